@@ -24,7 +24,7 @@ use tokio_util::io::ReaderStream;
 use crate::{
     Screen,
     clean::clean_line,
-    markdown::{paint, plain, render},
+    markdown::{paint, plain_lines, render},
     progress, regular_file,
     save::{open_blob, save},
     screen::PrintError,
@@ -48,10 +48,10 @@ pub struct ConsoleSettings {
 #[derive(Debug)]
 pub struct ConsoleChannel {
     settings: ConsoleSettings,
-    blobs: BlobStore,
+    blobs: DebugBlobs,
     screen: Arc<Screen>,
     /// The parts of which the person knows that they come later.
-    late: Mutex<HashSet<PartId>>,
+    announced: Mutex<HashSet<PartId>>,
 }
 
 impl ConsoleChannel {
@@ -59,7 +59,7 @@ impl ConsoleChannel {
     #[must_use]
     pub fn new(settings: ConsoleSettings, blobs: Arc<dyn Blobs>, screen: Arc<Screen>) -> Self {
         let settings = ConsoleSettings { files_dir: regular_file::absolute(&settings.files_dir), ..settings };
-        Self { settings, blobs: BlobStore(blobs), screen, late: Mutex::default() }
+        Self { settings, blobs: DebugBlobs(blobs), screen, announced: Mutex::default() }
     }
 
     /// Files of `console:main` lie in the directory itself; other conversations count their files anew, so that theirs
@@ -75,14 +75,14 @@ impl ConsoleChannel {
         }
     }
 
-    async fn perform(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn deliver(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let own = MessageRef(part.part.to_string());
-        let look = self.screen.look();
+        let look = self.screen.style();
         match &part.content {
             PartContent::Text { text, markup, files } => {
                 let lines = match markup {
                     Markup::Rich => render(text, look),
-                    Markup::Plain => plain(text),
+                    Markup::Plain => plain_lines(text),
                 };
                 self.print_text(part, lines).await?;
                 let mut messages = vec![own];
@@ -100,9 +100,13 @@ impl ConsoleChannel {
                 let filename = Filename::from_untrusted(&name);
                 let told = format!("{} s", voice.duration_ms.div_ceil(1000));
                 let path = self.write(part, 0, &filename, &name, &voice.sha256, voice.bytes).await?;
-                self.tell(format!("♪ voice message, {told}: {}", shown(&path)), words, Some("play it with: ffplay"))
-                    .await?;
-                Ok(vec![MessageRef(shown_exactly(&path))])
+                self.announce_file(
+                    format!("♪ voice message, {told}: {}", display_path(&path)),
+                    words,
+                    Some("play it with: ffplay"),
+                )
+                .await?;
+                Ok(vec![MessageRef(display_absolute_path(&path))])
             }
             PartContent::Voice { words, prepared: None, .. } => {
                 self.print_text(part, render(words, look)).await?;
@@ -117,10 +121,15 @@ impl ConsoleChannel {
         for (index, item) in items.iter().enumerate() {
             let file = &item.attachment;
             let path = self.write(part, index, &file.filename, &file_name(file), &file.sha256, file.bytes).await?;
-            let line =
-                format!("#{} {} ({}): {}", file.number, file.filename, size::format_bytes(file.bytes), shown(&path));
-            self.tell(line, &item.caption, None).await?;
-            messages.push(MessageRef(shown_exactly(&path)));
+            let line = format!(
+                "#{} {} ({}): {}",
+                file.number,
+                file.filename,
+                size::format_bytes(file.bytes),
+                display_path(&path)
+            );
+            self.announce_file(line, &item.caption, None).await?;
+            messages.push(MessageRef(display_absolute_path(&path)));
         }
         Ok(messages)
     }
@@ -135,48 +144,48 @@ impl ConsoleChannel {
         bytes: u64,
     ) -> Result<PathBuf, SendError> {
         let content = open_blob(&*self.blobs.0, sha256).await?;
-        let mut content = progress::watched(content, &self.screen, filename, Some(bytes));
+        let mut content = progress::with_progress(content, &self.screen, filename, Some(bytes));
         let directory = self.directory(&part.conversation);
         let saved = save(&mut content, &directory, name, &format!("{}-{index}", part.part)).await;
         let is_late = matches!(saved, Err(SendError::NotSent { .. }));
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let was_late = if is_late { !late.insert(part.part) } else { late.remove(&part.part) };
         if let Err(SendError::NotSent { reason, .. }) = &saved
             && !was_late
         {
-            self.screen.complain(&format!("{filename} could not be written yet; I'll retry: {reason}"));
+            self.screen.print_error(&format!("{filename} could not be written yet; I'll retry: {reason}"));
         }
         saved
     }
 
     /// Tells that a file was written. That it was is certain, so that a terminal which is gone changes nothing.
-    async fn tell(&self, line: String, words: &str, hint: Option<&str>) -> Result<(), SendError> {
-        let look = self.screen.look();
+    async fn announce_file(&self, line: String, words: &str, hint: Option<&str>) -> Result<(), SendError> {
+        let look = self.screen.style();
         let mut lines = vec![line];
         if !words.trim().is_empty() {
-            lines.extend(plain(words).iter().map(|line| format!("  {line}")));
+            lines.extend(plain_lines(words).iter().map(|line| format!("  {line}")));
         }
         if let Some(hint) = hint.filter(|_| look.terminal) {
             lines.push(paint(&format!("  {hint}"), Style::new().dimmed(), look));
         }
-        let _ = self.on_screen(move |screen| screen.lines(&lines)).await?;
+        let _ = self.write_blocking(move |screen| screen.lines(&lines)).await?;
         Ok(())
     }
 
     async fn print_text(&self, part: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
         let turn = part.turn;
-        self.on_screen(move |screen| screen.text(turn, &lines)).await?.map_err(|error| match error {
-            PrintError::Nothing(error) => {
+        self.write_blocking(move |screen| screen.text(turn, &lines)).await?.map_err(|error| match error {
+            PrintError::NotWritten(error) => {
                 SendError::NotSent { retry_after_ms: None, reason: format!("failed to write to the terminal: {error}") }
             }
-            PrintError::Partly(error) => {
+            PrintError::PartlyWritten(error) => {
                 SendError::InDoubt { reason: format!("writing to the terminal was interrupted: {error}") }
             }
         })
     }
 
     /// Writes where it may block: a terminal can be stopped, a pipe can be full.
-    async fn on_screen<T: Send + 'static>(
+    async fn write_blocking<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Screen) -> T + Send + 'static,
     ) -> Result<T, SendError> {
@@ -198,11 +207,11 @@ impl Channel for ConsoleChannel {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let content = fingerprint(&part.content);
-        if self.screen.knows(part.part, content) {
-            return Ok(self.messages_of(part));
+        if self.screen.has_printed(part.part, content) {
+            return Ok(self.message_refs(part));
         }
-        let messages = self.perform(part).await?;
-        self.screen.remember(part.part, content);
+        let messages = self.deliver(part).await?;
+        self.screen.mark_printed(part.part, content);
         Ok(messages)
     }
 
@@ -218,7 +227,7 @@ impl Channel for ConsoleChannel {
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        if self.screen.is_gone() {
+        if self.screen.is_closed() {
             return Err(SendError::NotSent { retry_after_ms: None, reason: "the terminal is closed".to_owned() });
         }
         // Where files can't be written words can; a file's own send says what is wrong there.
@@ -229,20 +238,20 @@ impl Channel for ConsoleChannel {
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        let opened = regular_file::open(Path::new(&reference.locator)).await;
+        let opened = regular_file::open_regular_file(Path::new(&reference.locator)).await;
         let (file, bytes) = opened.map_err(|reason| FileFetchError::Permanent { reason: reason.to_string() })?;
         let content = ReaderStream::with_capacity(file, 512 * 1024).boxed();
-        let content = progress::watched(content, &self.screen, &reference.filename, Some(bytes));
+        let content = progress::with_progress(content, &self.screen, &reference.filename, Some(bytes));
         Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
     }
 }
 
 impl ConsoleChannel {
     /// The ids that a send of this part has answered with.
-    fn messages_of(&self, part: &SendRequest) -> Vec<MessageRef> {
+    fn message_refs(&self, part: &SendRequest) -> Vec<MessageRef> {
         let directory = self.directory(&part.conversation);
         let own = MessageRef(part.part.to_string());
-        let path = |name: String| MessageRef(shown_exactly(&directory.join(name)));
+        let path = |name: String| MessageRef(display_absolute_path(&directory.join(name)));
         let files = part.content.files().iter().map(|item| file_name(&item.attachment)).map(path);
         match &part.content {
             PartContent::Withdraw => Vec::new(),
@@ -257,9 +266,9 @@ impl ConsoleChannel {
 }
 
 /// Blobs without a `Debug` of their own.
-struct BlobStore(Arc<dyn Blobs>);
+struct DebugBlobs(Arc<dyn Blobs>);
 
-impl std::fmt::Debug for BlobStore {
+impl std::fmt::Debug for DebugBlobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Blobs")
     }
@@ -281,11 +290,11 @@ fn voice_name(part: PartId) -> String {
     format!("voice-{part}.ogg")
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     clean_line(&path.display().to_string())
 }
 
-fn shown_exactly(path: &Path) -> String {
+fn display_absolute_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 

@@ -10,21 +10,21 @@ use tokio::task::JoinHandle;
 use crate::{ConsoleClient, ConsoleError, Screen};
 
 /// How many events that have gathered are drawn as one.
-const TOGETHER: usize = 256;
+const MAX_EVENT_BATCH: usize = 256;
 
 /// Follows the client's conversation on its screen until the shutdown. Whatever is published after this has returned
 /// is seen; off a terminal there is nothing to show.
 ///
 /// # Errors
 /// When the bus can't be listened to.
-pub async fn follow(client: &ConsoleClient) -> Result<JoinHandle<()>, ConsoleError> {
-    if !client.screen.look().terminal {
+pub async fn follow_events(client: &ConsoleClient) -> Result<JoinHandle<()>, ConsoleError> {
+    if !client.screen.style().terminal {
         return Ok(tokio::spawn(async {}));
     }
     let events = client.bus.subscribe().await.map_err(ConsoleError::Bus)?;
     let conversation = client.conversation.clone();
     let of_mine = move |event: &BusEvent| std::future::ready(*event.conversation() == conversation);
-    let mut events = events.filter(of_mine).ready_chunks(TOGETHER);
+    let mut events = events.filter(of_mine).ready_chunks(MAX_EVENT_BATCH);
     let (screen, shutdown) = (Arc::clone(&client.screen), client.shutdown.clone());
     Ok(tokio::spawn(async move {
         while let Some(Some(events)) = shutdown.run_until_cancelled(events.next()).await {
@@ -43,22 +43,22 @@ fn show(screen: &Screen, events: Vec<BusEvent>) {
         if let BusEvent::TextDelta { turn, message, text, .. } = event {
             match &mut gathered {
                 Some((of, at, more)) if *of == turn && *at == message => more.push_str(&text),
-                _ => grow(screen, gathered.replace((turn, message, text))),
+                _ => show_delta(screen, gathered.replace((turn, message, text))),
             }
             continue;
         }
-        grow(screen, gathered.take());
+        show_delta(screen, gathered.take());
         match event {
             BusEvent::ToolStarted { tool, .. } => screen.tool_started(&tool),
             BusEvent::ToolFinished { tool, failed, .. } => screen.tool_finished(&tool, failed),
             _ => {}
         }
     }
-    grow(screen, gathered);
+    show_delta(screen, gathered);
 }
 
-fn grow(screen: &Screen, gathered: Option<(TurnId, u32, String)>) {
+fn show_delta(screen: &Screen, gathered: Option<(TurnId, u32, String)>) {
     if let Some((turn, message, deltas)) = gathered {
-        screen.grow(turn, message, &deltas);
+        screen.push_delta(turn, message, &deltas);
     }
 }

@@ -4,15 +4,15 @@
 //! runs, [`converse`] and [`once`] are the way in. All of them share one [`Screen`], so that nothing is said twice.
 //! Whatever comes from a person, a model or a file's name is stripped of terminal escapes before it is printed.
 
-mod attach;
+mod attachments;
 mod channel;
+mod chat;
 mod clean;
 mod client;
-mod converse;
 mod follow;
 mod line;
 mod markdown;
-mod once;
+mod one_shot;
 mod progress;
 mod prompt;
 mod regular_file;
@@ -21,10 +21,10 @@ mod screen;
 mod stream;
 
 pub use channel::{ConsoleChannel, ConsoleSettings};
+pub use chat::{ChatSettings, InputEvent, run_chat};
 pub use client::{ConsoleClient, ConsoleError};
-pub use converse::{ConverseSettings, Typed, converse};
-pub use follow::follow;
-pub use line::{Line, interpret};
-pub use once::once;
+pub use follow::follow_events;
+pub use line::{LineCommand, parse_line};
+pub use one_shot::run_once;
 pub use prompt::Prompt;
-pub use screen::{Look, Screen, banner};
+pub use screen::{Screen, ScreenStyle, banner};

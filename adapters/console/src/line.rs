@@ -1,75 +1,76 @@
 //! What a typed line means. Pure but for the question whether a path exists.
 
-mod words;
+mod split;
 
 use std::path::{Path, PathBuf};
 
-use words::{percent_decoded, words};
+use split::{percent_decoded, split_arguments};
 
 /// What the person wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum LineCommand {
     /// Nothing, or: send what is attached.
     Empty,
     /// Say this; slash commands that the terminal doesn't know too.
-    Say(String),
+    Send(String),
     /// Attach these files to the next message.
     Attach(Vec<PathBuf>),
     /// Drop what is attached.
     Detach,
     /// Tell what can be done.
     Help,
-    Leave,
+    Quit,
     /// Something is wrong with the line; here is what.
-    Wrong(String),
+    Invalid(String),
 }
 
 /// Reads a line. `home` is what `~` stands for; `exists` tells whether something lies at a path.
 #[must_use]
-pub fn interpret(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Line {
+pub fn parse_line(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> LineCommand {
     let line = line.trim();
     let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match command {
-        "" => Line::Empty,
+        "" => LineCommand::Empty,
         "/attach" => attach(rest.trim(), home, exists),
-        "/detach" => Line::Detach,
-        "/help" if rest.is_empty() => Line::Help,
-        "/quit" | "/exit" if rest.is_empty() => Line::Leave,
-        _ => dropped(line, home, exists).map_or_else(|| Line::Say(line.to_owned()), Line::Attach),
+        "/detach" => LineCommand::Detach,
+        "/help" if rest.is_empty() => LineCommand::Help,
+        "/quit" | "/exit" if rest.is_empty() => LineCommand::Quit,
+        _ => parse_dropped_paths(line, home, exists)
+            .map_or_else(|| LineCommand::Send(line.to_owned()), LineCommand::Attach),
     }
 }
 
-fn attach(rest: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Line {
+fn attach(rest: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> LineCommand {
     if rest.is_empty() {
-        return Line::Wrong(
+        return LineCommand::Invalid(
             "which file? Type /attach PATH; separate several paths by spaces, and quote paths with spaces".to_owned(),
         );
     }
     let whole = resolve(rest, home);
     // A path with spaces that nobody quoted; also the only reading when a quote has no end.
     if exists(&whole) {
-        return Line::Attach(vec![whole]);
+        return LineCommand::Attach(vec![whole]);
     }
-    match words(rest) {
-        Some(words) => Line::Attach(words.iter().map(|word| resolve(word, home)).collect()),
-        None => Line::Attach(vec![whole]),
+    match split_arguments(rest) {
+        Some(words) => LineCommand::Attach(words.iter().map(|word| resolve(word, home)).collect()),
+        None => LineCommand::Attach(vec![whole]),
     }
 }
 
 /// The files of a line that is nothing but paths as terminals write them when files are dropped: from the root, from
 /// home, or as URLs. Relative names stay words, since `notes` may be meant as one.
-fn dropped(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<Vec<PathBuf>> {
-    let is_path = |word: &str| word.starts_with("~/") || word.starts_with("file://") || is_deep(word);
+fn parse_dropped_paths(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<Vec<PathBuf>> {
+    let is_path = |word: &str| word.starts_with("~/") || word.starts_with("file://") || looks_like_file_path(word);
     if is_path(line) && exists(&resolve(line, home)) {
         return Some(vec![resolve(line, home)]);
     }
-    let words = words(line)?;
+    let words = split_arguments(line)?;
     let paths = words.iter().map(|word| Some(resolve(word, home)).filter(|path| is_path(word) && exists(path)));
     paths.collect::<Option<Vec<PathBuf>>>().filter(|paths| !paths.is_empty())
 }
 
 /// Whether a word is a path below a directory of the root, or has an extension: `/stop` and `/tmp` are commands.
-fn is_deep(word: &str) -> bool {
+fn looks_like_file_path(word: &str) -> bool {
     Path::new(word).is_absolute() && (word.trim_end_matches('/').matches('/').count() > 1 || word.contains('.'))
 }
 
@@ -100,13 +101,13 @@ mod tests {
         "relative.txt",
     ];
 
-    fn check(line: &str, expected: Line) {
-        let read = interpret(line, Some(Path::new("/home/me")), &|path| FILES.iter().any(|it| Path::new(it) == path));
+    fn check(line: &str, expected: LineCommand) {
+        let read = parse_line(line, Some(Path::new("/home/me")), &|path| FILES.iter().any(|it| Path::new(it) == path));
         assert_eq!(read, expected, "{line:?}");
     }
 
-    fn paths(paths: &[&str]) -> Line {
-        Line::Attach(paths.iter().map(PathBuf::from).collect())
+    fn paths(paths: &[&str]) -> LineCommand {
+        LineCommand::Attach(paths.iter().map(PathBuf::from).collect())
     }
 
     #[test]
@@ -148,23 +149,23 @@ mod tests {
             "~",
             "file://",
         ] {
-            check(line, Line::Say(line.to_owned()));
+            check(line, LineCommand::Send(line.to_owned()));
         }
-        check("  two words ", Line::Say("two words".to_owned()));
+        check("  two words ", LineCommand::Send("two words".to_owned()));
     }
 
     #[test]
     fn commands_of_the_terminal() {
-        check("", Line::Empty);
-        check(" \t", Line::Empty);
-        check("/detach", Line::Detach);
-        check("/help", Line::Help);
-        check("/quit", Line::Leave);
+        check("", LineCommand::Empty);
+        check(" \t", LineCommand::Empty);
+        check("/detach", LineCommand::Detach);
+        check("/help", LineCommand::Help);
+        check("/quit", LineCommand::Quit);
         check("/attach relative.txt", paths(&["relative.txt"]));
         check("/attach gone.txt 'b c.txt'", paths(&["gone.txt", "b c.txt"]));
         check("/attach /data/my photo.jpg", paths(&["/data/my photo.jpg"]));
         check("/attach don't.txt", paths(&["don't.txt"]));
         check("/attach ~/b.pdf", paths(&["/home/me/b.pdf"]));
-        assert!(matches!(interpret("/attach", None, &|_| true), Line::Wrong(_)));
+        assert!(matches!(parse_line("/attach", None, &|_| true), LineCommand::Invalid(_)));
     }
 }

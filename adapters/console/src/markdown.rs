@@ -9,27 +9,27 @@ mod wrap;
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::{clean::clean, screen::Look};
+use crate::{clean::clean, screen::ScreenStyle};
 pub(crate) use wrap::cut;
-use wrap::{Span, wrap};
+use wrap::{StyledRun, wrap};
 
 /// Renders a text to lines without their ends.
-pub(crate) fn render(text: &str, look: Look) -> Vec<String> {
-    let mut renderer = Renderer { look, ..Renderer::default() };
+pub(crate) fn render(text: &str, look: ScreenStyle) -> Vec<String> {
+    let mut renderer = TerminalRenderer { look, ..TerminalRenderer::default() };
     for event in Parser::new_ext(text, Options::ENABLE_STRIKETHROUGH) {
-        renderer.take(event);
+        renderer.handle_event(event);
     }
     renderer.flush();
     renderer.lines
 }
 
 /// Splits a text that isn't Markdown into harmless lines.
-pub(crate) fn plain(text: &str) -> Vec<String> {
+pub(crate) fn plain_lines(text: &str) -> Vec<String> {
     clean(text).trim_end_matches('\n').split('\n').map(str::to_owned).collect()
 }
 
 /// Puts a style around a text when there are colours.
-pub(crate) fn paint(text: &str, style: Style, look: Look) -> String {
+pub(crate) fn paint(text: &str, style: Style, look: ScreenStyle) -> String {
     if look.colour && style != Style::new() && !text.is_empty() {
         format!("{style}{text}{style:#}")
     } else {
@@ -38,28 +38,28 @@ pub(crate) fn paint(text: &str, style: Style, look: Look) -> String {
 }
 
 #[derive(Debug)]
-enum Container {
+enum BlockContainer {
     Quote,
     Item { marker: String, shown: bool },
 }
 
 #[derive(Debug, Default)]
-struct Renderer {
-    look: Look,
+struct TerminalRenderer {
+    look: ScreenStyle,
     lines: Vec<String>,
-    spans: Vec<Span>,
+    spans: Vec<StyledRun>,
     styles: Vec<Style>,
-    containers: Vec<Container>,
+    containers: Vec<BlockContainer>,
     lists: Vec<Option<u64>>,
     links: Vec<(String, usize)>,
     code: Option<(String, String)>,
 }
 
-impl Renderer {
-    fn take(&mut self, event: Event<'_>) {
+impl TerminalRenderer {
+    fn handle_event(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(tag) => self.end_tag(tag),
             Event::Text(text) => match &mut self.code {
                 Some((_, code)) => code.push_str(&text),
                 None => self.push(&text),
@@ -67,7 +67,7 @@ impl Renderer {
             Event::Code(code) => {
                 let style = self.style().fg_color(Some(AnsiColor::Cyan.into()));
                 let text = if self.look.colour { code.to_string() } else { format!("`{code}`") };
-                self.spans.push(Span { text: clean(&text), style });
+                self.spans.push(StyledRun { text: clean(&text), style });
             }
             Event::Html(text) | Event::InlineHtml(text) => self.push(&text),
             Event::SoftBreak | Event::HardBreak => self.push("\n"),
@@ -82,7 +82,7 @@ impl Renderer {
         }
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Heading { level, .. } => {
                 self.flush();
@@ -94,10 +94,10 @@ impl Renderer {
             }
             Tag::BlockQuote(_) => {
                 self.flush();
-                if self.lists.is_empty() && !self.containers.iter().any(|it| matches!(it, Container::Quote)) {
+                if self.lists.is_empty() && !self.containers.iter().any(|it| matches!(it, BlockContainer::Quote)) {
                     self.gap();
                 }
-                self.containers.push(Container::Quote);
+                self.containers.push(BlockContainer::Quote);
             }
             Tag::CodeBlock(kind) => {
                 self.flush();
@@ -125,11 +125,11 @@ impl Renderer {
                     _ if self.look.colour => "• ".to_owned(),
                     _ => "- ".to_owned(),
                 };
-                self.containers.push(Container::Item { marker, shown: false });
+                self.containers.push(BlockContainer::Item { marker, shown: false });
             }
-            Tag::Emphasis => self.open("*", self.style().italic()),
-            Tag::Strong => self.open("**", self.style().bold()),
-            Tag::Strikethrough => self.open("~~", self.style().strikethrough()),
+            Tag::Emphasis => self.push_style("*", self.style().italic()),
+            Tag::Strong => self.push_style("**", self.style().bold()),
+            Tag::Strikethrough => self.push_style("~~", self.style().strikethrough()),
             Tag::Link { dest_url, .. } => self.links.push((dest_url.to_string(), self.spans.len())),
             Tag::Image { dest_url, .. } => {
                 self.push("image: ");
@@ -139,7 +139,7 @@ impl Renderer {
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => self.flush(),
             TagEnd::Heading(_) => {
@@ -152,7 +152,7 @@ impl Renderer {
             }
             TagEnd::Item => {
                 self.flush();
-                if let Some(Container::Item { shown: false, .. }) = self.containers.last() {
+                if let Some(BlockContainer::Item { shown: false, .. }) = self.containers.last() {
                     self.emit(vec![String::new()]);
                 }
                 self.containers.pop();
@@ -161,9 +161,9 @@ impl Renderer {
                 self.lists.pop();
             }
             TagEnd::CodeBlock => self.end_of_code(),
-            TagEnd::Emphasis => self.close("*"),
-            TagEnd::Strong => self.close("**"),
-            TagEnd::Strikethrough => self.close("~~"),
+            TagEnd::Emphasis => self.pop_style("*"),
+            TagEnd::Strong => self.pop_style("**"),
+            TagEnd::Strikethrough => self.pop_style("~~"),
             TagEnd::Link | TagEnd::Image => {
                 if let Some((url, from)) = self.links.pop() {
                     let words: String = self.spans[from.min(self.spans.len())..].iter().map(|it| &*it.text).collect();
@@ -171,7 +171,7 @@ impl Renderer {
                     if words != url && format!("mailto:{words}") != url {
                         let style = Style::new().fg_color(Some(AnsiColor::Blue.into())).underline();
                         self.push(" (");
-                        self.spans.push(Span { text: url, style });
+                        self.spans.push(StyledRun { text: url, style });
                         self.push(")");
                     }
                 }
@@ -201,17 +201,17 @@ impl Renderer {
     }
 
     fn push(&mut self, text: &str) {
-        self.spans.push(Span { text: clean(text), style: self.style() });
+        self.spans.push(StyledRun { text: clean(text), style: self.style() });
     }
 
-    fn open(&mut self, mark: &str, style: Style) {
+    fn push_style(&mut self, mark: &str, style: Style) {
         if !self.look.colour {
             self.push(mark);
         }
         self.styles.push(style);
     }
 
-    fn close(&mut self, mark: &str) {
+    fn pop_style(&mut self, mark: &str) {
         self.styles.pop();
         if !self.look.colour {
             self.push(mark);
@@ -226,8 +226,8 @@ impl Renderer {
         let spans = std::mem::take(&mut self.spans);
         self.gap();
         let indent = self.containers.iter().map(|it| match it {
-            Container::Quote => 2,
-            Container::Item { marker, .. } => marker.chars().count(),
+            BlockContainer::Quote => 2,
+            BlockContainer::Item { marker, .. } => marker.chars().count(),
         });
         let room = self.look.width.map(|width| width.saturating_sub(indent.sum()).max(20));
         self.emit(wrap(&spans, room, self.look));
@@ -254,13 +254,13 @@ impl Renderer {
         let mut prefix = String::new();
         for container in &mut self.containers {
             match container {
-                Container::Quote if look.colour => prefix.push_str(&paint("│ ", Style::new().dimmed(), look)),
-                Container::Quote => prefix.push_str("> "),
-                Container::Item { marker, shown: shown @ false } => {
+                BlockContainer::Quote if look.colour => prefix.push_str(&paint("│ ", Style::new().dimmed(), look)),
+                BlockContainer::Quote => prefix.push_str("> "),
+                BlockContainer::Item { marker, shown: shown @ false } => {
                     prefix.push_str(marker);
                     *shown = true;
                 }
-                Container::Item { marker, .. } => prefix.extend(std::iter::repeat_n(' ', marker.chars().count())),
+                BlockContainer::Item { marker, .. } => prefix.extend(std::iter::repeat_n(' ', marker.chars().count())),
             }
         }
         prefix

@@ -13,17 +13,19 @@ use satchel_ports::ByteStream;
 use crate::Screen;
 
 /// Files below this size are there before anyone could read a bar.
-const WORTH_A_BAR: u64 = 8 * 1024 * 1024;
+const MIN_PROGRESS_BAR_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Shows how far a stream has come, if it is long and somebody watches.
-pub(crate) fn watched(
+pub(crate) fn with_progress(
     content: ByteStream,
     screen: &Arc<Screen>,
     filename: &Filename,
     bytes: Option<u64>,
 ) -> ByteStream {
-    let Some(bytes) = bytes.filter(|bytes| *bytes >= WORTH_A_BAR && screen.look().terminal) else { return content };
-    let line = Line { screen: Arc::clone(screen), text: Mutex::default() };
+    let Some(bytes) = bytes.filter(|bytes| *bytes >= MIN_PROGRESS_BAR_BYTES && screen.style().terminal) else {
+        return content;
+    };
+    let line = ProgressLine { screen: Arc::clone(screen), text: Mutex::default() };
     let style = ProgressStyle::with_template(
         "  {msg} {bar:24} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}",
     )
@@ -31,7 +33,7 @@ pub(crate) fn watched(
     let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::term_like_with_hz(Box::new(line), 10))
         .with_style(style)
         .with_message(filename.to_string());
-    let bar = Cleared(bar);
+    let bar = ClearOnDrop(bar);
     Box::pin(content.inspect(move |chunk| {
         if let Ok(chunk) = chunk {
             bar.0.inc(chunk.len() as u64);
@@ -40,30 +42,30 @@ pub(crate) fn watched(
 }
 
 /// Takes the bar off the screen when the stream is done or dropped.
-struct Cleared(ProgressBar);
+struct ClearOnDrop(ProgressBar);
 
-impl Drop for Cleared {
+impl Drop for ClearOnDrop {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
 /// The one line that indicatif may draw on. It never moves the cursor: the screen knows what is above it.
-struct Line {
+struct ProgressLine {
     screen: Arc<Screen>,
     text: Mutex<String>,
 }
 
-impl Line {
+impl ProgressLine {
     fn change(&self, change: impl FnOnce(&mut String)) -> io::Result<()> {
         change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
 }
 
-impl TermLike for Line {
+impl TermLike for ProgressLine {
     fn width(&self) -> u16 {
-        u16::try_from(self.screen.look().width.unwrap_or(80)).unwrap_or(u16::MAX)
+        u16::try_from(self.screen.style().width.unwrap_or(80)).unwrap_or(u16::MAX)
     }
 
     fn move_cursor_up(&self, _: usize) -> io::Result<()> {
@@ -96,12 +98,12 @@ impl TermLike for Line {
 
     fn flush(&self) -> io::Result<()> {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner).trim_end().to_owned();
-        self.screen.draw_over(Some(text.as_str()).filter(|text| !text.is_empty()));
+        self.screen.set_status_line(Some(text.as_str()).filter(|text| !text.is_empty()));
         Ok(())
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for ProgressLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").finish_non_exhaustive()
     }

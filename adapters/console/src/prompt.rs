@@ -14,7 +14,7 @@ use futures::Stream;
 use rustyline::{Config, Editor, ExternalPrinter, error::ReadlineError, history::FileHistory};
 use tokio::sync::mpsc;
 
-use crate::{ConsoleError, Screen, Typed};
+use crate::{ConsoleError, InputEvent, Screen};
 
 /// What stands before the person's words.
 const PROMPT: &str = "you › ";
@@ -22,7 +22,7 @@ const PROMPT: &str = "you › ";
 /// The lines that a person types, one after the other. Dropping it gives the terminal back as it was found.
 #[derive(Debug)]
 pub struct Prompt {
-    typed: mpsc::Receiver<Typed>,
+    typed: mpsc::Receiver<InputEvent>,
     screen: Arc<Screen>,
     before: Option<rustix::termios::Termios>,
 }
@@ -35,12 +35,12 @@ impl Prompt {
     /// When the terminal or the history file can't be used.
     pub fn open(screen: Arc<Screen>, history: &Path) -> Result<Self, ConsoleError> {
         let (sender, typed) = mpsc::channel(1);
-        let is_terminal = io::stdin().is_terminal() && screen.look().terminal;
+        let is_terminal = io::stdin().is_terminal() && screen.style().terminal;
         let before = is_terminal.then(|| rustix::termios::tcgetattr(io::stdin()).ok()).flatten();
         let read: Box<dyn FnOnce() + Send> = if is_terminal {
             let mut editor = editor(history)?;
             let printer = editor.create_external_printer().map_err(|error| terminal("use the terminal", error))?;
-            screen.redirect(Box::new(AbovePrompt(printer)));
+            screen.set_output(Box::new(AbovePrompt(printer)));
             let (screen, history) = (Arc::clone(&screen), history.to_owned());
             Box::new(move || edit_lines(editor, &screen, &history, &sender))
         } else {
@@ -55,9 +55,9 @@ impl Prompt {
 }
 
 impl Stream for Prompt {
-    type Item = Typed;
+    type Item = InputEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Typed>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<InputEvent>> {
         self.typed.poll_recv(context)
     }
 }
@@ -66,7 +66,7 @@ impl Drop for Prompt {
     fn drop(&mut self) {
         // The thread may be in the middle of a line and has the terminal in raw mode then; nothing else ends its read.
         if let Some(before) = &self.before {
-            self.screen.redirect(Box::new(io::stdout()));
+            self.screen.set_output(Box::new(io::stdout()));
             let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Drain, before);
             // Bracketed paste off, and the shell's prompt on a line of its own.
             let _ = io::stdout().write_all(b"\x1b[?2004l\r\n").and_then(|()| io::stdout().flush());
@@ -104,28 +104,28 @@ fn make_private(history: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn edit_lines(mut editor: Editor<(), FileHistory>, screen: &Screen, history: &Path, sender: &mpsc::Sender<Typed>) {
+fn edit_lines(mut editor: Editor<(), FileHistory>, screen: &Screen, history: &Path, sender: &mpsc::Sender<InputEvent>) {
     loop {
         let typed = match editor.readline(PROMPT) {
             Ok(line) => {
                 let _ = editor.append_history(history);
-                Typed::Line(line)
+                InputEvent::Line(line)
             }
-            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Typed::Interrupt,
-            Err(_) => Typed::Leave,
+            Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => InputEvent::Interrupt,
+            Err(_) => InputEvent::Eof,
         };
-        screen.line_was_entered();
-        let is_last = typed == Typed::Leave;
+        screen.on_line_entered();
+        let is_last = typed == InputEvent::Eof;
         if sender.blocking_send(typed).is_err() || is_last {
             return;
         }
     }
 }
 
-fn read_lines(sender: &mpsc::Sender<Typed>) {
+fn read_lines(sender: &mpsc::Sender<InputEvent>) {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return };
-        if sender.blocking_send(Typed::Line(line)).is_err() {
+        if sender.blocking_send(InputEvent::Line(line)).is_err() {
             return;
         }
     }

@@ -9,7 +9,7 @@ use tokio::fs::{File, OpenOptions};
 
 /// Why a named file can't be taken, in words for the person.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotAFile {
+pub(crate) enum OpenFileError {
     #[error("there is no such file")]
     Vanished,
     #[error("its path isn't UTF-8; rename the file")]
@@ -24,7 +24,7 @@ pub(crate) enum NotAFile {
     Unreadable(String),
 }
 
-impl From<io::Error> for NotAFile {
+impl From<io::Error> for OpenFileError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Vanished,
@@ -36,7 +36,7 @@ impl From<io::Error> for NotAFile {
 }
 
 /// Opens a regular file and tells its size.
-pub(crate) async fn open(path: &Path) -> Result<(File, u64), NotAFile> {
+pub(crate) async fn open_regular_file(path: &Path) -> Result<(File, u64), OpenFileError> {
     let mut options = OpenOptions::new();
     options.read(true);
     // A pipe without a writer would hold the open for ever; what it is can be asked only once it is open, since
@@ -44,17 +44,17 @@ pub(crate) async fn open(path: &Path) -> Result<(File, u64), NotAFile> {
     #[cfg(unix)]
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path).await.map_err(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => NotAFile::Special,
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => OpenFileError::Special,
         // What stands for bytes that are no text leads nowhere, although the file itself may well be there.
         _ if error.kind() == io::ErrorKind::NotFound && path.to_string_lossy().contains('\u{FFFD}') => {
-            NotAFile::NotText
+            OpenFileError::NotText
         }
         _ => error.into(),
     })?;
     let known = file.metadata().await?;
     match known.file_type() {
-        kind if kind.is_dir() => Err(NotAFile::Directory),
-        kind if !kind.is_file() => Err(NotAFile::Special),
+        kind if kind.is_dir() => Err(OpenFileError::Directory),
+        kind if !kind.is_file() => Err(OpenFileError::Special),
         _ => Ok((file, known.len())),
     }
 }
@@ -80,21 +80,21 @@ mod tests {
         let cases = [
             (file.clone(), Ok(5)),
             (empty, Ok(0)),
-            (dir.path().to_owned(), Err(NotAFile::Directory)),
-            (pipe, Err(NotAFile::Special)),
-            ("/dev/zero".into(), Err(NotAFile::Special)),
-            (dir.path().join("gone"), Err(NotAFile::Vanished)),
-            (dir.path().join("\u{FFFD}.txt"), Err(NotAFile::NotText)),
-            (file.join("below"), Err(NotAFile::Vanished)),
+            (dir.path().to_owned(), Err(OpenFileError::Directory)),
+            (pipe, Err(OpenFileError::Special)),
+            ("/dev/zero".into(), Err(OpenFileError::Special)),
+            (dir.path().join("gone"), Err(OpenFileError::Vanished)),
+            (dir.path().join("\u{FFFD}.txt"), Err(OpenFileError::NotText)),
+            (file.join("below"), Err(OpenFileError::Vanished)),
         ];
         for (path, expected) in cases {
-            let opened = tokio::time::timeout(Duration::from_secs(5), open(&path)).await;
+            let opened = tokio::time::timeout(Duration::from_secs(5), open_regular_file(&path)).await;
             let opened = opened.unwrap_or_else(|_| hung(&path));
             assert_eq!(opened.map(|(_, bytes)| bytes), expected, "{}", path.display());
         }
     }
 
-    fn hung(path: &Path) -> Result<(File, u64), NotAFile> {
-        Err(NotAFile::Unreadable(format!("opening {} hung", path.display())))
+    fn hung(path: &Path) -> Result<(File, u64), OpenFileError> {
+        Err(OpenFileError::Unreadable(format!("opening {} hung", path.display())))
     }
 }

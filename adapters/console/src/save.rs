@@ -23,7 +23,7 @@ pub(crate) async fn open_blob(blobs: &dyn Blobs, sha256: &Sha256) -> Result<Byte
     blobs.open(sha256, None).await.map_err(|error| match error {
         BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
         // The store itself is in trouble, not these bytes: that may pass.
-        other => SendError::NotSent { retry_after_ms: None, reason: chain(&other) },
+        other => SendError::NotSent { retry_after_ms: None, reason: error_chain(&other) },
     })
 }
 
@@ -35,17 +35,17 @@ pub(crate) async fn save(
     key: &str,
 ) -> Result<PathBuf, SendError> {
     let (path, temporary) = (directory.join(name), directory.join(format!(".{key}.part")));
-    fs::create_dir_all(directory).await.map_err(|error| refused(&error, "create the directory", directory))?;
+    fs::create_dir_all(directory).await.map_err(|error| write_error(&error, "create the directory", directory))?;
     // What an earlier, killed attempt left; `create_new` then follows no link that somebody put there.
     let _ = fs::remove_file(&temporary).await;
-    let remains = Remains(temporary.clone());
+    let remains = TempFileGuard(temporary.clone());
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&temporary).await;
-    let file = file.map_err(|error| refused(&error, "create", &path))?;
+    let file = file.map_err(|error| write_error(&error, "create", &path))?;
     copy(content, &Arc::new(file.into_std().await), &path).await?;
-    fs::rename(&temporary, &path).await.map_err(|error| refused(&error, "put in place", &path))?;
+    fs::rename(&temporary, &path).await.map_err(|error| write_error(&error, "put in place", &path))?;
     std::mem::forget(remains);
-    let entries = fs::File::open(directory).await.map_err(|error| refused(&error, "open", directory))?;
-    entries.sync_all().await.map_err(|error| refused(&error, "store the entries of", directory))?;
+    let entries = fs::File::open(directory).await.map_err(|error| write_error(&error, "open", directory))?;
+    entries.sync_all().await.map_err(|error| write_error(&error, "store the entries of", directory))?;
     Ok(path)
 }
 
@@ -55,22 +55,22 @@ async fn copy(content: &mut ByteStream, file: &Arc<File>, path: &Path) -> Result
     let (mut writing, mut syncing) = (None, None);
     while let Some(block) = content.next().await {
         let block = block.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
-        done(writing.take(), path).await?;
+        join_write(writing.take(), path).await?;
         unsynced += block.len();
-        writing = Some(on_file(file, move |mut file| file.write_all(&block)));
+        writing = Some(spawn_file_task(file, move |mut file| file.write_all(&block)));
         if unsynced >= SYNC_EVERY && syncing.as_ref().is_none_or(JoinHandle::is_finished) {
-            done(syncing.take(), path).await?;
+            join_write(syncing.take(), path).await?;
             unsynced = 0;
-            syncing = Some(on_file(file, |file| file.sync_data()));
+            syncing = Some(spawn_file_task(file, |file| file.sync_data()));
         }
     }
-    done(writing, path).await?;
+    join_write(writing, path).await?;
     // The system tells an error once, to whoever synced first: it must not be lost with that thread.
-    done(syncing, path).await?;
-    done(Some(on_file(file, |file| file.sync_all())), path).await
+    join_write(syncing, path).await?;
+    join_write(Some(spawn_file_task(file, |file| file.sync_all())), path).await
 }
 
-fn on_file(
+fn spawn_file_task(
     file: &Arc<File>,
     work: impl FnOnce(&File) -> io::Result<()> + Send + 'static,
 ) -> JoinHandle<io::Result<()>> {
@@ -78,14 +78,14 @@ fn on_file(
     tokio::task::spawn_blocking(move || work(&file))
 }
 
-async fn done(work: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
+async fn join_write(work: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
     let Some(work) = work else { return Ok(()) };
     let done = work.await.unwrap_or_else(|broken| Err(io::Error::other(broken)));
-    done.map_err(|error| refused(&error, "write", path))
+    done.map_err(|error| write_error(&error, "write", path))
 }
 
 /// Tells what a failed write means: a full disk may empty, a forbidden directory needs the person.
-pub(crate) fn refused(error: &io::Error, doing: &str, path: &Path) -> SendError {
+pub(crate) fn write_error(error: &io::Error, doing: &str, path: &Path) -> SendError {
     let reason = format!("can't {doing} {}: {error}", path.display());
     match error.kind() {
         io::ErrorKind::PermissionDenied
@@ -100,7 +100,7 @@ pub(crate) fn refused(error: &io::Error, doing: &str, path: &Path) -> SendError 
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -111,9 +111,9 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Removes the temporary file of a write that failed or was dropped.
-struct Remains(PathBuf);
+struct TempFileGuard(PathBuf);
 
-impl Drop for Remains {
+impl Drop for TempFileGuard {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -153,7 +153,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn what_the_disk_does_not_keep_is_no_success() {
+    async fn failed_disk_sync_means_not_sent() {
         // It takes everything, and can't make it durable.
         let path = Path::new("/dev/null");
         let file = Arc::new(File::options().write(true).open(path).unwrap());

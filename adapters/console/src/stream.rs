@@ -5,14 +5,14 @@
 
 use satchel_domain::TurnId;
 
-use crate::{markdown::render, screen::Look};
+use crate::{markdown::render, screen::ScreenStyle};
 
 /// The longest text that is shown while it grows; the rest comes at the end, in one piece.
-const LONGEST: usize = 64 * 1024;
+const MAX_LIVE_BYTES: usize = 64 * 1024;
 
 /// One model message on the screen.
 #[derive(Debug)]
-pub(crate) struct Growing {
+pub(crate) struct StreamingText {
     /// The turn that it belongs to.
     pub(crate) turn: TurnId,
     /// Which of the turn's model messages.
@@ -24,21 +24,21 @@ pub(crate) struct Growing {
 
 /// What is to be drawn.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grown {
+pub(crate) struct TextUpdate {
     /// Lines that are finished.
     pub(crate) lines: Vec<String>,
     /// The line that still grows; drawn over at the next step.
     pub(crate) last: Option<String>,
 }
 
-impl Growing {
+impl StreamingText {
     pub(crate) fn new(turn: TurnId, message: u32) -> Self {
         Self { turn, message, text: String::new(), printed: Vec::new(), frozen: false }
     }
 
     /// Adds what the model wrote.
     pub(crate) fn push(&mut self, delta: &str) {
-        if self.text.len() + delta.len() > LONGEST {
+        if self.text.len() + delta.len() > MAX_LIVE_BYTES {
             self.frozen = true;
         } else if !self.frozen {
             self.text.push_str(delta);
@@ -46,44 +46,44 @@ impl Growing {
     }
 
     /// Whether anything of it stands on the screen for good.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub(crate) fn has_text(&self) -> bool {
         !self.printed.is_empty()
     }
 
     /// Says what has become certain since the last call.
-    pub(crate) fn grow(&mut self, look: Look) -> Grown {
-        let mut lines = if self.frozen { Vec::new() } else { render(settled(&self.text), look) };
+    pub(crate) fn update(&mut self, look: ScreenStyle) -> TextUpdate {
+        let mut lines = if self.frozen { Vec::new() } else { render(stable_prefix(&self.text), look) };
         let last = lines.pop();
         match lines.strip_prefix(&*self.printed) {
             Some(fresh) => {
                 let fresh = fresh.to_vec();
                 self.printed = lines;
-                Grown { lines: fresh, last }
+                TextUpdate { lines: fresh, last }
             }
             None => {
                 // Something later changed what stands above, such as an underline that makes a heading.
-                self.frozen = self.has_begun();
-                Grown::default()
+                self.frozen = self.has_text();
+                TextUpdate::default()
             }
         }
     }
 
     /// The message is complete and isn't the reply: says what of it is not on the screen yet.
-    pub(crate) fn finish(&mut self, look: Look) -> Vec<String> {
+    pub(crate) fn finish(&mut self, look: ScreenStyle) -> Vec<String> {
         let lines = render(&self.text, look);
-        let rest = self.rest_of(&lines).to_vec();
+        let rest = self.remaining_lines(&lines).to_vec();
         self.printed = lines;
         rest
     }
 
     /// Of a final text, the lines that are not on the screen yet: all of them when it isn't what was shown.
-    pub(crate) fn rest_of<'a>(&self, lines: &'a [String]) -> &'a [String] {
+    pub(crate) fn remaining_lines<'a>(&self, lines: &'a [String]) -> &'a [String] {
         lines.strip_prefix(&*self.printed).unwrap_or(lines)
     }
 }
 
 /// The beginning of a growing text that more words can't change: an open mark or an unfinished line of code waits.
-fn settled(text: &str) -> &str {
+fn stable_prefix(text: &str) -> &str {
     let mut fence: Option<&str> = None;
     let mut paragraph = 0;
     let mut at = 0;
@@ -147,22 +147,22 @@ mod tests {
 
     use super::*;
 
-    const LOOK: Look = Look { terminal: true, colour: true, width: Some(40) };
+    const LOOK: ScreenStyle = ScreenStyle { terminal: true, colour: true, width: Some(40) };
 
     /// Streams `text` in pieces of `size` characters; returns the lines that were shown for good.
-    fn stream(text: &str, size: usize) -> (Growing, Vec<String>) {
-        let mut growing = Growing::new(TurnId(Uuid::nil()), 0);
+    fn stream(text: &str, size: usize) -> (StreamingText, Vec<String>) {
+        let mut growing = StreamingText::new(TurnId(Uuid::nil()), 0);
         let mut shown = Vec::new();
         let characters: Vec<char> = text.chars().collect();
         for piece in characters.chunks(size) {
             growing.push(&piece.iter().collect::<String>());
-            shown.extend(growing.grow(LOOK).lines);
+            shown.extend(growing.update(LOOK).lines);
         }
         (growing, shown)
     }
 
     #[test]
-    fn what_was_streamed_and_the_rest_are_the_whole_text_once() {
+    fn stream_and_remainder_form_text_exactly_once() {
         let texts = [
             "One line.",
             "# Title\n\nA **bold\nstatement** and `some code`, then a [link](https://example.org/x) in a long line.\n\nEnd",
@@ -174,7 +174,7 @@ mod tests {
                 let (growing, mut shown) = stream(text, size);
                 let whole = render(text, LOOK);
                 assert!(whole.starts_with(&shown), "{size}: {shown:#?}");
-                shown.extend_from_slice(growing.rest_of(&whole));
+                shown.extend_from_slice(growing.remaining_lines(&whole));
                 assert_eq!(shown, whole, "{text:?} by {size}");
             }
         }
@@ -187,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn another_text_than_the_streamed_one_is_printed_whole() {
+    fn text_differing_from_stream_is_returned_whole() {
         let (growing, shown) = stream("Hello.\n\nWorld.\n\nMore", 5);
         assert!(!shown.is_empty());
         let other = render("(possible duplicate)\nHello.\n\nWorld.\n\nMore", LOOK);
-        assert_eq!(growing.rest_of(&other), other);
+        assert_eq!(growing.remaining_lines(&other), other);
     }
 
     #[test]
@@ -206,13 +206,13 @@ mod tests {
             ("* item\n* two", "* item\n* two"),
             ("2 * 3", "2 * 3"),
         ] {
-            assert_eq!(settled(text), sure, "{text:?}");
+            assert_eq!(stable_prefix(text), sure, "{text:?}");
         }
     }
 
     #[test]
-    fn a_text_without_end_stops_growing_on_the_screen() {
+    fn endless_text_stops_growing_on_screen() {
         let (growing, _) = stream(&"word ".repeat(30_000), 10_000);
-        assert!(growing.text.len() <= LONGEST && growing.frozen);
+        assert!(growing.text.len() <= MAX_LIVE_BYTES && growing.frozen);
     }
 }

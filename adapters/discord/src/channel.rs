@@ -21,12 +21,12 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
 use crate::{
+    address::{ConversationAddress, channel_name, number},
+    cache::GuildCache,
     classify::{ApiOperation, classify_error, is_about_the_reply, is_size_limit},
-    fetch, find,
-    known::Known,
-    place::{Place, channel_name, number},
-    rest::{Call, CallError, DiscordError, RestClient},
-    send::{self, Composed, NoCall, Sent},
+    fetch, find_sent,
+    rest::{ApiRequest, CallError, DiscordError, RestClient},
+    send::{self, ComposeError, ComposedMessage, SentMessage},
     settings::DiscordSettings,
 };
 
@@ -40,7 +40,7 @@ pub struct DiscordChannel {
     blobs: Arc<dyn Blobs>,
     fetcher: Arc<dyn Fetcher>,
     activities: ActivityIndicator<u64>,
-    known: Arc<Known>,
+    known: Arc<GuildCache>,
     /// Where Discord keeps files.
     hosts: Vec<String>,
     us: OnceLock<String>,
@@ -49,7 +49,7 @@ pub struct DiscordChannel {
 /// A channel or a user as an answer shows it. Nothing else is read, so that nothing else can make an answer
 /// unreadable.
 #[derive(Deserialize)]
-struct Named {
+struct IdResponse {
     id: String,
 }
 
@@ -90,15 +90,15 @@ impl DiscordChannel {
     }
 
     /// What is known of Discord's places, which the way in teaches.
-    pub(crate) fn known(&self) -> &Arc<Known> {
+    pub(crate) fn cache(&self) -> &Arc<GuildCache> {
         &self.known
     }
 
     /// The channel of a conversation, where it is open.
     fn open_channel(&self, conversation: &ConversationId) -> Option<u64> {
-        match Place::of(conversation)? {
-            Place::Channel(channel) => Some(channel),
-            Place::Person(person) => self.known.direct_of(person),
+        match ConversationAddress::parse(conversation)? {
+            ConversationAddress::Channel(channel) => Some(channel),
+            ConversationAddress::Person(person) => self.known.direct_of(person),
         }
     }
 
@@ -108,11 +108,11 @@ impl DiscordChannel {
         if let Some(channel) = self.open_channel(conversation) {
             return Ok(channel);
         }
-        let Some(Place::Person(person)) = Place::of(conversation) else {
+        let Some(ConversationAddress::Person(person)) = ConversationAddress::parse(conversation) else {
             return Err(SendError::Forbidden { reason: format!("{conversation} is no channel of Discord") });
         };
-        let call = Call::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
-        let opened: Named =
+        let call = ApiRequest::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
+        let opened: IdResponse =
             self.client.request(call).await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
         let unreadable = || SendError::NotSent {
             retry_after_ms: None,
@@ -127,37 +127,52 @@ impl DiscordChannel {
     fn show_typing(&self, channel: u64) {
         let client = self.client.clone();
         self.activities.show(channel, async move {
-            let call = Call::post(format!("/channels/{channel}/typing"), &json!({})).giving_way();
+            let call = ApiRequest::post(format!("/channels/{channel}/typing"), &json!({})).low_priority();
             let answered: Result<IgnoredAny, CallError> = client.request(call).await;
             answered.inspect_err(|error| tracing::debug!(channel.id = channel, %error, "showing an activity failed"))
         });
     }
 
     /// Makes a call that carries a message. The outer error is that it could not be begun.
-    async fn call(&self, channel: u64, call: Call, composed: &Composed) -> Result<Result<Sent, CallError>, SendError> {
+    async fn call(
+        &self,
+        channel: u64,
+        call: ApiRequest,
+        composed: &ComposedMessage,
+    ) -> Result<Result<SentMessage, CallError>, SendError> {
         send::send_with_uploads(&self.client, &self.blobs, call, composed, || self.show_typing(channel)).await
     }
 
     /// Makes a message show what was composed.
-    async fn change(&self, channel: u64, message: u64, composed: &Composed) -> Result<Sent, SendError> {
-        let call = Call::patch(format!("/channels/{channel}/messages/{message}"), &composed.payload);
+    async fn edit_message(
+        &self,
+        channel: u64,
+        message: u64,
+        composed: &ComposedMessage,
+    ) -> Result<SentMessage, SendError> {
+        let call = ApiRequest::patch(format!("/channels/{channel}/messages/{message}"), &composed.payload);
         // One without files most often is a reply that grows.
-        let call = if composed.uploads.is_empty() { call.giving_way() } else { call };
+        let call = if composed.uploads.is_empty() { call.low_priority() } else { call };
         let operation = if is_bundle(composed) { ApiOperation::EditToBundle } else { ApiOperation::Edit };
         let answered = self.call(channel, call, composed).await?;
-        answered.map_err(|error| self.learn(channel, composed, error, operation))
+        answered.map_err(|error| self.record_limits(channel, composed, error, operation))
     }
 
     /// Makes a message show words with files. Where the files are refused or can't be read, they may be on it all the
     /// same, from a call whose answer was lost: what is answered to a change of its words tells.
-    async fn change_whole(&self, channel: u64, message: u64, composed: &Composed) -> Result<Sent, SendError> {
-        let changed = self.change(channel, message, composed).await;
+    async fn change_whole(
+        &self,
+        channel: u64,
+        message: u64,
+        composed: &ComposedMessage,
+    ) -> Result<SentMessage, SendError> {
+        let changed = self.edit_message(channel, message, composed).await;
         let refused = match changed {
             Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => return changed,
             Err(error @ (SendError::Refused { .. } | SendError::Unreadable { .. })) if is_bundle(composed) => error,
             changed => return changed,
         };
-        match self.change(channel, message, &composed.clone().words_alone()).await {
+        match self.edit_message(channel, message, &composed.clone().text_only()).await {
             Ok(sent) if sent.shows_files_of(composed) => Ok(sent),
             Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
             Ok(_) | Err(_) => Err(refused),
@@ -165,12 +180,17 @@ impl DiscordChannel {
     }
 
     /// Makes a message that an earlier call of the part has made show what the part is now, where that can be done.
-    async fn correct(&self, channel: u64, sent: &Sent, part: &SendRequest) -> Result<(), SendError> {
+    async fn update_earlier_message(
+        &self,
+        channel: u64,
+        sent: &SentMessage,
+        part: &SendRequest,
+    ) -> Result<(), SendError> {
         let (Ok(message), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
             return Ok(());
         };
         tracing::debug!(channel.id = channel, "updating a message that an earlier attempt posted");
-        match self.change(channel, message, &composed).await {
+        match self.edit_message(channel, message, &composed).await {
             // A voice, or deleted since: it has arrived all the same.
             Ok(_) | Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
             Err(error) => Err(error),
@@ -179,7 +199,13 @@ impl DiscordChannel {
 
     /// Says what came of a message that has failed. Keeps what that tells about later calls, and puts the limit into it
     /// that holds from now on.
-    fn learn(&self, channel: u64, composed: &Composed, error: CallError, operation: ApiOperation) -> SendError {
+    fn record_limits(
+        &self,
+        channel: u64,
+        composed: &ComposedMessage,
+        error: CallError,
+        operation: ApiOperation,
+    ) -> SendError {
         let is_a_limit = is_size_limit(&error) && !composed.uploads.is_empty();
         match classify_error(error, operation) {
             SendError::Refused { refusal: Refusal::TooLarge { .. }, reason } if is_a_limit => {
@@ -196,7 +222,7 @@ impl DiscordChannel {
             }
             error => {
                 if matches!(error, SendError::Refused { refusal: Refusal::VoiceForbidden, .. }) {
-                    self.known.takes_no_voice(channel);
+                    self.known.mark_voice_refused(channel);
                 }
                 error
             }
@@ -204,11 +230,11 @@ impl DiscordChannel {
     }
 
     /// The bot's own id.
-    async fn us(&self) -> Result<&str, CallError> {
+    async fn own_user_id(&self) -> Result<&str, CallError> {
         if let Some(us) = self.us.get() {
             return Ok(us);
         }
-        let us: Named = self.client.request(Call::get("/users/@me")).await?;
+        let us: IdResponse = self.client.request(ApiRequest::get("/users/@me")).await?;
         Ok(self.us.get_or_init(|| us.id))
     }
 
@@ -235,7 +261,7 @@ impl Channel for DiscordChannel {
         capabilities.file_bytes = self.known.file_limit(channel, capabilities.file_bytes);
         let request = |usual| self.known.request_limit(channel, usual, capabilities.file_bytes);
         capabilities.request_bytes = capabilities.request_bytes.map(request);
-        if !self.known.may_get_a_voice(channel) {
+        if !self.known.accepts_voice(channel) {
             capabilities.voice = VoiceRule::AudioFile;
         }
         capabilities
@@ -247,16 +273,17 @@ impl Channel for DiscordChannel {
             return Ok(Vec::new());
         }
         let channel = self.channel(&part.conversation).await?;
-        let mut composed = send::new_message(part, channel, self.text_limit()).map_err(no_call)?;
-        let post = |composed: &Composed| Call::post(format!("/channels/{channel}/messages"), &composed.payload);
+        let mut composed = send::new_message(part, channel, self.text_limit()).map_err(compose_failure)?;
+        let post =
+            |composed: &ComposedMessage| ApiRequest::post(format!("/channels/{channel}/messages"), &composed.payload);
         let mut answered = self.call(channel, post(&composed), &composed).await?;
-        if answered.as_ref().is_err_and(is_about_the_reply) && composed.answers_nothing() {
+        if answered.as_ref().is_err_and(is_about_the_reply) && composed.remove_reply() {
             answered = self.call(channel, post(&composed), &composed).await?;
         }
-        let sent = answered.map_err(|error| self.learn(channel, &composed, error, operation(&part.content)))?;
+        let sent = answered.map_err(|error| self.record_limits(channel, &composed, error, operation(&part.content)))?;
         // An earlier call of this part may have made it, when a reply had fewer words, or a file was still to go with it.
         if sent.differs_from(&composed) {
-            self.correct(channel, &sent, part).await?;
+            self.update_earlier_message(channel, &sent, part).await?;
         }
         Ok(vec![MessageRef(sent.id)])
     }
@@ -267,8 +294,8 @@ impl Channel for DiscordChannel {
             return Ok(Vec::new());
         }
         let channel = self.channel(&part.conversation).await?;
-        let message = number(message).ok_or_else(gone)?;
-        let composed = send::edit(&part.content, self.text_limit()).map_err(no_call)?;
+        let message = number(message).ok_or_else(message_gone)?;
+        let composed = send::edit(&part.content, self.text_limit()).map_err(compose_failure)?;
         let sent = self.change_whole(channel, message, &composed).await?;
         Ok(vec![MessageRef(sent.id)])
     }
@@ -276,7 +303,7 @@ impl Channel for DiscordChannel {
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
         let channel = self.channel(conversation).await?;
         let Some(message) = number(message) else { return Ok(()) };
-        let call = Call::delete(format!("/channels/{channel}/messages/{message}"));
+        let call = ApiRequest::delete(format!("/channels/{channel}/messages/{message}"));
         let answered: Result<IgnoredAny, _> = self.client.request(call).await;
         match answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
@@ -293,8 +320,8 @@ impl Channel for DiscordChannel {
         let Ok(composed) = send::new_message(part, channel, self.text_limit()) else {
             return Ok(LookupOutcome::uncertain("the part has no form in which it can have been sent"));
         };
-        let us = self.us().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
-        let found = find::find(&self.client, us, channel, part, after, &composed).await;
+        let us = self.own_user_id().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
+        let found = find_sent::find(&self.client, us, channel, part, after, &composed).await;
         Ok(match found.map_err(|error| classify_error(error, ApiOperation::Harmless))? {
             Some(message) => LookupOutcome::Found { messages: vec![message], duplicates: Vec::new() },
             None => LookupOutcome::uncertain("not exactly one message in the history is like it"),
@@ -302,7 +329,7 @@ impl Channel for DiscordChannel {
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let answered: Result<IgnoredAny, _> = self.client.request(Call::get("/users/@me")).await;
+        let answered: Result<IgnoredAny, _> = self.client.request(ApiRequest::get("/users/@me")).await;
         answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Harmless))
     }
 
@@ -314,7 +341,7 @@ impl Channel for DiscordChannel {
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        fetch::open(&self.client, self.fetcher.as_ref(), &self.hosts, reference).await
+        fetch::open_file(&self.client, self.fetcher.as_ref(), &self.hosts, reference).await
     }
 }
 
@@ -328,19 +355,19 @@ fn operation(content: &PartContent) -> ApiOperation {
     }
 }
 
-fn is_bundle(composed: &Composed) -> bool {
-    !composed.uploads.is_empty() && !composed.words().trim().is_empty()
+fn is_bundle(composed: &ComposedMessage) -> bool {
+    !composed.uploads.is_empty() && !composed.text().trim().is_empty()
 }
 
-fn gone() -> SendError {
+fn message_gone() -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: "it is no message of Discord".to_owned() }
 }
 
 /// What follows when a part can't become a message: nothing has been sent.
-fn no_call(why: NoCall) -> SendError {
+fn compose_failure(why: ComposeError) -> SendError {
     let (refusal, reason) = match why {
-        NoCall::Nothing => (Refusal::Other, "there is nothing to send"),
-        NoCall::NotByEditing => (Refusal::TargetGone, "a message can't become a voice"),
+        ComposeError::Empty => (Refusal::Other, "there is nothing to send"),
+        ComposeError::NotEditable => (Refusal::TargetGone, "a message can't become a voice"),
     };
     SendError::Refused { refusal, reason: reason.to_owned() }
 }

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// The first half of the SHA-256 of some bytes, in hexadecimal digits.
-pub(crate) fn key_of(bytes: &[u8]) -> String {
+pub(crate) fn stable_key(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -14,7 +14,7 @@ mod tests {
     /// Keys are kept in the database: they may not change.
     #[test]
     fn a_key_stays_as_it_is() {
-        assert_eq!(key_of(b""), "e3b0c44298fc1c149afbf4c8996fb924");
-        assert_eq!(key_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223");
+        assert_eq!(stable_key(b""), "e3b0c44298fc1c149afbf4c8996fb924");
+        assert_eq!(stable_key(b"abc"), "ba7816bf8f01cfea414140de5dae2223");
     }
 }

@@ -10,21 +10,21 @@ use satchel_ports::{FetchRequest, FetchedFile, Fetcher, FetcherError, FileFetchE
 use serde_json::Value;
 
 use crate::{
-    inbound::wire::{Locator, Message},
-    rest::{ApiError, Call, CallError, RestClient},
+    inbound::wire::{FileLocator, Message},
+    rest::{ApiError, ApiRequest, CallError, RestClient},
 };
 
 /// The hosts where Discord keeps files.
 pub(crate) const HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
 /// The most bytes that are taken of a file whose size is not told.
-const LARGEST: u64 = 2 << 30;
+const MAX_FILE_BYTES: u64 = 2 << 30;
 
 /// How many bytes more than Discord has told are taken; whoever stores them has limits of its own.
 const SLACK: u64 = 1 << 20;
 
 /// The longest wait that Discord asks for and that is waited here; a fetch is tried a few times only.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Why a message is not shown to us (Opcodes and Status Codes, JSON).
 const UNKNOWN_CHANNEL: u64 = 10_003;
@@ -33,17 +33,17 @@ const UNKNOWN_MESSAGE: u64 = 10_008;
 /// Opens a file by its reference, from one of `hosts`. A link that has expired is replaced once.
 ///
 /// A link lets anybody fetch the file, so it is told to nobody.
-pub(crate) async fn open(
+pub(crate) async fn open_file(
     client: &RestClient,
     fetcher: &dyn Fetcher,
     hosts: &[String],
     reference: &FileReference,
 ) -> Result<FetchedFile, FileFetchError> {
-    let Ok(locator) = serde_json::from_str::<Locator>(&reference.locator) else {
-        return Err(refused("Discord did not say where the file is"));
+    let Ok(locator) = serde_json::from_str::<FileLocator>(&reference.locator) else {
+        return Err(permanent_error("Discord did not say where the file is"));
     };
     let get = async |url: String| {
-        let max_bytes = reference.bytes.map_or(LARGEST, |bytes| bytes.saturating_add(SLACK));
+        let max_bytes = reference.bytes.map_or(MAX_FILE_BYTES, |bytes| bytes.saturating_add(SLACK));
         let request = FetchRequest { url, hosts: HostPolicy::Only(hosts.to_vec()), max_bytes };
         fetcher.fetch(&request).await
     };
@@ -53,14 +53,14 @@ pub(crate) async fn open(
         get(locator.url.clone()).await
     };
     let fetched = match first {
-        Err(FetcherError::NotFound { .. }) => get(another_link(client, &locator).await?).await,
+        Err(FetcherError::NotFound { .. }) => get(refresh_link(client, &locator).await?).await,
         other => other,
     };
     match fetched {
         Ok(fetched) => Ok(FetchedFile::Bytes { bytes: fetched.bytes.or(reference.bytes), content: fetched.content }),
-        Err(FetcherError::Rejected { reason }) => Err(refused(&reason)),
+        Err(FetcherError::Rejected { reason }) => Err(permanent_error(&reason)),
         // The message still carries it, so that the store is behind and not the file gone.
-        Err(FetcherError::Retryable { reason } | FetcherError::NotFound { reason }) => Err(try_again(&reason)),
+        Err(FetcherError::Retryable { reason } | FetcherError::NotFound { reason }) => Err(retryable_error(&reason)),
     }
 }
 
@@ -74,47 +74,47 @@ fn has_expired(url: &str, now: SystemTime) -> bool {
 }
 
 /// Asks the message that carries a file for a link that is good for another day.
-async fn another_link(client: &RestClient, locator: &Locator) -> Result<String, FileFetchError> {
-    let Locator { channel, message, attachment, .. } = locator;
-    let asked = client.request::<Value>(Call::get(format!("/channels/{channel}/messages/{message}"))).await;
+async fn refresh_link(client: &RestClient, locator: &FileLocator) -> Result<String, FileFetchError> {
+    let FileLocator { channel, message, attachment, .. } = locator;
+    let asked = client.request::<Value>(ApiRequest::get(format!("/channels/{channel}/messages/{message}"))).await;
     let told = match asked {
         Ok(told) => told,
-        Err(error) => return Err(not_told(error).await),
+        Err(error) => return Err(fetch_error(error).await),
     };
     let Ok(Message { head, content }) = Message::read(&told) else {
-        return Err(try_again("Discord sent the file's message in an unknown form"));
+        return Err(retryable_error("Discord sent the file's message in an unknown form"));
     };
     let passed_on = head.message_snapshots.iter().map(|snapshot| &snapshot.message);
     let mut carried = std::iter::once(&content).chain(passed_on).flat_map(|content| &content.attachments);
     let found = carried.find(|carried| carried.id.0 == *attachment);
-    found.map(|found| found.url.clone()).ok_or_else(|| refused("Discord no longer has this file"))
+    found.map(|found| found.url.clone()).ok_or_else(|| permanent_error("Discord no longer has this file"))
 }
 
 /// What a failed call means for the file.
-async fn not_told(error: CallError) -> FileFetchError {
+async fn fetch_error(error: CallError) -> FileFetchError {
     match error {
         CallError::Refused(ApiError { code: UNKNOWN_MESSAGE | UNKNOWN_CHANNEL, .. }) => {
-            refused("Discord no longer has this file: its message was deleted")
+            permanent_error("Discord no longer has this file: its message was deleted")
         }
-        CallError::Refused(ApiError { status: 403, .. }) => {
-            refused("its link has expired, and the bot has no permission to read this channel's history for a new one")
-        }
-        CallError::Refused(ApiError { status: 500.., .. }) => try_again("Discord returned a server error"),
-        CallError::Refused(refusal) => refused(&format!("Discord refused the download ({refusal})")),
+        CallError::Refused(ApiError { status: 403, .. }) => permanent_error(
+            "its link has expired, and the bot has no permission to read this channel's history for a new one",
+        ),
+        CallError::Refused(ApiError { status: 500.., .. }) => retryable_error("Discord returned a server error"),
+        CallError::Refused(refusal) => permanent_error(&format!("Discord refused the download ({refusal})")),
         CallError::RateLimited { retry_after, .. } => {
             // The number is a floor, and whoever tries again doesn't know it.
-            tokio::time::sleep(retry_after.unwrap_or_default().min(LONGEST_ASKED)).await;
-            try_again("Discord has rate-limited the bot")
+            tokio::time::sleep(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)).await;
+            retryable_error("Discord has rate-limited the bot")
         }
-        other => try_again(&other.to_string()),
+        other => retryable_error(&other.to_string()),
     }
 }
 
-fn refused(reason: &str) -> FileFetchError {
+fn permanent_error(reason: &str) -> FileFetchError {
     FileFetchError::Permanent { reason: reason.to_owned() }
 }
 
-fn try_again(reason: &str) -> FileFetchError {
+fn retryable_error(reason: &str) -> FileFetchError {
     FileFetchError::Retryable { reason: reason.to_owned() }
 }
 

@@ -8,7 +8,7 @@ mod desk;
 mod history;
 mod interactions;
 mod marks;
-mod reading;
+mod reader;
 mod setup;
 pub(crate) mod wire;
 
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     desk::{Desk, State, Store},
-    reading::Reader,
+    reader::InboundReader,
 };
 use crate::{
     DiscordChannel, DiscordError, DiscordSettings,
@@ -59,14 +59,14 @@ impl DiscordListener {
         let Self { settings, channel, waits } = self;
         let rest = channel.client().clone();
         let asked = async {
-            let (us, now) = setup::us(&rest, waits).await?;
-            Ok((us, setup::bookmark(inbound.as_ref(), now, waits).await))
+            let (us, now) = setup::identify_bot(&rest, waits).await?;
+            Ok((us, setup::load_checkpoint(inbound.as_ref(), now, waits).await))
         };
         let Some((us, bookmark)) = stop.run_until_cancelled(asked).await.transpose()? else { return Ok(()) };
         let names = settings.commands.iter().map(|command| command.name.clone()).collect();
-        let known = Arc::clone(channel.known());
-        known.recall(&bookmark.boosted);
-        let reader = Reader::new(us, bookmark.begun_at, settings.answers_in.clone(), Arc::clone(&known), names);
+        let known = Arc::clone(channel.cache());
+        known.restore_boosted(&bookmark.boosted);
+        let reader = InboundReader::new(us, bookmark.begun_at, settings.answers_in.clone(), Arc::clone(&known), names);
         let over = stop.child_token();
         let position = bookmark.position.clone();
         let session = Session::new(rest.clone(), waits, position);
@@ -79,7 +79,7 @@ impl DiscordListener {
         let store =
             Store { inbound, reader, rest: rest.clone(), known, waits, over: over.clone(), state: State::default() };
         let taking = Desk::new(store, bookmark).take_all(coming);
-        let offering = interactions::offer_commands(&rest, us.application_id, &settings.commands, &over);
+        let offering = interactions::register_commands(&rest, us.application_id, &settings.commands, &over);
         let (listened, (), ()) = tokio::join!(listening, taking, offering);
         listened
     }

@@ -11,11 +11,11 @@ mod inbound;
 mod gateway;
 mod rest;
 
+mod address;
+mod cache;
 mod classify;
 mod digest;
-mod find;
-mod known;
-mod place;
+mod find_sent;
 mod render;
 mod send;
 mod settings;

@@ -18,7 +18,7 @@ pub(crate) fn rich(text: &str, limit: usize) -> String {
 
 /// A text that shows its characters, whatever Discord would make of them; within `limit` UTF-16 units where the text
 /// itself is.
-pub(crate) fn plain(text: &str, limit: usize) -> String {
+pub(crate) fn to_plain_text(text: &str, limit: usize) -> String {
     let escaped = plain::escape(text);
     if units(&escaped) <= limit {
         return escaped;

@@ -3,9 +3,9 @@
 //! serenity's own client is not used. It brings another HTTP and TLS stack, loses whether a message may have arrived,
 //! and asks discord.com in spite of a configured server while its rate limiter is on (ADR 0012).
 
-mod call;
-mod limiter;
-mod pacing;
+mod buckets;
+mod rate_limiter;
+mod request;
 mod response;
 
 use std::{fmt, time::Duration};
@@ -20,8 +20,8 @@ use satchel_platform_http::{ApiClient, ApiClientSettings, HttpTimeouts, ServerUr
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 
-pub(crate) use call::Call;
-use pacing::Pacer;
+use rate_limiter::RateLimiter;
+pub(crate) use request::ApiRequest;
 pub(crate) use response::{ApiError, CallError};
 
 /// Where Discord answers unless something else is configured.
@@ -70,7 +70,7 @@ pub(crate) struct RestClient {
     api: ApiClient,
     token: SecretString,
     own_server: bool,
-    pacer: Pacer,
+    pacer: RateLimiter,
 }
 
 impl RestClient {
@@ -93,7 +93,7 @@ impl RestClient {
         // The gateway's WebSocket goes over the same client, and knows nothing newer than HTTP/1.1.
         let settings = ApiClientSettings { server, user_agent: USER_AGENT, http1_only: true, timeouts };
         let api = ApiClient::new(settings).map_err(|_| DiscordError::Client)?;
-        Ok(Self { api, token: token.into(), own_server: api_url.is_some(), pacer: Pacer::new(pace) })
+        Ok(Self { api, token: token.into(), own_server: api_url.is_some(), pacer: RateLimiter::new(pace) })
     }
 
     /// The client beneath, for what is no call: the gateway's WebSocket. It adds no token.
@@ -120,13 +120,16 @@ impl RestClient {
     }
 
     /// Makes a call and reads what is needed of the answer: `T` decides, and is `()` where nothing is.
-    pub(crate) async fn request<T: DeserializeOwned>(&self, call: Call) -> Result<T, CallError> {
+    pub(crate) async fn request<T: DeserializeOwned>(&self, call: ApiRequest) -> Result<T, CallError> {
         self.request_dated(call).await.map(|(answer, _)| answer)
     }
 
     /// The same, with the second in which it was answered, in milliseconds since 1970 by the clock of whoever answered,
     /// where it tells.
-    pub(crate) async fn request_dated<T: DeserializeOwned>(&self, call: Call) -> Result<(T, Option<u64>), CallError> {
+    pub(crate) async fn request_dated<T: DeserializeOwned>(
+        &self,
+        call: ApiRequest,
+    ) -> Result<(T, Option<u64>), CallError> {
         let request = self.build_request(&call);
         let request = match call.body() {
             Some(body) => request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body),
@@ -139,7 +142,7 @@ impl RestClient {
     /// `form`.
     pub(crate) async fn upload<T: DeserializeOwned>(
         &self,
-        call: Call,
+        call: ApiRequest,
         form: Form,
         progress: &UploadProgress,
     ) -> Result<T, CallError> {
@@ -148,28 +151,28 @@ impl RestClient {
 
     async fn make<T: DeserializeOwned>(
         &self,
-        call: &Call,
+        call: &ApiRequest,
         request: RequestBuilder,
         progress: &UploadProgress,
     ) -> Result<(T, Option<u64>), CallError> {
-        let mut turn = self.pacer.wait(call).await?;
+        let mut turn = self.pacer.acquire(call).await?;
         let response = exchange(request, progress, self.timeouts()).await?;
-        turn.heed(&response.headers);
+        turn.record_headers(&response.headers);
         let decoded = response::decode(&response, &self.token);
         match &decoded {
             Err(CallError::RateLimited { retry_after, global, .. }) => {
-                turn.close(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
+                turn.close_bucket(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
             }
             // Those of interactions have tokens of their own.
             Err(CallError::Refused(ApiError { status: 401, .. })) if !call.is_of_an_interaction() => {
-                turn.close(DEFAULT_RETRY_AFTER, true);
+                turn.close_bucket(DEFAULT_RETRY_AFTER, true);
             }
             _ => {}
         }
         decoded.map(|decoded| (decoded, response::dated(&response.headers)))
     }
 
-    fn build_request(&self, call: &Call) -> RequestBuilder {
+    fn build_request(&self, call: &ApiRequest) -> RequestBuilder {
         let mut authorization = HeaderValue::try_from(format!("Bot {}", self.token.expose_secret()))
             .expect("a token is letters, digits, dots, dashes and underscores");
         authorization.set_sensitive(true);

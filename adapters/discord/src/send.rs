@@ -1,7 +1,7 @@
 //! A part as a call of the REST API: what it becomes, and how it is made.
 
 mod compose;
-mod names;
+mod file_names;
 mod sent;
 
 use std::{sync::Arc, time::Duration};
@@ -13,11 +13,11 @@ use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use compose::{Composed, NoCall, edit, new_message};
-pub(crate) use names::is_same_name;
-pub(crate) use sent::{Sent, is_same_text};
+pub(crate) use compose::{ComposeError, ComposedMessage, edit, new_message};
+pub(crate) use file_names::is_same_name;
+pub(crate) use sent::{SentMessage, is_same_text};
 
-use crate::rest::{Call, CallError, RestClient};
+use crate::rest::{ApiRequest, CallError, RestClient};
 
 /// How often people are shown that an upload goes on: Discord takes an activity away after ten seconds.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(8);
@@ -28,8 +28,8 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_secs(8);
 pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &RestClient,
     blobs: &Arc<dyn Blobs>,
-    call: Call,
-    composed: &Composed,
+    call: ApiRequest,
+    composed: &ComposedMessage,
     show: impl Fn(),
 ) -> Result<Result<T, CallError>, SendError> {
     if composed.uploads.is_empty() {
@@ -41,7 +41,11 @@ pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
 }
 
 /// Opens the files of a call. Nothing has been sent when one of them can't be read.
-async fn open_form(composed: &Composed, blobs: &Arc<dyn Blobs>, progress: &UploadProgress) -> Result<Form, SendError> {
+async fn open_form(
+    composed: &ComposedMessage,
+    blobs: &Arc<dyn Blobs>,
+    progress: &UploadProgress,
+) -> Result<Form, SendError> {
     let payload = Value::Object(composed.payload.clone()).to_string();
     let mut form = Form::new().part("payload_json", with_content_type(Part::text(payload), "application/json"));
     for (index, upload) in composed.uploads.iter().enumerate() {

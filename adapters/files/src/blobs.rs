@@ -1,6 +1,6 @@
 //! Blobs in a directory: `ab/cd/<sha256>`, beside what is on its way in and the marks of the garbage collection.
 
-mod collect;
+mod gc;
 
 use std::{
     fs::File,
@@ -17,8 +17,9 @@ use satchel_domain::{DiskReserve, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 
 use crate::{
-    OpenError, detect, digest, directory,
-    flow::{self, FlowError, Sink},
+    DirectoryOpenError,
+    copy::{self, BlockSink, CopyError},
+    detect, digest, directory,
     modes::{self, Audience},
     reserve::ReserveGuard,
     temp::{self, TempFile},
@@ -37,13 +38,13 @@ const LOCK: &str = "lock";
 /// time for the garbage collection, and heals a blob that the disk has damaged.
 #[derive(Debug, Clone)]
 pub struct DirectoryBlobs {
-    store: Arc<Store>,
+    store: Arc<BlobDirectory>,
     path: PathBuf,
     reserve: DiskReserve,
 }
 
 #[derive(Debug)]
-struct Store {
+struct BlobDirectory {
     root: Dir,
     incoming: Dir,
     marked: Dir,
@@ -55,10 +56,10 @@ impl DirectoryBlobs {
     ///
     /// # Errors
     /// When the directory can't be made, is no directory, or can't be written to.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
+    pub fn open(path: &Path) -> Result<Self, DirectoryOpenError> {
         let failed = |doing, below: &str| {
             let path = path.join(below);
-            move |source| OpenError { doing, path, source }
+            move |source| DirectoryOpenError { doing, path, source }
         };
         let root = directory::open_root(path, Audience::Owner)?;
         modes::close(&root, path, is_own_entry).map_err(failed("read the directory", ""))?;
@@ -67,7 +68,7 @@ impl DirectoryBlobs {
         };
         let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
         incoming.try_clone().and_then(new_file).map_err(failed("write to the directory", ""))?;
-        let store = Store { root, incoming, marked };
+        let store = BlobDirectory { root, incoming, marked };
         store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
         store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
         Ok(Self { store: Arc::new(store), path: path.to_owned(), reserve: DiskReserve::Standard })
@@ -85,16 +86,16 @@ impl Blobs for DirectoryBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let store = Arc::clone(&self.store);
         let (guard, expected) = (ReserveGuard::new(self.reserve, &self.path), hint.bytes.unwrap_or(0));
-        let arriving = blocking(move || Arriving::begin(store, guard, expected)).await?;
-        let (blocks, digest) = digest::hashed(flow::blocks(content, limit));
-        let arrived = flow::pump(blocks, arriving).await.map_err(|error| match error {
-            FlowError::TooLarge => BlobError::TooLarge { limit },
-            FlowError::Source(error) => BlobError::Source(error),
-            FlowError::Sink(error) => error,
-            FlowError::Stopped(error) => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
+        let arriving = blocking(move || IncomingBlob::create(store, guard, expected)).await?;
+        let (blocks, digest) = digest::hashed(copy::blocks(content, limit));
+        let arrived = copy::pump(blocks, arriving).await.map_err(|error| match error {
+            CopyError::TooLarge => BlobError::TooLarge { limit },
+            CopyError::Source(error) => BlobError::Source(error),
+            CopyError::Sink(error) => error,
+            CopyError::Stopped(error) => BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() },
         })?;
         let sha256 =
-            digest.await.map_err(|error| BlobError::Store { doing: WRITING.to_owned(), source: error.into() })?;
+            digest.await.map_err(|error| BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() })?;
         let hint = hint.clone();
         // Lives as long as this future: the thread looks at it, because nobody else tells it that the put was dropped.
         let wanted = Arc::new(());
@@ -118,7 +119,7 @@ impl Blobs for DirectoryBlobs {
             });
             file.seek(SeekFrom::Start(range.start)).map_err(&failed)?;
             let whole = range == (0..bytes);
-            let blocks = flow::stream_file(file, range);
+            let blocks = copy::stream_file(file, range);
             Ok(if whole { digest::verified(blocks, sha256) } else { blocks })
         })
         .await
@@ -146,18 +147,18 @@ impl Blobs for DirectoryBlobs {
     }
 }
 
-const WRITING: &str = "write a file";
+const WRITE_ACTION: &str = "write a file";
 
 /// A blob on its way in.
-struct Arriving {
-    store: Arc<Store>,
+struct IncomingBlob {
+    store: Arc<BlobDirectory>,
     temp: TempFile,
     bytes: u64,
     guard: ReserveGuard,
 }
 
-impl Arriving {
-    fn begin(store: Arc<Store>, guard: ReserveGuard, expected: u64) -> Result<Self, BlobError> {
+impl IncomingBlob {
+    fn create(store: Arc<BlobDirectory>, guard: ReserveGuard, expected: u64) -> Result<Self, BlobError> {
         guard.check(&store.incoming, expected).map_err(BlobError::Full)?;
         let temp = store.incoming.try_clone().and_then(new_file);
         let temp = temp.map_err(|error| writing_failed(error, &guard))?;
@@ -180,18 +181,18 @@ impl Arriving {
     }
 }
 
-impl Sink for Arriving {
+impl BlockSink for IncomingBlob {
     type Error = BlobError;
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
-        self.guard.take(self.temp.file(), bytes.len() as u64).map_err(BlobError::Full)?;
+    fn write_block(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
+        self.guard.allocate(self.temp.file(), bytes.len() as u64).map_err(BlobError::Full)?;
         self.temp.append(bytes).map_err(|error| writing_failed(error, &self.guard))?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 }
 
-impl Store {
+impl BlobDirectory {
     /// Takes the lock between processes; it is free again when the file is dropped.
     fn lock(&self, take: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
         let mut options = OpenOptions::new();
@@ -258,7 +259,7 @@ fn address(sha256: &Sha256) -> PathBuf {
 fn writing_failed(error: io::Error, guard: &ReserveGuard) -> BlobError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full(guard.exhausted()),
-        _ => BlobError::Store { doing: WRITING.to_owned(), source: error.into() },
+        _ => BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() },
     }
 }
 

@@ -9,12 +9,12 @@ use satchel_ports::{BlobError, ByteStream};
 use sha2::Digest;
 use tokio::sync::oneshot;
 
-use crate::flow::{Blocks, FlowError, Sink, Stage};
+use crate::copy::{BlockSink, BlockStream, CopyError, SinkTask};
 
 /// The same blocks, and their digest once all of them have been taken.
-pub(crate) fn hashed(blocks: Blocks) -> (Blocks, oneshot::Receiver<Sha256>) {
+pub(crate) fn hashed(blocks: BlockStream) -> (BlockStream, oneshot::Receiver<Sha256>) {
     let (answer, digest) = oneshot::channel();
-    let state = (blocks, Hashing::new(), answer);
+    let state = (blocks, StreamHasher::new(), answer);
     let hashed = stream::try_unfold(Some(state), |state| async {
         let Some((mut blocks, hashing, answer)) = state else { return Ok(None) };
         match blocks.next().await.transpose()? {
@@ -35,7 +35,7 @@ pub(crate) fn hashed(blocks: Blocks) -> (Blocks, oneshot::Receiver<Sha256>) {
 /// The same blocks if their digest is this one. The last of them is given out only when it is right, so that whoever
 /// passes the stream on never ends with a whole file that is wrong.
 pub(crate) fn verified(blocks: ByteStream, expected: Sha256) -> ByteStream {
-    let state = Verifying { blocks, hashing: Hashing::new(), held: None, expected };
+    let state = VerifyingStream { blocks, hashing: StreamHasher::new(), held: None, expected };
     Box::pin(stream::try_unfold(Some(state), |state| async {
         match state {
             Some(state) => state.next().await,
@@ -44,15 +44,15 @@ pub(crate) fn verified(blocks: ByteStream, expected: Sha256) -> ByteStream {
     }))
 }
 
-struct Verifying {
+struct VerifyingStream {
     blocks: ByteStream,
-    hashing: Hashing,
+    hashing: StreamHasher,
     /// The newest block, which may be the last.
     held: Option<Bytes>,
     expected: Sha256,
 }
 
-impl Verifying {
+impl VerifyingStream {
     /// The next block that may be given out, and what goes on behind it.
     async fn next(mut self) -> io::Result<Option<(Bytes, Option<Self>)>> {
         while let Some(block) = self.blocks.next().await {
@@ -77,29 +77,29 @@ fn damaged(sha256: Sha256) -> io::Error {
 }
 
 /// A digest under way.
-struct Hashing(Stage<Hasher>);
+struct StreamHasher(SinkTask<HashSink>);
 
-struct Hasher(sha2::Sha256);
+struct HashSink(sha2::Sha256);
 
-impl Sink for Hasher {
+impl BlockSink for HashSink {
     type Error = Infallible;
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+    fn write_block(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
         self.0.update(bytes);
         Ok(())
     }
 }
 
-impl Hashing {
+impl StreamHasher {
     fn new() -> Self {
-        Self(Stage::Idle(Hasher(sha2::Sha256::new())))
+        Self(SinkTask::Idle(HashSink(sha2::Sha256::new())))
     }
 
-    async fn update(self, block: Bytes) -> Result<Self, FlowError> {
-        Ok(Self(self.0.take(block).await?))
+    async fn update(self, block: Bytes) -> Result<Self, CopyError> {
+        Ok(Self(self.0.write_block(block).await?))
     }
 
-    async fn finish(self) -> Result<Sha256, FlowError> {
-        Ok(Sha256(self.0.settled().await?.0.finalize().into()))
+    async fn finish(self) -> Result<Sha256, CopyError> {
+        Ok(Sha256(self.0.finish().await?.0.finalize().into()))
     }
 }

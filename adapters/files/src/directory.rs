@@ -11,11 +11,11 @@ use cap_std::{
     fs::{Dir, DirEntry},
 };
 
-use crate::{OpenError, modes::Audience};
+use crate::{DirectoryOpenError, modes::Audience};
 
 /// Opens the directory, which is made when it is missing.
-pub(crate) fn open_root(path: &Path, audience: Audience) -> Result<Dir, OpenError> {
-    let failed = |doing| move |source| OpenError { doing, path: path.to_owned(), source };
+pub(crate) fn open_root(path: &Path, audience: Audience) -> Result<Dir, DirectoryOpenError> {
+    let failed = |doing| move |source| DirectoryOpenError { doing, path: path.to_owned(), source };
     let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(audience.directory_mode());

@@ -13,10 +13,10 @@
 //! workspace. Everything that blocks runs on tokio's blocking threads, one block at a time: a slow stream holds no thread.
 
 pub mod blobs;
+mod copy;
 pub mod detect;
 mod digest;
 mod directory;
-mod flow;
 mod memory_blobs;
 mod modes;
 mod reserve;
@@ -31,7 +31,7 @@ pub use workspace::DirectoryWorkspace;
 /// A directory that can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {doing} `{}`", path.display())]
-pub struct OpenError {
+pub struct DirectoryOpenError {
     /// What was being done.
     doing: &'static str,
     path: std::path::PathBuf,

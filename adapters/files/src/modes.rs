@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_holds_other_things_stays_as_it_is() {
+    fn directory_with_foreign_files_keeps_its_mode() {
         let root = earlier();
         let letter = root.path().join("letter.txt");
         fs::write(&letter, "words").unwrap();

@@ -31,7 +31,7 @@ impl ReserveGuard {
     }
 
     /// Takes room for bytes that are about to be written to the disk of `handle`.
-    pub(crate) fn take(&mut self, handle: impl AsFd, bytes: u64) -> Result<(), DiskFull> {
+    pub(crate) fn allocate(&mut self, handle: impl AsFd, bytes: u64) -> Result<(), DiskFull> {
         if bytes > self.allowed {
             self.allowed = self.room(handle, bytes)?.min(RECHECK_AFTER.max(bytes));
         }
@@ -74,19 +74,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let handle = File::open(directory.path()).unwrap();
         let mut guard = ReserveGuard::new(DiskReserve::Bytes(1), directory.path());
-        guard.take(&handle, 1000).unwrap();
+        guard.allocate(&handle, 1000).unwrap();
         assert_eq!(guard.allowed, RECHECK_AFTER - 1000);
         // From now on nothing is left besides the reserve.
         guard.reserve = DiskReserve::Bytes(u64::MAX);
-        guard.take(&handle, RECHECK_AFTER - 1000).unwrap();
-        let full = guard.take(&handle, 1).unwrap_err();
+        guard.allocate(&handle, RECHECK_AFTER - 1000).unwrap();
+        let full = guard.allocate(&handle, 1).unwrap_err();
         assert!(full.free > 0 && full.reserved == u64::MAX, "{full:?}");
         guard.reserve = DiskReserve::NONE;
-        guard.take(&handle, u64::MAX).unwrap();
+        guard.allocate(&handle, u64::MAX).unwrap();
     }
 
     #[test]
-    fn disk_that_takes_no_more_is_told_without_its_figures() {
+    fn full_disk_is_reported_without_figures() {
         let guard = ReserveGuard::new(DiskReserve::Standard, Path::new("/srv"));
         assert_eq!(guard.exhausted().to_string(), "no space is left on the disk");
     }

@@ -120,7 +120,7 @@ impl TempFile {
         match linked {
             Err(error) if has_no_links(&error) => {
                 let renamed = renameat_with(&self.directory, &self.name, &self.directory, name, RenameFlags::NOREPLACE);
-                renamed.map_err(told)?;
+                renamed.map_err(rename_error)?;
                 self.published = true;
                 Ok(())
             }
@@ -137,7 +137,7 @@ fn has_no_links(error: &io::Error) -> bool {
 }
 
 /// Why renaming failed, where it is the last way to make a new file.
-fn told(errno: Errno) -> io::Error {
+fn rename_error(errno: Errno) -> io::Error {
     if [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&errno) {
         let missing = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
                        created safely; write with `overwrite` instead";
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_links_a_new_file_is_renamed_and_replaces_nothing() {
+    fn file_is_renamed_without_replacing_where_links_fail() {
         for no_links in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS] {
             let (_temporary, directory) = directory();
             let written = |content: &[u8]| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_failure_to_link_is_told_as_it_is() {
+    fn other_link_errors_are_returned_unchanged() {
         let (_temporary, directory) = directory();
         let temp = TempFile::create(directory.try_clone().unwrap(), Audience::Owner).unwrap();
         let failed = temp.or_renamed(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
@@ -226,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn where_renaming_cannot_keep_from_replacing_either_it_says_what_is_missing() {
+    fn missing_no_replace_support_is_explained() {
         for missing in [Errno::INVAL, Errno::NOSYS] {
-            let error = told(missing);
+            let error = rename_error(missing);
             assert!(error.to_string().contains("supports neither hard links"), "{error}");
         }
-        assert_eq!(told(Errno::EXIST).kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(told(Errno::NOSPC).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(rename_error(Errno::EXIST).kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(rename_error(Errno::NOSPC).kind(), io::ErrorKind::StorageFull);
     }
 }

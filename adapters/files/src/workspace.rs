@@ -1,9 +1,9 @@
 //! The workspaces of conversations: directories beneath one root, reached only through handles that nothing leads out of.
 
 mod housekeeping;
-mod place;
+mod root;
 mod usage;
-mod writing;
+mod write;
 
 use std::{
     io,
@@ -20,14 +20,14 @@ use satchel_ports::{
     workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 
-use crate::{OpenError, directory, flow, reserve::ReserveGuard, temp};
+use crate::{DirectoryOpenError, copy, directory, reserve::ReserveGuard, temp};
 
-use place::Place;
-use writing::Writing;
+use root::WorkspaceRoot;
+use write::PendingWrite;
 
 /// What makes an open return at once when the path has become a pipe since it was looked at.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const DONT_WAIT: i32 = 0o4000;
+const O_NONBLOCK: i32 = 0o4000;
 /// The same where the number comes from BSD.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const DONT_WAIT: i32 = 0x4;
@@ -38,7 +38,7 @@ const DONT_WAIT: i32 = 0x4;
 /// own `/shared` and `/tmp`; a directory that the operator shares out is the operator's to bound.
 #[derive(Debug, Clone)]
 pub struct DirectoryWorkspace {
-    place: Arc<Place>,
+    place: Arc<WorkspaceRoot>,
     reserve: DiskReserve,
 }
 
@@ -48,8 +48,8 @@ impl DirectoryWorkspace {
     ///
     /// # Errors
     /// When a directory can't be made or opened.
-    pub fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, OpenError> {
-        Ok(Self { place: Arc::new(Place::open(root, shared, quota)?), reserve: DiskReserve::Standard })
+    pub fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, DirectoryOpenError> {
+        Ok(Self { place: Arc::new(WorkspaceRoot::open(root, shared, quota)?), reserve: DiskReserve::Standard })
     }
 
     /// Keeps this much of each disk free, and not the standard reserve.
@@ -76,19 +76,19 @@ impl DirectoryWorkspace {
     /// When its directories can't be read.
     pub async fn used_bytes(&self, conversation: &ConversationId) -> io::Result<u64> {
         let (place, conversation) = (Arc::clone(&self.place), conversation.clone());
-        let used = tokio::task::spawn_blocking(move || writing::used_bytes(&place, &conversation));
+        let used = tokio::task::spawn_blocking(move || write::used_bytes(&place, &conversation));
         used.await.map_err(io::Error::other)?
     }
 
     /// Has the disk looked at again before anything else counts for a conversation.
     pub fn forget_usage(&self, conversation: &ConversationId) {
-        writing::forget_usage(&self.place, conversation);
+        write::forget_usage(&self.place, conversation);
     }
 
-    async fn on_disk<T: Send + 'static>(
+    async fn spawn_disk_task<T: Send + 'static>(
         &self,
         path: &WorkspacePath,
-        work: impl FnOnce(&Arc<Place>, &WorkspacePath) -> Result<T, WorkspaceError> + Send + 'static,
+        work: impl FnOnce(&Arc<WorkspaceRoot>, &WorkspacePath) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
         let place = Arc::clone(&self.place);
         let owned = path.clone();
@@ -103,7 +103,7 @@ impl DirectoryWorkspace {
 impl Workspace for DirectoryWorkspace {
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         let conversation = conversation.clone();
-        self.on_disk(path, move |place, path| {
+        self.spawn_disk_task(path, move |place, path| {
             let mount = place.mount(&conversation, path)?;
             read(&mount, path)
         })
@@ -120,20 +120,21 @@ impl Workspace for DirectoryWorkspace {
     ) -> Result<u64, WorkspaceError> {
         let conversation = conversation.clone();
         let guard = ReserveGuard::new(self.reserve, &self.place.host_directory(&conversation, path.mount()));
-        let begun = self.on_disk(path, move |place, path| Writing::begin(place, &conversation, path, mode, guard));
+        let begun =
+            self.spawn_disk_task(path, move |place, path| PendingWrite::open(place, &conversation, path, mode, guard));
         let writing = begun.await?;
-        let written = flow::pump(flow::blocks(content, limit), writing).await.map_err(|error| match error {
-            flow::FlowError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
-            flow::FlowError::Source(error) => {
+        let written = copy::pump(copy::blocks(content, limit), writing).await.map_err(|error| match error {
+            copy::CopyError::TooLarge => WorkspaceError::TooLarge { path: path.clone(), limit },
+            copy::CopyError::Source(error) => {
                 WorkspaceError::Failed { path: path.clone(), reason: format!("the bytes ended early: {error}") }
             }
-            flow::FlowError::Sink(error) => error,
-            flow::FlowError::Stopped(error) => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
+            copy::CopyError::Sink(error) => error,
+            copy::CopyError::Stopped(error) => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
         })?;
         // Lives as long as this future: the thread looks at it, because nobody else tells it that the write was dropped.
         let wanted = Arc::new(());
         let still_wanted = Arc::downgrade(&wanted);
-        self.on_disk(path, move |_, _| written.publish(mode, &still_wanted)).await
+        self.spawn_disk_task(path, move |_, _| written.publish(mode, &still_wanted)).await
     }
 
     async fn list(
@@ -142,7 +143,7 @@ impl Workspace for DirectoryWorkspace {
         path: &WorkspacePath,
     ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         let conversation = conversation.clone();
-        self.on_disk(path, move |place, path| match place.mount(&conversation, path) {
+        self.spawn_disk_task(path, move |place, path| match place.mount(&conversation, path) {
             // Nothing has been written yet: the mount is there for who asks, and empty.
             Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
             mount => list(&mount?, path),
@@ -152,12 +153,12 @@ impl Workspace for DirectoryWorkspace {
 
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
         let conversation = conversation.clone();
-        self.on_disk(path, move |place, path| writing::remove(place, &conversation, path)).await
+        self.spawn_disk_task(path, move |place, path| write::remove(place, &conversation, path)).await
     }
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
         let (from, to) = (from.clone(), to.clone());
-        self.on_disk(&WorkspacePath::root(Mount::Shared), move |place, path| {
+        self.spawn_disk_task(&WorkspacePath::root(Mount::Shared), move |place, path| {
             place.hand_over(&from, &to).map_err(|error| failure(path, error))
         })
         .await
@@ -183,14 +184,14 @@ fn read(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceErr
         return Err(WorkspaceError::NotAFile(path.clone()));
     }
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(DONT_WAIT);
+    options.read(true).custom_flags(O_NONBLOCK);
     let file = mount.open_with(path.relative(), &options).map_err(failed)?.into_std();
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(WorkspaceError::NotAFile(path.clone()));
     }
     let bytes = metadata.len();
-    Ok(WorkspaceFile { bytes, content: flow::stream_file(file, 0..bytes) })
+    Ok(WorkspaceFile { bytes, content: copy::stream_file(file, 0..bytes) })
 }
 
 fn list(mount: &Dir, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_comes_in_drops_is_not_waited_for() {
+    async fn slow_request_head_times_out() {
         let (address, ..) = start(ConnectionTimeouts { head: SHORT, ..patient() }).await;
         let slow = ask(address, "GET / HTTP/1.1\r\nhost: x\r\nx-").await;
         let idle = ask(address, "").await;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stop_lets_requests_end_and_waits_for_none_too_long() {
+    async fn stop_lets_requests_finish_within_timeout() {
         let (address, stop, served) = start(ConnectionTimeouts { last_requests: SHORT, ..patient() }).await;
         let mut kept = ask(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         kept.read_exact(&mut [0; 12]).await.unwrap();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_takes_something_is_waited_for_and_one_that_sleeps_is_not() {
+    async fn write_timeout_hits_stalled_reader_not_slow_one() {
         let timeout = Duration::from_secs(60);
         let (near, mut far) = duplex(10);
         let mut near = WriteTimeoutStream::new(near, timeout);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn client_is_the_first_untrusted_address_from_the_right() {
+    fn client_is_rightmost_untrusted_address() {
         let trusted = ranges(&["127.0.0.1", "10.0.0.0/8", "2001:db8:1::/48"]);
         for (peer, lines, expected) in [
             ("203.0.113.1", &["198.51.100.1"][..], "203.0.113.1"),

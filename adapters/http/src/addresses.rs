@@ -59,7 +59,7 @@ const IPV6: [(Ipv6Net, &str); 11] = [
 ];
 
 /// What an address is instead of a public one, in words; nothing where it is public.
-pub(crate) fn not_public(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn non_public_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => IPV4.iter().find(|(net, _)| net.contains(&address)).map(|(_, what)| *what),
         IpAddr::V6(address) => {
@@ -70,7 +70,7 @@ pub(crate) fn not_public(address: IpAddr) -> Option<&'static str> {
 }
 
 /// The addresses of IPv4 that a network may take this one to, however it reads it; none of most.
-pub(crate) fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
     let read = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| octets[place]));
     let last = read([12, 13, 14, 15]);
@@ -126,7 +126,7 @@ mod tests {
     #[case::given_out_to_nobody(&["100::1", "1fff:ffff::1", "4000::1", "5f00::1", "e000::1"])]
     fn refused(#[case] addresses: &[&str]) {
         for address in addresses {
-            assert!(not_public(address.parse().unwrap()).is_some(), "{address} would be asked");
+            assert!(non_public_reason(address.parse().unwrap()).is_some(), "{address} would be asked");
         }
     }
 
@@ -139,14 +139,14 @@ mod tests {
     #[case(&["2a00:1450::1", "3ffe:ffff::1", "3fff:1000::1"])]
     fn public(#[case] addresses: &[&str]) {
         for address in addresses {
-            assert_eq!(not_public(address.parse().unwrap()), None, "{address} would be refused");
+            assert_eq!(non_public_reason(address.parse().unwrap()), None, "{address} would be refused");
         }
     }
 
     proptest! {
         /// However an address of IPv4 is dressed up, it isn't asked by that dress.
         #[test]
-        fn no_address_of_ipv4_is_reached_through_one_of_ipv6(bits: u32) {
+        fn embedded_ipv4_is_unreachable_through_ipv6(bits: u32) {
             let inner = Ipv4Addr::from_bits(bits);
             let [a, b, c, d] = inner.octets();
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -158,7 +158,7 @@ mod tests {
                 Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
                 Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, !high, !low),
             ] {
-                prop_assert!(not_public(dressed.into()).is_some(), "{} would be asked", dressed);
+                prop_assert!(non_public_reason(dressed.into()).is_some(), "{} would be asked", dressed);
             }
         }
 
@@ -168,7 +168,7 @@ mod tests {
             let address = Ipv4Addr::from_bits(bits);
             let special = address.is_private() || address.is_loopback() || address.is_link_local()
                 || address.is_multicast() || address.is_broadcast() || address.is_documentation() || address.is_unspecified();
-            prop_assert!(!special || not_public(address.into()).is_some());
+            prop_assert!(!special || non_public_reason(address.into()).is_some());
         }
     }
 }

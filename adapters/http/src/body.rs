@@ -10,21 +10,21 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 /// What a line carries at least; the time limit grows by what has come at this pace.
-const SLOWEST_BYTES_A_SECOND: u64 = 64 * 1024;
+const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
 
 /// How large the pieces are that unpacking makes.
 const PIECE: usize = 64 * 1024;
 
 /// How the body is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packed {
-    Not,
+pub(crate) enum ContentEncoding {
+    Identity,
     Gzip,
 }
 
 /// What holds a body.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct BodyLimits {
     /// The most bytes, unpacked.
     pub(crate) max_bytes: u64,
     /// When it must have come, if nothing comes at all.
@@ -33,37 +33,37 @@ pub(crate) struct Bounds {
     pub(crate) silence: Duration,
 }
 
-impl Bounds {
+impl BodyLimits {
     /// The most bytes that are read from the line. Honest packing makes nothing much larger; gzip without content does,
     /// and could go on for ever without adding a byte to the file.
-    pub(crate) fn max_packed(&self, packed: Packed) -> u64 {
+    pub(crate) fn max_packed(&self, packed: ContentEncoding) -> u64 {
         match packed {
-            Packed::Not => self.max_bytes,
-            Packed::Gzip => self.max_bytes.saturating_mul(2).saturating_add(PIECE as u64),
+            ContentEncoding::Identity => self.max_bytes,
+            ContentEncoding::Gzip => self.max_bytes.saturating_mul(2).saturating_add(PIECE as u64),
         }
     }
 }
 
 /// The file's bytes.
-pub(crate) fn body(response: reqwest::Response, packed: Packed, bounds: Bounds) -> ByteStream {
-    let raw = counted(timed(response, bounds), bounds.max_packed(packed), bounds.max_bytes);
+pub(crate) fn body(response: reqwest::Response, packed: ContentEncoding, bounds: BodyLimits) -> ByteStream {
+    let raw = with_size_limit(with_timeout(response, bounds), bounds.max_packed(packed), bounds.max_bytes);
     match packed {
-        Packed::Not => raw,
-        Packed::Gzip => {
+        ContentEncoding::Identity => raw,
+        ContentEncoding::Gzip => {
             let mut unpacked = GzipDecoder::new(StreamReader::new(raw));
             // What follows the first member would be left out without a word.
             unpacked.multiple_members(true);
             let unpacked = ReaderStream::with_capacity(unpacked, PIECE);
-            counted(unpacked.boxed(), bounds.max_bytes, bounds.max_bytes)
+            with_size_limit(unpacked.boxed(), bounds.max_bytes, bounds.max_bytes)
         }
     }
 }
 
 /// Ends in an error where nothing comes for too long, or too little in all that time.
-fn timed(response: reqwest::Response, bounds: Bounds) -> ByteStream {
+fn with_timeout(response: reqwest::Response, bounds: BodyLimits) -> ByteStream {
     let pieces = response.bytes_stream().boxed();
     let timed = stream::try_unfold((pieces, 0_u64), move |(mut pieces, come)| async move {
-        let earned = Duration::from_secs(come / SLOWEST_BYTES_A_SECOND);
+        let earned = Duration::from_secs(come / MIN_BYTES_PER_SECOND);
         let until = (bounds.deadline + earned).min(Instant::now() + bounds.silence);
         match timeout_at(until, pieces.try_next()).await {
             Ok(Ok(Some(piece))) => {
@@ -80,7 +80,7 @@ fn timed(response: reqwest::Response, bounds: Bounds) -> ByteStream {
 }
 
 /// Ends in an error at the first byte too many.
-fn counted(pieces: ByteStream, limit: u64, told: u64) -> ByteStream {
+fn with_size_limit(pieces: ByteStream, limit: u64, told: u64) -> ByteStream {
     let counted = stream::try_unfold((pieces, 0_u64), move |(mut pieces, before)| async move {
         let Some(piece) = pieces.try_next().await? else { return Ok(None) };
         let come = before + piece.len() as u64;

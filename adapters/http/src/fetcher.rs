@@ -15,20 +15,20 @@ use tokio::{
 };
 
 use crate::{
-    body::{Bounds, Packed, body},
-    failure::{of_request, of_status, refused, shortly, told, too_large, try_again},
-    guard::{Guard, Hop},
-    resolver::{GuardedResolver, Lookup, system},
+    body::{BodyLimits, ContentEncoding, body},
+    error::{from_request_error, from_status, redact_url, redact_url_short, rejected, retryable, too_large},
+    guard::{CheckedUrl, UrlGuard},
+    resolver::{DnsLookup, GuardedResolver, system_lookup},
     settings::FetchSettings,
 };
 
 /// How long a connection is kept for the next file.
-const KEPT: Duration = Duration::from_secs(25);
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Fetches files from the public internet, and from where the operator allows it.
 pub struct HttpFetcher {
-    guard: Guard,
-    lookup: Lookup,
+    guard: UrlGuard,
+    lookup: DnsLookup,
     settings: FetchSettings,
     /// Connects to checked addresses only.
     guarded: OnceCell<Client>,
@@ -41,13 +41,13 @@ impl HttpFetcher {
     /// none.
     #[must_use]
     pub fn new(settings: FetchSettings) -> Self {
-        Self::with_lookup(settings, system())
+        Self::with_lookup(settings, system_lookup())
     }
 
     /// A fetcher that finds names' addresses in another way.
-    pub(crate) fn with_lookup(settings: FetchSettings, lookup: Lookup) -> Self {
+    pub(crate) fn with_lookup(settings: FetchSettings, lookup: DnsLookup) -> Self {
         Self {
-            guard: Guard { allowed: settings.allowed.clone() },
+            guard: UrlGuard { allowed: settings.allowed.clone() },
             lookup,
             settings,
             guarded: OnceCell::new(),
@@ -55,7 +55,7 @@ impl HttpFetcher {
         }
     }
 
-    async fn client(&self, hop: &Hop) -> Result<&Client, FetcherError> {
+    async fn client(&self, hop: &CheckedUrl) -> Result<&Client, FetcherError> {
         let (client, guard) = match hop.anywhere {
             true => (&self.anywhere, None),
             false => (&self.guarded, Some(self.guard.clone())),
@@ -64,7 +64,7 @@ impl HttpFetcher {
         let built = client.get_or_try_init(|| async { self.build(resolver()) }).await;
         built.map_err(|error| {
             tracing::warn!(%error, "the system has no root certificates; install the package ca-certificates");
-            try_again("the system has no root certificates")
+            retryable("the system has no root certificates")
         })
     }
 
@@ -84,19 +84,19 @@ impl HttpFetcher {
             .no_deflate()
             .no_zstd()
             .connect_timeout(self.settings.silence)
-            .pool_idle_timeout(KEPT)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")))
             .build()
     }
 
-    async fn ask(&self, hop: &Hop, deadline: Instant) -> Result<Response, FetcherError> {
+    async fn request_hop(&self, hop: &CheckedUrl, deadline: Instant) -> Result<Response, FetcherError> {
         let request = self.client(hop).await?.get(hop.url.clone());
         let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let until = deadline.min(Instant::now() + self.settings.silence);
         match timeout_at(until, request.send()).await {
             Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => Err(of_request(&hop.url, &error)),
-            Err(_) => Err(try_again(format!("{} didn't answer in time", shortly(&hop.url)))),
+            Ok(Err(error)) => Err(from_request_error(&hop.url, &error)),
+            Err(_) => Err(retryable(format!("{} didn't answer in time", redact_url_short(&hop.url)))),
         }
     }
 }
@@ -105,24 +105,28 @@ impl HttpFetcher {
 impl Fetcher for HttpFetcher {
     async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
         let deadline = Instant::now() + self.settings.time_limit;
-        let mut hop = self.guard.first(&request.url, &request.hosts)?;
+        let mut hop = self.guard.check_first(&request.url, &request.hosts)?;
         for _ in 0..=self.settings.max_redirects {
-            let response = self.ask(&hop, deadline).await?;
+            let response = self.request_hop(&hop, deadline).await?;
             match response.status().as_u16() {
                 200 => {
-                    let bounds = Bounds { max_bytes: request.max_bytes, deadline, silence: self.settings.silence };
-                    return opened(&hop, response, bounds);
+                    let bounds = BodyLimits { max_bytes: request.max_bytes, deadline, silence: self.settings.silence };
+                    return into_fetched(&hop, response, bounds);
                 }
                 301 | 302 | 303 | 307 | 308 => {
                     let Some(location) = response.headers().get(LOCATION) else {
-                        return Err(refused(format!("{} redirects without a target", shortly(&hop.url))));
+                        return Err(rejected(format!("{} redirects without a target", redact_url_short(&hop.url))));
                     };
-                    hop = self.guard.next(&hop.url, location.as_bytes(), &request.hosts)?;
+                    hop = self.guard.check_redirect(&hop.url, location.as_bytes(), &request.hosts)?;
                 }
-                _ => return Err(of_status(&hop.url, response.status())),
+                _ => return Err(from_status(&hop.url, response.status())),
             }
         }
-        Err(refused(format!("more than {} redirects, the last to {}", self.settings.max_redirects, shortly(&hop.url))))
+        Err(rejected(format!(
+            "more than {} redirects, the last to {}",
+            self.settings.max_redirects,
+            redact_url_short(&hop.url)
+        )))
     }
 }
 
@@ -133,9 +137,9 @@ impl fmt::Debug for HttpFetcher {
 }
 
 /// A file of which only the head has been read.
-fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<FetchResponse, FetcherError> {
+fn into_fetched(hop: &CheckedUrl, response: Response, bounds: BodyLimits) -> Result<FetchResponse, FetcherError> {
     let Some(packed) = packed(response.headers()) else {
-        return Err(refused(format!("{} is compressed in an unsupported way", shortly(&hop.url))));
+        return Err(rejected(format!("{} is compressed in an unsupported way", redact_url_short(&hop.url))));
     };
     let claimed = response.content_length();
     if let Some(bytes) = claimed
@@ -144,22 +148,22 @@ fn opened(hop: &Hop, response: Response, bounds: Bounds) -> Result<FetchResponse
         return Err(too_large(&hop.url, bytes, bounds.max_bytes));
     }
     Ok(FetchResponse {
-        url: told(&hop.url),
+        url: redact_url(&hop.url),
         mime: mime(response.headers()),
         // What is packed has another size.
-        bytes: claimed.filter(|_| packed == Packed::Not),
+        bytes: claimed.filter(|_| packed == ContentEncoding::Identity),
         content: body(response, packed, bounds),
     })
 }
 
 /// How a body is packed; nothing where we can't unpack it.
-fn packed(headers: &HeaderMap) -> Option<Packed> {
+fn packed(headers: &HeaderMap) -> Option<ContentEncoding> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
-    let Some(encoding) = encodings.next() else { return Some(Packed::Not) };
+    let Some(encoding) = encodings.next() else { return Some(ContentEncoding::Identity) };
     let encoding = encoding.to_str().ok().filter(|_| encodings.next().is_none())?;
     match encoding.trim().to_ascii_lowercase().as_str() {
-        "gzip" | "x-gzip" => Some(Packed::Gzip),
-        "identity" | "" => Some(Packed::Not),
+        "gzip" | "x-gzip" => Some(ContentEncoding::Gzip),
+        "identity" | "" => Some(ContentEncoding::Identity),
         _ => None,
     }
 }

@@ -6,9 +6,9 @@ use reqwest::Url;
 use satchel_ports::{FetcherError, HostPolicy};
 
 use crate::{
-    addresses::{embedded, not_public},
-    failure::{refused, shortly},
-    settings::Allowed,
+    addresses::{embedded_ipv4, non_public_reason},
+    error::{redact_url_short, rejected},
+    settings::AllowedTarget,
 };
 
 /// The longest address that is read.
@@ -16,84 +16,92 @@ const LONGEST: usize = 8 * 1024;
 
 /// Decides what is asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard {
-    pub(crate) allowed: Vec<Allowed>,
+pub(crate) struct UrlGuard {
+    pub(crate) allowed: Vec<AllowedTarget>,
 }
 
 /// An address that may be asked.
 #[derive(Debug)]
-pub(crate) struct Hop {
+pub(crate) struct CheckedUrl {
     pub(crate) url: Url,
     /// Whether the operator allows this host wherever its name leads to.
     pub(crate) anywhere: bool,
 }
 
-impl Guard {
-    pub(crate) fn first(&self, address: &str, hosts: &HostPolicy) -> Result<Hop, FetcherError> {
+impl UrlGuard {
+    pub(crate) fn check_first(&self, address: &str, hosts: &HostPolicy) -> Result<CheckedUrl, FetcherError> {
         if address.len() > LONGEST {
-            return Err(refused("the address is too long"));
+            return Err(rejected("the address is too long"));
         }
-        let url = Url::parse(address).map_err(|_| refused("this is not the address of a file on the web"))?;
+        let url = Url::parse(address).map_err(|_| rejected("this is not the address of a file on the web"))?;
         self.check(url, hosts)
     }
 
     /// Where a redirect leads to.
-    pub(crate) fn next(&self, from: &Url, location: &[u8], hosts: &HostPolicy) -> Result<Hop, FetcherError> {
-        let nowhere = || refused(format!("{} redirects to an invalid address", shortly(from)));
+    pub(crate) fn check_redirect(
+        &self,
+        from: &Url,
+        location: &[u8],
+        hosts: &HostPolicy,
+    ) -> Result<CheckedUrl, FetcherError> {
+        let nowhere = || rejected(format!("{} redirects to an invalid address", redact_url_short(from)));
         if location.len() > LONGEST {
             return Err(nowhere());
         }
         let location = std::str::from_utf8(location).map_err(|_| nowhere())?;
         let url = from.join(location).map_err(|_| nowhere())?;
         if from.scheme() == "https" && url.scheme() == "http" {
-            return Err(refused(format!("{} redirects from https to http", shortly(from))));
+            return Err(rejected(format!("{} redirects from https to http", redact_url_short(from))));
         }
         self.check(url, hosts)
     }
 
-    fn check(&self, url: Url, hosts: &HostPolicy) -> Result<Hop, FetcherError> {
+    fn check(&self, url: Url, hosts: &HostPolicy) -> Result<CheckedUrl, FetcherError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refused(format!("only http and https are fetched, not {}", url.scheme())));
+            return Err(rejected(format!("only http and https are fetched, not {}", url.scheme())));
         }
-        let Some(host) = url.host_str() else { return Err(refused("the address has no host")) };
+        let Some(host) = url.host_str() else { return Err(rejected("the address has no host")) };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused(format!("{} contains credentials, which are never sent", shortly(&url))));
+            return Err(rejected(format!("{} contains credentials, which are never sent", redact_url_short(&url))));
         }
         if let HostPolicy::Only(names) = hosts
             && !names.iter().any(|name| name.eq_ignore_ascii_case(host))
         {
-            return Err(refused(format!("files from {host} are not fetched here, only from {}", names.join(", "))));
+            return Err(rejected(format!("files from {host} are not fetched here, only from {}", names.join(", "))));
         }
         let anywhere = self.allowed.iter().any(|allowed| match allowed {
-            Allowed::Host { name, port } => {
+            AllowedTarget::Host { name, port } => {
                 name == host && port.is_none_or(|port| url.port_or_known_default() == Some(port))
             }
-            Allowed::Range(_) => false,
+            AllowedTarget::Range(_) => false,
         });
         // The connector doesn't ask the resolver about these. Other ways to write an address, `2130706433` or `0x7f.1`,
         // have become the usual one when the text was parsed.
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         if let Ok(address) = literal
             && !anywhere
-            && let Some(what) = self.forbids(address)
+            && let Some(what) = self.blocked_reason(address)
         {
-            return Err(refused(format!("{} is not requested: it is {what}", shortly(&url))));
+            return Err(rejected(format!("{} is not requested: it is {what}", redact_url_short(&url))));
         }
-        Ok(Hop { anywhere, url })
+        Ok(CheckedUrl { anywhere, url })
     }
 
     /// What an address is that may not be asked, in words.
-    pub(crate) fn forbids(&self, address: IpAddr) -> Option<&'static str> {
-        let what = not_public(address)?;
+    pub(crate) fn blocked_reason(&self, address: IpAddr) -> Option<&'static str> {
+        let what = non_public_reason(address)?;
         let address = address.to_canonical();
-        let is_allowed = |allowed: &Allowed| matches!(allowed, Allowed::Range(range) if range.contains(&address));
+        let is_allowed =
+            |allowed: &AllowedTarget| matches!(allowed, AllowedTarget::Range(range) if range.contains(&address));
         if !self.allowed.iter().any(is_allowed) {
             return Some(what);
         }
         // Who allows a translator's range (NAT64) wants the public internet behind it, not the network that it stands in.
         match address {
             IpAddr::V4(_) => None,
-            IpAddr::V6(address) => embedded(address).into_iter().find_map(|inner| self.forbids(inner.into())),
+            IpAddr::V6(address) => {
+                embedded_ipv4(address).into_iter().find_map(|inner| self.blocked_reason(inner.into()))
+            }
         }
     }
 }
@@ -104,8 +112,8 @@ mod tests {
 
     use super::*;
 
-    fn guard(allowed: &[&str]) -> Guard {
-        Guard { allowed: allowed.iter().map(|allowed| allowed.parse().expect("a range")).collect() }
+    fn guard(allowed: &[&str]) -> UrlGuard {
+        UrlGuard { allowed: allowed.iter().map(|allowed| allowed.parse().expect("a range")).collect() }
     }
 
     /// The operator allows the whole dress; what is inside is checked all the same.
@@ -121,9 +129,9 @@ mod tests {
     #[case::six_to_four("2002::/16", "2002:a9fe:a9fe::1")]
     #[case::compatible("::/0", "::169.254.169.254")]
     #[case::translated("::/0", "::ffff:0:169.254.169.254")]
-    fn a_range_that_is_allowed_lets_nobody_through_to_a_private_address(#[case] range: &str, #[case] address: &str) {
+    fn allowed_range_opens_no_embedded_private_address(#[case] range: &str, #[case] address: &str) {
         let address: IpAddr = address.parse().expect("an address");
-        assert!(guard(&[range]).forbids(address).is_some(), "{address} would be asked");
+        assert!(guard(&[range]).blocked_reason(address).is_some(), "{address} would be asked");
     }
 
     #[rstest]
@@ -136,6 +144,6 @@ mod tests {
     #[case(&["10.0.0.0/8"], "::ffff:10.0.0.1")]
     fn what_is_public_or_allowed_inside_is_asked(#[case] allowed: &[&str], #[case] address: &str) {
         let address: IpAddr = address.parse().expect("an address");
-        assert_eq!(guard(allowed).forbids(address), None, "{address}");
+        assert_eq!(guard(allowed).blocked_reason(address), None, "{address}");
     }
 }

@@ -7,7 +7,7 @@
 
 mod addresses;
 mod body;
-mod failure;
+mod error;
 mod fetcher;
 mod guard;
 mod resolver;
@@ -17,4 +17,4 @@ mod settings;
 mod tests;
 
 pub use fetcher::HttpFetcher;
-pub use settings::{Allowed, FetchSettings, NotAllowed};
+pub use settings::{AllowedTarget, FetchSettings, ParseAllowedTargetError};

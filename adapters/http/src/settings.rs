@@ -8,7 +8,7 @@ use ipnet::IpNet;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchSettings {
     /// What may be asked although it isn't the public internet.
-    pub allowed: Vec<Allowed>,
+    pub allowed: Vec<AllowedTarget>,
     /// How many redirects are followed.
     pub max_redirects: u32,
     /// How long a fetch may take, redirects included, on top of the time that its bytes need on a slow line (64 KiB a
@@ -33,7 +33,7 @@ impl Default for FetchSettings {
 ///
 /// Written as `10.0.0.0/8`, `fd12::/48`, `192.168.1.7`, `files.lan`, `files.lan:8080` or `[fd12::1]:8080`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowed {
+pub enum AllowedTarget {
     /// Every address of this network, whatever name leads to it.
     Range(IpNet),
     /// This host wherever its name leads to, by exactly this name or address.
@@ -48,12 +48,12 @@ pub enum Allowed {
 /// A text that names neither a host nor a network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a host (files.lan, files.lan:8080) nor a range of addresses (10.0.0.0/8)")]
-pub struct NotAllowed(String);
+pub struct ParseAllowedTargetError(String);
 
-impl FromStr for Allowed {
-    type Err = NotAllowed;
+impl FromStr for AllowedTarget {
+    type Err = ParseAllowedTargetError;
 
-    fn from_str(text: &str) -> Result<Self, NotAllowed> {
+    fn from_str(text: &str) -> Result<Self, ParseAllowedTargetError> {
         if let Ok(range) = text.parse::<IpNet>() {
             return Ok(Self::Range(range.trunc()));
         }
@@ -61,7 +61,7 @@ impl FromStr for Allowed {
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Range(address.into()));
         }
-        let no_host = || NotAllowed(text.to_owned());
+        let no_host = || ParseAllowedTargetError(text.to_owned());
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) => (host, Some(port.parse().map_err(|_| no_host())?)),
             None => (text, None),
@@ -77,7 +77,7 @@ impl FromStr for Allowed {
     }
 }
 
-impl fmt::Display for Allowed {
+impl fmt::Display for AllowedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Range(range) if range.prefix_len() == range.max_prefix_len() => range.addr().fmt(f),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_and_ranges_are_read_as_they_are_written() {
+    fn allowed_targets_parse_as_written() {
         for (written, shown) in [
             ("10.1.2.3/8", "10.0.0.0/8"),
             ("192.168.1.7", "192.168.1.7"),
@@ -111,7 +111,7 @@ mod tests {
             ("bücher.example", "xn--bcher-kva.example"),
         ] {
             assert_eq!(
-                written.parse::<Allowed>().map(|allowed| allowed.to_string()).as_deref(),
+                written.parse::<AllowedTarget>().map(|allowed| allowed.to_string()).as_deref(),
                 Ok(shown),
                 "{written}"
             );
@@ -132,7 +132,7 @@ mod tests {
             "u@h",
             "a:b:1",
         ] {
-            assert_eq!(wrong.parse::<Allowed>(), Err(NotAllowed(wrong.to_owned())), "{wrong}");
+            assert_eq!(wrong.parse::<AllowedTarget>(), Err(ParseAllowedTargetError(wrong.to_owned())), "{wrong}");
         }
     }
 }

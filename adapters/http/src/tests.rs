@@ -16,14 +16,14 @@ use futures::TryStreamExt;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 
 use self::server::Server;
-use crate::{Allowed, FetchSettings, HttpFetcher};
+use crate::{AllowedTarget, FetchSettings, HttpFetcher};
 
 const LIMIT: u64 = 100_000;
 
 /// Settings of which no test should meet the limits, with what may be asked.
 fn settings(allowed: &[String]) -> FetchSettings {
     FetchSettings {
-        allowed: allowed.iter().map(|allowed| allowed.parse::<Allowed>().expect("a host or a range")).collect(),
+        allowed: allowed.iter().map(|allowed| allowed.parse::<AllowedTarget>().expect("a host or a range")).collect(),
         time_limit: Duration::from_secs(20),
         silence: Duration::from_secs(10),
         ..FetchSettings::default()

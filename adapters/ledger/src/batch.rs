@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ends_with_its_row_leaves_the_connection_to_the_next() {
+    async fn single_row_read_leaves_connection_usable() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         for number in 0..3 {
             let mut batch = Batch::default();

@@ -48,7 +48,7 @@ mod tests {
     const HOUR: i64 = 3_600 * SECOND;
 
     #[test]
-    fn while_the_wall_clock_is_set_back_time_goes_on() {
+    fn clock_advances_while_wall_clock_is_set_back() {
         let clock = Clock::new();
         let noon = 12 * HOUR;
         assert_eq!(clock.at(noon, 0), Timestamp(noon / 1_000));

@@ -83,7 +83,7 @@ mod tests {
     use crate::SqliteLedger;
 
     #[tokio::test]
-    async fn a_database_is_looked_at_beside_those_who_work_with_it() {
+    async fn database_is_inspected_while_others_use_it() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(inspect(directory.path()).await.unwrap(), None);
         let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();

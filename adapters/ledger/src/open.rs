@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_in_one_job_leaves_the_writer_to_the_others() {
+    async fn panicking_job_leaves_writer_usable() {
         let directory = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
         let insert = |name: &'static str, dies: bool| {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_are_lent_than_there_are_and_what_comes_back_is_lent_again() {
+    async fn reader_pool_is_bounded_and_reuses_connections() {
         let directory = tempfile::tempdir().unwrap();
         let readers = readers(&directory, 2);
         let (first, second) = (readers.lend().await.unwrap(), readers.lend().await.unwrap());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_whose_reader_waits_no_longer_is_closed_and_its_place_is_free() {
+    async fn reader_of_cancelled_query_is_closed_and_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let readers = readers(&directory, 1);
         let mut lent = readers.lend().await.unwrap();

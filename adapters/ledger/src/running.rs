@@ -66,7 +66,7 @@ mod tests {
 
     /// Whoever may read everything meets no want of permission, so what can't be looked at is a loop here.
     #[test]
-    fn database_that_cannot_be_looked_at_is_an_error() {
+    fn uninspectable_database_path_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let around = directory.path().join("loop");
         std::os::unix::fs::symlink(&around, &around).unwrap();

@@ -123,7 +123,7 @@ async fn what_is_otherwise_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_turn_behind_one_that_is_under_way_is_not_as_expected() {
+async fn turn_behind_running_one_fails_optimistic_commit() {
     let stage = Stage::new().await;
     let second = stage.queue("2").await;
     let part = stage.sending(&["a"]).await;
@@ -141,7 +141,7 @@ async fn a_turn_behind_one_that_is_under_way_is_not_as_expected() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_not_the_last_is_not_settled_as_if_it_were() {
+async fn non_last_part_fails_optimistic_settle() {
     let stage = Stage::new().await;
     let part = stage.sending(&["a", "b"]).await;
     let stale = Lease { token: stage.lease.token - 1, ..stage.lease.clone() };
@@ -158,7 +158,7 @@ async fn a_part_that_is_not_the_last_is_not_settled_as_if_it_were() {
 }
 
 #[tokio::test]
-async fn what_fails_for_another_reason_is_not_tried_again() {
+async fn unrelated_commit_failure_is_not_retried() {
     let stage = Stage::new().await;
     let database = SqliteConnectOptions::new().filename(stage.directory.path().join("satchel.db"));
     let mut other = SqliteConnection::connect_with(&database).await.unwrap();

@@ -24,7 +24,7 @@ const CAPACITY: usize = 1024;
 const WINDOW: usize = 4;
 
 /// How long an unruly subscription waits for another event to shuffle with; after it, what there is comes out.
-const GATHERING: Duration = Duration::from_millis(3);
+const REORDER_DELAY: Duration = Duration::from_millis(3);
 
 /// An [`EventBus`] within the process.
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl LocalBus {
     /// What it does to the same events depends on the seed alone. Nothing is held back for longer than a few
     /// milliseconds and nothing is lost that [`LocalBus::new`] would not lose.
     #[must_use]
-    pub fn unruly(seed: u64) -> Self {
+    pub fn with_reordering(seed: u64) -> Self {
         Self { unruly: Some(seed), ..Self::new() }
     }
 
     /// How many events slow subscribers have lost, all together.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub fn dropped_events(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
@@ -84,7 +84,7 @@ impl EventBus for LocalBus {
                 Some((subscription.next().await?, subscription))
             })),
             Some(seed) => Box::pin(stream::unfold(
-                Unruly { subscription, window: VecDeque::new(), dice: Dice(seed), ended: false },
+                ReorderingSubscription { subscription, window: VecDeque::new(), dice: SplitMix64(seed), ended: false },
                 async |mut unruly| Some((unruly.next().await?, unruly)),
             )),
         })
@@ -120,20 +120,20 @@ impl Subscription {
 }
 
 /// A subscription that repeats and reorders.
-struct Unruly {
+struct ReorderingSubscription {
     subscription: Subscription,
     window: VecDeque<BusEvent>,
-    dice: Dice,
+    dice: SplitMix64,
     ended: bool,
 }
 
-impl Unruly {
+impl ReorderingSubscription {
     async fn next(&mut self) -> Option<BusEvent> {
         while self.window.len() < WINDOW && !self.ended {
             let arrived = if self.window.is_empty() {
                 self.subscription.next().await
             } else {
-                match timeout(GATHERING, self.subscription.next()).await {
+                match timeout(REORDER_DELAY, self.subscription.next()).await {
                     Ok(arrived) => arrived,
                     Err(_nothing_more_for_now) => break,
                 }
@@ -152,9 +152,9 @@ impl Unruly {
 }
 
 /// SplitMix64: a few lines of determinism, so that a failing test can be repeated by its seed.
-struct Dice(u64);
+struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     fn below(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -9,4 +9,4 @@ pub mod scripted_model;
 
 pub use bus::LocalBus;
 pub use offline_model::OfflineModel;
-pub use scripted_model::{Script, ScriptedModel};
+pub use scripted_model::{ModelScript, ScriptedModel};

@@ -8,10 +8,10 @@
 //! next (`step`), and wishes that need something at the same time ask for it in one message.
 
 mod files;
+mod intent;
 mod phrase;
-mod prose;
+mod replies;
 mod step;
-mod wish;
 
 use std::{ops::Range, time::Duration};
 
@@ -25,12 +25,12 @@ use satchel_ports::{
 use tokio::time::sleep;
 
 use self::{
-    files::{KnownFile, mentioned_last, without_references},
-    step::{Answered, Ask, Situation, Step},
+    files::{ListedFile, mentioned_last, without_references},
+    step::{IntentContext, IntentStep, ToolAnswer, ToolRequest},
 };
 
 /// How many pieces a text comes in at most, so that a long one doesn't take for ever.
-const PIECES: usize = 400;
+const MAX_CHUNKS: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OfflineModel {
@@ -46,7 +46,7 @@ impl LanguageModel for OfflineModel {
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let delay = self.piece_delay;
-        let events = answer(request).into_iter();
+        let events = reply_events(request).into_iter();
         Ok(Box::pin(stream::unfold((events, delay), async |(mut events, delay)| {
             let event = events.next()?;
             if matches!(event, ModelEvent::Text(_)) && !delay.is_zero() {
@@ -59,30 +59,32 @@ impl LanguageModel for OfflineModel {
 
 /// Answers a request: tool calls, or a text in word-sized pieces, and the end.
 #[must_use]
-pub fn answer(request: &ModelRequest) -> Vec<ModelEvent> {
+pub fn reply_events(request: &ModelRequest) -> Vec<ModelEvent> {
     let mut events = match next(request) {
-        Next::Calls { round, asks } => {
-            let call = |(at, ask): (usize, Ask)| ModelToolCall {
+        OfflineReply::Calls { round, asks } => {
+            let call = |(at, ask): (usize, ToolRequest)| ModelToolCall {
                 id: format!("offline-{round}-{at}"),
                 name: ask.tool,
                 arguments: ask.arguments,
             };
             asks.into_iter().enumerate().map(|numbered| ModelEvent::Call(call(numbered))).collect()
         }
-        Next::Say(text) => pieces(&text).map(|piece| ModelEvent::Text(piece.to_owned())).collect::<Vec<_>>(),
+        OfflineReply::Text(text) => {
+            word_chunks(&text).map(|piece| ModelEvent::Text(piece.to_owned())).collect::<Vec<_>>()
+        }
     };
     events.push(ModelEvent::Done);
     events
 }
 
 /// What the whole message needs next.
-enum Next {
-    Calls { round: usize, asks: Vec<Ask> },
-    Say(String),
+enum OfflineReply {
+    Calls { round: usize, asks: Vec<ToolRequest> },
+    Text(String),
 }
 
 /// The person's last messages: those that were typed before the model could answer stand side by side.
-fn asked(messages: &[ModelMessage]) -> Option<Range<usize>> {
+fn user_messages(messages: &[ModelMessage]) -> Option<Range<usize>> {
     let last = messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
     let is_asking = |message: &ModelMessage| matches!(message, ModelMessage::User { .. } | ModelMessage::Note { .. });
     let before = messages[..last].iter().rposition(|message| !is_asking(message));
@@ -90,59 +92,61 @@ fn asked(messages: &[ModelMessage]) -> Option<Range<usize>> {
 }
 
 /// Replays the calls that were made since the person's last message and finds what comes after them.
-fn next(request: &ModelRequest) -> Next {
-    let Some(asked) = asked(&request.messages) else { return Next::Say(prose::help()) };
+fn next(request: &ModelRequest) -> OfflineReply {
+    let Some(asked) = user_messages(&request.messages) else { return OfflineReply::Text(replies::help()) };
     let said = || {
         request.messages[asked.clone()].iter().filter_map(|message| match message {
             ModelMessage::User { text, attachments } => Some((text, attachments)),
             _ => None,
         })
     };
-    let situation = Situation {
+    let situation = IntentContext {
         tools: &request.tools,
-        here: said().flat_map(|(_, attachments)| attachments).map(KnownFile::from).collect::<Vec<_>>(),
+        here: said().flat_map(|(_, attachments)| attachments).map(ListedFile::from).collect::<Vec<_>>(),
         mentioned: mentioned_last(&request.messages[..asked.start]),
     };
     let has_files = !situation.here.is_empty();
     let mut wishes: Vec<_> = said()
         .filter(|(text, attachments)| !text.trim().is_empty() || !attachments.is_empty())
-        .flat_map(|(text, attachments)| wish::understand(text, !attachments.is_empty() || has_files))
+        .flat_map(|(text, attachments)| intent::parse_intents(text, !attachments.is_empty() || has_files))
         .collect();
-    if wishes.len() > wish::MOST {
-        wishes.truncate(wish::MOST);
-        wishes.push(wish::Wish::TooMuch);
+    if wishes.len() > intent::MAX_INTENTS {
+        wishes.truncate(intent::MAX_INTENTS);
+        wishes.push(intent::Intent::TooMuch);
     }
     if wishes.is_empty() {
-        return Next::Say(prose::help());
+        return OfflineReply::Text(replies::help());
     }
-    let mut progress: Vec<Vec<Vec<Answered<'_>>>> = vec![Vec::new(); wishes.len()];
+    let mut progress: Vec<Vec<Vec<ToolAnswer<'_>>>> = vec![Vec::new(); wishes.len()];
     let mut rounds = rounds(&request.messages[asked.end..]).into_iter();
     for round in 0.. {
-        let steps: Vec<Step> =
+        let steps: Vec<IntentStep> =
             wishes.iter().zip(&progress).map(|(wish, progress)| step::step(wish, progress, &situation)).collect();
-        if steps.iter().all(|step| matches!(step, Step::Say(_))) {
-            return Next::Say(joined(steps));
+        if steps.iter().all(|step| matches!(step, IntentStep::Reply(_))) {
+            return OfflineReply::Text(combine_replies(steps));
         }
         let Some(answered) = rounds.next() else {
-            let asks = steps.into_iter().flat_map(|step| if let Step::Ask(asks) = step { asks } else { vec![] });
-            return Next::Calls { round, asks: asks.collect() };
+            let asks = steps
+                .into_iter()
+                .flat_map(|step| if let IntentStep::RequestTools(asks) = step { asks } else { vec![] });
+            return OfflineReply::Calls { round, asks: asks.collect() };
         };
         let mut answered = answered.into_iter();
         for (step, progress) in steps.iter().zip(&mut progress) {
-            let Step::Ask(asks) = step else { continue };
-            let mine: Vec<Answered<'_>> = answered.by_ref().take(asks.len()).collect();
+            let IntentStep::RequestTools(asks) = step else { continue };
+            let mine: Vec<ToolAnswer<'_>> = answered.by_ref().take(asks.len()).collect();
             let fits = mine.len() == asks.len() && mine.iter().zip(asks).all(|(made, ask)| made.tool == ask.tool);
             if !fits {
-                return Next::Say(prose::lost_track());
+                return OfflineReply::Text(replies::lost_track());
             }
             progress.push(mine);
         }
     }
-    Next::Say(prose::lost_track())
+    OfflineReply::Text(replies::lost_track())
 }
 
 /// The calls of each of the model's messages, with their answers.
-fn rounds(since: &[ModelMessage]) -> Vec<Vec<Answered<'_>>> {
+fn rounds(since: &[ModelMessage]) -> Vec<Vec<ToolAnswer<'_>>> {
     let answer_to = |id: &str| {
         since.iter().find_map(|message| match message {
             ModelMessage::Tool { call, text, .. } if call == id => Some(without_references(text)),
@@ -154,17 +158,19 @@ fn rounds(since: &[ModelMessage]) -> Vec<Vec<Answered<'_>>> {
         _ => None,
     });
     let answered = |call: &'_ ModelToolCall| answer_to(&call.id).unwrap_or("error: the tool gave no answer");
-    calls.map(|calls| calls.iter().map(|call| Answered { tool: &call.name, text: answered(call) }).collect()).collect()
+    calls
+        .map(|calls| calls.iter().map(|call| ToolAnswer { tool: &call.name, text: answered(call) }).collect())
+        .collect()
 }
 
-fn joined(steps: Vec<Step>) -> String {
-    let said = steps.into_iter().filter_map(|step| if let Step::Say(text) = step { Some(text) } else { None });
+fn combine_replies(steps: Vec<IntentStep>) -> String {
+    let said = steps.into_iter().filter_map(|step| if let IntentStep::Reply(text) = step { Some(text) } else { None });
     said.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Cuts a text into word-sized pieces, larger ones when it is long.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    let least = text.len() / PIECES + 1;
+fn word_chunks(text: &str) -> impl Iterator<Item = &str> {
+    let least = text.len() / MAX_CHUNKS + 1;
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -181,7 +187,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl From<&Attachment> for KnownFile {
+impl From<&Attachment> for ListedFile {
     fn from(attachment: &Attachment) -> Self {
         Self {
             id: attachment.id.to_string(),

@@ -32,7 +32,7 @@ use tokio::time::sleep;
 /// Which of the answers that fit a request is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pick {
+pub enum AnswerOrder {
     /// The first that has not been given yet. It forgets when the process ends.
     #[default]
     InOrder,
@@ -45,10 +45,10 @@ pub enum Pick {
 /// What a [`ScriptedModel`] will say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Script {
+pub struct ModelScript {
     /// Which of the answers that fit a request is given.
     #[serde(default)]
-    pub pick: Pick,
+    pub pick: AnswerOrder,
     pub answers: Vec<ScriptedAnswer>,
 }
 
@@ -60,16 +60,16 @@ pub struct ScriptedAnswer {
     pub when: Option<String>,
     /// The model can't even be asked: no stream, only this error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refuse: Option<Failure>,
+    pub refuse: Option<ScriptedFailure>,
     /// What it says, piece by piece. The end is added, unless a piece ends it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ScriptedPiece>,
 }
 
 /// A piece of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum ScriptedPiece {
     Text(String),
     /// A tool call; garbage is as welcome here as from a real model.
     Call {
@@ -82,14 +82,14 @@ pub enum Piece {
     Hang,
     Usage(TokenUsage),
     /// An error in the middle; nothing comes after it.
-    Fail(Failure),
+    Fail(ScriptedFailure),
     /// The stream ends without saying that it is complete.
     BreakOff,
 }
 
 /// An error of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ScriptedFailure {
     /// Why, in words for the person.
     pub reason: String,
     /// Whether asking again may help.
@@ -100,7 +100,7 @@ pub struct Failure {
 /// A model that says what its script tells it to.
 #[derive(Debug)]
 pub struct ScriptedModel {
-    script: Script,
+    script: ModelScript,
     /// How many requests are remembered.
     memory: usize,
     state: Mutex<State>,
@@ -117,28 +117,29 @@ struct State {
 impl ScriptedModel {
     /// A model that follows the script.
     #[must_use]
-    pub fn new(script: Script) -> Self {
+    pub fn new(script: ModelScript) -> Self {
         let given = vec![false; script.answers.len()];
         Self { script, memory: 0, state: Mutex::new(State { given, ..State::default() }) }
     }
 
     /// A model that says these texts, one an answer, in order.
     #[must_use]
-    pub fn saying<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
-        let answer = |text: T| ScriptedAnswer { pieces: vec![Piece::Text(text.into())], ..ScriptedAnswer::default() };
-        Self::new(Script { pick: Pick::InOrder, answers: texts.into_iter().map(answer).collect() })
+    pub fn from_texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
+        let answer =
+            |text: T| ScriptedAnswer { pieces: vec![ScriptedPiece::Text(text.into())], ..ScriptedAnswer::default() };
+        Self::new(ModelScript { pick: AnswerOrder::InOrder, answers: texts.into_iter().map(answer).collect() })
     }
 
     /// The same model, which remembers the last so many `requests`. Not all: a long run must not fill the memory with
     /// whole conversations.
     #[must_use]
-    pub fn remembering(self, requests: usize) -> Self {
+    pub fn with_request_log(self, requests: usize) -> Self {
         Self { memory: requests, ..self }
     }
 
     /// How often the model was asked.
     #[must_use]
-    pub fn asked(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         self.state().asked
     }
 
@@ -156,14 +157,14 @@ impl ScriptedModel {
     /// Picks the answer of a request, and remembers what was asked.
     fn pick(&self, request: &ModelRequest, progress: usize) -> Option<ScriptedAnswer> {
         let mut state = self.state();
-        let words = last_words(request);
+        let words = last_user_text(request);
         let fitting = |(_, answer): &(usize, &ScriptedAnswer)| {
             answer.when.as_ref().is_none_or(|when| words.contains(when.as_str()))
         };
         let mut fitting = self.script.answers.iter().enumerate().filter(fitting);
         let picked = match self.script.pick {
-            Pick::InOrder => fitting.find(|(at, _)| !state.given[*at]),
-            Pick::ByProgress => fitting.nth(progress),
+            AnswerOrder::InOrder => fitting.find(|(at, _)| !state.given[*at]),
+            AnswerOrder::ByProgress => fitting.nth(progress),
         };
         let picked = picked.map(|(at, answer)| (at, answer.clone()));
         state.asked += 1;
@@ -199,40 +200,40 @@ impl LanguageModel for ScriptedModel {
         if let Some(refusal) = answer.refuse {
             return Err(error(refusal));
         }
-        let pieces = Pieces { pieces: answer.pieces.into(), before, calls: 0, over: false };
+        let pieces = PieceStream { pieces: answer.pieces.into(), before, calls: 0, over: false };
         Ok(Box::pin(stream::unfold(pieces, async |mut pieces| Some((pieces.next().await?, pieces)))))
     }
 }
 
 /// What is still to be said of one answer.
-struct Pieces {
-    pieces: VecDeque<Piece>,
+struct PieceStream {
+    pieces: VecDeque<ScriptedPiece>,
     before: usize,
     calls: usize,
     over: bool,
 }
 
-impl Pieces {
+impl PieceStream {
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         if self.over {
             return None;
         }
         loop {
             match self.pieces.pop_front() {
-                Some(Piece::Text(text)) => return Some(Ok(ModelEvent::Text(text))),
-                Some(Piece::Call { name, arguments }) => {
+                Some(ScriptedPiece::Text(text)) => return Some(Ok(ModelEvent::Text(text))),
+                Some(ScriptedPiece::Call { name, arguments }) => {
                     let id = format!("scripted-{}-{}", self.before, self.calls);
                     self.calls += 1;
                     return Some(Ok(ModelEvent::Call(ModelToolCall { id, name, arguments })));
                 }
-                Some(Piece::Usage(usage)) => return Some(Ok(ModelEvent::Usage(usage))),
-                Some(Piece::WaitMs(milliseconds)) => sleep(Duration::from_millis(milliseconds)).await,
-                Some(Piece::Hang) => future::pending().await,
-                Some(Piece::Fail(failure)) => {
+                Some(ScriptedPiece::Usage(usage)) => return Some(Ok(ModelEvent::Usage(usage))),
+                Some(ScriptedPiece::WaitMs(milliseconds)) => sleep(Duration::from_millis(milliseconds)).await,
+                Some(ScriptedPiece::Hang) => future::pending().await,
+                Some(ScriptedPiece::Fail(failure)) => {
                     self.over = true;
                     return Some(Err(error(failure)));
                 }
-                Some(Piece::BreakOff) => return None,
+                Some(ScriptedPiece::BreakOff) => return None,
                 None => {
                     self.over = true;
                     return Some(Ok(ModelEvent::Done));
@@ -242,7 +243,7 @@ impl Pieces {
     }
 }
 
-fn error(failure: Failure) -> ModelError {
+fn error(failure: ScriptedFailure) -> ModelError {
     ModelError { reason: failure.reason, retryable: failure.retryable, remedy: None }
 }
 
@@ -253,7 +254,7 @@ fn progress(request: &ModelRequest) -> usize {
 }
 
 /// The last message of a person.
-fn last_words(request: &ModelRequest) -> &str {
+fn last_user_text(request: &ModelRequest) -> &str {
     let last = request.messages.iter().rev().find_map(|message| match message {
         ModelMessage::User { text, .. } => Some(text.as_str()),
         _ => None,

@@ -9,17 +9,17 @@ use satchel_ports::{LanguageModel, ModelError, ModelRequest, language_model::Mod
 /// Asks models in order, until one begins to answer.
 ///
 /// What has been said can't be taken back, so a model that fails after its first piece fails for all.
-pub struct Fallback {
+pub struct FallbackModel {
     models: Vec<Arc<dyn LanguageModel>>,
 }
 
-impl fmt::Debug for Fallback {
+impl fmt::Debug for FallbackModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Fallback").field(&self.models.iter().map(|model| model.name()).collect::<Vec<_>>()).finish()
     }
 }
 
-impl Fallback {
+impl FallbackModel {
     /// Asks the first of these, then the others in order.
     #[must_use]
     pub fn new(models: Vec<Arc<dyn LanguageModel>>) -> Self {
@@ -28,7 +28,7 @@ impl Fallback {
 }
 
 #[async_trait]
-impl LanguageModel for Fallback {
+impl LanguageModel for FallbackModel {
     /// The name of the model that is asked first.
     fn name(&self) -> String {
         self.models.first().map_or_else(|| "none".to_owned(), |model| model.name())
@@ -37,7 +37,7 @@ impl LanguageModel for Fallback {
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let mut failed: Vec<(String, ModelError)> = Vec::new();
         for model in &self.models {
-            match begin(&**model, request).await {
+            match start_stream(&**model, request).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     tracing::warn!(model = model.name(), error = %error, "a model failed; falling back to the next one");
@@ -45,12 +45,12 @@ impl LanguageModel for Fallback {
                 }
             }
         }
-        Err(told(failed))
+        Err(combined_error(failed))
     }
 }
 
 /// Waits for the first piece, so that a failure before it is one that the next model can make good.
-async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<ModelStream, ModelError> {
+async fn start_stream(model: &dyn LanguageModel, request: &ModelRequest) -> Result<ModelStream, ModelError> {
     let mut answer = model.stream(request).await?;
     let first = match answer.next().await {
         Some(first) => first?,
@@ -65,7 +65,7 @@ async fn begin(model: &dyn LanguageModel, request: &ModelRequest) -> Result<Mode
     Ok(Box::pin(stream::iter([Ok(first)]).chain(answer)))
 }
 
-fn told(mut failed: Vec<(String, ModelError)>) -> ModelError {
+fn combined_error(mut failed: Vec<(String, ModelError)>) -> ModelError {
     match failed.len() {
         0 => ModelError { reason: "no model is configured".to_owned(), retryable: false, remedy: None },
         1 => failed.remove(0).1,

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_not_as_recorded_is_not_shown() {
+    async fn file_differing_from_its_record_is_unreadable() {
         for recorded in [9, 11] {
             assert_eq!(encoded(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE);
         }

@@ -4,25 +4,25 @@
 //! client; what comes back is read by `answer`, and what goes wrong is put into words by `failure`. Everything that can
 //! be decided without the network is a pure function.
 
-mod abilities;
-mod answer;
+mod capabilities;
 mod check;
-mod conversation;
-mod failure;
+mod error;
 mod fallback;
 mod files;
 mod media_kind;
-mod names;
 mod ollama;
-mod patience;
+mod provider_messages;
+mod reasoning;
 mod remote;
 mod request;
+mod request_policy;
+mod response_stream;
 mod settings;
-mod thoughts;
+mod tool_names;
 
-pub use fallback::Fallback;
+pub use fallback::FallbackModel;
 pub use media_kind::{MediaKind, unsupported_kind};
 pub use ollama::find_ollama;
-pub use patience::Patience;
 pub use remote::RemoteModel;
-pub use settings::{ModelSettings, Provider, SettingsError};
+pub use request_policy::RequestPolicy;
+pub use settings::{ModelProvider, ModelSettings, ModelSettingsError};

@@ -1,6 +1,6 @@
 //! The kinds of files that a model may take, and which of them requests to a provider can hold.
 
-use crate::settings::Provider;
+use crate::settings::ModelProvider;
 
 /// A kind of file that a model may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl MediaKind {
     }
 }
 
-impl Provider {
+impl ModelProvider {
     /// The kinds of files that requests in the provider's language can hold.
     #[must_use]
     pub fn file_kinds(self) -> &'static [MediaKind] {
@@ -62,7 +62,7 @@ impl Provider {
 
 /// Says that requests to a provider have no place for such files, and for which they have.
 #[must_use]
-pub fn unsupported_kind(provider: Provider, kind: MediaKind) -> String {
+pub fn unsupported_kind(provider: ModelProvider, kind: MediaKind) -> String {
     let kinds: Vec<&str> = provider.file_kinds().iter().map(|kind| kind.as_str()).collect();
     format!(
         "holds {}, which can't be sent in the language of {}; allowed are {}",

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::{
     check::read_up_to,
-    patience::Patience,
     remote::http_client,
-    settings::{ModelSettings, Provider},
+    request_policy::RequestPolicy,
+    settings::{ModelProvider, ModelSettings},
 };
 
 /// How long the server is waited for. It is on this machine or it isn't there.
@@ -20,15 +20,15 @@ const LONGEST_LIST: usize = 4 << 20;
 
 /// A local Ollama server that has a model, with the one that was fetched last.
 pub async fn find_ollama() -> Option<ModelSettings> {
-    find_at(Provider::Ollama.own_address()).await
+    find_at(ModelProvider::Ollama.own_address()).await
 }
 
 async fn find_at(address: &str) -> Option<ModelSettings> {
     let model = tokio::time::timeout(LONGEST, newest_model(address)).await.ok()??;
-    let base_url = (address != Provider::Ollama.own_address()).then(|| SecretString::from(address));
+    let base_url = (address != ModelProvider::Ollama.own_address()).then(|| SecretString::from(address));
     Some(ModelSettings {
         name: "ollama".to_owned(),
-        provider: Provider::Ollama,
+        provider: ModelProvider::Ollama,
         base_url,
         api_key: None,
         model: Some(model),
@@ -38,7 +38,7 @@ async fn find_at(address: &str) -> Option<ModelSettings> {
 
 /// The first model of the list, which the server keeps newest first, that can talk.
 async fn newest_model(address: &str) -> Option<String> {
-    let patience = Patience { connect: LONGEST, ..Patience::default() };
+    let patience = RequestPolicy { connect: LONGEST, ..RequestPolicy::default() };
     let http = http_client(&patience, false, true).ok()?;
     let mut response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
     let list = read_up_to(&mut response, LONGEST_LIST).await.ok()??;

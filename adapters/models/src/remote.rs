@@ -19,33 +19,33 @@ use secrecy::ExposeSecret;
 use tracing::{Dispatch, instrument::WithSubscriber};
 
 use crate::{
-    abilities::FileRules,
-    answer::{Answering, LastFrame, Step},
+    capabilities::FileRules,
     check,
-    conversation::{self, ResultFiles, Turn},
-    failure::{Failure, Teller},
-    names::ToolNames,
-    patience::Patience,
+    error::{ErrorMapper, ProviderError},
+    provider_messages::{self, ProviderTurn, ResultFiles},
+    reasoning::{ReasoningBlock, ReasoningCache},
     request,
-    settings::{ModelSettings, Provider, SettingsError, Target},
-    thoughts::{Thought, Thoughts},
+    request_policy::RequestPolicy,
+    response_stream::{LastFrame, ResponseStep, ResponseStream},
+    settings::{ModelProvider, ModelSettings, ModelSettingsError, ModelTarget},
+    tool_names::ToolNames,
 };
 
 /// A model that a server answers for.
 pub struct RemoteModel {
-    target: Target,
+    target: ModelTarget,
     rules: FileRules,
-    patience: Patience,
+    patience: RequestPolicy,
     http: reqwest::Client,
     client: Client,
     blobs: Arc<dyn Blobs>,
-    teller: Teller,
-    thoughts: Arc<Mutex<Thoughts>>,
+    teller: ErrorMapper,
+    thoughts: Arc<Mutex<ReasoningCache>>,
 }
 
 impl fmt::Debug for RemoteModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target { name, provider, model, .. } = &self.target;
+        let ModelTarget { name, provider, model, .. } = &self.target;
         f.debug_struct("RemoteModel")
             .field("name", name)
             .field("provider", provider)
@@ -59,21 +59,25 @@ impl RemoteModel {
     ///
     /// # Errors
     /// When the description has a mistake.
-    pub fn new(settings: ModelSettings, blobs: Arc<dyn Blobs>) -> Result<Self, SettingsError> {
-        let own = settings.base_url.is_some() || settings.provider == Provider::Ollama;
-        Self::with_patience(settings, blobs, if own { Patience::with_own_server() } else { Patience::default() })
+    pub fn new(settings: ModelSettings, blobs: Arc<dyn Blobs>) -> Result<Self, ModelSettingsError> {
+        let own = settings.base_url.is_some() || settings.provider == ModelProvider::Ollama;
+        Self::with_policy(
+            settings,
+            blobs,
+            if own { RequestPolicy::with_own_server() } else { RequestPolicy::default() },
+        )
     }
 
     /// A model that is waited for as long as the caller wants.
     ///
     /// # Errors
     /// When the description has a mistake.
-    pub fn with_patience(
+    pub fn with_policy(
         settings: ModelSettings,
         blobs: Arc<dyn Blobs>,
-        patience: Patience,
-    ) -> Result<Self, SettingsError> {
-        let target = Target::new(settings)?;
+        patience: RequestPolicy,
+    ) -> Result<Self, ModelSettingsError> {
+        let target = ModelTarget::new(settings)?;
         let http = http_client(&patience, target.is_encrypted, target.is_local)
             .map_err(|reason| target.error("base_url", reason))?;
         let client = Client::builder()
@@ -81,7 +85,7 @@ impl RemoteModel {
             .build()
             .map_err(|_| target.error("provider", "failed to create the HTTP client"))?;
         let rules = FileRules::new(&target);
-        let teller = Teller::new(&target);
+        let teller = ErrorMapper::new(&target);
         Ok(Self { target, rules, patience, http, client, blobs, teller, thoughts: Arc::default() })
     }
 
@@ -94,12 +98,14 @@ impl RemoteModel {
     }
 
     /// One attempt, up to the first piece of the answer.
-    async fn attempt(&self, asking: &Asking) -> Result<(Answering, Step), Failure> {
+    async fn attempt(&self, asking: &PreparedRequest) -> Result<(ResponseStream, ResponseStep), ProviderError> {
         let thought_of = |calls: &_| {
-            let thought = self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).of(calls);
-            let forgotten =
-                || Thought { leading: vec![ContentPart::ReasoningContent(String::new())], ..Thought::default() };
-            thought.or_else(|| self.target.wants_thoughts_back().then(forgotten))
+            let thought = self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).get(calls);
+            let forgotten = || ReasoningBlock {
+                leading: vec![ContentPart::ReasoningContent(String::new())],
+                ..ReasoningBlock::default()
+            };
+            thought.or_else(|| self.target.needs_reasoning_echo().then(forgotten))
         };
         let provider = self.target.provider;
         let request =
@@ -110,27 +116,30 @@ impl RemoteModel {
         options.raw_frame_sink = Some(last_frame.clone());
         // The request is serialised in here and gone with it; what is kept is one body.
         let started = self.client.exec_chat_stream(self.service(), request, Some(&options));
-        let response = started.with_subscriber(Dispatch::none()).await.map_err(|error| self.teller.of(&error, ""))?;
+        let response = started
+            .with_subscriber(Dispatch::none())
+            .await
+            .map_err(|error| self.teller.from_client_error(&error, ""))?;
         let teller = self.teller.clone();
-        let mut answering = Answering::new(response.stream, provider, asking.names.clone(), last_frame, teller);
+        let mut answering = ResponseStream::new(response.stream, provider, asking.names.clone(), last_frame, teller);
         let first = answering.next().await?;
         Ok((answering, first))
     }
 
     fn service(&self) -> ServiceTarget {
-        let Target { provider, model, address, key, .. } = &self.target;
+        let ModelTarget { provider, model, address, key, .. } = &self.target;
         let kind = match (provider, key) {
             // The same wire; only this one of the client's does without a key.
-            (Provider::OpenAi, None) => AdapterKind::Omlx,
-            (Provider::OpenAi, Some(_)) => AdapterKind::OpenAI,
-            (Provider::OpenAiResponses, _) => AdapterKind::OpenAIResp,
-            (Provider::Anthropic, _) => AdapterKind::Anthropic,
-            (Provider::Gemini, _) => AdapterKind::Gemini,
-            (Provider::Ollama, _) => AdapterKind::Ollama,
+            (ModelProvider::OpenAi, None) => AdapterKind::Omlx,
+            (ModelProvider::OpenAi, Some(_)) => AdapterKind::OpenAI,
+            (ModelProvider::OpenAiResponses, _) => AdapterKind::OpenAIResp,
+            (ModelProvider::Anthropic, _) => AdapterKind::Anthropic,
+            (ModelProvider::Gemini, _) => AdapterKind::Gemini,
+            (ModelProvider::Ollama, _) => AdapterKind::Ollama,
         };
         let auth = match (provider, key) {
             (_, Some(key)) => AuthData::from_single(key.expose_secret()),
-            (Provider::OpenAi, None) => AuthData::None,
+            (ModelProvider::OpenAi, None) => AuthData::None,
             // A server of one's own that asks for no key ignores this one.
             (_, None) => AuthData::from_single("none"),
         };
@@ -140,9 +149,9 @@ impl RemoteModel {
 }
 
 /// What is asked, arranged once for all attempts.
-struct Asking {
+struct PreparedRequest {
     system: String,
-    turns: Vec<Turn>,
+    turns: Vec<ProviderTurn>,
     tools: Vec<Tool>,
     names: Arc<ToolNames>,
 }
@@ -154,17 +163,17 @@ impl LanguageModel for RemoteModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let names = Arc::new(ToolNames::of(&request.tools));
+        let names = Arc::new(ToolNames::new(&request.tools));
         let place = match self.target.provider {
-            Provider::Anthropic => ResultFiles::Inside,
+            ModelProvider::Anthropic => ResultFiles::Inside,
             _ => ResultFiles::After,
         };
-        let turns = conversation::arrange(&request.messages, &self.rules, &names, place);
-        let tools = request::offered(self.target.provider, &request.tools, &names);
-        let asking = Asking { system: request.system.clone(), turns, tools, names };
+        let turns = provider_messages::build_turns(&request.messages, &self.rules, &names, place);
+        let tools = request::tool_definitions(self.target.provider, &request.tools, &names);
+        let asking = PreparedRequest { system: request.system.clone(), turns, tools, names };
         let longest = self.patience.longest_wait;
         let (answering, first) = (|| self.attempt(&asking))
-            .retry(self.patience.waits())
+            .retry(self.patience.backoff())
             .sleep(tokio::time::sleep)
             .when(|failure| failure.again)
             .adjust(|failure, wait| match (failure.wait, wait) {
@@ -184,32 +193,32 @@ impl LanguageModel for RemoteModel {
             .await
             .map_err(|failure| failure.error)?;
         let thoughts = Arc::clone(&self.thoughts);
-        let state = Passing { answering: Some(answering), ready: Vec::new().into_iter(), thoughts };
-        let state = state.after(Ok(first));
+        let state = ForwardingStream { answering: Some(answering), ready: Vec::new().into_iter(), thoughts };
+        let state = state.with_step(Ok(first));
         Ok(Box::pin(stream::unfold(state, |mut state| async { state.next().await.map(|event| (event, state)) })))
     }
 }
 
 /// What is still to be passed on of an answer.
-struct Passing {
-    answering: Option<Answering>,
+struct ForwardingStream {
+    answering: Option<ResponseStream>,
     ready: std::vec::IntoIter<Result<ModelEvent, ModelError>>,
-    thoughts: Arc<Mutex<Thoughts>>,
+    thoughts: Arc<Mutex<ReasoningCache>>,
 }
 
-impl Passing {
-    fn after(mut self, step: Result<Step, Failure>) -> Self {
-        self.take(step);
+impl ForwardingStream {
+    fn with_step(mut self, step: Result<ResponseStep, ProviderError>) -> Self {
+        self.push_step(step);
         self
     }
 
-    fn take(&mut self, step: Result<Step, Failure>) {
+    fn push_step(&mut self, step: Result<ResponseStep, ProviderError>) {
         let ready = match step {
-            Ok(Step::Text(text)) => vec![Ok(ModelEvent::Text(text))],
-            Ok(Step::End { events, thought }) => {
+            Ok(ResponseStep::Text(text)) => vec![Ok(ModelEvent::Text(text))],
+            Ok(ResponseStep::End { events, thought }) => {
                 self.answering = None;
                 if let Some((calls, thought)) = thought {
-                    self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).keep(calls, thought);
+                    self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).insert(calls, thought);
                 }
                 events.into_iter().map(Ok).collect()
             }
@@ -227,30 +236,31 @@ impl Passing {
                 return Some(event);
             }
             let step = self.answering.as_mut()?.next().await;
-            self.take(step);
+            self.push_step(step);
         }
     }
 }
 
 /// How the vendor's client shall ask.
-fn options(target: &Target, patience: &Patience) -> ChatOptions {
+fn options(target: &ModelTarget, patience: &RequestPolicy) -> ChatOptions {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         .with_capture_tool_calls(true)
         .with_stream_header_timeout(patience.begin)
         .with_stream_read_timeout(patience.silence);
     // Anthropic wants its signed thoughts back, and some others theirs; with the rest this would ask for more than we use.
-    options.capture_reasoning_content = Some(target.provider == Provider::Anthropic || target.wants_thoughts_back());
+    options.capture_reasoning_content =
+        Some(target.provider == ModelProvider::Anthropic || target.needs_reasoning_echo());
     // The client reads `-max` or `-medium` at the end of a name as an effort and cuts it off; `qwen-max` and
     // `mistral-medium` are names. An effort that it sends nothing for keeps it from that.
     let would_be_cut = ReasoningEffort::from_model_name(&target.model).0.is_some();
     options.reasoning_effort = match target.provider {
-        Provider::Gemini | Provider::Anthropic => would_be_cut.then_some(ReasoningEffort::Zero),
-        Provider::OpenAi | Provider::OpenAiResponses => would_be_cut.then_some(ReasoningEffort::Budget(0)),
-        Provider::Ollama => None,
+        ModelProvider::Gemini | ModelProvider::Anthropic => would_be_cut.then_some(ReasoningEffort::Zero),
+        ModelProvider::OpenAi | ModelProvider::OpenAiResponses => would_be_cut.then_some(ReasoningEffort::Budget(0)),
+        ModelProvider::Ollama => None,
     };
     // The client sends no key to Ollama; one behind a gate asks for it.
-    if let Some(key) = target.key.as_ref().filter(|_| target.provider == Provider::Ollama) {
+    if let Some(key) = target.key.as_ref().filter(|_| target.provider == ModelProvider::Ollama) {
         return options.with_extra_headers([("Authorization", format!("Bearer {}", key.expose_secret()))]);
     }
     options
@@ -261,7 +271,11 @@ fn options(target: &Target, patience: &Patience) -> ChatOptions {
 ///
 /// # Errors
 /// When the system has no certificates.
-pub(crate) fn http_client(patience: &Patience, encrypted: bool, local: bool) -> Result<reqwest::Client, &'static str> {
+pub(crate) fn http_client(
+    patience: &RequestPolicy,
+    encrypted: bool,
+    local: bool,
+) -> Result<reqwest::Client, &'static str> {
     // Whoever installs a provider first has chosen for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder()

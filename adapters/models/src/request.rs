@@ -6,28 +6,28 @@ use satchel_ports::{Blobs, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::{
-    conversation::{self, Answer, Piece, Turn},
     files,
-    names::ToolNames,
-    settings::Provider,
-    thoughts::{Calls, Thought},
+    provider_messages::{self, ContentPiece, ProviderTurn, WireToolResult},
+    reasoning::{CallList, ReasoningBlock},
+    settings::ModelProvider,
+    tool_names::ToolNames,
 };
 
 /// Makes the request. It is made anew for every attempt, so that no file is kept in memory while a server thinks.
 pub(crate) async fn build(
-    provider: Provider,
+    provider: ModelProvider,
     system: &str,
-    turns: &[Turn],
+    turns: &[ProviderTurn],
     tools: Vec<Tool>,
     blobs: &dyn Blobs,
-    thought_of: impl Fn(&Calls) -> Option<Thought>,
+    thought_of: impl Fn(&CallList) -> Option<ReasoningBlock>,
 ) -> ChatRequest {
     let mut messages = Vec::with_capacity(turns.len());
     for turn in turns {
         match turn {
-            Turn::Person(pieces) => messages.push(ChatMessage::user(person(pieces, blobs).await)),
-            Turn::Model { text, calls } => {
-                let asked: Calls = calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect();
+            ProviderTurn::Person(pieces) => messages.push(ChatMessage::user(user_content(pieces, blobs).await)),
+            ProviderTurn::Model { text, calls } => {
+                let asked: CallList = calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect();
                 let thought = thought_of(&asked).unwrap_or_default();
                 let mut parts = thought.leading;
                 parts.extend((!text.is_empty()).then(|| ContentPart::from_text(text.as_str())));
@@ -41,13 +41,13 @@ pub(crate) async fn build(
                 }));
                 messages.push(ChatMessage::assistant(MessageContent::from_parts(parts)));
             }
-            Turn::Answers(answers) => {
+            ProviderTurn::Answers(answers) => {
                 let mut parts = Vec::with_capacity(answers.len());
                 for answer in answers {
-                    parts.push(answered(answer, blobs).await);
+                    parts.push(tool_result_part(answer, blobs).await);
                 }
                 // Ollama takes one answer a message; the others want all of a turn together.
-                let apart = provider == Provider::Ollama;
+                let apart = provider == ModelProvider::Ollama;
                 let grouped: Vec<Vec<ContentPart>> =
                     if apart { parts.into_iter().map(|part| vec![part]).collect() } else { vec![parts] };
                 let message = |parts: Vec<_>| ChatMessage::new(ChatRole::Tool, MessageContent::from_parts(parts));
@@ -62,10 +62,10 @@ pub(crate) async fn build(
 }
 
 /// The tools as they are offered.
-pub(crate) fn offered(provider: Provider, tools: &[ToolSpec], names: &ToolNames) -> Vec<Tool> {
-    let is_openai = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses);
+pub(crate) fn tool_definitions(provider: ModelProvider, tools: &[ToolSpec], names: &ToolNames) -> Vec<Tool> {
+    let is_openai = matches!(provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
     let offered = tools.iter().map(|tool| {
-        let offered = Tool::new(names.outward(&tool.name))
+        let offered = Tool::new(names.to_wire(&tool.name))
             .with_description(tool.description.clone())
             .with_schema(tool.parameters.clone());
         // Unset, OpenAI makes every argument required; the others don't know the word.
@@ -75,47 +75,52 @@ pub(crate) fn offered(provider: Provider, tools: &[ToolSpec], names: &ToolNames)
 }
 
 /// The person's turn: neighbouring words as one text, files in their places.
-async fn person(pieces: &[Piece], blobs: &dyn Blobs) -> MessageContent {
+async fn user_content(pieces: &[ContentPiece], blobs: &dyn Blobs) -> MessageContent {
     let mut parts = Vec::new();
     let mut words = String::new();
     for piece in pieces {
         match piece {
-            Piece::Words(text) => add(&mut words, text),
-            Piece::File(file) => match files::encoded(blobs, file).await {
+            ContentPiece::Text(text) => append_text(&mut words, text),
+            ContentPiece::File(file) => match files::encoded(blobs, file).await {
                 Ok(encoded) => {
-                    parts.extend(said(&mut words));
+                    parts.extend(flush_text(&mut words));
                     parts.push(ContentPart::from_binary_base64(&file.mime, encoded, Some(file.filename.to_string())));
                 }
-                Err(reason) => add(&mut words, &conversation::note(&conversation::not_shown(file, &reason))),
+                Err(reason) => append_text(
+                    &mut words,
+                    &provider_messages::format_note(&provider_messages::omitted_file_note(file, &reason)),
+                ),
             },
         }
     }
-    parts.extend(said(&mut words));
+    parts.extend(flush_text(&mut words));
     if parts.is_empty() {
-        parts.push(ContentPart::from_text(conversation::note("A message without text or files.")));
+        parts.push(ContentPart::from_text(provider_messages::format_note("A message without text or files.")));
     }
     MessageContent::from_parts(parts)
 }
 
-fn add(words: &mut String, text: &str) {
+fn append_text(words: &mut String, text: &str) {
     if !words.is_empty() {
         words.push_str("\n\n");
     }
     words.push_str(text);
 }
 
-fn said(words: &mut String) -> Option<ContentPart> {
+fn flush_text(words: &mut String) -> Option<ContentPart> {
     (!words.is_empty()).then(|| ContentPart::Text(std::mem::take(words)))
 }
 
 /// A tool's answer; with files, in the form of the one provider that takes them there.
-async fn answered(answer: &Answer, blobs: &dyn Blobs) -> ContentPart {
+async fn tool_result_part(answer: &WireToolResult, blobs: &dyn Blobs) -> ContentPart {
     let mut text = answer.text.clone();
     let mut shown = Vec::new();
     for file in &answer.files {
         match files::encoded(blobs, file).await {
             Ok(encoded) => shown.push(anthropic_block(file, encoded)),
-            Err(reason) => conversation::add(&mut text, &conversation::not_shown(file, &reason)),
+            Err(reason) => {
+                provider_messages::append_line(&mut text, &provider_messages::omitted_file_note(file, &reason))
+            }
         }
     }
     if shown.is_empty() {

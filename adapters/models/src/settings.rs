@@ -9,7 +9,7 @@ use crate::media_kind::{MediaKind, unsupported_kind};
 
 /// Who serves a model, or whose language a compatible server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provider {
+pub enum ModelProvider {
     /// OpenAI's chat completions, and the many servers that speak them.
     OpenAi,
     /// OpenAI's responses.
@@ -19,7 +19,7 @@ pub enum Provider {
     Ollama,
 }
 
-impl Provider {
+impl ModelProvider {
     /// The name as people know it.
     #[must_use]
     pub fn title(self) -> &'static str {
@@ -58,7 +58,7 @@ impl Provider {
 pub struct ModelSettings {
     /// Its name in the configuration.
     pub name: String,
-    pub provider: Provider,
+    pub provider: ModelProvider,
     /// Address of another server that offers the provider's API.
     pub base_url: Option<SecretString>,
     /// The key that the server asks for.
@@ -72,7 +72,7 @@ pub struct ModelSettings {
 /// Why a model can't be asked as it is described. It never holds a key or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("models.{name}.{key}: {reason}")]
-pub struct SettingsError {
+pub struct ModelSettingsError {
     name: String,
     key: &'static str,
     reason: String,
@@ -80,9 +80,9 @@ pub struct SettingsError {
 
 /// Settings that have been checked.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct ModelTarget {
     pub(crate) name: String,
-    pub(crate) provider: Provider,
+    pub(crate) provider: ModelProvider,
     pub(crate) model: String,
     /// Where the server is, ending in a slash.
     pub(crate) address: SecretString,
@@ -97,13 +97,13 @@ pub(crate) struct Target {
     pub(crate) is_local: bool,
 }
 
-impl Target {
-    pub(crate) fn new(settings: ModelSettings) -> Result<Self, SettingsError> {
+impl ModelTarget {
+    pub(crate) fn new(settings: ModelSettings) -> Result<Self, ModelSettingsError> {
         let ModelSettings { name, provider, base_url, api_key, model, accepts } = settings;
-        let wrong = |key, reason: &str| SettingsError { name: name.clone(), key, reason: reason.to_owned() };
+        let wrong = |key, reason: &str| ModelSettingsError { name: name.clone(), key, reason: reason.to_owned() };
         let is_elsewhere = base_url.is_some();
         let key = checked_key(api_key).map_err(|reason| wrong("api_key", reason))?;
-        if key.is_none() && !is_elsewhere && provider != Provider::Ollama {
+        if key.is_none() && !is_elsewhere && provider != ModelProvider::Ollama {
             return Err(wrong("api_key", &format!("{} requires an API key", provider.title())));
         }
         let url = match &base_url {
@@ -114,7 +114,7 @@ impl Target {
         };
         let model = match model {
             Some(model) => checked_model(model).map_err(|reason| wrong("model", reason))?,
-            None if is_elsewhere && provider != Provider::Ollama => {
+            None if is_elsewhere && provider != ModelProvider::Ollama => {
                 return Err(wrong("model", "must be set, because the server is not the provider's own"));
             }
             None => provider.default_model().to_owned(),
@@ -132,22 +132,22 @@ impl Target {
     /// Who is asked, as a person is told: the provider, or the server that speaks its language.
     pub(crate) fn who(&self) -> &'static str {
         match (self.is_elsewhere, self.provider) {
-            (true, Provider::Ollama) | (false, _) => self.provider.title(),
+            (true, ModelProvider::Ollama) | (false, _) => self.provider.title(),
             (true, _) => "the server",
         }
     }
 
     /// Whether the model wants its thoughts back as text. DeepSeek and Kimi refuse a conversation with tools without
     /// them (<https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>); other servers refuse them.
-    pub(crate) fn wants_thoughts_back(&self) -> bool {
+    pub(crate) fn needs_reasoning_echo(&self) -> bool {
         let model = self.model.to_lowercase();
         let thinks = ["deepseek", "kimi"].iter().any(|family| model.contains(family));
-        self.provider == Provider::OpenAi && self.is_elsewhere && thinks
+        self.provider == ModelProvider::OpenAi && self.is_elsewhere && thinks
     }
 
     /// An error about these settings that shows only when a client is made of them.
-    pub(crate) fn error(&self, key: &'static str, reason: &str) -> SettingsError {
-        SettingsError { name: self.name.clone(), key, reason: reason.to_owned() }
+    pub(crate) fn error(&self, key: &'static str, reason: &str) -> ModelSettingsError {
+        ModelSettingsError { name: self.name.clone(), key, reason: reason.to_owned() }
     }
 }
 
@@ -166,7 +166,7 @@ fn checked_key(given: Option<SecretString>) -> Result<Option<SecretString>, &'st
     Ok((!key.is_empty()).then(|| SecretString::from(key)))
 }
 
-fn checked_address(given: &SecretString, provider: Provider, has_key: bool) -> Result<Url, &'static str> {
+fn checked_address(given: &SecretString, provider: ModelProvider, has_key: bool) -> Result<Url, &'static str> {
     let mut url =
         Url::parse(given.expose_secret().trim()).map_err(|_| "must be a URL such as http://127.0.0.1:8000/v1/")?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -175,12 +175,12 @@ fn checked_address(given: &SecretString, provider: Provider, has_key: bool) -> R
     if url.fragment().is_some() {
         return Err("must not contain a # part");
     }
-    let speaks_openai = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses);
+    let speaks_openai = matches!(provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
     if url.query().is_some() && !speaks_openai {
         return Err("must not contain a ? part");
     }
     let has_password = !url.username().is_empty() || url.password().is_some();
-    if has_password && (has_key || provider != Provider::Ollama) {
+    if has_password && (has_key || provider != ModelProvider::Ollama) {
         return Err("must not contain a user name or password; set the key as api_key");
     }
     if !url.path().ends_with('/') {
@@ -206,7 +206,12 @@ mod tests {
 
     const CANARY: &str = "sk-canary-4711";
 
-    fn settings(provider: Provider, base_url: Option<&str>, key: Option<&str>, model: Option<&str>) -> ModelSettings {
+    fn settings(
+        provider: ModelProvider,
+        base_url: Option<&str>,
+        key: Option<&str>,
+        model: Option<&str>,
+    ) -> ModelSettings {
         ModelSettings {
             name: "main".into(),
             provider,
@@ -217,31 +222,32 @@ mod tests {
         }
     }
 
-    fn address(provider: Provider, base_url: Option<&str>) -> String {
-        let target = Target::new(settings(provider, base_url, Some("k"), Some("m"))).unwrap();
+    fn address(provider: ModelProvider, base_url: Option<&str>) -> String {
+        let target = ModelTarget::new(settings(provider, base_url, Some("k"), Some("m"))).unwrap();
         target.address.expose_secret().to_owned()
     }
 
     #[test]
     fn an_address_ends_in_a_slash() {
-        assert_eq!(address(Provider::OpenAi, None), "https://api.openai.com/v1/");
-        assert_eq!(address(Provider::OpenAi, Some("http://box:8000/v1")), "http://box:8000/v1/");
-        assert_eq!(address(Provider::OpenAi, Some(" http://box/v1?version=2 ")), "http://box/v1/?version=2");
-        assert_eq!(address(Provider::Gemini, Some("https://proxy.example")), "https://proxy.example/");
+        assert_eq!(address(ModelProvider::OpenAi, None), "https://api.openai.com/v1/");
+        assert_eq!(address(ModelProvider::OpenAi, Some("http://box:8000/v1")), "http://box:8000/v1/");
+        assert_eq!(address(ModelProvider::OpenAi, Some(" http://box/v1?version=2 ")), "http://box/v1/?version=2");
+        assert_eq!(address(ModelProvider::Gemini, Some("https://proxy.example")), "https://proxy.example/");
     }
 
     #[test]
-    fn what_is_missing_gets_a_sensible_default_or_is_asked_for() {
-        let openai = Target::new(settings(Provider::OpenAi, None, Some("k\n"), None)).unwrap();
-        assert_eq!(openai.model, Provider::OpenAi.default_model());
+    fn missing_settings_get_defaults_or_are_required() {
+        let openai = ModelTarget::new(settings(ModelProvider::OpenAi, None, Some("k\n"), None)).unwrap();
+        assert_eq!(openai.model, ModelProvider::OpenAi.default_model());
         assert_eq!(openai.key.unwrap().expose_secret(), "k", "a file of secrets ends in a line break");
-        assert!(Target::new(settings(Provider::Ollama, None, None, None)).is_ok(), "Ollama asks for no key");
-        let keyless = Target::new(settings(Provider::OpenAi, Some("http://box/v1"), None, Some("m"))).unwrap();
+        assert!(ModelTarget::new(settings(ModelProvider::Ollama, None, None, None)).is_ok(), "Ollama asks for no key");
+        let keyless =
+            ModelTarget::new(settings(ModelProvider::OpenAi, Some("http://box/v1"), None, Some("m"))).unwrap();
         assert!(keyless.key.is_none() && keyless.is_elsewhere);
     }
 
     #[test]
-    fn a_server_on_this_machine_is_reached_without_a_proxy() {
+    fn local_server_bypasses_proxy() {
         for (address, wanted) in [
             ("http://127.0.0.1:8000/v1", true),
             ("http://[::1]:8000/v1", true),
@@ -249,7 +255,7 @@ mod tests {
             ("http://192.168.1.5/v1", false),
             ("https://127.0.0.1.example/v1", false),
         ] {
-            let target = Target::new(settings(Provider::OpenAi, Some(address), None, Some("m"))).unwrap();
+            let target = ModelTarget::new(settings(ModelProvider::OpenAi, Some(address), None, Some("m"))).unwrap();
             assert_eq!(target.is_local, wanted, "{address}");
         }
     }
@@ -261,23 +267,23 @@ mod tests {
         let query = format!("https://box/?key={CANARY}");
         let spaced = format!("{CANARY} x");
         for (given, key) in [
-            (settings(Provider::OpenAi, None, None, None), "api_key"),
-            (settings(Provider::Anthropic, None, Some(" \n"), None), "api_key"),
-            (settings(Provider::OpenAi, None, Some(&spaced), None), "api_key"),
-            (settings(Provider::OpenAi, Some(CANARY), None, Some("m")), "base_url"),
-            (settings(Provider::OpenAi, Some(&ftp), None, Some("m")), "base_url"),
-            (settings(Provider::OpenAi, Some(&secret_url), None, Some("m")), "base_url"),
-            (settings(Provider::Gemini, Some(&query), None, Some("m")), "base_url"),
-            (settings(Provider::OpenAi, Some("http://box/#x"), None, Some("m")), "base_url"),
-            (settings(Provider::OpenAi, Some("http://box/"), None, None), "model"),
-            (settings(Provider::OpenAi, None, Some("k"), Some("a b")), "model"),
-            (settings(Provider::Gemini, None, Some("k"), Some("../files")), "model"),
-            (settings(Provider::OpenAi, None, Some("k"), Some("groq::x")), "model"),
-            (settings(Provider::OpenAi, None, Some("k"), Some("")), "model"),
+            (settings(ModelProvider::OpenAi, None, None, None), "api_key"),
+            (settings(ModelProvider::Anthropic, None, Some(" \n"), None), "api_key"),
+            (settings(ModelProvider::OpenAi, None, Some(&spaced), None), "api_key"),
+            (settings(ModelProvider::OpenAi, Some(CANARY), None, Some("m")), "base_url"),
+            (settings(ModelProvider::OpenAi, Some(&ftp), None, Some("m")), "base_url"),
+            (settings(ModelProvider::OpenAi, Some(&secret_url), None, Some("m")), "base_url"),
+            (settings(ModelProvider::Gemini, Some(&query), None, Some("m")), "base_url"),
+            (settings(ModelProvider::OpenAi, Some("http://box/#x"), None, Some("m")), "base_url"),
+            (settings(ModelProvider::OpenAi, Some("http://box/"), None, None), "model"),
+            (settings(ModelProvider::OpenAi, None, Some("k"), Some("a b")), "model"),
+            (settings(ModelProvider::Gemini, None, Some("k"), Some("../files")), "model"),
+            (settings(ModelProvider::OpenAi, None, Some("k"), Some("groq::x")), "model"),
+            (settings(ModelProvider::OpenAi, None, Some("k"), Some("")), "model"),
         ] {
             let shown = format!("{given:?}");
             assert!(!shown.contains(CANARY), "{shown}");
-            let error = Target::new(given).err().expect(&shown).to_string();
+            let error = ModelTarget::new(given).err().expect(&shown).to_string();
             assert!(error.starts_with(&format!("models.main.{key}: ")), "{error}");
             assert!(!error.contains(CANARY), "{error}");
         }

@@ -173,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn decoding_that_nobody_waits_for_ends_at_the_next_packet() {
+    fn abandoned_decoding_stops_at_next_packet() {
         let waiting = Arc::new(());
         let still_wanted = Arc::downgrade(&waiting);
         let content = Cursor::new(recording(100_000, 5_760));

@@ -2,7 +2,7 @@
 
 use opus_pure::{Application, MAX_PACKET_BYTES, OggOpusWriter, OpusEncoder, OpusHead, OpusTags};
 
-use crate::{loudness::Loudness, resample::RATE, wav::Unusable};
+use crate::{loudness::Loudness, resample::RATE, wav::UnsupportedAudio};
 
 /// How many bits a second: speech is clear with fewer, and music in it is still music.
 const BITRATE: i32 = 32_000;
@@ -11,11 +11,11 @@ const BITRATE: i32 = 32_000;
 const FRAME: usize = 960;
 
 /// The longest speech: an hour, some 15 MB.
-pub(crate) const LONGEST: u64 = 60 * 60 * RATE as u64;
+pub(crate) const MAX_SAMPLES: u64 = 60 * 60 * RATE as u64;
 
 /// Words as OGG/Opus, whole.
 #[derive(Debug)]
-pub(crate) struct Voiced {
+pub(crate) struct EncodedSpeech {
     pub(crate) ogg: Vec<u8>,
     pub(crate) duration_ms: u64,
     pub(crate) waveform: Vec<u8>,
@@ -59,7 +59,7 @@ impl VoiceEncoder {
     pub(crate) fn push(&mut self, samples: &[f32]) -> Result<(), EncodeError> {
         self.came += samples.len() as u64;
         if self.came > self.longest {
-            return Err(EncodeError::Unusable(Unusable("more than an hour of sound")));
+            return Err(EncodeError::Unusable(UnsupportedAudio("more than an hour of sound")));
         }
         self.loudness.push(samples);
         self.pending.extend_from_slice(samples);
@@ -73,9 +73,9 @@ impl VoiceEncoder {
     }
 
     /// Encodes what is left and says how much it was.
-    pub(crate) fn finish(mut self) -> Result<Voiced, EncodeError> {
+    pub(crate) fn finish(mut self) -> Result<EncodedSpeech, EncodeError> {
         if self.came == 0 {
-            return Err(EncodeError::Unusable(Unusable("no sound")));
+            return Err(EncodeError::Unusable(UnsupportedAudio("no sound")));
         }
         // The encoder runs behind its input, so silence follows until the last sample is out; the last packet says where
         // the sound ends, or players would play the silence.
@@ -93,7 +93,7 @@ impl VoiceEncoder {
             self.writer.write_packet(&self.packet[..bytes])?;
         }
         let duration_ms = milliseconds(self.came);
-        Ok(Voiced { ogg: self.writer.finish()?, duration_ms, waveform: self.loudness.waveform() })
+        Ok(EncodedSpeech { ogg: self.writer.finish()?, duration_ms, waveform: self.loudness.waveform() })
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn milliseconds(samples: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) enum EncodeError {
     /// Because of what it is.
-    Unusable(Unusable),
+    Unusable(UnsupportedAudio),
     /// The encoder failed, which it does with no sound.
     Encoder(opus_pure::Error),
 }
@@ -139,10 +139,8 @@ mod tests {
     }
 
     #[rstest]
-    fn what_comes_out_is_as_long_as_what_went_in(
-        #[values(1, 311, 312, 648, 649, 959, 960, 961, 1_920, 48_001)] samples: usize,
-    ) {
-        let mut encoder = VoiceEncoder::new(LONGEST).unwrap();
+    fn encoded_audio_keeps_exact_length(#[values(1, 311, 312, 648, 649, 959, 960, 961, 1_920, 48_001)] samples: usize) {
+        let mut encoder = VoiceEncoder::new(MAX_SAMPLES).unwrap();
         for piece in vec![0.25; samples].chunks(700) {
             encoder.push(piece).unwrap();
         }
@@ -154,14 +152,14 @@ mod tests {
 
     #[test]
     fn nothing_and_too_much_are_told() {
-        let unusable = |result: Result<Voiced, EncodeError>| match result {
+        let unusable = |result: Result<EncodedSpeech, EncodeError>| match result {
             Err(EncodeError::Unusable(unusable)) => unusable.0,
             other => panic!("{other:?}"),
         };
-        assert_eq!(unusable(VoiceEncoder::new(LONGEST).unwrap().finish()), "no sound");
+        assert_eq!(unusable(VoiceEncoder::new(MAX_SAMPLES).unwrap().finish()), "no sound");
         let mut encoder = VoiceEncoder::new(2_000).unwrap();
         encoder.push(&[0.0; 2_000]).unwrap();
-        let voiced = encoder.push(&[0.0]).and_then(|()| VoiceEncoder::new(LONGEST)?.finish());
+        let voiced = encoder.push(&[0.0]).and_then(|()| VoiceEncoder::new(MAX_SAMPLES)?.finish());
         assert_eq!(unusable(voiced), "more than an hour of sound");
     }
 }

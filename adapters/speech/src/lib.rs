@@ -3,11 +3,11 @@
 //! An engine's sound flows through `mix` while it is made, so that what is kept is only what was encoded: a quarter of
 //! a megabyte a minute.
 
+mod command;
 mod decode;
 mod encode;
 mod loudness;
 mod mix;
-mod program;
 mod recording;
 mod resample;
 mod server;
@@ -22,31 +22,31 @@ use futures::{StreamExt, stream};
 use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use tokio::sync::mpsc;
 
-pub use crate::settings::{Engine, Program, Server, SpeechSettings};
+pub use crate::settings::{CommandEngine, EngineSettings, ServerEngine, SpeechSettings};
 use crate::{
-    encode::Voiced,
-    mix::{MixError, Sound, mix},
-    server::{RemoteVoice, Task, extension},
+    encode::EncodedSpeech,
+    mix::{AudioChunk, MixError, mix},
+    server::{SpeechServerClient, SpeechTask, extension},
 };
 
 /// The most words that are spoken at once, in characters: some twenty minutes.
-const MOST_WORDS: usize = 20_000;
+const MAX_TEXT_CHARS: usize = 20_000;
 
 /// The largest recording that is listened to, whatever the caller allows.
-const LARGEST_RECORDING: u64 = 100 << 20;
+const MAX_RECORDING_BYTES: u64 = 100 << 20;
 
 /// The most words that a program may write, in bytes.
-const MOST_TRANSCRIBED: usize = 1 << 20;
+const MAX_TRANSCRIPT_BYTES: usize = 1 << 20;
 
 /// How many pieces of sound wait to be encoded.
-const WAITING: usize = 8;
+const CHANNEL_CAPACITY: usize = 8;
 
 /// How many bytes of a voice are handed over at once.
 const PIECE: usize = 64 << 10;
 
 /// Why a voice can't be set up as it is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
+pub enum SpeechSetupError {
     /// There is nothing to run.
     #[error("{section}.command is empty")]
     NoProgram {
@@ -65,30 +65,30 @@ pub enum SetupError {
 }
 
 /// Speaks and listens as it is set up.
-pub struct Voice {
-    speaker: Option<Voicing>,
-    listener: Option<Voicing>,
+pub struct SpeechEngine {
+    speaker: Option<EngineBackend>,
+    listener: Option<EngineBackend>,
     environment: Vec<(OsString, OsString)>,
     recordings: PathBuf,
 }
 
-enum Voicing {
+enum EngineBackend {
     Program { command: Vec<OsString>, timeout: Duration },
-    Server { server: Box<RemoteVoice>, timeout: Duration },
+    Server { server: Box<SpeechServerClient>, timeout: Duration },
 }
 
-impl Voicing {
-    fn of(engine: Engine, task: Task, section: &'static str) -> Result<Self, SetupError> {
+impl EngineBackend {
+    fn from_engine(engine: EngineSettings, task: SpeechTask, section: &'static str) -> Result<Self, SpeechSetupError> {
         match engine {
-            Engine::Program(Program { command, timeout }) => {
+            EngineSettings::Program(CommandEngine { command, timeout }) => {
                 if command.first().is_none_or(|program| program.trim().is_empty()) {
-                    return Err(SetupError::NoProgram { section });
+                    return Err(SpeechSetupError::NoProgram { section });
                 }
                 Ok(Self::Program { command: command.into_iter().map(OsString::from).collect(), timeout })
             }
-            Engine::Server(server) => {
+            EngineSettings::Server(server) => {
                 let timeout = server.timeout;
-                Ok(Self::Server { server: Box::new(RemoteVoice::new(server, task)?), timeout })
+                Ok(Self::Server { server: Box::new(SpeechServerClient::new(server, task)?), timeout })
             }
         }
     }
@@ -102,32 +102,34 @@ impl Voicing {
     /// What it is called in an error.
     fn name(&self) -> String {
         match self {
-            Self::Program { command, .. } => format!("`{}`", program::name_of(&command[0])),
+            Self::Program { command, .. } => format!("`{}`", command::name_of(&command[0])),
             Self::Server { server, .. } => server.who().to_owned(),
         }
     }
 }
 
-impl Voice {
+impl SpeechEngine {
     /// Sets it up. Nothing is started or asked yet.
     ///
     /// # Errors
     /// When it can't work as it is configured.
-    pub fn new(settings: SpeechSettings) -> Result<Self, SetupError> {
+    pub fn new(settings: SpeechSettings) -> Result<Self, SpeechSetupError> {
         let SpeechSettings { speak, transcribe, environment, recordings } = settings;
-        let speaker = speak.map(|engine| Voicing::of(engine, Task::Speak, "speech.speak")).transpose()?;
-        let listener =
-            transcribe.map(|engine| Voicing::of(engine, Task::Transcribe, "speech.transcribe")).transpose()?;
+        let speaker =
+            speak.map(|engine| EngineBackend::from_engine(engine, SpeechTask::Speak, "speech.speak")).transpose()?;
+        let listener = transcribe
+            .map(|engine| EngineBackend::from_engine(engine, SpeechTask::Transcribe, "speech.transcribe"))
+            .transpose()?;
         recording::sweep(&recordings);
         Ok(Self { speaker, listener, environment, recordings })
     }
 
-    async fn voiced(&self, speaker: &Voicing, words: &str) -> Result<Voiced, SpeechError> {
+    async fn voiced(&self, speaker: &EngineBackend, words: &str) -> Result<EncodedSpeech, SpeechError> {
         let pieces = match speaker {
-            Voicing::Program { .. } => vec![words],
-            Voicing::Server { .. } => RemoteVoice::pieces(words),
+            EngineBackend::Program { .. } => vec![words],
+            EngineBackend::Server { .. } => SpeechServerClient::split_text(words),
         };
-        let (out, sound) = mpsc::channel(WAITING);
+        let (out, sound) = mpsc::channel(CHANNEL_CAPACITY);
         let count = pieces.len();
         // Lives as long as this future.
         let wanted = Arc::new(());
@@ -135,8 +137,8 @@ impl Voice {
         let mixing = tokio::task::spawn_blocking(move || mix(sound, count, &still_wanted));
         let making = async {
             match speaker {
-                Voicing::Program { command, .. } => program::run(command, &self.environment, words, out).await,
-                Voicing::Server { server, .. } => server.speak(&pieces, out).await,
+                EngineBackend::Program { command, .. } => command::run(command, &self.environment, words, out).await,
+                EngineBackend::Server { server, .. } => server.speak(&pieces, out).await,
             }
         };
         let (made, mixed) = tokio::join!(making, mixing);
@@ -165,10 +167,10 @@ impl Voice {
             })
     }
 
-    async fn heard(&self, listener: &Voicing, recording: Recording) -> Result<String, SpeechError> {
+    async fn transcribe_with(&self, listener: &EngineBackend, recording: Recording) -> Result<String, SpeechError> {
         let command = match listener {
-            Voicing::Server { server, .. } => return server.transcribe(recording).await,
-            Voicing::Program { command, .. } => command,
+            EngineBackend::Server { server, .. } => return server.transcribe(recording).await,
+            EngineBackend::Program { command, .. } => command,
         };
         let extension = extension(&recording.mime);
         let file = recording::write(&self.recordings, recording.content, extension, recording.bytes).await?;
@@ -186,8 +188,8 @@ impl Voice {
         if !wants("{file}") && !wants("{wav}") {
             command.push(file.path().into());
         }
-        let (out, written) = mpsc::channel(WAITING);
-        let (ran, words) = tokio::join!(program::run(&command, &self.environment, "", out), gather(written));
+        let (out, written) = mpsc::channel(CHANNEL_CAPACITY);
+        let (ran, words) = tokio::join!(command::run(&command, &self.environment, "", out), collect_audio(written));
         ran?;
         match words {
             Some(words) => Ok(String::from_utf8_lossy(&words).trim().to_owned()),
@@ -200,29 +202,29 @@ impl Voice {
     }
 }
 
-fn not_set_up(reason: &str, task: Task) -> SpeechError {
+fn not_set_up(reason: &str, task: SpeechTask) -> SpeechError {
     SpeechError { reason: reason.to_owned(), remedy: Some(format!("set {}", task.section())), retryable: false }
 }
 
 /// What a program writes; `None` when that is too much.
-async fn gather(mut written: mpsc::Receiver<Sound>) -> Option<Vec<u8>> {
+async fn collect_audio(mut written: mpsc::Receiver<AudioChunk>) -> Option<Vec<u8>> {
     let mut words = Vec::new();
-    while let Some(Sound::Bytes(bytes)) = written.recv().await {
+    while let Some(AudioChunk::Bytes(bytes)) = written.recv().await {
         words.extend_from_slice(&bytes);
-        if words.len() > MOST_TRANSCRIBED {
+        if words.len() > MAX_TRANSCRIPT_BYTES {
             return None;
         }
     }
     Some(words)
 }
 
-fn too_slow(engine: &Voicing) -> SpeechError {
+fn too_slow(engine: &EngineBackend) -> SpeechError {
     let reason = format!("{} took longer than {} s", engine.name(), engine.timeout().as_secs());
     SpeechError { reason, remedy: None, retryable: true }
 }
 
 #[async_trait]
-impl Speech for Voice {
+impl Speech for SpeechEngine {
     fn can_speak(&self) -> bool {
         self.speaker.is_some()
     }
@@ -234,17 +236,17 @@ impl Speech for Voice {
     async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
         let words = words.trim();
         let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
-        let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", Task::Speak)) };
+        let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", SpeechTask::Speak)) };
         if words.is_empty() {
             return Err(never("there is no text to speak"));
         }
-        if words.chars().count() > MOST_WORDS {
+        if words.chars().count() > MAX_TEXT_CHARS {
             return Err(never(&format!(
-                "the text is too long; the limit for one voice message is {MOST_WORDS} characters"
+                "the text is too long; the limit for one voice message is {MAX_TEXT_CHARS} characters"
             )));
         }
         let voiced = tokio::time::timeout(speaker.timeout(), self.voiced(speaker, words)).await;
-        let Voiced { ogg, duration_ms, waveform } = voiced.map_err(|_| too_slow(speaker))??;
+        let EncodedSpeech { ogg, duration_ms, waveform } = voiced.map_err(|_| too_slow(speaker))??;
         let ogg = Bytes::from(ogg);
         let pieces: Vec<_> =
             (0..ogg.len()).step_by(PIECE).map(|at| Ok(ogg.slice(at..ogg.len().min(at + PIECE)))).collect();
@@ -254,12 +256,12 @@ impl Speech for Voice {
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
         let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
         let Some(listener) = &self.listener else {
-            return Err(not_set_up("no transcription is configured", Task::Transcribe));
+            return Err(not_set_up("no transcription is configured", SpeechTask::Transcribe));
         };
-        if recording.bytes > LARGEST_RECORDING {
+        if recording.bytes > MAX_RECORDING_BYTES {
             return Err(never("the recording is too large"));
         }
-        let heard = tokio::time::timeout(listener.timeout(), self.heard(listener, recording)).await;
+        let heard = tokio::time::timeout(listener.timeout(), self.transcribe_with(listener, recording)).await;
         heard.map_err(|_| too_slow(listener))?
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loudest_point_is_255_and_the_others_stand_in_proportion() {
+    fn loudest_point_is_255_and_others_are_proportional() {
         let samples = [vec![0.1; STRETCH], vec![-0.4; STRETCH], vec![0.0; STRETCH], vec![0.2; 5]].concat();
         assert_eq!(waveform(&samples), [64, 255, 0, 128]);
         assert_eq!(waveform(&[]), [] as [u8; 0]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_it_is_there_are_no_more_points_than_a_platform_takes_and_no_peak_is_lost() {
+    fn long_waveform_is_bounded_without_losing_peaks() {
         for stretches in [255, 256, 257, 1_000, 50_000] {
             let mut samples = vec![0.1; stretches * STRETCH];
             *samples.last_mut().unwrap() = 1.0;

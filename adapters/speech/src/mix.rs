@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 
 use crate::{
     decode::{Bounds, DecodeError, decode, is_ogg},
-    encode::{EncodeError, LONGEST, VoiceEncoder, Voiced, milliseconds},
+    encode::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, milliseconds},
     loudness::Loudness,
     resample::Resampler,
-    wav::{Unusable, WavReader},
+    wav::{UnsupportedAudio, WavReader},
 };
 
 /// The most bytes of OGG/Opus that an engine may send.
@@ -20,11 +20,11 @@ const LARGEST_OGG: usize = 16 << 20;
 const OPUS_RATE: i32 = 48_000;
 
 /// The most that is decoded: the longest voice, and what a file may tell to leave out before and after it.
-const MOST_DECODED: u64 = LONGEST + 2 * 48_000;
+const MOST_DECODED: u64 = MAX_SAMPLES + 2 * 48_000;
 
 /// What an engine makes.
 #[derive(Debug)]
-pub(crate) enum Sound {
+pub(crate) enum AudioChunk {
     /// The next bytes.
     Bytes(Bytes),
     /// The end of one piece; the next one begins anew.
@@ -35,7 +35,7 @@ pub(crate) enum Sound {
 #[derive(Debug)]
 pub(crate) enum MixError {
     /// Because of what the engine made.
-    Unusable(Unusable),
+    Unusable(UnsupportedAudio),
     BrokenOff,
     Encoder(opus_pure::Error),
 }
@@ -49,8 +49,8 @@ impl From<EncodeError> for MixError {
     }
 }
 
-impl From<Unusable> for MixError {
-    fn from(unusable: Unusable) -> Self {
+impl From<UnsupportedAudio> for MixError {
+    fn from(unusable: UnsupportedAudio) -> Self {
         Self::Unusable(unusable)
     }
 }
@@ -62,7 +62,7 @@ impl From<opus_pure::Error> for MixError {
 }
 
 /// One piece as far as it has come.
-enum Piece {
+enum InputFormat {
     Unknown(Vec<u8>),
     Wav { reader: WavReader, resampler: Option<Resampler> },
     Ogg(Vec<u8>),
@@ -71,75 +71,75 @@ enum Piece {
 /// Makes one OGG/Opus of `pieces` pieces. Blocks the thread; ends when the sender does. An engine that fails tells so
 /// itself, and nobody looks at what this made of it.
 pub(crate) fn mix(
-    mut incoming: mpsc::Receiver<Sound>,
+    mut incoming: mpsc::Receiver<AudioChunk>,
     pieces: usize,
     still_wanted: &Weak<()>,
-) -> Result<Voiced, MixError> {
-    let mut encoder = VoiceEncoder::new(LONGEST)?;
-    let mut piece = Piece::Unknown(Vec::new());
+) -> Result<EncodedSpeech, MixError> {
+    let mut encoder = VoiceEncoder::new(MAX_SAMPLES)?;
+    let mut piece = InputFormat::Unknown(Vec::new());
     while let Some(sound) = incoming.blocking_recv() {
         match sound {
-            Sound::Bytes(bytes) => piece = take(piece, &bytes, &mut encoder)?,
-            Sound::End => {
-                let whole = std::mem::replace(&mut piece, Piece::Unknown(Vec::new()));
-                if let (Piece::Ogg(ogg), 1) = (&whole, pieces) {
-                    return as_it_is(ogg, still_wanted);
+            AudioChunk::Bytes(bytes) => piece = push_input(piece, &bytes, &mut encoder)?,
+            AudioChunk::End => {
+                let whole = std::mem::replace(&mut piece, InputFormat::Unknown(Vec::new()));
+                if let (InputFormat::Ogg(ogg), 1) = (&whole, pieces) {
+                    return passthrough(ogg, still_wanted);
                 }
-                end(whole, &mut encoder, still_wanted)?;
+                finish_input(whole, &mut encoder, still_wanted)?;
             }
         }
     }
     Ok(encoder.finish()?)
 }
 
-fn take(piece: Piece, bytes: &[u8], encoder: &mut VoiceEncoder) -> Result<Piece, MixError> {
+fn push_input(piece: InputFormat, bytes: &[u8], encoder: &mut VoiceEncoder) -> Result<InputFormat, MixError> {
     match piece {
-        Piece::Unknown(mut known) => {
+        InputFormat::Unknown(mut known) => {
             known.extend_from_slice(bytes);
             if known.len() < 4 {
-                return Ok(Piece::Unknown(known));
+                return Ok(InputFormat::Unknown(known));
             }
             let piece = match known.as_slice() {
-                known if is_ogg(known) => Piece::Ogg(Vec::new()),
-                known if WavReader::is_wav(known) => Piece::Wav { reader: WavReader::default(), resampler: None },
+                known if is_ogg(known) => InputFormat::Ogg(Vec::new()),
+                known if WavReader::is_wav(known) => InputFormat::Wav { reader: WavReader::default(), resampler: None },
                 known if known.starts_with(b"ID3") || known.starts_with(&[0xFF]) => {
-                    return Err(Unusable("MP3 or AAC, and WAV or OGG/Opus is needed").into());
+                    return Err(UnsupportedAudio("MP3 or AAC, and WAV or OGG/Opus is needed").into());
                 }
-                _ => return Err(Unusable("something that is neither WAV nor OGG/Opus").into()),
+                _ => return Err(UnsupportedAudio("something that is neither WAV nor OGG/Opus").into()),
             };
-            take(piece, &known, encoder)
+            push_input(piece, &known, encoder)
         }
-        Piece::Wav { mut reader, mut resampler } => {
+        InputFormat::Wav { mut reader, mut resampler } => {
             let (mut samples, mut resampled) = (Vec::new(), Vec::new());
             reader.push(bytes, &mut samples)?;
             if let Some(rate) = reader.rate() {
                 resampler.get_or_insert_with(|| Resampler::new(rate)).push(&samples, &mut resampled);
                 encoder.push(&resampled)?;
             }
-            Ok(Piece::Wav { reader, resampler })
+            Ok(InputFormat::Wav { reader, resampler })
         }
-        Piece::Ogg(mut ogg) => {
+        InputFormat::Ogg(mut ogg) => {
             if ogg.len() + bytes.len() > LARGEST_OGG {
-                return Err(Unusable("more than 16 MB of sound").into());
+                return Err(UnsupportedAudio("more than 16 MB of sound").into());
             }
             ogg.extend_from_slice(bytes);
-            Ok(Piece::Ogg(ogg))
+            Ok(InputFormat::Ogg(ogg))
         }
     }
 }
 
-fn end(piece: Piece, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Result<(), MixError> {
+fn finish_input(piece: InputFormat, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Result<(), MixError> {
     match piece {
-        Piece::Unknown(_) => Err(Unusable("no sound").into()),
-        Piece::Wav { reader, .. } if !reader.is_whole() => Err(MixError::BrokenOff),
-        Piece::Wav { resampler, .. } => {
+        InputFormat::Unknown(_) => Err(UnsupportedAudio("no sound").into()),
+        InputFormat::Wav { reader, .. } if !reader.is_whole() => Err(MixError::BrokenOff),
+        InputFormat::Wav { resampler, .. } => {
             let mut resampled = Vec::new();
             if let Some(resampler) = resampler {
                 resampler.finish(&mut resampled);
             }
             Ok(encoder.push(&resampled)?)
         }
-        Piece::Ogg(ogg) => {
+        InputFormat::Ogg(ogg) => {
             let mut failed = None;
             let decoded = decode(ogg.as_slice(), OPUS_RATE, &bounds(still_wanted), |samples| {
                 encoder.push(samples).map_err(|error| {
@@ -149,7 +149,7 @@ fn end(piece: Piece, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Res
             });
             match (failed, decoded) {
                 (Some(error), _) => Err(error.into()),
-                (None, Err(error)) => Err(told(&error).into()),
+                (None, Err(error)) => Err(unsupported(&error).into()),
                 (None, Ok(())) => Ok(()),
             }
         }
@@ -157,7 +157,7 @@ fn end(piece: Piece, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Res
 }
 
 /// An OGG/Opus that needs nothing but to be measured.
-fn as_it_is(ogg: &[u8], still_wanted: &Weak<()>) -> Result<Voiced, MixError> {
+fn passthrough(ogg: &[u8], still_wanted: &Weak<()>) -> Result<EncodedSpeech, MixError> {
     let (mut loudness, mut samples) = (Loudness::default(), 0u64);
     let decoded = decode(ogg, OPUS_RATE, &bounds(still_wanted), |decoded| {
         loudness.push(decoded);
@@ -165,9 +165,11 @@ fn as_it_is(ogg: &[u8], still_wanted: &Weak<()>) -> Result<Voiced, MixError> {
         Ok(())
     });
     match decoded {
-        Err(error) => Err(told(&error).into()),
-        Ok(()) if samples == 0 => Err(Unusable("no sound").into()),
-        Ok(()) => Ok(Voiced { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() }),
+        Err(error) => Err(unsupported(&error).into()),
+        Ok(()) if samples == 0 => Err(UnsupportedAudio("no sound").into()),
+        Ok(()) => {
+            Ok(EncodedSpeech { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() })
+        }
     }
 }
 
@@ -175,10 +177,10 @@ fn bounds(still_wanted: &Weak<()>) -> Bounds<'_> {
     Bounds { max_samples: MOST_DECODED, still_wanted }
 }
 
-fn told(error: &DecodeError) -> Unusable {
+fn unsupported(error: &DecodeError) -> UnsupportedAudio {
     match error {
-        DecodeError::TooLong => Unusable("more than an hour of sound"),
+        DecodeError::TooLong => UnsupportedAudio("more than an hour of sound"),
         // That it is unwanted, nobody hears.
-        DecodeError::Opus(_) | DecodeError::Unwanted => Unusable("OGG that isn't Opus, or is damaged"),
+        DecodeError::Opus(_) | DecodeError::Unwanted => UnsupportedAudio("OGG that isn't Opus, or is damaged"),
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_has_left_behind_goes_and_what_another_listens_to_stays() {
+    fn sweep_removes_stale_recordings_and_keeps_fresh_ones() {
         let directory = tempfile::tempdir().unwrap();
         let (old, new) = (directory.path().join("old.ogg"), directory.path().join("new.ogg"));
         for path in [&old, &new] {

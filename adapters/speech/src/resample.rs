@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_heard_at_the_new_rate_does_not_come_back_as_another_tone() {
+    fn inaudible_frequencies_do_not_alias() {
         let out = resampled(&tone(30_000.0, 96_000, 48_000), 96_000, 4_096);
         let loudest = out[2_400..21_600].iter().fold(0.0f32, |loudest, sample| loudest.max(sample.abs()));
         assert!(loudest < 0.002, "{loudest}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_drifts_by_nothing_and_holds_a_few_samples() {
+    fn long_resampling_has_no_drift_and_small_buffer() {
         let (mut resampler, mut out) = (Resampler::new(11_025), Vec::new());
         let silence = vec![0.0; 11_025];
         let mut made = 0;

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::{SetupError, mix::Sound, settings::Server};
+use crate::{SpeechSetupError, mix::AudioChunk, settings::ServerEngine};
 
 /// OpenAI's own server.
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -33,12 +33,12 @@ const TOLD: usize = 160;
 
 /// What a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum SpeechTask {
     Speak,
     Transcribe,
 }
 
-impl Task {
+impl SpeechTask {
     /// Where it is configured.
     pub(crate) fn section(self) -> &'static str {
         match self {
@@ -49,25 +49,25 @@ impl Task {
 }
 
 /// A server that can be asked.
-pub(crate) struct RemoteVoice {
+pub(crate) struct SpeechServerClient {
     http: Client,
     url: Url,
     who: String,
-    task: Task,
-    server: Server,
+    task: SpeechTask,
+    server: ServerEngine,
 }
 
-impl RemoteVoice {
-    pub(crate) fn new(server: Server, task: Task) -> Result<Self, SetupError> {
-        let wrong = || SetupError::Address { section: task.section() };
+impl SpeechServerClient {
+    pub(crate) fn new(server: ServerEngine, task: SpeechTask) -> Result<Self, SpeechSetupError> {
+        let wrong = || SpeechSetupError::Address { section: task.section() };
         let base = server.base_url.as_ref().map_or(OPENAI, |url| url.expose_secret());
         let mut url = Url::parse(base).ok().filter(|url| url.has_host()).ok_or_else(wrong)?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong());
         }
         let path = match task {
-            Task::Speak => ["audio", "speech"],
-            Task::Transcribe => ["audio", "transcriptions"],
+            SpeechTask::Speak => ["audio", "speech"],
+            SpeechTask::Transcribe => ["audio", "transcriptions"],
         };
         url.path_segments_mut().map_err(|()| wrong())?.pop_if_empty().extend(path);
         let who = match (&server.base_url, url.host_str(), url.port()) {
@@ -84,7 +84,7 @@ impl RemoteVoice {
     }
 
     /// The words in pieces that one request takes, cut between sentences.
-    pub(crate) fn pieces(words: &str) -> Vec<&str> {
+    pub(crate) fn split_text(words: &str) -> Vec<&str> {
         let mut pieces = Vec::new();
         let mut rest = words.trim();
         while let Some((end, _)) = rest.char_indices().nth(PIECE) {
@@ -105,7 +105,7 @@ impl RemoteVoice {
     }
 
     /// Has the pieces spoken, one after the other.
-    pub(crate) async fn speak(&self, pieces: &[&str], out: mpsc::Sender<Sound>) -> Result<(), SpeechError> {
+    pub(crate) async fn speak(&self, pieces: &[&str], out: mpsc::Sender<AudioChunk>) -> Result<(), SpeechError> {
         for piece in pieces {
             let body = json!({
                 "model": self.server.model.as_deref().unwrap_or("gpt-4o-mini-tts"),
@@ -113,11 +113,11 @@ impl RemoteVoice {
                 "input": piece,
                 "response_format": "wav",
             });
-            let mut sound = self.ask(self.http.post(self.url.clone()).json(&body)).await?;
+            let mut sound = self.send_request(self.http.post(self.url.clone()).json(&body)).await?;
             loop {
                 let bytes = sound.chunk().await.map_err(|error| self.broken(&error))?;
                 let whole = bytes.is_none();
-                let taken = out.send(bytes.map_or(Sound::End, Sound::Bytes)).await;
+                let taken = out.send(bytes.map_or(AudioChunk::End, AudioChunk::Bytes)).await;
                 match (taken, whole) {
                     // Whoever takes no more of it says why.
                     (Err(_), _) => return Ok(()),
@@ -141,7 +141,7 @@ impl RemoteVoice {
             form = form.text("language", language.clone());
         }
         let form = form.part("file", file);
-        let answer = self.ask(self.http.post(self.url.clone()).multipart(form)).await?;
+        let answer = self.send_request(self.http.post(self.url.clone()).multipart(form)).await?;
         let answer = self.read(answer, LARGEST_WORDS).await?;
         let answer: Option<Value> = serde_json::from_slice(&answer).ok();
         let words = answer.as_ref().and_then(|answer| answer["text"].as_str()).ok_or_else(|| SpeechError {
@@ -152,7 +152,7 @@ impl RemoteVoice {
         Ok(words.trim().to_owned())
     }
 
-    async fn ask(&self, request: RequestBuilder) -> Result<Response, SpeechError> {
+    async fn send_request(&self, request: RequestBuilder) -> Result<Response, SpeechError> {
         let request = match &self.server.api_key {
             Some(key) => request.bearer_auth(key.expose_secret()),
             None => request,
@@ -207,7 +207,7 @@ impl RemoteVoice {
             429 => (format!("{who} has rate-limited your requests"), true),
             408 | 500.. => (format!("{who} returned a server error ({})", status.as_u16()), true),
             code => {
-                let said = self.tidy(said);
+                let said = self.redact(said);
                 let said = if said.is_empty() { said } else { format!(": {said}") };
                 (format!("{who} refused it ({code}){said}"), false)
             }
@@ -227,7 +227,7 @@ impl RemoteVoice {
     }
 
     /// A server's own words without secrets, addresses and what can't be shown.
-    fn tidy(&self, said: &str) -> String {
+    fn redact(&self, said: &str) -> String {
         let key = self.server.api_key.as_ref().map(SecretString::expose_secret).filter(|key| !key.is_empty());
         let said = key.map_or_else(|| said.to_owned(), |key| said.replace(key, "…"));
         let is_secret = |word: &str| word.contains("://") || word.contains("sk-") || word.len() > 60;
@@ -239,7 +239,7 @@ impl RemoteVoice {
 }
 
 /// A client that follows no redirect, because a key would be sent along, and reads certificates only where it needs them.
-fn client(url: &Url) -> Result<Client, SetupError> {
+fn client(url: &Url) -> Result<Client, SpeechSetupError> {
     // Whoever installs a provider first has chosen for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let builder = Client::builder()
@@ -249,7 +249,7 @@ fn client(url: &Url) -> Result<Client, SetupError> {
     let builder = if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
     let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let builder = if local { builder.no_proxy() } else { builder };
-    builder.build().map_err(|_| SetupError::Certificates)
+    builder.build().map_err(|_| SpeechSetupError::Certificates)
 }
 
 /// The extension by which servers and programs tell what a recording is.
@@ -273,18 +273,18 @@ mod tests {
 
     #[test]
     fn words_are_cut_between_sentences() {
-        assert_eq!(RemoteVoice::pieces("  Short. "), ["Short."]);
-        assert_eq!(RemoteVoice::pieces(" \n"), [] as [&str; 0]);
+        assert_eq!(SpeechServerClient::split_text("  Short. "), ["Short."]);
+        assert_eq!(SpeechServerClient::split_text(" \n"), [] as [&str; 0]);
         let long = "Раз, два. ".repeat(400);
-        let pieces = RemoteVoice::pieces(&long);
+        let pieces = SpeechServerClient::split_text(&long);
         assert_eq!(pieces.len(), 3);
         assert!(pieces.iter().all(|piece| piece.starts_with("Раз") && piece.ends_with("два.")), "{pieces:?}");
     }
 
     proptest! {
         #[test]
-        fn no_word_is_lost_and_no_piece_too_long(words in "([а-яa-z.!]{1,300}[ \n]{1,3}){0,60}|[я。]{0,4000}") {
-            let pieces = RemoteVoice::pieces(&words);
+        fn split_text_loses_nothing_and_respects_limit(words in "([а-яa-z.!]{1,300}[ \n]{1,3}){0,60}|[я。]{0,4000}") {
+            let pieces = SpeechServerClient::split_text(&words);
             prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.chars().count() <= PIECE));
             let bare = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(bare(&pieces.concat()), bare(&words));

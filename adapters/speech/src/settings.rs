@@ -8,9 +8,9 @@ use secrecy::SecretString;
 #[derive(Debug, Clone)]
 pub struct SpeechSettings {
     /// What speaks; `None` for nothing.
-    pub speak: Option<Engine>,
+    pub speak: Option<EngineSettings>,
     /// What listens; `None` for nothing.
-    pub transcribe: Option<Engine>,
+    pub transcribe: Option<EngineSettings>,
     /// All of the environment that a program of one's own is given.
     pub environment: Vec<(OsString, OsString)>,
     /// The directory for recordings while a program of one's own listens to them; it is made when it is needed.
@@ -19,16 +19,16 @@ pub struct SpeechSettings {
 
 /// What speaks or listens.
 #[derive(Debug, Clone)]
-pub enum Engine {
+pub enum EngineSettings {
     /// A program on this machine.
-    Program(Program),
+    Program(CommandEngine),
     /// A server that speaks OpenAI's language.
-    Server(Server),
+    Server(ServerEngine),
 }
 
 /// A program on this machine.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct CommandEngine {
     /// The program and its arguments. One that speaks reads the words from its standard input and writes WAV or OGG/Opus
     /// to its standard output. One that listens writes the words to its standard output; `{file}` among its arguments is
     /// the recording as it came, `{wav}` the recording as WAV (16 kHz, mono), and with neither the recording as it came
@@ -40,7 +40,7 @@ pub struct Program {
 
 /// A server that speaks OpenAI's language: `/audio/speech` and `/audio/transcriptions`.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ServerEngine {
     /// Another server than OpenAI's own.
     pub base_url: Option<SecretString>,
     /// The key that it asks for.

@@ -11,7 +11,7 @@ const LONGEST_FORMAT: u32 = 1024;
 
 /// Why sound can't be used, in words that follow "it makes".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unusable(pub(crate) &'static str);
+pub(crate) struct UnsupportedAudio(pub(crate) &'static str);
 
 /// A WAV that is being read.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct WavReader {
     /// What was not taken apart yet: less than a header or a sample frame once `push` returns.
     rest: Vec<u8>,
     state: State,
-    format: Option<Format>,
+    format: Option<WavFormat>,
     /// Whether the WAV that is being read has come to the end of its samples.
     heard: bool,
 }
@@ -39,14 +39,14 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Format {
+struct WavFormat {
     rate: u32,
     channels: usize,
-    sample: Sample,
+    sample: SampleFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sample {
+enum SampleFormat {
     Unsigned8,
     Signed16,
     Signed24,
@@ -67,7 +67,7 @@ impl WavReader {
     }
 
     /// Takes the next bytes and adds the samples in them, from -1 to 1.
-    pub(crate) fn push(&mut self, bytes: &[u8], samples: &mut Vec<f32>) -> Result<(), Unusable> {
+    pub(crate) fn push(&mut self, bytes: &[u8], samples: &mut Vec<f32>) -> Result<(), UnsupportedAudio> {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
         loop {
@@ -76,7 +76,7 @@ impl WavReader {
                 State::Start => {
                     let Some(head) = left.first_chunk::<12>() else { break };
                     if !Self::is_wav(head) || !head.ends_with(b"WAVE") {
-                        return Err(Unusable("something that isn't WAV"));
+                        return Err(UnsupportedAudio("something that isn't WAV"));
                     }
                     self.state = State::Chunk;
                     at += 12;
@@ -85,18 +85,20 @@ impl WavReader {
                     let Some(head) = left.first_chunk::<8>() else { break };
                     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
                     match &head[..4] {
-                        b"fmt " if length > LONGEST_FORMAT => return Err(Unusable("WAV with a damaged header")),
+                        b"fmt " if length > LONGEST_FORMAT => {
+                            return Err(UnsupportedAudio("WAV with a damaged header"));
+                        }
                         b"fmt " => {
                             let end = 8 + length as usize + length as usize % 2;
                             let Some(chunk) = left.get(..end) else { break };
-                            let format = Format::read(&chunk[8..8 + length as usize])?;
+                            let format = WavFormat::read(&chunk[8..8 + length as usize])?;
                             if self.format.is_some_and(|known| known.rate != format.rate) {
-                                return Err(Unusable("WAV whose rate changes in the middle"));
+                                return Err(UnsupportedAudio("WAV whose rate changes in the middle"));
                             }
                             self.format = Some(format);
                             at += end;
                         }
-                        b"data" if self.format.is_none() => return Err(Unusable("WAV without a format")),
+                        b"data" if self.format.is_none() => return Err(UnsupportedAudio("WAV without a format")),
                         b"data" => {
                             let known = (1..UNKNOWN_LENGTH).contains(&length);
                             self.state = State::Samples(known.then_some(u64::from(length)));
@@ -152,28 +154,28 @@ impl WavReader {
     }
 }
 
-impl Format {
-    fn read(chunk: &[u8]) -> Result<Self, Unusable> {
+impl WavFormat {
+    fn read(chunk: &[u8]) -> Result<Self, UnsupportedAudio> {
         let number = |at: usize| chunk.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
         let (Some(tag), Some(channels), Some(rate), Some(bits)) = (number(0), number(2), chunk.get(4..8), number(14))
         else {
-            return Err(Unusable("WAV with a damaged header"));
+            return Err(UnsupportedAudio("WAV with a damaged header"));
         };
         // The extensible form names the true one in the first bytes of its identifier.
         let tag = if tag == 0xFFFE { number(24).unwrap_or(0) } else { tag };
         let sample = match (tag, bits) {
-            (1, 8) => Sample::Unsigned8,
-            (1, 16) => Sample::Signed16,
-            (1, 24) => Sample::Signed24,
-            (1, 32) => Sample::Signed32,
-            (3, 32) => Sample::Float32,
-            (3, 64) => Sample::Float64,
-            _ => return Err(Unusable("WAV in a form other than PCM")),
+            (1, 8) => SampleFormat::Unsigned8,
+            (1, 16) => SampleFormat::Signed16,
+            (1, 24) => SampleFormat::Signed24,
+            (1, 32) => SampleFormat::Signed32,
+            (3, 32) => SampleFormat::Float32,
+            (3, 64) => SampleFormat::Float64,
+            _ => return Err(UnsupportedAudio("WAV in a form other than PCM")),
         };
         let rate = u32::from_le_bytes([rate[0], rate[1], rate[2], rate[3]]);
         let channels = usize::from(channels);
         if !(1_000..=384_000).contains(&rate) || !(1..=8).contains(&channels) {
-            return Err(Unusable("WAV with an impossible rate or number of channels"));
+            return Err(UnsupportedAudio("WAV with an impossible rate or number of channels"));
         }
         Ok(Self { rate, channels, sample })
     }
@@ -190,7 +192,7 @@ impl Format {
     }
 }
 
-impl Sample {
+impl SampleFormat {
     fn bytes(self) -> usize {
         match self {
             Self::Unsigned8 => 1,

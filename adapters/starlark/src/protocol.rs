@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 pub const VERSION: u32 = 2;
 
 /// The longest line of a worker in bytes, and of the host's [`ToWorker::Run`], without its end.
-pub const LONGEST_LINE: usize = 8 << 20;
+pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The most bytes that a value may have which a script is given: of a text its own, of anything else its JSON's.
 pub const MAX_CALL_RESULT_BYTES: usize = 8 << 20;
@@ -30,7 +30,7 @@ pub const CHUNK: usize = 48 << 10;
 pub const WORKER_MEMORY_BYTES: u64 = 512 << 20;
 
 /// The most bytes that a script may print, lines' ends included.
-pub const MOST_PRINTED: usize = 1 << 20;
+pub const MAX_PRINTED_BYTES: usize = 1 << 20;
 
 /// The most bytes that the value of a script may have as JSON, and its wake contexts together.
 pub const LARGEST_VALUE: usize = 1 << 20;
@@ -42,13 +42,13 @@ pub const LARGEST_ARGUMENTS: usize = 4 << 20;
 pub const LARGEST_NEW_FILE: usize = 16 << 10;
 
 /// How deep a value may be nested, going out of a script and into it.
-pub const DEEPEST_VALUE: usize = 64;
+pub const MAX_VALUE_DEPTH: usize = 64;
 
 /// What the host says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToWorker {
-    Run(Run),
+    Run(RunRequest),
     /// What the call yielded.
     Value(Value),
     /// Why the call failed, in words for the script's author; the script ends with them at the place of the call.
@@ -57,7 +57,7 @@ pub enum ToWorker {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunRequest {
     pub script: String,
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
@@ -79,24 +79,24 @@ pub enum FromWorker {
     /// The script printed a line; without its end.
     Print(String),
     /// The script asks that a model look at this.
-    Wake(Wake),
+    Wake(WakeMessage),
     /// The script calls one of the host's functions.
-    Call(Call),
+    Call(HostCall),
     /// The script makes a file. Its bytes follow as chunks up to the end.
-    Create(NewFile),
+    Create(FileHeader),
     /// Bytes of the file that is being made.
     Chunk(Chunk),
     /// The file that is being made is complete; what follows is the host's answer.
     End,
     /// The script ended with this value; `null` for none.
     Done(Value),
-    Failed(Failure),
+    Failed(ErrorReport),
 }
 
 /// A call of one of the host's functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct HostCall {
     pub function: String,
     /// The arguments without a name.
     pub positional: Vec<Value>,
@@ -107,7 +107,7 @@ pub struct Call {
 /// What a script says of a file that it makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewFile {
+pub struct FileHeader {
     /// Its name, as the script gave it.
     pub filename: String,
     pub description: String,
@@ -130,7 +130,7 @@ pub enum Chunk {
 /// Something that a model shall look at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wake {
+pub struct WakeMessage {
     pub context: Value,
     /// Whether it shall also know what ran the script.
     pub include_event: bool,
@@ -139,8 +139,8 @@ pub struct Wake {
 /// Why a script failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
-    pub kind: FailureKind,
+pub struct ErrorReport {
+    pub kind: ErrorKind,
     /// What is wrong, in one line if that can be.
     pub message: String,
     /// Where in the script, counted from 1; `None` when no place is to blame.
@@ -151,7 +151,7 @@ pub struct Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FailureKind {
+pub enum ErrorKind {
     /// It could not be read, or names what is not there; nothing of it has run.
     Syntax,
     /// It failed while it ran.

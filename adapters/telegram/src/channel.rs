@@ -20,15 +20,15 @@ use teloxide::{
 };
 
 use crate::{
+    address::{ConversationAddress, channel_name},
     bot::{BotClient, CallError, TelegramError},
+    cache::ChatCache,
     classify::{ApiOperation, CallOutcome, classify_error},
     fetch,
-    known::Known,
     lookup::Lookup,
     message_ids::MessageIds,
-    pace::{Call, Pacer},
-    place::{Place, channel_name},
-    send::{self, Composed, NoCall},
+    rate_limiter::{CallKind, RateLimiter},
+    send::{self, ComposeError, ComposedMessage},
     settings::{LookupSettings, TelegramSettings},
 };
 
@@ -44,16 +44,16 @@ pub struct TelegramChannel {
     capabilities: ChannelCapabilities,
     local_files: Option<PathBuf>,
     blobs: Arc<dyn Blobs>,
-    pacer: Pacer,
-    activities: ActivityIndicator<Place>,
-    known: Known,
+    pacer: RateLimiter,
+    activities: ActivityIndicator<ConversationAddress>,
+    known: ChatCache,
     message_ids: Arc<MessageIds>,
     look_up: LookupSettings,
 }
 
 /// A message as an answer shows it. Nothing else is read, so that nothing else can make an answer unreadable.
 #[derive(Deserialize)]
-struct Sent {
+struct SentMessage {
     message_id: i64,
 }
 
@@ -82,8 +82,8 @@ impl TelegramChannel {
             capabilities: settings.capabilities.clone(),
             local_files: settings.local_files.clone(),
             blobs,
-            pacer: Pacer::new(settings.capabilities.rate_limits),
-            known: Known::default(),
+            pacer: RateLimiter::new(settings.capabilities.rate_limits),
+            known: ChatCache::default(),
             message_ids: Arc::default(),
             look_up: settings.look_up,
         })
@@ -95,7 +95,7 @@ impl TelegramChannel {
     }
 
     /// What answers have taught, for the way in.
-    pub(crate) fn known(&self) -> &Known {
+    pub(crate) fn cache(&self) -> &ChatCache {
         &self.known
     }
 
@@ -108,17 +108,18 @@ impl TelegramChannel {
     /// is so already.
     async fn call<T: DeserializeOwned>(
         &self,
-        place: Place,
+        place: ConversationAddress,
         part: PartId,
         operation: ApiOperation,
-        compose: impl Fn(Place) -> Result<Composed, SendError>,
+        compose: impl Fn(ConversationAddress) -> Result<ComposedMessage, SendError>,
     ) -> Result<Option<T>, SendError> {
-        let _under_way = self.known.under_way(place.chat);
-        let mut at = self.known.now_at(place);
+        let _under_way = self.known.begin_call(place.chat);
+        let mut at = self.known.current_address(place);
         loop {
             let composed = compose(at)?;
-            let call = if operation == ApiOperation::Edit { Call::Edit } else { Call::Send(composed.uploads.len()) };
-            self.pacer.wait(at, part, call).await.map_err(not_yet)?;
+            let call =
+                if operation == ApiOperation::Edit { CallKind::Edit } else { CallKind::Send(composed.uploads.len()) };
+            self.pacer.acquire(at, part, call).await.map_err(rate_limited)?;
             let show = || self.show_action(at, composed.activity);
             let answered = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
             match answered.map_err(|error| classify_error(error, operation)) {
@@ -126,14 +127,14 @@ impl TelegramChannel {
                 Err(CallOutcome::NotModified) => return Ok(None),
                 Err(CallOutcome::Migrated { to }) if at == place && to != place.chat.0 => {
                     tracing::info!(chat.id = %place.chat, to, "a group became a supergroup; the conversation moves to its new id");
-                    at = Place { chat: ChatId(to), topic: None };
-                    self.known.has_moved(place.chat, at.chat);
+                    at = ConversationAddress { chat: ChatId(to), topic: None };
+                    self.known.record_migration(place.chat, at.chat);
                 }
                 Err(CallOutcome::Migrated { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
                 Err(CallOutcome::Failed(error)) => {
-                    self.learn(at, &error);
+                    self.record_limits(at, &error);
                     return Err(error);
                 }
             }
@@ -141,18 +142,18 @@ impl TelegramChannel {
     }
 
     /// Keeps what a refusal tells about later calls.
-    fn learn(&self, place: Place, error: &SendError) {
+    fn record_limits(&self, place: ConversationAddress, error: &SendError) {
         match error {
             SendError::NotSent { retry_after_ms: Some(retry_after_ms), .. } => {
-                self.pacer.close(place, Duration::from_millis(*retry_after_ms));
+                self.pacer.close_until(place, Duration::from_millis(*retry_after_ms));
             }
-            SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.known.takes_no_voice(place.chat),
+            SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.known.mark_voice_refused(place.chat),
             _ => {}
         }
     }
 
     /// Shows beside a chat's name what is being done, unless the last action is still on its way or was refused.
-    fn show_action(&self, place: Place, action: ChatAction) {
+    fn show_action(&self, place: ConversationAddress, action: ChatAction) {
         let client = self.client.clone();
         self.activities.show(place, async move {
             let mut payload = SendChatAction::new(place.chat, action);
@@ -181,8 +182,11 @@ impl Channel for TelegramChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
-        let Some(place) = Place::of(conversation).map(|place| self.known.now_at(place)) else { return capabilities };
-        if !self.known.may_get_a_voice(place.chat) {
+        let Some(place) = ConversationAddress::parse(conversation).map(|place| self.known.current_address(place))
+        else {
+            return capabilities;
+        };
+        if !self.known.accepts_voice(place.chat) {
             capabilities.voice = VoiceRule::AudioFile;
         }
         if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.rate_limits)
@@ -198,11 +202,11 @@ impl Channel for TelegramChannel {
             // There is no message to take back, and so nothing to do.
             return Ok(Vec::new());
         }
-        let place = place(&part.conversation)?;
-        let compose = |at: Place| {
+        let place = parse_address(&part.conversation)?;
+        let compose = |at: ConversationAddress| {
             // The numbers of messages before a chat became another one mean nothing in it.
             let reply_to = part.reply_to.as_ref().filter(|_| at == place);
-            send::new_message(&part.content, at, reply_to, self.text_limit()).map_err(no_call)
+            send::new_message(&part.content, at, reply_to, self.text_limit()).map_err(compose_failure)
         };
         let operation = match &part.content {
             PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
@@ -212,24 +216,24 @@ impl Channel for TelegramChannel {
             _ => ApiOperation::Files,
         };
         // A look-up takes what it finds for what it looks for, so that nothing may come between.
-        let Some(sending) = self.message_ids.begin_send(self.known.now_at(place).chat, part.part) else {
-            return Err(not_yet(SEARCH_DELAY));
+        let Some(sending) = self.message_ids.begin_send(self.known.current_address(place).chat, part.part) else {
+            return Err(rate_limited(SEARCH_DELAY));
         };
         let is_album = matches!(&part.content, PartContent::Album { items } if items.len() > 1);
-        let sent: Result<Vec<Sent>, SendError> = match is_album {
+        let sent: Result<Vec<SentMessage>, SendError> = match is_album {
             true => self.call(place, part.part, operation, compose).await.map(Option::unwrap_or_default),
             false => self.call(place, part.part, operation, compose).await.map(Vec::from_iter),
         };
         match &sent {
             Ok(sent) => {
                 let ids: Vec<i64> = sent.iter().map(|sent| sent.message_id).collect();
-                sending.arrived(self.known.now_at(place).chat, &ids);
+                sending.arrived(self.known.current_address(place).chat, &ids);
             }
             // Dropped without an end, it is in doubt.
             Err(SendError::InDoubt { .. }) => drop(sending),
             Err(_) => sending.failed(),
         }
-        Ok(sent?.iter().map(reference).collect())
+        Ok(sent?.iter().map(message_ref).collect())
     }
 
     async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
@@ -237,19 +241,19 @@ impl Channel for TelegramChannel {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
         }
-        let place = place(&part.conversation)?;
-        let compose = |at: Place| {
-            let number = number(message).filter(|_| at == place).ok_or_else(gone)?;
-            send::edit(&part.content, at, number, self.text_limit()).map_err(no_call)
+        let place = parse_address(&part.conversation)?;
+        let compose = |at: ConversationAddress| {
+            let number = number(message).filter(|_| at == place).ok_or_else(message_gone)?;
+            send::edit(&part.content, at, number, self.text_limit()).map_err(compose_failure)
         };
         let _: Option<IgnoredAny> = self.call(place, part.part, ApiOperation::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
-        let place = place(conversation)?;
+        let place = parse_address(conversation)?;
         let Some(number) = number(message) else { return Ok(()) };
-        if self.known.now_at(place) != place {
+        if self.known.current_address(place) != place {
             // What was said before a group became a supergroup can't be taken back.
             return Ok(());
         }
@@ -257,18 +261,18 @@ impl Channel for TelegramChannel {
         match answered.map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
             Err(CallOutcome::Failed(error)) => {
-                self.learn(place, &error);
+                self.record_limits(place, &error);
                 Err(error)
             }
         }
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
-        let place = place(&request.part.conversation)?;
+        let place = parse_address(&request.part.conversation)?;
         if self.capabilities.look_up != LookupRule::MessageIds {
             return Ok(LookupOutcome::uncertain("look-up is off"));
         }
-        if self.known.now_at(place) != place {
+        if self.known.current_address(place) != place {
             return Ok(LookupOutcome::uncertain("the chat has moved to a new id, which numbers its messages from 1"));
         }
         let (client, ids, settings) = (&self.client, &*self.message_ids, &self.look_up);
@@ -284,50 +288,50 @@ impl Channel for TelegramChannel {
     }
 
     async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
-        let Some(place) = Place::of(conversation) else { return };
+        let Some(place) = ConversationAddress::parse(conversation) else { return };
         let action = match activity {
             Activity::Writing => ChatAction::Typing,
             Activity::Speaking => ChatAction::RecordVoice,
             Activity::Uploading => ChatAction::UploadDocument,
         };
-        self.show_action(self.known.now_at(place), action);
+        self.show_action(self.known.current_address(place), action);
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        fetch::open(&self.client, self.local_files.as_deref(), reference).await
+        fetch::open_file(&self.client, self.local_files.as_deref(), reference).await
     }
 }
 
-fn place(conversation: &ConversationId) -> Result<Place, SendError> {
+fn parse_address(conversation: &ConversationId) -> Result<ConversationAddress, SendError> {
     let no_place = || SendError::Forbidden { reason: format!("{conversation} is no chat of Telegram") };
-    Place::of(conversation).ok_or_else(no_place)
+    ConversationAddress::parse(conversation).ok_or_else(no_place)
 }
 
 fn number(message: &MessageRef) -> Option<MessageId> {
     message.0.parse().ok().map(MessageId)
 }
 
-fn reference(sent: &Sent) -> MessageRef {
+fn message_ref(sent: &SentMessage) -> MessageRef {
     MessageRef(sent.message_id.to_string())
 }
 
-fn gone() -> SendError {
+fn message_gone() -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: "the message is in another chat".to_owned() }
 }
 
 /// What follows when it isn't a part's turn for long: nothing has been sent.
-fn not_yet(wait: Duration) -> SendError {
+fn rate_limited(wait: Duration) -> SendError {
     let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     let reason = "Telegram takes no more messages here for now".to_owned();
     SendError::NotSent { retry_after_ms: Some(retry_after_ms), reason }
 }
 
 /// What follows when a part can't become a call: nothing has been sent.
-fn no_call(why: NoCall) -> SendError {
+fn compose_failure(why: ComposeError) -> SendError {
     let (refusal, reason) = match why {
-        NoCall::Nothing => (Refusal::Other, "there is nothing to send"),
-        NoCall::FilesOnText => (Refusal::UnsupportedKind, "Telegram has no files on texts"),
-        NoCall::NotByEditing => (Refusal::TargetGone, "a message can't become a voice or an album"),
+        ComposeError::Empty => (Refusal::Other, "there is nothing to send"),
+        ComposeError::FilesOnText => (Refusal::UnsupportedKind, "Telegram has no files on texts"),
+        ComposeError::NotEditable => (Refusal::TargetGone, "a message can't become a voice or an album"),
     };
     SendError::Refused { refusal, reason: reason.to_owned() }
 }

@@ -10,15 +10,15 @@ use serde_json::json;
 
 use crate::{
     bot::{ApiError, BotClient, CallError},
-    inbound::wire::{FileInfo, Locator},
+    inbound::wire::{FileInfo, FileLocator},
 };
 
 /// The largest file that Telegram's own server hands to bots, in its words 20 MB
 /// (<https://core.telegram.org/bots/api#getfile>; its source says `20 << 20`).
-const LARGEST: u64 = 20 << 20;
+const MAX_FILE_BYTES: u64 = 20 << 20;
 
 /// How much longer a server of one's own may take to answer: with `--local` it fetches the whole file first.
-const OWN_SERVER_FETCHES: Duration = Duration::from_secs(20 * 60);
+const LOCAL_SERVER_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// The longest wait that Telegram asks for and that is waited here; a fetch is tried a few times only.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -26,56 +26,56 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Opens a file by its reference; with a Bot API server of one's own, from the directory where that keeps its files.
 ///
 /// The address of a file holds the token, and so may a path on the server's disk: neither is told to anybody.
-pub(crate) async fn open(
+pub(crate) async fn open_file(
     client: &BotClient,
     local_files: Option<&Path>,
     reference: &FileReference,
 ) -> Result<FetchedFile, FileFetchError> {
-    let Ok(Locator { file_id }) = serde_json::from_str(&reference.locator) else {
-        return Err(refused("Telegram did not say where the file is"));
+    let Ok(FileLocator { file_id }) = serde_json::from_str(&reference.locator) else {
+        return Err(permanent_error("Telegram did not say where the file is"));
     };
     // A server of one's own knows its limit itself.
-    if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > LARGEST) {
+    if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > MAX_FILE_BYTES) {
         return Err(too_large(client, reference.bytes));
     }
-    let wait = if client.has_own_server() { OWN_SERVER_FETCHES } else { Duration::ZERO };
+    let wait = if client.has_own_server() { LOCAL_SERVER_TIMEOUT } else { Duration::ZERO };
     let body = json!({ "file_id": file_id }).to_string().into_bytes();
     let info: FileInfo = match client.request_json("getFile", body, wait).await {
         Ok(info) => info,
-        Err(error) => return Err(not_told(client, reference, error).await),
+        Err(error) => return Err(fetch_error(client, reference, error).await),
     };
-    let Some(path) = info.file_path else { return Err(try_again("Telegram did not say where the file is")) };
+    let Some(path) = info.file_path else { return Err(retryable_error("Telegram did not say where the file is")) };
     if Path::new(&path).is_absolute() {
-        return local::open(local_files, Path::new(&path)).await;
+        return local::open_local(local_files, Path::new(&path)).await;
     }
     match client.download(&path).await {
         Ok(download) => Ok(FetchedFile::Bytes { bytes: download.bytes.or(info.file_size), content: download.content }),
-        Err(error) => Err(not_told(client, reference, error).await),
+        Err(error) => Err(fetch_error(client, reference, error).await),
     }
 }
 
 /// What a failed call means for the file.
-async fn not_told(client: &BotClient, reference: &FileReference, error: CallError) -> FileFetchError {
+async fn fetch_error(client: &BotClient, reference: &FileReference, error: CallError) -> FileFetchError {
     let (code, description) = match error {
         CallError::Refused(ApiError { code, description, .. }) => (code, description),
         CallError::RateLimited { retry_after, .. } => {
             // The number is a floor, and whoever tries again doesn't know it.
             let wait = retry_after.unwrap_or(Duration::from_secs(1)).min(MAX_RETRY_AFTER);
             tokio::time::sleep(wait).await;
-            return try_again("Telegram asked us to wait");
+            return retryable_error("Telegram asked us to wait");
         }
-        error => return try_again(&error.to_string()),
+        error => return retryable_error(&error.to_string()),
     };
     let words = description.to_lowercase();
     if words.contains("file is too big") {
         return too_large(client, reference.bytes);
     }
     match code {
-        500.. => try_again("Telegram returned a server error"),
+        500.. => retryable_error("Telegram returned a server error"),
         // A link ends after an hour and `getFile` makes a new one.
-        404 => try_again("Telegram could not find the file"),
-        _ if words.contains("temporarily") => try_again("the file is temporarily unavailable on Telegram"),
-        _ => refused(&format!("Telegram refused the download ({description})")),
+        404 => retryable_error("Telegram could not find the file"),
+        _ if words.contains("temporarily") => retryable_error("the file is temporarily unavailable on Telegram"),
+        _ => permanent_error(&format!("Telegram refused the download ({description})")),
     }
 }
 
@@ -93,10 +93,10 @@ fn not_set_up(reason: &str, remedy: &str) -> FileFetchError {
     FileFetchError::NotSetUp { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }
 
-fn refused(reason: &str) -> FileFetchError {
+fn permanent_error(reason: &str) -> FileFetchError {
     FileFetchError::Permanent { reason: reason.to_owned() }
 }
 
-fn try_again(reason: &str) -> FileFetchError {
+fn retryable_error(reason: &str) -> FileFetchError {
     FileFetchError::Retryable { reason: reason.to_owned() }
 }

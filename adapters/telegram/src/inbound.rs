@@ -4,25 +4,25 @@
 //! it: by the offset of the next poll, or by the answer to the webhook's call.
 
 mod albums;
-mod described;
+mod callback_queries;
+mod chat_migrations;
 mod desk;
+mod fallback_text;
 mod files;
-mod moves;
 mod polling;
-mod presses;
-mod reading;
+mod reader;
 mod retry;
 mod setup;
+mod text;
 mod webhook;
 pub(crate) mod wire;
-mod words;
 
 use std::sync::Arc;
 
 use satchel_ports::Inbound;
 use tokio_util::sync::CancellationToken;
 
-use self::{desk::Desk, reading::Reader};
+use self::{desk::Desk, reader::InboundReader};
 use crate::{TelegramChannel, TelegramError, TelegramSettings};
 
 /// Takes in what people write to the bot.
@@ -45,10 +45,10 @@ impl TelegramListener {
     pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), TelegramError> {
         let Self { settings, channel } = self;
         let client = channel.client();
-        let Some(us) = setup::us(client, &settings.answers_in, &stop).await? else { return Ok(()) };
+        let Some(us) = setup::identify_bot(client, &settings.answers_in, &stop).await? else { return Ok(()) };
         tracing::info!(bot = us.username, "listening on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
-        let reader = Reader::new(us, settings.answers_in.clone(), commands);
+        let reader = InboundReader::new(us, settings.answers_in.clone(), commands);
         let (desk, pressed) = Desk::new(inbound, reader, Arc::clone(channel.message_ids()));
         let over = stop.child_token();
         let listening = async {
@@ -56,17 +56,19 @@ impl TelegramListener {
             let desk = Arc::new(desk);
             let taking = async {
                 let listened = match &settings.webhook {
-                    Some(webhook) => webhook::listen(client, webhook, Arc::clone(&desk), &stop).await,
+                    Some(webhook) => webhook::run_webhook(client, webhook, Arc::clone(&desk), &stop).await,
                     None => polling::poll(client, &desk, &stop).await,
                 };
                 over.cancel();
                 listened
             };
-            let (listened, ()) = tokio::join!(taking, moves::tell(channel.known(), &desk, &over));
+            let (listened, ()) =
+                tokio::join!(taking, chat_migrations::report_migrations(channel.cache(), &desk, &over));
             listened
         };
         let offering = setup::offer_commands(client, &settings.commands, &over);
-        let (listened, (), ()) = tokio::join!(listening, presses::answer(client, pressed, &over), offering);
+        let (listened, (), ()) =
+            tokio::join!(listening, callback_queries::answer_queries(client, pressed, &over), offering);
         listened
     }
 }

@@ -16,10 +16,10 @@ use teloxide::{
 use tokio::time::sleep;
 
 use crate::{
+    address::ConversationAddress,
     bot::{BotClient, CallError},
     classify::{ApiOperation, CallOutcome, IdStatus, classify_error, classify_id},
     message_ids::{Counter, MessageIds, Search},
-    place::Place,
     settings::LookupSettings,
 };
 
@@ -193,7 +193,7 @@ impl Lookup<'_> {
 
     /// What the bot may see and do here.
     async fn rights(&self) -> Result<Rights, SendError> {
-        if !(Place { chat: self.chat, topic: None }).is_group() {
+        if !(ConversationAddress { chat: self.chat, topic: None }).is_group() {
             return Ok(Rights::All);
         }
         let me: Me = match self
@@ -273,7 +273,7 @@ fn classify_found_ids(ours: &[i64], count: usize, attempts: u32) -> LookupOutcom
 /// The ids of messages that this counter counts.
 fn numbers(messages: &[RecordedMessage], counter: Counter) -> impl Iterator<Item = i64> {
     messages.iter().filter_map(move |known| {
-        let place = Place::of(&known.conversation)?;
+        let place = ConversationAddress::parse(&known.conversation)?;
         if Counter::new(place.chat) == counter { number(&known.message) } else { None }
     })
 }

@@ -11,7 +11,7 @@ use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use compose::{Composed, NoCall, VOICE_NAME, edit, new_message};
+pub(crate) use compose::{ComposeError, ComposedMessage, VOICE_NAME, edit, new_message};
 
 use crate::bot::{BotClient, CallError};
 
@@ -24,7 +24,7 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &BotClient,
     blobs: &Arc<dyn Blobs>,
-    composed: &Composed,
+    composed: &ComposedMessage,
     show: impl Fn(),
 ) -> Result<Result<T, CallError>, SendError> {
     if composed.uploads.is_empty() {
@@ -37,7 +37,11 @@ pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
 }
 
 /// Opens the files of a call. Nothing has been sent when one of them can't be read.
-async fn open_form(composed: &Composed, blobs: &Arc<dyn Blobs>, progress: &UploadProgress) -> Result<Form, SendError> {
+async fn open_form(
+    composed: &ComposedMessage,
+    blobs: &Arc<dyn Blobs>,
+    progress: &UploadProgress,
+) -> Result<Form, SendError> {
     let mut form = Form::new();
     for (name, value) in &composed.fields {
         // Texts stand for themselves; everything else is JSON (Bot API, Making requests).

@@ -20,7 +20,7 @@ pub struct TelegramSettings {
     /// The chats where it answers without being mentioned; `*` is all of them.
     pub answers_in: Vec<String>,
     /// Where Telegram is to deliver updates; polling where this is `None`.
-    pub webhook: Option<Webhook>,
+    pub webhook: Option<WebhookSettings>,
     /// The commands that Telegram offers while a person types.
     pub commands: Vec<BotCommand>,
     /// The waits of a look-up.
@@ -57,7 +57,7 @@ impl Default for LookupSettings {
 
 /// Where Telegram delivers updates.
 #[derive(Debug, Clone)]
-pub struct Webhook {
+pub struct WebhookSettings {
     /// The address that Telegram calls.
     pub url: SecretString,
     /// Where the calls arrive, behind whatever speaks TLS for it.

@@ -12,9 +12,9 @@ use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchE
 use crate::{
     WebError, WebSettings,
     links::SignedLinks,
-    revoked::RevokedLinks,
+    revocations::RevokedLinks,
     signing::{Purpose, SigningKey},
-    upload::Upload,
+    upload::UploadHandle,
 };
 
 /// The way out to the page.
@@ -65,7 +65,7 @@ impl WebChannel {
         Ok(())
     }
 
-    async fn is_stored(&self, sha256: &Sha256) -> Result<(), FileFetchError> {
+    async fn check_stored(&self, sha256: &Sha256) -> Result<(), FileFetchError> {
         match self.blobs.open(sha256, Some(0..1)).await {
             Ok(_) => Ok(()),
             Err(BlobError::Missing(_) | BlobError::Damaged(_)) => {
@@ -116,11 +116,11 @@ impl Channel for WebChannel {
 
     /// The age of an upload was judged when a message named it; how long that message has waited since is its own affair.
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        let upload: Option<Upload> = self.key.read(Purpose::Upload, &reference.locator);
+        let upload: Option<UploadHandle> = self.key.read(Purpose::Upload, &reference.locator);
         let Some(upload) = upload else {
             return Err(FileFetchError::Permanent { reason: "the upload was not created by this server".to_owned() });
         };
-        self.is_stored(&upload.blob.sha256).await?;
+        self.check_stored(&upload.blob.sha256).await?;
         Ok(FetchedFile::Stored(upload.blob))
     }
 }

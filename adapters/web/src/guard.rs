@@ -11,7 +11,7 @@ use axum::{
 
 use satchel_http_server::is_forwarded;
 
-use crate::{problem::Problem, site::Site};
+use crate::{problem::Problem, state::AppState};
 
 /// What the page may do: run our scripts and styles, show our files, talk to us, and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -25,20 +25,20 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) struct OwnOrigin(pub(crate) String);
 
 /// Lets only requests through that are meant for us and, where they change something, come from our page.
-pub(crate) async fn guard(State(site): State<Arc<Site>>, mut request: Request, next: Next) -> Response {
-    let mut response = match examine(&site, &request) {
+pub(crate) async fn check_origin(State(site): State<Arc<AppState>>, mut request: Request, next: Next) -> Response {
+    let mut response = match check_request(&site, &request) {
         Ok(origin) => {
             request.extensions_mut().insert(OwnOrigin(origin));
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
     };
-    protect(response.headers_mut());
+    add_security_headers(response.headers_mut());
     response
 }
 
 /// Lets only those come in who know the token, where there is one.
-pub(crate) async fn admit(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
+pub(crate) async fn require_login(State(site): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     match site.admits(&request) {
         Ok(true) => next.run(request).await,
         Ok(false) => Problem::unauthorized().into_response(),
@@ -46,9 +46,9 @@ pub(crate) async fn admit(State(site): State<Arc<Site>>, request: Request, next:
     }
 }
 
-fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
+fn check_request(site: &AppState, request: &Request) -> Result<String, Problem> {
     let headers = request.headers();
-    let origin = only(headers, &header::HOST).and_then(|host| site.hosts.origin_of(host));
+    let origin = single_header(headers, &header::HOST).and_then(|host| site.hosts.origin_of(host));
     // A request may name its host twice; the line that proxies go by must not differ from the header.
     let line = request.uri().authority().map(|authority| site.hosts.origin_of(authority.as_str()));
     let Some(origin) = origin.filter(|origin| line.is_none_or(|line| line.as_ref() == Some(origin))) else {
@@ -89,7 +89,7 @@ fn examine(site: &Site, request: &Request) -> Result<String, Problem> {
 }
 
 /// The value of a header that must stand there once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().ok(),
@@ -97,7 +97,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-fn protect(headers: &mut HeaderMap) {
+fn add_security_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -4,7 +4,7 @@
 //! [`WebServer`] is the way in and what people look at. [`WebLinks`] gives files of any channel away. Nothing is stored
 //! here but the token and the key that signs what is handed out, which links were revoked, and which login links work.
 
-mod access;
+mod auth;
 mod channel;
 mod failed_logins;
 mod guard;
@@ -15,12 +15,12 @@ mod markdown;
 mod page;
 mod problem;
 mod public_url;
-mod revoked;
+mod revocations;
 mod routes;
 mod server;
 mod settings;
 mod signing;
-mod site;
+mod state;
 mod token;
 mod upload;
 mod view;

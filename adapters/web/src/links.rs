@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::{
     WebChannel, WebError, WebSettings,
     public_url::PublicUrl,
-    revoked::RevokedLinks,
+    revocations::RevokedLinks,
     signing::{Purpose, SigningKey},
 };
 
 /// What a link says.
 #[derive(Debug, Serialize, Deserialize)]
-struct Opens {
+struct LinkClaims {
     conversation: ConversationId,
     attachment: AttachmentId,
     /// How often the file's links had been revoked when this one was made.
@@ -33,20 +33,20 @@ pub(crate) struct SignedLinks {
 
 /// A link that was made.
 #[derive(Debug)]
-pub(crate) struct MadeLink {
+pub(crate) struct SignedLink {
     pub(crate) url: String,
     pub(crate) expires_at: Timestamp,
 }
 
 /// What came of a link.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum OpenedLink {
+pub(crate) enum LinkCheck {
     /// It opens this file.
-    File(ConversationId, AttachmentId),
+    Valid(ConversationId, AttachmentId),
     /// It has expired or was revoked.
-    Ended,
+    Revoked,
     /// It is none of ours.
-    Foreign,
+    Unknown,
 }
 
 impl SignedLinks {
@@ -62,28 +62,28 @@ impl SignedLinks {
         attachment: AttachmentId,
         now: Timestamp,
         life: Duration,
-    ) -> MadeLink {
+    ) -> SignedLink {
         let (behind, expires_at) = (self.revocations(attachment), now.saturating_add(life));
-        let opens = Opens { conversation: conversation.clone(), attachment, behind, expires_at };
-        MadeLink { url: format!("{}{}", opening(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
+        let opens = LinkClaims { conversation: conversation.clone(), attachment, behind, expires_at };
+        SignedLink { url: format!("{}{}", link_prefix(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
     }
 
     /// Reads what stands behind `/links/`.
-    pub(crate) fn open(&self, link: &str, now: Timestamp) -> OpenedLink {
-        let Some(opens) = self.key.read::<Opens>(Purpose::Link, link) else { return OpenedLink::Foreign };
+    pub(crate) fn check(&self, link: &str, now: Timestamp) -> LinkCheck {
+        let Some(opens) = self.key.read::<LinkClaims>(Purpose::Link, link) else { return LinkCheck::Unknown };
         if opens.behind != self.revocations(opens.attachment) || opens.expires_at <= now {
-            return OpenedLink::Ended;
+            return LinkCheck::Revoked;
         }
-        OpenedLink::File(opens.conversation, opens.attachment)
+        LinkCheck::Valid(opens.conversation, opens.attachment)
     }
 
     /// Whether all links to a file were ended at this time or later.
     fn ended_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
-        self.revoked.of(attachment).is_some_and(|revoked| revoked.at >= time)
+        self.revoked.get(attachment).is_some_and(|revoked| revoked.at >= time)
     }
 
     fn revocations(&self, attachment: AttachmentId) -> u32 {
-        self.revoked.of(attachment).map_or(0, |revoked| revoked.times)
+        self.revoked.get(attachment).map_or(0, |revoked| revoked.times)
     }
 
     /// Ends all links to a file that were made until now. Returns once that is durable.
@@ -132,7 +132,7 @@ impl FileLinks for WebLinks {
     }
 
     fn redact_links(&self, words: &str) -> String {
-        hidden(words, &opening(&self.origin))
+        redact(words, &link_prefix(&self.origin))
     }
 
     async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
@@ -148,12 +148,12 @@ impl std::fmt::Debug for WebLinks {
 }
 
 /// What all links under an origin begin with.
-fn opening(origin: &str) -> String {
+fn link_prefix(origin: &str) -> String {
     format!("{origin}/links/")
 }
 
 /// Words with `(a link)` in the place of whatever begins so; scheme and host are the same in capitals.
-fn hidden(words: &str, opening: &str) -> String {
+fn redact(words: &str, opening: &str) -> String {
     let of_link = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let (lower, opening) = (words.to_ascii_lowercase(), opening.to_ascii_lowercase());
     let mut shown = String::with_capacity(words.len());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn links_are_hidden_wherever_they_stand_in_words() {
-        let opening = opening("https://a.example");
+        let opening = link_prefix("https://a.example");
         for (words, expected) in [
             ("", ""),
             (
@@ -193,13 +193,13 @@ mod tests {
             ("https://a.example/links/https://a.example/links/a.b", "(a link)(a link)"),
             ("https://a.example/links/", "(a link)"),
         ] {
-            assert_eq!(hidden(words, &opening), expected, "{words}");
+            assert_eq!(redact(words, &opening), expected, "{words}");
         }
     }
 
     /// The clock stands still, and then goes back by days.
     #[tokio::test]
-    async fn a_link_lives_until_the_next_revocation_whatever_the_clock_says() {
+    async fn link_opens_until_revoked_regardless_of_clock() {
         let dir = tempfile::tempdir().unwrap();
         let key_file = dir.path().join("key");
         let key = SigningKey::load_or_make(&key_file).unwrap();
@@ -211,24 +211,24 @@ mod tests {
             made.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
         };
         let made = || made_at(now);
-        let opens = OpenedLink::File(conversation.clone(), file);
+        let opens = LinkCheck::Valid(conversation.clone(), file);
         let first = made();
-        assert_eq!(links.open(&first, now), opens);
+        assert_eq!(links.check(&first, now), opens);
         links.revoke(file, now).await.unwrap();
         let second = made();
-        assert_eq!(links.open(&first, now), OpenedLink::Ended);
-        assert_eq!(links.open(&second, now), opens);
+        assert_eq!(links.check(&first, now), LinkCheck::Revoked);
+        assert_eq!(links.check(&second, now), opens);
         links.revoke(file, now).await.unwrap();
-        assert_eq!(links.open(&second, now), OpenedLink::Ended, "the second revocation comes after the second link");
+        assert_eq!(links.check(&second, now), LinkCheck::Revoked, "the second revocation comes after the second link");
         assert_eq!(
-            links.open(&made(), now.saturating_add(Duration::from_secs(1))),
-            OpenedLink::Ended,
+            links.check(&made(), now.saturating_add(Duration::from_secs(1))),
+            LinkCheck::Revoked,
             "it has expired"
         );
         let ahead = made_at(Timestamp(900_000_000));
-        assert_eq!(links.open(&ahead, now), opens);
+        assert_eq!(links.check(&ahead, now), opens);
         links.revoke(file, now).await.unwrap();
-        assert_eq!(links.open(&ahead, now), OpenedLink::Ended, "it was made while the clock was days ahead");
-        assert_eq!(links.open("a.b", now), OpenedLink::Foreign);
+        assert_eq!(links.check(&ahead, now), LinkCheck::Revoked, "it was made while the clock was days ahead");
+        assert_eq!(links.check("a.b", now), LinkCheck::Unknown);
     }
 }

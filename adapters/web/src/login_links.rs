@@ -172,7 +172,7 @@ impl LoginLinks {
     }
 
     fn failed(&self, doing: &str, error: io::Error) -> WebError {
-        WebError::failed(format!("{doing} in {}", self.directory.display()), error)
+        WebError::from_io(format!("{doing} in {}", self.directory.display()), error)
     }
 }
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_made_before_the_page_is_served() {
+    fn no_login_link_before_page_is_served() {
         let dir = tempfile::tempdir().unwrap();
         let links = LoginLinks::new(&dir.path().join("web-key"));
         assert_eq!(links.create().unwrap(), None);

@@ -6,7 +6,7 @@ mod writer;
 
 use pulldown_cmark::{Options, Parser, TextMergeStream};
 
-use writer::Writer;
+use writer::MarkdownHtmlWriter;
 
 /// Renders what a model wrote.
 pub(crate) fn html(text: &str) -> String {
@@ -16,18 +16,18 @@ pub(crate) fn html(text: &str) -> String {
 /// Renders what a model wrote, one piece for each paragraph, list, table or block of code.
 pub(crate) fn blocks(text: &str) -> Vec<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut writer = Writer::new(text.len());
+    let mut writer = MarkdownHtmlWriter::new(text.len());
     for event in TextMergeStream::new(Parser::new_ext(text, options)) {
         if !writer.write(event) {
             // Some Markdown grows a hundredfold, such as a table of a thousand columns and rows of one sign.
-            return vec![plain(text)];
+            return vec![escape_text(text)];
         }
     }
     writer.finish()
 }
 
 /// Shows a text exactly as it is.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn escape_text(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + 32);
     html.push_str("<p class=\"plain\">");
     escape(text, &mut html);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     problem::Problem,
-    routes::{conditions, parameters::InPath},
+    routes::{extract::ApiPath, range},
 };
 
 /// The files under `page/`, by their names there.
@@ -20,7 +20,7 @@ pub(crate) async fn index(headers: HeaderMap) -> Response {
 }
 
 /// `GET /page/…`
-pub(crate) async fn file(InPath(name): InPath<String>, headers: HeaderMap) -> Response {
+pub(crate) async fn file(ApiPath(name): ApiPath<String>, headers: HeaderMap) -> Response {
     serve(&name, &headers)
 }
 
@@ -34,7 +34,7 @@ fn serve(name: &str, headers: &HeaderMap) -> Response {
         (header::ETAG, HeaderValue::try_from(&tag).expect("hexadecimal digits are plain")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
-    if conditions::is_known(headers, &tag) {
+    if range::is_not_modified(headers, &tag) {
         return (StatusCode::NOT_MODIFIED, cached).into_response();
     }
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind_of(name)))];
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_embedded_and_every_file_of_it_has_a_type() {
+    fn page_is_embedded_and_its_files_are_typed() {
         assert!(FILES.iter().any(|(name, bytes)| *name == "index.html" && !bytes.is_empty()));
         for (name, _) in FILES {
             assert_ne!(kind_of(name), "application/octet-stream", "{name}");

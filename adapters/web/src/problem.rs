@@ -65,7 +65,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 
-    pub(crate) fn wrong_token() -> Self {
+    pub(crate) fn invalid_token() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "wrong_token", "That token is wrong.")
     }
 

@@ -37,7 +37,7 @@ impl PublicUrl {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong("must be only a host: the page can't be served under a path"));
         }
-        Ok(Self { secure, authority: plain(authority, secure) })
+        Ok(Self { secure, authority: normalize_authority(authority, secure) })
     }
 
     /// Whether it leads to this machine alone.
@@ -66,12 +66,12 @@ pub fn is_local_url(url: &SecretString) -> bool {
 
 /// Who may be meant by a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Hosts {
+pub(crate) struct HostAllowList {
     listen: SocketAddr,
     public: Option<PublicUrl>,
 }
 
-impl Hosts {
+impl HostAllowList {
     pub(crate) fn new(listen: SocketAddr, public: Option<PublicUrl>) -> Self {
         Self { listen, public }
     }
@@ -90,7 +90,9 @@ impl Hosts {
         if given.as_str().contains('@') {
             return None;
         }
-        if let Some(public) = self.public.as_ref().filter(|public| plain(&given, public.secure) == public.authority) {
+        if let Some(public) =
+            self.public.as_ref().filter(|public| normalize_authority(&given, public.secure) == public.authority)
+        {
             return Some(public.origin());
         }
         let port = given.port_u16().unwrap_or(80);
@@ -102,12 +104,12 @@ impl Hosts {
             Some(address) => address == here || here.is_loopback() && address.is_loopback(),
             None => name.eq_ignore_ascii_case("localhost") && (here.is_loopback() || here.is_unspecified()),
         };
-        (ours && port == self.listen.port()).then(|| format!("http://{}", plain(&given, false)))
+        (ours && port == self.listen.port()).then(|| format!("http://{}", normalize_authority(&given, false)))
     }
 }
 
 /// Host and port as a browser writes them: in lower case, without the scheme's own port.
-fn plain(authority: &Authority, secure: bool) -> String {
+fn normalize_authority(authority: &Authority, secure: bool) -> String {
     let host = authority.host().to_ascii_lowercase();
     match authority.port_u16() {
         Some(port) if port != if secure { 443 } else { 80 } => format!("{host}:{port}"),
@@ -119,9 +121,9 @@ fn plain(authority: &Authority, secure: bool) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(listen: &str, public: Option<&str>) -> Hosts {
+    fn hosts(listen: &str, public: Option<&str>) -> HostAllowList {
         let public = public.map(|url| PublicUrl::read(&SecretString::from(url)).unwrap());
-        Hosts::new(listen.parse().unwrap(), public)
+        HostAllowList::new(listen.parse().unwrap(), public)
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The HTTP API: which path does what, described for people and programs by the same lines that answer.
 
-pub(crate) mod conditions;
 mod conversations;
 mod events;
+pub(crate) mod extract;
 mod files;
 mod health;
 mod links;
 mod messages;
-pub(crate) mod parameters;
+pub(crate) mod range;
 mod session;
 mod uploads;
 
@@ -30,7 +30,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     guard, page,
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
     wire,
 };
 
@@ -61,11 +61,11 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 struct Api;
 
 /// All paths.
-pub(crate) fn router(site: Arc<Site>) -> Router {
+pub(crate) fn router(site: Arc<AppState>) -> Router {
     let (open, mut document) = OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(session::session))
         .routes(routes!(session::login))
-        .routes(routes!(links::open))
+        .routes(routes!(links::open_link))
         .split_for_parts();
     let (short, described) = OpenApiRouter::new()
         .routes(routes!(conversations::list))
@@ -89,7 +89,7 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/api/openapi.json", get(move || std::future::ready(Json(Arc::clone(&document)))))
         .route("/api/{*rest}", axum::routing::any(async || Problem::not_found("call")))
-        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::admit));
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::require_login));
     Router::new()
         .route("/", get(page::index))
         .route("/page/{*name}", get(page::file))
@@ -101,7 +101,7 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This server can't do that.")
         })
-        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::guard))
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::check_origin))
         .with_state(site)
 }
 

@@ -15,12 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     WebChannel, WebError, WebSettings,
-    access::Access,
-    live::{Hub, ListenerEnd},
+    auth::Authenticator,
+    live::{ListenerEnd, LiveHub},
     login_links::LoginLinks,
-    public_url::{Hosts, PublicUrl},
+    public_url::{HostAllowList, PublicUrl},
     routes,
-    site::Site,
+    state::AppState,
     token::MIN_TOKEN_CHARS,
 };
 
@@ -30,7 +30,7 @@ pub struct WebServer {
     address: SocketAddr,
     router: Router,
     trusted_proxies: Vec<ProxyRange>,
-    hub: Arc<Hub>,
+    hub: Arc<LiveHub>,
     events: EventStream,
     stopping: CancellationToken,
 }
@@ -62,12 +62,12 @@ impl WebServer {
             );
             return Err(WebError::Settings(detail));
         }
-        let listening = |error| WebError::failed(format!("listen on {}", settings.listen), error);
+        let listening = |error| WebError::from_io(format!("listen on {}", settings.listen), error);
         let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let events = bus.subscribe().await.map_err(|error| WebError::failed("listen to what happens", error))?;
+        let events = bus.subscribe().await.map_err(|error| WebError::from_io("listen to what happens", error))?;
         let stopping = CancellationToken::new();
-        let hub = Hub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
+        let hub = LiveHub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
         if let Some(token) = &settings.token {
             let token = channel.key().mark(token.expose_secret());
@@ -78,11 +78,11 @@ impl WebServer {
             }
         }
         let secure = public.as_ref().is_some_and(|public| public.secure);
-        let access = Access::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
-        let hosts = Hosts::new(address, public);
+        let access = Authenticator::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
+        let hosts = HostAllowList::new(address, public);
         let trusted_proxies = settings.trusted_proxies.clone();
         let shared_hub = Arc::clone(&hub);
-        let site = Site { settings, hosts, access, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
+        let site = AppState { settings, hosts, access, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
         let site = Arc::new(site);
         Ok(Self { listener, address, router: routes::router(site), trusted_proxies, hub, events, stopping })
     }
@@ -108,11 +108,11 @@ impl WebServer {
         };
         let serving = satchel_http_server::serve(listener, router, settings, stop.clone());
         let listening = async {
-            if Arc::clone(&hub).listen(events, &stop).await == ListenerEnd::BusClosed {
+            if Arc::clone(&hub).run(events, &stop).await == ListenerEnd::BusClosed {
                 tracing::warn!("the event bus closed; the page falls back to polling every few seconds");
             }
         };
-        tokio::join!(ends, serving, listening, hub.stopped());
+        tokio::join!(ends, serving, listening, hub.wait_stopped());
         Ok(())
     }
 }

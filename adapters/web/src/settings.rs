@@ -60,7 +60,7 @@ pub enum WebError {
 }
 
 impl WebError {
-    pub(crate) fn failed(
+    pub(crate) fn from_io(
         doing: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use crate::WebError;
 
 /// The key's length in bytes, which is the hash's own.
-const LENGTH: usize = 32;
+const KEY_BYTES: usize = 32;
 
 /// The longest text that is looked at; what we sign is far shorter.
 const LONGEST: usize = 4096;
@@ -45,7 +45,7 @@ impl Purpose {
 
 /// The secret behind every signature.
 #[derive(Clone)]
-pub(crate) struct SigningKey([u8; LENGTH]);
+pub(crate) struct SigningKey([u8; KEY_BYTES]);
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -58,12 +58,12 @@ impl SigningKey {
     pub(crate) fn load_or_make(path: &Path) -> Result<Self, WebError> {
         match read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => return read.map_err(|error| failed("read", path, error)),
+            read => return read.map_err(|error| io_error("read", path, error)),
         }
-        let key = random_bytes::<LENGTH>().map_err(|error| failed("make", path, error))?;
-        create_once(path, &key).map_err(|error| failed("write", path, error))?;
+        let key = random_bytes::<KEY_BYTES>().map_err(|error| io_error("make", path, error))?;
+        create_once(path, &key).map_err(|error| io_error("write", path, error))?;
         // Another process may have been faster; then its key is the one.
-        read(path).map_err(|error| failed("read", path, error))
+        read(path).map_err(|error| io_error("read", path, error))
     }
 
     /// Writes `content` down so that nobody else could have.
@@ -189,8 +189,8 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn failed(doing: &str, path: &Path, error: io::Error) -> WebError {
-    WebError::failed(format!("{doing} the key of the web page, {}", path.display()), error)
+fn io_error(doing: &str, path: &Path, error: io::Error) -> WebError {
+    WebError::from_io(format!("{doing} the key of the web page, {}", path.display()), error)
 }
 
 #[cfg(test)]
@@ -198,11 +198,11 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> SigningKey {
-        SigningKey([byte; LENGTH])
+        SigningKey([byte; KEY_BYTES])
     }
 
     #[test]
-    fn only_what_was_signed_for_the_purpose_is_read() {
+    fn only_content_signed_for_purpose_is_accepted() {
         let signed = key(1).sign(Purpose::Upload, &"photo");
         assert_eq!(key(1).read::<String>(Purpose::Upload, &signed).as_deref(), Some("photo"));
         let (content, signature) = signed.split_once('.').unwrap();
@@ -225,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_for_its_owner_and_read_again() {
+    fn signing_key_is_created_private_and_reloaded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/web.key");
         let made = SigningKey::load_or_make(&path).unwrap();
         let again = SigningKey::load_or_make(&path).unwrap();
-        assert!(made.0 == again.0 && made.0 != [0; LENGTH]);
+        assert!(made.0 == again.0 && made.0 != [0; KEY_BYTES]);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
         #[cfg(unix)]
         {

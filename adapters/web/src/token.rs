@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: usize = 4096;
 /// When the file can be neither read nor made, or holds no token.
 pub fn load_or_create_token(path: &Path) -> Result<SecretString, WebError> {
     let failed =
-        |doing: &str, error| WebError::failed(format!("{doing} the token of the page, {}", path.display()), error);
+        |doing: &str, error| WebError::from_io(format!("{doing} the token of the page, {}", path.display()), error);
     match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         read => return read.map_err(|error| failed("read", error)),

@@ -7,11 +7,11 @@ use satchel_ports::StoredBlob;
 use serde::{Deserialize, Serialize};
 
 /// How long an upload waits for the message that names it. The file store keeps what nothing references for longer.
-pub(crate) const VALID: Duration = Duration::from_secs(30 * 60);
+pub(crate) const UPLOAD_TTL: Duration = Duration::from_secs(30 * 60);
 
 /// A file that was uploaded. It is handed to the client, signed; nothing else remembers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Upload {
+pub(crate) struct UploadHandle {
     /// What lies in the file store.
     pub(crate) blob: StoredBlob,
     /// The conversation for which it was uploaded.

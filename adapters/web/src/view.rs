@@ -75,13 +75,13 @@ fn part(part: &Part) -> Option<wire::Part> {
         PartContent::Text { text, markup: Markup::Rich, .. }
         | PartContent::Notice { text }
         | PartContent::Question { text, .. } => (Some(text), Some(markdown::html(text))),
-        PartContent::Text { text, markup: Markup::Plain, .. } => (Some(text), Some(markdown::plain(text))),
-        PartContent::Voice { words, .. } => (Some(words), Some(markdown::plain(words))),
+        PartContent::Text { text, markup: Markup::Plain, .. } => (Some(text), Some(markdown::escape_text(text))),
+        PartContent::Voice { words, .. } => (Some(words), Some(markdown::escape_text(words))),
         PartContent::File(_) | PartContent::Album { .. } => (None, None),
         PartContent::Withdraw => return None,
     };
     let files = match &part.content {
-        PartContent::Voice { prepared: Some(voice), .. } => vec![spoken(part, voice)],
+        PartContent::Voice { prepared: Some(voice), .. } => vec![voice_file(part, voice)],
         content => content.files().iter().map(|item| file(&item.attachment)).collect(),
     };
     let failed = matches!(part.state, PartState::Failed { .. });
@@ -122,7 +122,7 @@ pub(crate) fn file(attachment: &Attachment) -> wire::File {
     }
 }
 
-fn spoken(part: &Part, voice: &PreparedVoice) -> wire::File {
+fn voice_file(part: &Part, voice: &PreparedVoice) -> wire::File {
     wire::File {
         id: part.id.to_string(),
         number: 0,

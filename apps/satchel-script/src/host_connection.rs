@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_be_as_long_as_the_longest() {
+    fn line_length_is_limited_exactly() {
         let mut text = vec![b'x'; MAX_HOST_LINE_BYTES];
         text.push(b'\n');
         let line = next_line(&mut Cursor::new(&text));

@@ -14,12 +14,12 @@ use clap::Parser;
 
 use crate::{
     cli::{
-        AttachmentsCommand, Cli, Command, ConfigCommand, GlobalOptions, OutboxCommand, PairCommand, PlanOptions,
+        AttachmentsCommand, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction, PlanOptions,
         ScriptCommand, WebCommand,
     },
-    commands::{self, not_built::not_built, terminal::Surroundings},
-    config::{self, Config, Loaded, Sources, origin::Problem},
-    logging::{self, Logging},
+    commands::{self, not_built::not_built, terminal::TerminalEnv},
+    config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
+    logging::{self, LoggingGuard},
     models, runtime,
     stores::{self, Stores},
 };
@@ -44,10 +44,10 @@ pub fn start(
 }
 
 fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
-    let command = cli.command.unwrap_or(Command::Run { open: false });
+    let command = cli.command.unwrap_or(CliCommand::Run { open: false });
     // Lives until the command has ended, so that whatever is still to be sent is.
     let mut logging = None;
-    let mut ready = |command: &Command| {
+    let mut ready = |command: &CliCommand| {
         let mut loaded = load(&cli.global, environment, cwd)?;
         let warnings = std::mem::take(&mut loaded.warnings);
         let config = loaded.ready()?;
@@ -56,70 +56,70 @@ fn perform(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow
         anyhow::Ok(config)
     };
     let sources = sources(&cli.global, environment, cwd);
-    let mut ready_with_data = |command: &Command| {
+    let mut ready_with_data = |command: &CliCommand| {
         let config = ready(command)?;
         let elsewhere = commands::existing_data::check(&config, &sources)?;
         anyhow::Ok(ExistingData { config, elsewhere })
     };
     match &command {
-        Command::Run { open } => {
+        CliCommand::Run { open } => {
             let config = ready(&command)?;
             commands::run::check(&config)?;
             serving(async {
-                let decision = models::decide(&config.models).await;
+                let decision = models::select_models(&config.models).await;
                 let stores = stores::open(&config, None).await?;
                 let browser = commands::run::browser(environment).filter(|_| *open);
                 commands::run::run(&config, stores, &decision, browser, &mut std::io::stdout()).await
             })
         }
-        Command::Chat(options) => {
+        CliCommand::Chat(options) => {
             let message = commands::piped::message(options)?;
             let config = ready(&command)?;
             in_runtime(async {
-                let decision = models::decide(&config.models).await;
+                let decision = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
-                let around = Surroundings::of(environment, cwd);
+                let around = TerminalEnv::from_env(environment, cwd);
                 commands::chat::run(options, message.as_deref(), &config, stores, &decision, around).await
             })
         }
-        Command::Plan(options) => plan(options, &load(&cli.global, environment, cwd)?, cwd),
-        Command::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
-        Command::Attachments(asked) => in_runtime(about_files(asked, &ready_with_data(&command)?, cwd)),
-        Command::Outbox(asked) => in_runtime(about_parts(asked, &ready_with_data(&command)?)),
-        Command::Config(ConfigCommand::Schema) => commands::config::schema(&mut std::io::stdout().lock()),
-        Command::Config(asked) => about_config(asked, load(&cli.global, environment, cwd)?),
-        Command::Init(options) => {
-            let sources = Sources { file: None, set: &cli.global.set, environment, cwd };
+        CliCommand::Plan(options) => plan(options, &load(&cli.global, environment, cwd)?, cwd),
+        CliCommand::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
+        CliCommand::Attachments(asked) => in_runtime(about_files(asked, &ready_with_data(&command)?, cwd)),
+        CliCommand::Outbox(asked) => in_runtime(about_parts(asked, &ready_with_data(&command)?)),
+        CliCommand::Config(ConfigCommand::Schema) => commands::config::schema(&mut std::io::stdout().lock()),
+        CliCommand::Config(asked) => about_config(asked, load(&cli.global, environment, cwd)?),
+        CliCommand::Init(options) => {
+            let sources = ConfigSources { file: None, set: &cli.global.set, environment, cwd };
             let path = cli.global.config.clone().unwrap_or_else(|| PathBuf::from("satchel.yaml"));
-            let setting = commands::init::Setting { options, path, sources };
+            let setting = commands::init::InitContext { options, path, sources };
             in_runtime(commands::init::run(&setting, &mut std::io::stdout()))
         }
-        Command::Doctor { json } => {
+        CliCommand::Doctor { json } => {
             let loaded = load(&cli.global, environment, cwd)?;
             in_runtime(commands::doctor::run(&loaded, *json, &mut std::io::stdout()))
         }
-        Command::Script(ScriptCommand::Run(options)) => {
+        CliCommand::Script(ScriptCommand::Run(options)) => {
             let script = commands::script::read(&options.file, cwd)?;
             let config = ready(&command)?;
             in_runtime(async {
-                let decision = models::decide(&config.models).await;
+                let decision = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
-                let around = Surroundings::of(environment, cwd);
+                let around = TerminalEnv::from_env(environment, cwd);
                 commands::script::run(options, &script, &config, stores, &decision, around).await
             })
         }
-        Command::Task(_) => not_built("task"),
-        Command::Pair(asked) => in_runtime(about_people(asked, &ready_with_data(&command)?)),
-        Command::Web(WebCommand::Link) => commands::web::link(&ready(&command)?, &mut std::io::stdout().lock()),
-        Command::Migrate(_) => not_built("migrate"),
+        CliCommand::Task(_) => not_built("task"),
+        CliCommand::Pair(asked) => in_runtime(about_people(asked, &ready_with_data(&command)?)),
+        CliCommand::Web(WebCommand::Link) => commands::web::link(&ready(&command)?, &mut std::io::stdout().lock()),
+        CliCommand::Migrate(_) => not_built("migrate"),
     }
 }
 
-fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
+fn about_config(asked: &ConfigCommand, loaded: LoadedConfig) -> anyhow::Result<()> {
     let out = &mut std::io::stdout().lock();
     match asked {
         ConfigCommand::Show { json } => {
-            let decision = in_runtime(async { Ok(models::decide(&loaded.config().models).await) })?;
+            let decision = in_runtime(async { Ok(models::select_models(&loaded.config().models).await) })?;
             commands::config::show(&loaded, &decision, *json, out)?;
             loaded.not_built().chain(&loaded.warnings).for_each(warn);
             Ok(())
@@ -132,8 +132,8 @@ fn about_config(asked: &ConfigCommand, loaded: Loaded) -> anyhow::Result<()> {
     }
 }
 
-fn warn(problem: &Problem) {
-    commands::complain(&format!("warning: {problem}"));
+fn warn(problem: &ConfigProblem) {
+    commands::print_error(&format!("warning: {problem}"));
 }
 
 /// A configuration whose data exists.
@@ -147,7 +147,7 @@ impl ExistingData {
     /// Opens it, and points elsewhere if it is empty.
     async fn open(&self) -> anyhow::Result<Stores> {
         let stores = stores::open(&self.config, None).await?;
-        commands::existing_data::tell_elsewhere(&self.config, &*stores.ledger, &self.elsewhere).await?;
+        commands::existing_data::report_running_elsewhere(&self.config, &*stores.ledger, &self.elsewhere).await?;
         Ok(stores)
     }
 }
@@ -187,14 +187,14 @@ async fn about_parts(asked: &OutboxCommand, data: &ExistingData) -> anyhow::Resu
     }
 }
 
-async fn about_people(asked: &PairCommand, data: &ExistingData) -> anyhow::Result<()> {
+async fn about_people(asked: &PairAction, data: &ExistingData) -> anyhow::Result<()> {
     let stores = data.open().await?;
     let ledger = &*stores.ledger;
     let out = &mut std::io::stdout().lock();
     match asked {
-        PairCommand::List { json } => commands::pair::list(ledger, *json, out).await,
-        PairCommand::Approve { code } => commands::pair::approve(ledger, *code, out).await,
-        PairCommand::Revoke { channel, id } => commands::pair::revoke(ledger, channel, id, out).await,
+        PairAction::List { json } => commands::pair::list(ledger, *json, out).await,
+        PairAction::Approve { code } => commands::pair::approve(ledger, *code, out).await,
+        PairAction::Revoke { channel, id } => commands::pair::revoke(ledger, channel, id, out).await,
     }
 }
 
@@ -212,7 +212,7 @@ fn serving(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<
     ended
 }
 
-fn plan(options: &PlanOptions, loaded: &Loaded, cwd: &Path) -> anyhow::Result<()> {
+fn plan(options: &PlanOptions, loaded: &LoadedConfig, cwd: &Path) -> anyhow::Result<()> {
     loaded.check_built()?;
     let out = &mut std::io::stdout().lock();
     if options.file == Path::new("-") {
@@ -223,28 +223,28 @@ fn plan(options: &PlanOptions, loaded: &Loaded, cwd: &Path) -> anyhow::Result<()
     commands::plan::run(&mut file, &name, options, loaded, out)
 }
 
-fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<Loaded> {
+fn load(global: &GlobalOptions, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<LoadedConfig> {
     Ok(config::load(&sources(global, environment, cwd))?)
 }
 
-fn sources<'a>(global: &'a GlobalOptions, environment: &'a [(OsString, OsString)], cwd: &'a Path) -> Sources<'a> {
-    Sources { file: global.config.as_deref(), set: &global.set, environment, cwd }
+fn sources<'a>(global: &'a GlobalOptions, environment: &'a [(OsString, OsString)], cwd: &'a Path) -> ConfigSources<'a> {
+    ConfigSources { file: global.config.as_deref(), set: &global.set, environment, cwd }
 }
 
 fn start_logging(
     global: &GlobalOptions,
     config: &Config,
-    command: &Command,
+    command: &CliCommand,
     environment: &[(OsString, OsString)],
-) -> anyhow::Result<Logging> {
+) -> anyhow::Result<LoggingGuard> {
     let usual = match command {
-        Command::Chat(_) | Command::Script(_) | Command::Web(_) => logging::QUIET,
-        _ => logging::USUAL,
+        CliCommand::Chat(_) | CliCommand::Script(_) | CliCommand::Web(_) => logging::QUIET_FILTER,
+        _ => logging::DEFAULT_FILTER,
     };
     let filter = global.log.as_deref().or(config.log.as_deref()).unwrap_or(usual);
     let reader = match std::io::stderr().is_terminal() {
-        true => logging::Reader::Person,
-        false => logging::Reader::Program,
+        true => logging::LogFormat::Text,
+        false => logging::LogFormat::Json,
     };
-    logging::start(filter, reader, environment).map_err(|error| commands::WrongUsage(error.to_string()).into())
+    logging::init_logging(filter, reader, environment).map_err(|error| commands::UsageError(error.to_string()).into())
 }

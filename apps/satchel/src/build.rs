@@ -2,9 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentSettings, IsOwner, IsOwnersChat, Services, Steer, Toolbox};
+use satchel_agent::{AgentServices, AgentSettings, IsOwnersChat, OwnerCheck, Steer, Toolbox};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
-use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
+use satchel_intake::{
+    InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
+};
 use satchel_ports::{Channel, Inbound, ledger::usage::Quotas};
 use satchel_tools::{RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice};
 use tokio::sync::mpsc;
@@ -17,10 +19,10 @@ use crate::{
 };
 
 /// How many lanes this process works on at once; further ones wait in the ledger.
-const LANES: usize = 256;
+const DEFAULT_MAX_LANES: usize = 256;
 
 /// How many of them may run turns of one person; their further ones wait.
-const TURNS_PER_PERSON: usize = LANES / 4;
+const TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
 
 /// How all of it behaves.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +40,7 @@ pub struct SatchelOptions {
     /// The hosts that people's files may be downloaded from besides the platforms' own.
     pub download_hosts: Vec<String>,
     /// Who may talk, and who decides.
-    pub access: Access,
+    pub access: AccessPolicy,
     /// How much may be kept, as people are told; the ledger holds them to it. `None` tells of no bounds.
     pub quotas: Option<Quotas>,
 }
@@ -48,7 +50,7 @@ pub struct Satchel {
     /// The way in, for the channels' inbound sides.
     pub inbound: Arc<dyn Inbound>,
     /// The way in for turns that Satchel starts itself. Channels don't get it.
-    pub internal_inbound: OwnDoor,
+    pub internal_inbound: InternalInbound,
     /// The work; nothing happens until it runs.
     pub runner: Runner,
 }
@@ -105,7 +107,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     }
     let tools = tools.for_model(&tool_services);
     let access = Arc::new(options.access);
-    let is_owner: IsOwner = {
+    let is_owner: OwnerCheck = {
         let access = Arc::clone(&access);
         Arc::new(move |channel, sender| access.is_owner(channel, sender))
     };
@@ -115,9 +117,9 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     };
     let steer: Steer = {
         let (access, with_links) = (Arc::clone(&access), links.is_some());
-        Arc::new(move |waiting| steering(waiting, &access, with_links))
+        Arc::new(move |waiting| plan_steering(waiting, &access, with_links))
     };
-    let services = Services {
+    let services = AgentServices {
         ledger: Arc::clone(&ledger),
         bus: Arc::clone(&bus),
         model,
@@ -130,7 +132,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     };
     let channels = by_name(channels)?;
     let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
-    let (claim, claimed) = mpsc::channel(LANES);
+    let (claim, claimed) = mpsc::channel(DEFAULT_MAX_LANES);
     let (rules, inbound) = (options.delivery, options.inbound);
     let hosting = Hosting {
         services,
@@ -146,8 +148,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     };
     let maintenance = Maintenance::new(Arc::clone(&ledger), Arc::clone(&hosting.blobs), Arc::clone(&workspace));
     let runner = Runner { lanes: Lanes::new(hosting, claimed), maintenance };
-    let reception = Reception::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
-    let internal_inbound = reception.own_door();
+    let reception = InboundService::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
+    let internal_inbound = reception.internal_inbound();
     Ok(Satchel { inbound: Arc::new(reception), internal_inbound, runner })
 }
 

@@ -27,7 +27,7 @@ pub struct Cli {
     pub global: GlobalOptions,
     /// The command; without one, `run`.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
 /// What applies to every command.
@@ -46,7 +46,7 @@ pub struct GlobalOptions {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Serve all channels that are configured, until SIGINT or SIGTERM
     Run {
         /// Open the page in this desktop's browser
@@ -93,21 +93,21 @@ pub enum Command {
     Script(ScriptCommand),
     /// Run a declared task; not built yet
     #[command(hide = true)]
-    Task(Later),
+    Task(NotBuilt),
     /// Decide who may talk to Satchel
     #[command(subcommand)]
-    Pair(PairCommand),
+    Pair(PairAction),
     /// Log in to the page
     #[command(subcommand)]
     Web(WebCommand),
     /// Bring the database up to date; not built yet: every start does it
     #[command(hide = true)]
-    Migrate(Later),
+    Migrate(NotBuilt),
 }
 
 /// A command that comes later; whatever follows it is taken, but `--help` at once, so that the answer is "not built yet".
 #[derive(Debug, Args)]
-pub struct Later {
+pub struct NotBuilt {
     /// Not read.
     #[arg(allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
@@ -249,7 +249,7 @@ pub enum AttachmentsCommand {
     Show {
         /// Which file.
         #[command(flatten)]
-        file: AttachmentChoice,
+        file: AttachmentSelector,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -259,7 +259,7 @@ pub enum AttachmentsCommand {
     Export {
         /// Which file.
         #[command(flatten)]
-        file: AttachmentChoice,
+        file: AttachmentSelector,
         /// Target file or directory; existing files are not overwritten
         #[arg(long, value_name = "PATH")]
         to: PathBuf,
@@ -276,7 +276,7 @@ pub enum AttachmentsCommand {
     Remove {
         /// File ids, or numbers such as 17 or #17
         #[arg(value_name = "ID|N", value_parser = file_name_of, required = true)]
-        files: Vec<FileKey>,
+        files: Vec<FileSelectorArg>,
         /// Conversation of the numbers, if several conversations have them
         #[arg(long, value_name = "CONVERSATION")]
         conversation: Option<ConversationId>,
@@ -285,15 +285,15 @@ pub enum AttachmentsCommand {
     Gc,
     /// Resolve declared attachments; not built yet
     #[command(hide = true)]
-    Resolve(Later),
+    Resolve(NotBuilt),
 }
 
 /// One file.
 #[derive(Debug, Args)]
-pub struct AttachmentChoice {
+pub struct AttachmentSelector {
     /// File id, or number such as 17 or #17
     #[arg(value_name = "ID|N", value_parser = file_name_of)]
-    pub file: FileKey,
+    pub file: FileSelectorArg,
     /// Conversation of the number, if several conversations have it
     #[arg(long, value_name = "CONVERSATION")]
     pub conversation: Option<ConversationId>,
@@ -301,7 +301,7 @@ pub struct AttachmentChoice {
 
 /// How a file is named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKey {
+pub enum FileSelectorArg {
     /// By its id.
     Id(AttachmentId),
     /// By its number in its conversation.
@@ -345,7 +345,7 @@ pub enum OutboxCommand {
 
 /// What can be decided about who may talk.
 #[derive(Debug, Subcommand)]
-pub enum PairCommand {
+pub enum PairAction {
     /// List people who are waiting for approval, and people who were approved with a code
     List {
         /// Print JSON
@@ -413,11 +413,11 @@ fn secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
     Ok(SecretString::from(text))
 }
 
-fn file_name_of(text: &str) -> Result<FileKey, String> {
+fn file_name_of(text: &str) -> Result<FileSelectorArg, String> {
     if let Ok(number) = text.strip_prefix('#').unwrap_or(text).parse() {
-        return Ok(FileKey::Number(number));
+        return Ok(FileSelectorArg::Number(number));
     }
-    text.parse().map(FileKey::Id).map_err(|_| {
+    text.parse().map(FileSelectorArg::Id).map_err(|_| {
         "use the file's number, such as 17, or its id, such as 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e".to_owned()
     })
 }

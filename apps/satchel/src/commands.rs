@@ -11,20 +11,20 @@ pub mod outbox;
 pub mod pair;
 pub mod piped;
 pub mod plan;
-pub mod record;
 pub mod run;
 pub mod script;
 pub mod terminal;
+pub mod turn_json;
 pub mod web;
 
 use std::{io::Write, process::ExitCode};
 
-use crate::config::origin::Problems;
+use crate::config::origin::ConfigProblems;
 
 /// Something was asked in a way that can't be done; the process ends with 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct WrongUsage(pub String);
+pub struct UsageError(pub String);
 
 /// The process's answer to how a command ended: 0 done, 1 failed, 2 wrong usage or configuration.
 /// Prints the error and what caused it, each once.
@@ -34,23 +34,23 @@ pub fn exit_code(ended: anyhow::Result<()>) -> ExitCode {
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    complain(&format!("error: {}", chain(&error)));
-    ExitCode::from(status(&error))
+    print_error(&format!("error: {}", error_chain(&error)));
+    ExitCode::from(exit_status(&error))
 }
 
 /// Says something on standard error. Nobody reading it is no reason to panic, as `eprintln!` would.
-pub fn complain(line: &str) {
+pub fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-fn status(error: &anyhow::Error) -> u8 {
-    match error.is::<WrongUsage>() || error.is::<Problems>() {
+fn exit_status(error: &anyhow::Error) -> u8 {
+    match error.is::<UsageError>() || error.is::<ConfigProblems>() {
         true => 2,
         false => 1,
     }
 }
 
-fn chain(error: &anyhow::Error) -> String {
+fn error_chain(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
@@ -82,7 +82,7 @@ fn one_line(text: &str, longest: usize) -> String {
     }
 }
 
-fn written_at(moment: satchel_domain::Timestamp) -> String {
+fn format_timestamp(moment: satchel_domain::Timestamp) -> String {
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
@@ -118,18 +118,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_usage_ends_with_2_and_failure_with_1() {
-        assert_eq!(status(&WrongUsage("x".to_owned()).into()), 2);
-        assert_eq!(status(&Problems(Vec::new()).into()), 2);
-        assert_eq!(status(&anyhow::anyhow!("x")), 1);
+    fn usage_errors_exit_with_2_others_with_1() {
+        assert_eq!(exit_status(&UsageError("x".to_owned()).into()), 2);
+        assert_eq!(exit_status(&ConfigProblems(Vec::new()).into()), 2);
+        assert_eq!(exit_status(&anyhow::anyhow!("x")), 1);
         let later = not_built::not_built("task").unwrap_err();
-        assert_eq!((status(&later), chain(&later)), (2, "`satchel task` is not built yet".to_owned()));
+        assert_eq!((exit_status(&later), error_chain(&later)), (2, "`satchel task` is not built yet".to_owned()));
     }
 
     #[test]
-    fn an_error_is_told_with_what_caused_it_each_once() {
+    fn error_lists_each_cause_once() {
         let error = Err::<(), _>(std::io::Error::other("no disk")).context("failed to open `a`").unwrap_err();
-        assert_eq!(chain(&error), "failed to open `a`: no disk");
+        assert_eq!(error_chain(&error), "failed to open `a`: no disk");
     }
 
     #[test]

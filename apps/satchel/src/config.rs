@@ -9,10 +9,10 @@ mod check;
 pub mod delivery;
 pub mod leaf;
 mod limits;
-pub(crate) mod locate;
 pub mod models;
 pub mod origin;
-mod overlay;
+mod overrides;
+pub(crate) mod paths;
 mod resolve;
 pub mod schedules;
 pub mod schema;
@@ -36,7 +36,7 @@ use std::{
 };
 
 use satchel_domain::ChannelName;
-use satchel_intake::access::Access;
+use satchel_intake::access::AccessPolicy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,10 +44,10 @@ use serde_json::json;
 use self::{
     check::Checked,
     leaf::{list::Declared, secret::Instructions},
-    origin::{Origin, Problem, Problems},
+    origin::{ConfigProblem, ConfigProblems, SettingOrigin},
     resolve::Resolver,
     schedules::ScheduleConfig,
-    tree::Node,
+    tree::ConfigNode,
 };
 use crate::schedules::Schedule;
 
@@ -107,9 +107,9 @@ impl Config {
     /// Who may talk on which platform. The page and the terminal have other ways to know their people: whoever gets
     /// through to them owns this Satchel.
     #[must_use]
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> AccessPolicy {
         let own = ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
-        Access::of([self.telegram.access(), self.discord.access()]).with_owner_on(own)
+        AccessPolicy::new([self.telegram.access(), self.discord.access()]).with_owner_on(own)
     }
 
     /// Finds out what depends on the machine and on several settings, and reports what they contradict.
@@ -130,7 +130,7 @@ impl Config {
 
 /// What the configuration is read from. Nothing else is looked at.
 #[derive(Debug, Clone, Copy)]
-pub struct Sources<'a> {
+pub struct ConfigSources<'a> {
     /// The file that `--config` names.
     pub file: Option<&'a Path>,
     /// The `KEY=VALUE` pairs of `--set`.
@@ -143,34 +143,34 @@ pub struct Sources<'a> {
 
 /// One setting as `config show` prints it. A secret is masked here already.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setting {
+pub struct ConfigSetting {
     /// The dotted key.
     pub key: String,
     /// The effective value; null when there is none.
     pub value: serde_json::Value,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
 }
 
 /// A configuration without mistakes.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     config: Config,
-    not_built: Vec<Problem>,
+    not_built: Vec<ConfigProblem>,
     /// What was given without any effect, such as a variable that names no setting.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigProblem>,
     /// Every setting, by its key.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ConfigSetting>,
     /// The file that was read, as it was found.
     pub file: Option<PathBuf>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// The configuration to run with.
     ///
     /// # Errors
     /// When it switches on something that isn't built yet.
-    pub fn ready(self) -> Result<Config, Problems> {
+    pub fn ready(self) -> Result<Config, ConfigProblems> {
         self.check_built()?;
         Ok(self.config)
     }
@@ -179,10 +179,10 @@ impl Loaded {
     ///
     /// # Errors
     /// When something isn't.
-    pub fn check_built(&self) -> Result<(), Problems> {
+    pub fn check_built(&self) -> Result<(), ConfigProblems> {
         match self.not_built.is_empty() {
             true => Ok(()),
-            false => Err(Problems(self.not_built.clone())),
+            false => Err(ConfigProblems(self.not_built.clone())),
         }
     }
 
@@ -193,7 +193,7 @@ impl Loaded {
     }
 
     /// What the configuration switches on and isn't built yet.
-    pub fn not_built(&self) -> impl Iterator<Item = &Problem> {
+    pub fn not_built(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.not_built.iter()
     }
 }
@@ -202,11 +202,11 @@ impl Loaded {
 ///
 /// # Errors
 /// With everything that is wrong, as far as it could be read.
-pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
-    let file = locate::config_file(sources.file, sources.environment, sources.cwd);
+pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
+    let file = paths::config_file(sources.file, sources.environment, sources.cwd);
     let root = match &file {
-        Some(path) => read_file(path, sources.cwd).map_err(|problem| Problems(vec![problem]))?,
-        None => Node::empty_section(),
+        Some(path) => read_file(path, sources.cwd).map_err(|problem| ConfigProblems(vec![problem]))?,
+        None => ConfigNode::empty_section(),
     };
     apply_overrides(root, file, sources)
 }
@@ -215,35 +215,40 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Problems> {
 ///
 /// # Errors
 /// With everything that is wrong.
-pub fn load_text(path: &Path, text: &str, sources: &Sources<'_>) -> Result<Loaded, Problems> {
-    let root = tree::parse(&Arc::from(path), text).map_err(|problem| Problems(vec![problem]))?;
+pub fn load_text(path: &Path, text: &str, sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
+    let root = tree::parse(&Arc::from(path), text).map_err(|problem| ConfigProblems(vec![problem]))?;
     apply_overrides(root, Some(path.to_owned()), sources)
 }
 
-fn apply_overrides(mut root: Node, file: Option<PathBuf>, sources: &Sources<'_>) -> Result<Loaded, Problems> {
+fn apply_overrides(
+    mut root: ConfigNode,
+    file: Option<PathBuf>,
+    sources: &ConfigSources<'_>,
+) -> Result<LoadedConfig, ConfigProblems> {
     let mut problems = Vec::new();
-    let without_effect = overlay::lay_environment(&mut root, sources.environment, &schema::plain_keys(), &mut problems);
-    overlay::lay_command_line(&mut root, sources.set, &mut problems);
+    let without_effect =
+        overrides::apply_environment(&mut root, sources.environment, &schema::plain_keys(), &mut problems);
+    overrides::apply_set_flags(&mut root, sources.set, &mut problems);
     let Checked { values, mut settings, problems: mistakes, misplaced, not_built, known } =
         check::check(&root, schema::schema(), sources.cwd);
     problems.extend(mistakes);
     let mut config: Config = serde_json::from_value(values).expect("the check lets through what can be read");
-    let Sources { environment, cwd, .. } = *sources;
+    let ConfigSources { environment, cwd, .. } = *sources;
     let (settings_shown, mistakes) = (&mut settings, &mut problems);
     config.resolve(&mut Resolver { root: &root, environment, cwd, settings: settings_shown, problems: mistakes });
     problems.extend(misplaced);
     let warnings = without_effect.iter().map(|variable| suggest::without_effect(variable, &known)).collect();
-    problems.sort_by_key(|problem| problem.origin.place());
+    problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
-        return Err(Problems(problems));
+        return Err(ConfigProblems(problems));
     }
-    Ok(Loaded { config, not_built, warnings, settings, file })
+    Ok(LoadedConfig { config, not_built, warnings, settings, file })
 }
 
-fn read_file(path: &Path, cwd: &Path) -> Result<Node, Problem> {
+fn read_file(path: &Path, cwd: &Path) -> Result<ConfigNode, ConfigProblem> {
     let problem = |reason: String| {
         let message = format!("the configuration file {} {reason}", path.display());
-        Problem { origin: Origin::Default, message }
+        ConfigProblem { origin: SettingOrigin::Default, message }
     };
     let failed = |error: std::io::Error| problem(format!("can't be read: {error}"));
     let mut bytes = Vec::new();

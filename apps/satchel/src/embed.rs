@@ -7,14 +7,14 @@ pub use satchel_agent::{AgentSettings, SteeringMode, prompt};
 /// What messages, files, parts and their ids are.
 pub use satchel_domain as domain;
 pub use satchel_files::{DirectoryBlobs, DirectoryWorkspace, MemoryBlobs};
-pub use satchel_http::{Allowed, FetchSettings, HttpFetcher};
+pub use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
 pub use satchel_intake::{
-    OwnDoor,
-    access::{self, Access, ChannelAccess},
+    InternalInbound,
+    access::{self, AccessPolicy, ChannelAccess},
     prepare::InboundLimits,
 };
 pub use satchel_ledger::{QuotaRules, Settings as LedgerSettings, SqliteLedger};
-pub use satchel_local::{LocalBus, OfflineModel, Script, ScriptedModel, scripted_model};
+pub use satchel_local::{LocalBus, ModelScript, OfflineModel, ScriptedModel, scripted_model};
 /// The traits that connect the core with the world, and what they exchange.
 pub use satchel_ports as ports;
 /// Planning and delivery by themselves, and the tables of what each channel can do.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqwest::Url;
-use satchel_http::{Allowed, FetchSettings, HttpFetcher};
+use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
 use satchel_ports::Fetcher;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -25,22 +25,22 @@ pub fn open(config: &Config) -> Arc<dyn Fetcher> {
 /// The hosts that people's files may be downloaded from besides the platforms' own.
 #[must_use]
 pub fn download_hosts(config: &Config) -> Vec<String> {
-    let name = |allowed: Allowed| match allowed {
-        Allowed::Host { name, .. } => Some(name),
-        Allowed::Range(_) => None,
+    let name = |allowed: AllowedTarget| match allowed {
+        AllowedTarget::Host { name, .. } => Some(name),
+        AllowedTarget::Range(_) => None,
     };
     allowed(config).filter_map(name).collect()
 }
 
 /// What may be asked although it isn't the public internet.
-fn allowed(config: &Config) -> impl Iterator<Item = Allowed> {
+fn allowed(config: &Config) -> impl Iterator<Item = AllowedTarget> {
     // Whoever serves Discord of their own serves its files too.
     config.attachments.allow_hosts().chain(config.discord.api_url.as_deref().and_then(host))
 }
 
-fn host(url: &SecretString) -> Option<Allowed> {
+fn host(url: &SecretString) -> Option<AllowedTarget> {
     let url = Url::parse(url.expose_secret()).ok()?;
-    Some(Allowed::Host { name: url.host_str()?.to_owned(), port: Some(url.port_or_known_default()?) })
+    Some(AllowedTarget::Host { name: url.host_str()?.to_owned(), port: Some(url.port_or_known_default()?) })
 }
 
 #[cfg(test)]
@@ -54,11 +54,11 @@ mod tests {
     };
 
     use super::*;
-    use crate::config::{Sources, load_text};
+    use crate::config::{ConfigSources, load_text};
 
     fn config(yaml: &str) -> Config {
         let directory = tempfile::tempdir().unwrap();
-        let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
         load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap().ready().unwrap()
     }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_configuration_says_what_may_be_asked_and_how_far_it_is_followed() {
+    async fn fetch_obeys_configured_hosts_redirects_and_timeout() {
         let port = server().await;
         let url = format!("http://127.0.0.1:{port}/");
         let fetched = async |yaml: &str| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_downloaded_from_the_hosts_that_are_allowed_by_name() {
+    fn download_hosts_are_those_allowed_by_name() {
         let config = config(
             "attachments: { allow_hosts: [10.0.0.0/8, Files.LAN, 'nas.lan:81'] }\n\
              discord: { api_url: 'http://localhost:8082/x' }\n",

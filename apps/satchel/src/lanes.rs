@@ -9,9 +9,9 @@ use futures::{
     StreamExt,
     future::{BoxFuture, FutureExt, OptionFuture},
 };
-use satchel_agent::Services;
+use satchel_agent::AgentServices;
 use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
-use satchel_intake::{access::Access, prepare::InboundLimits, reception::Claimed};
+use satchel_intake::{access::AccessPolicy, inbound_service::ClaimedLane, prepare::InboundLimits};
 use satchel_ports::{Blobs, BusEvent, Channel, Lease, Ledger, LedgerError, Speech, Workspace, ledger::usage::Quotas};
 use tokio::{
     sync::{Notify, mpsc},
@@ -25,7 +25,7 @@ pub use self::turn_slots::TurnSlots;
 /// What the work on every lane needs.
 #[derive(Clone)]
 pub struct Hosting {
-    pub services: Services,
+    pub services: AgentServices,
     /// Where bytes lie.
     pub blobs: Arc<dyn Blobs>,
     /// The conversations' own files.
@@ -40,7 +40,7 @@ pub struct Hosting {
     /// What may come in.
     pub inbound: InboundLimits,
     /// Who may do what.
-    pub access: Arc<Access>,
+    pub access: Arc<AccessPolicy>,
     /// How many turns of one person run at once.
     pub turn_slots: Arc<TurnSlots>,
 }
@@ -48,7 +48,7 @@ pub struct Hosting {
 /// The lanes of this process.
 pub struct Lanes {
     hosting: Hosting,
-    claimed: mpsc::Receiver<Claimed>,
+    claimed: mpsc::Receiver<ClaimedLane>,
     timing: Timing,
 }
 
@@ -100,7 +100,7 @@ struct Held {
 impl Lanes {
     /// Takes on the lanes that come through `claimed`, and those found in the ledger.
     #[must_use]
-    pub fn new(hosting: Hosting, claimed: mpsc::Receiver<Claimed>) -> Self {
+    pub fn new(hosting: Hosting, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
         Self { hosting, claimed, timing: Timing::default() }
     }
 
@@ -149,7 +149,7 @@ impl Lanes {
                     trusted_until = Instant::now() + trust;
                 }
                 claimed = self.claimed.recv(), if !all_claimed => match claimed {
-                    Some(Claimed { lease, turn, unsettled }) => {
+                    Some(ClaimedLane { lease, turn, unsettled }) => {
                         self.begin(lease, Begun::For { turn, unsettled }, &mut held, &mut working, &stop);
                     }
                     None => all_claimed = true,

@@ -8,27 +8,27 @@ use anyhow::Context;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt::MakeWriter, layer::SubscriberExt};
 
 /// What is logged unless something else is asked.
-pub const USUAL: &str = "warn,satchel=info";
+pub const DEFAULT_FILTER: &str = "warn,satchel=info";
 /// What is logged while a person talks in the same terminal.
-pub const QUIET: &str = "error,satchel=warn";
+pub const QUIET_FILTER: &str = "error,satchel=warn";
 
 /// Who reads the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub enum LogFormat {
     /// A person at a terminal.
-    Person,
+    Text,
     /// A program: one JSON object a line.
-    Program,
+    Json,
 }
 
 /// Something that takes what is logged.
-type Sink = Box<dyn Layer<Registry> + Send + Sync>;
+type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// What must live as long as the process logs.
 #[derive(Debug)]
-pub struct Logging {
+pub struct LoggingGuard {
     #[cfg(feature = "otel")]
-    _exporting: Option<crate::otel::Exporting>,
+    _exporting: Option<crate::otel::TracerGuard>,
 }
 
 /// Starts to log to standard error for the rest of the process, and, with the feature `otel`, to send spans to the
@@ -36,7 +36,11 @@ pub struct Logging {
 ///
 /// # Errors
 /// When the filter can't be read, or the collector's address.
-pub fn start(filter: &str, reader: Reader, environment: &[(OsString, OsString)]) -> anyhow::Result<Logging> {
+pub fn init_logging(
+    filter: &str,
+    reader: LogFormat,
+    environment: &[(OsString, OsString)],
+) -> anyhow::Result<LoggingGuard> {
     let printed = layer(filter, reader, std::io::stderr)?;
     let (spans, logging) = spans(environment)?;
     let layers: Vec<_> = std::iter::once(printed).chain(spans).collect();
@@ -46,17 +50,17 @@ pub fn start(filter: &str, reader: Reader, environment: &[(OsString, OsString)])
 }
 
 #[cfg(feature = "otel")]
-fn spans(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<Sink>, Logging)> {
+fn spans(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
     let (layer, exporting) = crate::otel::layer(environment)?.unzip();
-    Ok((layer, Logging { _exporting: exporting }))
+    Ok((layer, LoggingGuard { _exporting: exporting }))
 }
 
 #[cfg(not(feature = "otel"))]
-fn spans(_: &[(OsString, OsString)]) -> anyhow::Result<(Option<Sink>, Logging)> {
-    Ok((None, Logging {}))
+fn spans(_: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
+    Ok((None, LoggingGuard {}))
 }
 
-fn layer<W>(filter: &str, reader: Reader, writer: W) -> anyhow::Result<Sink>
+fn layer<W>(filter: &str, reader: LogFormat, writer: W) -> anyhow::Result<LogLayer>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
@@ -66,8 +70,8 @@ where
     // Nobody reading the log any more is no reason to stop: the layer's own report of it would panic.
     let layer = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
     Ok(match reader {
-        Reader::Person => layer.compact().with_filter(filter).boxed(),
-        Reader::Program => layer
+        LogFormat::Text => layer.compact().with_filter(filter).boxed(),
+        LogFormat::Json => layer
             .with_ansi(false)
             .json()
             .flatten_event(true)
@@ -98,7 +102,7 @@ mod tests {
         }
     }
 
-    fn logged(filter: &str, reader: Reader) -> String {
+    fn logged(filter: &str, reader: LogFormat) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
         let layer = layer(filter, reader, move || writer.clone()).unwrap();
@@ -113,16 +117,16 @@ mod tests {
     }
 
     #[test]
-    fn our_own_words_are_shown_and_those_of_others_only_in_trouble() {
-        let text = logged(USUAL, Reader::Person);
+    fn own_info_and_foreign_warnings_are_logged() {
+        let text = logged(DEFAULT_FILTER, LogFormat::Text);
         assert!(text.contains("opened the ledger") && text.contains("trouble") && !text.contains("chatter"), "{text}");
-        let quiet = logged(QUIET, Reader::Person);
+        let quiet = logged(QUIET_FILTER, LogFormat::Text);
         assert_eq!(quiet, "");
     }
 
     #[test]
     fn programs_get_one_object_a_line() {
-        let text = logged("info", Reader::Program);
+        let text = logged("info", LogFormat::Json);
         let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0]["message"], "opened the ledger");
@@ -130,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_can_not_be_read_is_named() {
-        let error = layer("satchel=loud=er", Reader::Person, std::io::sink).err().unwrap();
+    fn invalid_log_filter_is_reported() {
+        let error = layer("satchel=loud=er", LogFormat::Text, std::io::sink).err().unwrap();
         assert!(error.to_string().contains("satchel=loud=er"), "{error}");
     }
 }

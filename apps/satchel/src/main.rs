@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     match std::env::current_dir() {
         Ok(cwd) => satchel::start(std::env::args_os(), &environment, &cwd),
         Err(error) => {
-            satchel::commands::complain(&format!("error: failed to read the working directory: {error}"));
+            satchel::commands::print_error(&format!("error: failed to read the working directory: {error}"));
             ExitCode::FAILURE
         }
     }

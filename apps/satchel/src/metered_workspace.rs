@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn workspace_writes_count_for_the_quota_of_all_files() {
+    async fn workspace_writes_count_for_total_quota() {
         let stage = stage(10_000).await;
         stage.write("/shared/a", 6_000).await.unwrap();
         assert_eq!(stage.counted().await, 6_000);
@@ -256,7 +256,7 @@ mod tests {
 
     /// A write that fails, or whose process dies, has set bytes aside in vain.
     #[tokio::test]
-    async fn full_quota_is_measured_again_before_a_write_is_refused() {
+    async fn full_quota_is_remeasured_before_refusal() {
         let stage = stage(10_000).await;
         stage.write("/tmp/a", 6_000).await.unwrap();
         stage.ledger.reserve_workspace(&stage.conversation, 4_000).await.unwrap();

@@ -36,49 +36,49 @@ pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbo
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How long a scrape waits for the ledger; after it the figure that comes from there is unknown.
-const LEDGER_PATIENCE: Duration = Duration::from_secs(2);
+const LEDGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a scrape waits for the disks; after it their figures are missing.
 const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The upper bounds of durations, in seconds: from a local answer to a model that thinks for minutes.
-const SECONDS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+const DURATION_BUCKETS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// What a label says when its value is none of those that are expected.
 const OTHER: &str = "other";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfBuild {
+struct BuildLabels {
     version: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfChannel {
+struct ChannelLabels {
     channel: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTurn {
+struct TurnLabels {
     channel: String,
     ending: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfPart {
+struct PartLabels {
     channel: String,
     kind: &'static str,
     state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfAttempt {
+struct AttemptLabels {
     channel: String,
     kind: &'static str,
     answer: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfBytes {
+struct ByteLabels {
     channel: String,
     direction: &'static str,
 }
@@ -89,44 +89,44 @@ struct OfDisk {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfModel {
+struct ModelLabels {
     model: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfModelCall {
+struct ModelCallLabels {
     model: String,
     outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTokens {
+struct TokenLabels {
     model: String,
     direction: &'static str,
 }
 
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+type DurationFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All figures of this process.
 #[derive(Debug)]
-pub struct Figures {
+pub struct Metrics {
     registry: Registry,
     channels: Vec<String>,
-    messages: Family<OfChannel, Counter>,
-    turned_away: Family<OfChannel, Counter>,
-    unreadable: Family<OfChannel, Gauge>,
-    turns: Family<OfTurn, Counter>,
-    parts: Family<OfPart, Counter>,
-    attempts: Family<OfAttempt, Counter>,
-    attempt_seconds: Durations<OfChannel>,
-    bytes: Family<OfBytes, Counter>,
+    messages: Family<ChannelLabels, Counter>,
+    turned_away: Family<ChannelLabels, Counter>,
+    unreadable: Family<ChannelLabels, Gauge>,
+    turns: Family<TurnLabels, Counter>,
+    parts: Family<PartLabels, Counter>,
+    attempts: Family<AttemptLabels, Counter>,
+    attempt_seconds: DurationFamily<ChannelLabels>,
+    bytes: Family<ByteLabels, Counter>,
     oldest_part_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
-    model_calls: Family<OfModelCall, Counter>,
-    model_first_piece_seconds: Durations<OfModel>,
-    model_answer_seconds: Durations<OfModel>,
-    model_tokens: Family<OfTokens, Counter>,
-    kept_files: Family<OfChannel, Gauge>,
-    kept_bytes: Family<OfChannel, Gauge>,
+    model_calls: Family<ModelCallLabels, Counter>,
+    model_first_piece_seconds: DurationFamily<ModelLabels>,
+    model_answer_seconds: DurationFamily<ModelLabels>,
+    model_tokens: Family<TokenLabels, Counter>,
+    kept_files: Family<ChannelLabels, Gauge>,
+    kept_bytes: Family<ChannelLabels, Gauge>,
     directories: Vec<FileDirectory>,
     disk_free: Family<OfDisk, Gauge>,
     disk_reserve: Family<OfDisk, Gauge>,
@@ -134,7 +134,7 @@ pub struct Figures {
     measuring: Arc<Mutex<()>>,
 }
 
-impl Figures {
+impl Metrics {
     /// Nothing has happened yet. `channels` are those that this process hosts, `directories` those in which it keeps
     /// files.
     #[must_use]
@@ -168,8 +168,8 @@ impl Figures {
 
     fn register(&mut self) {
         // A gauge and no info metric, so that readers of the older text format, who know no such type, read it too.
-        let build = Family::<OfBuild, Gauge>::default();
-        build.get_or_create(&OfBuild { version: env!("CARGO_PKG_VERSION") }).set(1);
+        let build = Family::<BuildLabels, Gauge>::default();
+        build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         let of = &mut self.registry;
         of.register("build_info", "The running program and its version", build);
         of.register("messages", "Messages stored in the inbox", self.messages.clone());
@@ -208,7 +208,7 @@ impl Figures {
     pub async fn text(&self, ledger: &dyn Ledger) -> String {
         self.measure_disks().await;
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
-        let age = match timeout(LEDGER_PATIENCE, ledger.outbox(&oldest)).await {
+        let age = match timeout(LEDGER_TIMEOUT, ledger.outbox(&oldest)).await {
             Ok(Ok(parts)) => {
                 parts.first().map_or(0.0, |part| ledger.now().saturating_duration_since(part.created_at).as_secs_f64())
             }
@@ -216,10 +216,10 @@ impl Figures {
         };
         self.oldest_part_seconds.set(age);
         self.unreadable.clear();
-        if let Ok(Ok(unreadable)) = timeout(LEDGER_PATIENCE, ledger.count_undecodable()).await {
+        if let Ok(Ok(unreadable)) = timeout(LEDGER_TIMEOUT, ledger.count_undecodable()).await {
             for UndecodableCount { channel, updates } in unreadable {
                 let channel = self.channel(channel.as_str());
-                self.unreadable.get_or_create(&OfChannel { channel }).inc_by(updates.cast_signed());
+                self.unreadable.get_or_create(&ChannelLabels { channel }).inc_by(updates.cast_signed());
             }
         }
         self.sum_stored_files(ledger).await;
@@ -232,10 +232,10 @@ impl Figures {
     async fn sum_stored_files(&self, ledger: &dyn Ledger) {
         self.kept_files.clear();
         self.kept_bytes.clear();
-        let Ok(Ok(usages)) = timeout(LEDGER_PATIENCE, ledger.usages(&UsageQuery::All)).await else { return };
+        let Ok(Ok(usages)) = timeout(LEDGER_TIMEOUT, ledger.usages(&UsageQuery::All)).await else { return };
         for usage in usages {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
-            let of = OfChannel { channel: self.channel(conversation.channel().as_str()) };
+            let of = ChannelLabels { channel: self.channel(conversation.channel().as_str()) };
             self.kept_files.get_or_create(&of).inc_by(usage.files.cast_signed());
             self.kept_bytes.get_or_create(&of).inc_by(usage.total_bytes().cast_signed());
         }
@@ -272,6 +272,6 @@ fn one_of(value: &str, words: &[&'static str]) -> &'static str {
     words.iter().find(|word| **word == value).copied().unwrap_or(OTHER)
 }
 
-fn durations<L: Clone + std::hash::Hash + Eq>() -> Durations<L> {
-    Family::new_with_constructor(|| Histogram::new(SECONDS))
+fn durations<L: Clone + std::hash::Hash + Eq>() -> DurationFamily<L> {
+    Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
 }

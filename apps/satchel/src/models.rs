@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use reqwest::Url;
 use satchel_domain::Sha256;
 use satchel_local::OfflineModel;
-use satchel_models::{Fallback, ModelSettings, RemoteModel};
+use satchel_models::{FallbackModel, ModelSettings, RemoteModel};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, LanguageModel, StoredBlob};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
-    commands::WrongUsage,
+    commands::UsageError,
     config::{
         leaf::{address::HttpUrl, secret::MASK},
         models::{BUILT_IN, ModelChoice, ModelConfig, ModelsConfig, ProviderConfig},
@@ -21,7 +21,7 @@ use crate::{
 
 /// A model that may answer.
 #[derive(Debug, Clone)]
-pub enum Candidate {
+pub enum ModelCandidate {
     /// The one that is built in.
     Offline {
         /// Its name in the configuration.
@@ -33,17 +33,17 @@ pub enum Candidate {
 
 /// The models that answer, and why it is they.
 #[derive(Debug, Clone)]
-pub struct Decision {
+pub struct ModelSelection {
     /// The first answers; the next where one fails before it says anything. Never empty.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<ModelCandidate>,
     /// Why, in words that follow "because".
     pub why: String,
 }
 
 /// Wraps a model that is known by this name; for what every model is to have, such as being measured.
-pub type Wrap<'a> = &'a dyn Fn(&str, Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel>;
+pub type WrapModel<'a> = &'a dyn Fn(&str, Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel>;
 
-impl Candidate {
+impl ModelCandidate {
     /// Its name in the configuration.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -64,7 +64,7 @@ impl Candidate {
     }
 
     /// Who serves it, as the adapter knows them; `None` for the one that is built in.
-    fn provider(&self) -> Option<satchel_models::Provider> {
+    fn provider(&self) -> Option<satchel_models::ModelProvider> {
         match self {
             Self::Offline { .. } => None,
             Self::Remote(model) => model.provider.adapter(),
@@ -75,11 +75,11 @@ impl Candidate {
     ///
     /// # Errors
     /// When it can't be asked without a key and has none.
-    pub fn settings(&self) -> Result<Option<ModelSettings>, WrongUsage> {
+    pub fn settings(&self) -> Result<Option<ModelSettings>, UsageError> {
         let (Self::Remote(model), Some(provider)) = (self, self.provider()) else { return Ok(None) };
         if let (None, None, Some(variable)) = (&model.api_key, &model.base_url, model.provider.key_variable()) {
             let name = &model.name;
-            return Err(WrongUsage(format!(
+            return Err(UsageError(format!(
                 "the model {name:?} has no key: set `models.{name}.api_key`, or {variable} in the environment"
             )));
         }
@@ -90,11 +90,11 @@ impl Candidate {
     }
 }
 
-impl Decision {
+impl ModelSelection {
     /// What answers, for people: the first, and how many stand behind it.
     #[must_use]
     pub fn title(&self) -> String {
-        let first = self.candidates.first().map(Candidate::title).unwrap_or_default();
+        let first = self.candidates.first().map(ModelCandidate::title).unwrap_or_default();
         match self.candidates.len() {
             0 | 1 => first,
             2 => format!("{first}, then {}", self.candidates[1].title()),
@@ -105,7 +105,7 @@ impl Decision {
     /// Whether the built-in model answers first. It never fails, so nothing behind it is asked.
     #[must_use]
     pub fn is_offline(&self) -> bool {
-        matches!(self.candidates.first(), Some(Candidate::Offline { .. }))
+        matches!(self.candidates.first(), Some(ModelCandidate::Offline { .. }))
     }
 }
 
@@ -121,22 +121,23 @@ fn host_of(url: &SecretString) -> String {
 }
 
 /// Decides which models answer. Where nobody said, this machine is asked for an Ollama server, for a moment.
-pub async fn decide(models: &ModelsConfig) -> Decision {
+pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
     let named = |name: &String| match models.get(name) {
-        Some(model) if model.provider != ProviderConfig::Offline => Candidate::Remote(model.clone()),
-        _ => Candidate::Offline { name: name.clone() },
+        Some(model) if model.provider != ProviderConfig::Offline => ModelCandidate::Remote(model.clone()),
+        _ => ModelCandidate::Offline { name: name.clone() },
     };
     match &models.choice {
-        ModelChoice::Named(names) => {
-            Decision { candidates: names.iter().map(named).collect(), why: "the configuration names it".to_owned() }
-        }
-        ModelChoice::FromEnvironment { variable, model } => Decision {
-            candidates: vec![Candidate::Remote(model.clone())],
+        ModelChoice::Named(names) => ModelSelection {
+            candidates: names.iter().map(named).collect(),
+            why: "the configuration names it".to_owned(),
+        },
+        ModelChoice::FromEnvironment { variable, model } => ModelSelection {
+            candidates: vec![ModelCandidate::Remote(model.clone())],
             why: format!("no model is configured and {variable} is set"),
         },
         ModelChoice::Default => match satchel_models::find_ollama().await {
-            Some(found) => Decision {
-                candidates: vec![Candidate::Remote(ModelConfig {
+            Some(found) => ModelSelection {
+                candidates: vec![ModelCandidate::Remote(ModelConfig {
                     name: found.name,
                     provider: ProviderConfig::Ollama,
                     base_url: found.base_url.map(HttpUrl),
@@ -145,8 +146,8 @@ pub async fn decide(models: &ModelsConfig) -> Decision {
                 })],
                 why: "no model is configured, no key is set, and an Ollama server runs here".to_owned(),
             },
-            None => Decision {
-                candidates: vec![Candidate::Offline { name: BUILT_IN.to_owned() }],
+            None => ModelSelection {
+                candidates: vec![ModelCandidate::Offline { name: BUILT_IN.to_owned() }],
                 why: "no model is configured, no key is set, and no Ollama server runs here".to_owned(),
             },
         },
@@ -158,10 +159,10 @@ pub async fn decide(models: &ModelsConfig) -> Decision {
 /// # Errors
 /// When a key is missing or a setting can't be used.
 pub fn open(
-    decision: &Decision,
+    decision: &ModelSelection,
     blobs: &Arc<dyn Blobs>,
     piece_delay: Duration,
-    wrap: Wrap<'_>,
+    wrap: WrapModel<'_>,
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
     let mut opened = Vec::new();
     for candidate in &decision.candidates {
@@ -169,7 +170,7 @@ pub fn open(
             None => Arc::new(OfflineModel { piece_delay }),
             Some(settings) => {
                 let remote = RemoteModel::new(settings, Arc::clone(blobs));
-                Arc::new(remote.map_err(|error| WrongUsage(error.to_string()))?)
+                Arc::new(remote.map_err(|error| UsageError(error.to_string()))?)
             }
         };
         opened.push(wrap(candidate.name(), model));
@@ -183,20 +184,20 @@ pub fn open(
     );
     match opened.len() {
         1 => Ok(opened.remove(0)),
-        _ => Ok(Arc::new(Fallback::new(opened))),
+        _ => Ok(Arc::new(FallbackModel::new(opened))),
     }
 }
 
 /// A store without files, for a model that is only asked whether it is there.
 #[must_use]
 pub fn no_files() -> Arc<dyn Blobs> {
-    Arc::new(NoFiles)
+    Arc::new(EmptyBlobs)
 }
 
-struct NoFiles;
+struct EmptyBlobs;
 
 #[async_trait]
-impl Blobs for NoFiles {
+impl Blobs for EmptyBlobs {
     async fn put(&self, _: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
         Err(BlobError::Source(std::io::ErrorKind::Unsupported.into()))
     }
@@ -219,7 +220,7 @@ impl Blobs for NoFiles {
 }
 
 #[must_use]
-pub fn as_it_is(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel> {
+pub fn unwrapped(_: &str, model: Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel> {
     model
 }
 
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_tells_the_host_and_nothing_that_may_be_secret() {
+    fn model_title_has_host_without_secrets() {
         for (base_url, title) in [
             (None, "m by Ollama"),
             (Some("http://me:canary@box:11434/canary/?key=canary#canary"), "m by box:11434"),
@@ -242,7 +243,7 @@ mod tests {
                 model: Some("m".to_owned()),
                 ..ModelConfig::default()
             };
-            assert_eq!(Candidate::Remote(model).title(), title);
+            assert_eq!(ModelCandidate::Remote(model).title(), title);
         }
     }
 }

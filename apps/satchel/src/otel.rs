@@ -18,9 +18,9 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// Sends what is left when it is dropped.
 #[derive(Debug)]
-pub struct Exporting(SdkTracerProvider);
+pub struct TracerGuard(SdkTracerProvider);
 
-impl Drop for Exporting {
+impl Drop for TracerGuard {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown() {
             tracing::warn!(error = %error, "failed to send the last spans");
@@ -38,7 +38,7 @@ impl Drop for Exporting {
 /// When the exporter can't be made, such as of an address that is none.
 pub fn layer<S>(
     environment: &[(OsString, OsString)],
-) -> anyhow::Result<Option<(Box<dyn Layer<S> + Send + Sync>, Exporting)>>
+) -> anyhow::Result<Option<(Box<dyn Layer<S> + Send + Sync>, TracerGuard)>>
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
 {
@@ -55,7 +55,7 @@ where
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     let ours = Targets::new().with_target("satchel", tracing::Level::DEBUG);
     let layer = OpenTelemetryLayer::new(provider.tracer("satchel")).with_filter(ours);
-    Ok(Some((Box::new(layer), Exporting(provider))))
+    Ok(Some((Box::new(layer), TracerGuard(provider))))
 }
 
 fn value(environment: &[(OsString, OsString)], name: &str) -> Option<String> {

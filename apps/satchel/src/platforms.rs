@@ -14,7 +14,7 @@ const TELEGRAM: &str = "https://api.telegram.org";
 const DISCORD: &str = "https://discord.com";
 
 /// How long a platform may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The longest answer that is read.
 const LONGEST_ANSWER: usize = 256 * 1024;
@@ -24,10 +24,10 @@ const LONGEST_ANSWER: usize = 256 * 1024;
 pub enum TokenError {
     /// The platform doesn't know it.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
     /// The platform could not be asked.
     #[error("{0}")]
-    NotAsked(String),
+    Unverified(String),
 }
 
 /// A client for short questions: nothing is followed to another place, nothing takes long.
@@ -49,7 +49,7 @@ pub(crate) fn client_for_this_machine() -> reqwest::Result<Client> {
 fn plain_client() -> ClientBuilder {
     // Whoever installs a provider first has chosen for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().timeout(PATIENCE).connect_timeout(PATIENCE / 3).redirect(Policy::none())
+    Client::builder().timeout(REQUEST_TIMEOUT).connect_timeout(REQUEST_TIMEOUT / 3).redirect(Policy::none())
 }
 
 /// The name of the bot that a Telegram token belongs to.
@@ -79,24 +79,24 @@ pub async fn telegram_bot(
     };
     if !token.split_once(':').is_some_and(is_fit) {
         let words = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
-        return Err(TokenError::Wrong(words.to_owned()));
+        return Err(TokenError::Invalid(words.to_owned()));
     }
     let base = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim_end_matches('/'));
-    let (status, body) = ask("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
+    let (status, body) = get_json("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
     match serde_json::from_slice::<Answer>(&body) {
-        Ok(Answer { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", shown(&bot.username))),
+        Ok(Answer { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", redact(&bot.username))),
         // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
         Ok(Answer { ok: false, .. }) if status == 401 || status == 404 => {
             let words = "Telegram doesn't accept this token; get the current one from @BotFather";
-            Err(TokenError::Wrong(words.to_owned()))
+            Err(TokenError::Invalid(words.to_owned()))
         }
         Ok(Answer { description: Some(words), .. }) => {
             // A server of one's own may repeat the path.
             let words = words.replace(token, "<token>");
-            Err(TokenError::NotAsked(format!("Telegram answered {status}: {}", shown(&words))))
+            Err(TokenError::Unverified(format!("Telegram answered {status}: {}", redact(&words))))
         }
         Ok(_) | Err(_) => {
-            Err(TokenError::NotAsked(format!("the server did not answer like Telegram (status {status})")))
+            Err(TokenError::Unverified(format!("the server did not answer like Telegram (status {status})")))
         }
     }
 }
@@ -118,16 +118,16 @@ pub async fn discord_bot(
     }
     let (status, body) = ask_discord(http, api_url, token, "users/@me").await?;
     match (status, serde_json::from_slice::<User>(&body)) {
-        (200, Ok(user)) if user.bot => Ok(shown(&user.username)),
-        (200, Ok(_)) => Err(TokenError::Wrong(
+        (200, Ok(user)) if user.bot => Ok(redact(&user.username)),
+        (200, Ok(_)) => Err(TokenError::Invalid(
             "this is a user token; Satchel needs a bot token from the developer portal".to_owned(),
         )),
         (401, _) => {
             let words =
                 "Discord doesn't accept this token; reset it in the developer portal, under Bot, and use the new one";
-            Err(TokenError::Wrong(words.to_owned()))
+            Err(TokenError::Invalid(words.to_owned()))
         }
-        (status, _) => Err(TokenError::NotAsked(format!("Discord answered {status}"))),
+        (status, _) => Err(TokenError::Unverified(format!("Discord answered {status}"))),
     }
 }
 
@@ -167,7 +167,7 @@ pub async fn discord_application(
             );
             Ok(DiscordApplication { invitation, reads_messages: flags & MESSAGE_CONTENT != 0 })
         }
-        (status, _) => Err(TokenError::NotAsked(format!("Discord answered {status}"))),
+        (status, _) => Err(TokenError::Unverified(format!("Discord answered {status}"))),
     }
 }
 
@@ -180,16 +180,16 @@ async fn ask_discord(
     let token = token.expose_secret().trim();
     if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
         let words = "this is not a Discord token: the developer portal shows it under Bot, without spaces";
-        return Err(TokenError::Wrong(words.to_owned()));
+        return Err(TokenError::Invalid(words.to_owned()));
     }
     let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
     let request = http.get(format!("{base}/api/v10/{path}"));
     // Discord asks clients to say who they are, and blocks those that don't.
     let agent = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
-    ask("Discord", request.header("authorization", format!("Bot {token}")).header("user-agent", agent)).await
+    get_json("Discord", request.header("authorization", format!("Bot {token}")).header("user-agent", agent)).await
 }
 
-async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), TokenError> {
+async fn get_json(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), TokenError> {
     // The address may hold the token, so errors are told without it.
     let failed = |error: reqwest::Error| {
         let what = match () {
@@ -197,13 +197,13 @@ async fn ask(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, V
             () if error.is_connect() => "can't be reached; is this machine online?",
             () => "gave an unexpected answer",
         };
-        TokenError::NotAsked(format!("{platform} {what}"))
+        TokenError::Unverified(format!("{platform} {what}"))
     };
     let mut response = request.send().await.map_err(failed)?;
     let status = response.status().as_u16();
     match read_up_to(&mut response, LONGEST_ANSWER).await.map_err(failed)? {
         Some(body) => Ok((status, body)),
-        None => Err(TokenError::NotAsked(format!("{platform} sent an endless answer"))),
+        None => Err(TokenError::Unverified(format!("{platform} sent an endless answer"))),
     }
 }
 
@@ -220,7 +220,7 @@ pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest
 }
 
 /// A platform's words, fit for a terminal.
-fn shown(words: &str) -> String {
+fn redact(words: &str) -> String {
     words.chars().filter(|c| !satchel_domain::filename::is_unsafe_char(*c)).take(200).collect()
 }
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_repeats_the_path_shows_nobody_the_token() {
+    async fn reflected_path_does_not_leak_token() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url: SecretString = format!("http://{}", listener.local_addr().unwrap()).into();
         tokio::spawn(async move {

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
-use satchel_intake::{OwnDoor, commands::described};
+use satchel_intake::{InternalInbound, commands::describe_file};
 use satchel_ports::{
     Ledger, LedgerError,
     ledger::{
@@ -33,7 +33,7 @@ pub struct RetentionTask {
     pub retention: RetentionConfig,
     pub ledger: Arc<dyn Ledger>,
     /// Where the conversations are told.
-    pub door: OwnDoor,
+    pub door: InternalInbound,
 }
 
 impl RetentionTask {
@@ -100,9 +100,9 @@ impl RetentionTask {
     async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) {
         let key = format!("retention:{conversation}:{}", now.0.div_euclid(DAY_MS));
         let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
-        let files = expired.iter().take(NAMED).map(described).collect();
+        let files = expired.iter().take(NAMED).map(describe_file).collect();
         let more = u32::try_from(expired.len().saturating_sub(NAMED)).unwrap_or(u32::MAX);
-        if let Err(error) = self.door.take_in(SystemTask::FilesExpired { files, more }, message).await {
+        if let Err(error) = self.door.accept(SystemTask::FilesExpired { files, more }, message).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "announcing the removal of old files failed; they stay");
         }

@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A worker looks for tasks that other threads have woken before those of its own queue: the ledger's writer is such a
 /// task, at each answer of the database, and everybody waits for it.
-const OTHERS_FIRST: u32 = 1;
+const GLOBAL_QUEUE_INTERVAL: u32 = 1;
 
 /// A runtime for a process of Satchel (ADR 0015).
 ///
@@ -14,7 +14,11 @@ const OTHERS_FIRST: u32 = 1;
 /// When the system gives it no threads or no descriptors.
 pub fn runtime() -> io::Result<Runtime> {
     let cores = available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread().worker_threads(workers(cores)).global_queue_interval(OTHERS_FIRST).enable_all().build()
+    Builder::new_multi_thread()
+        .worker_threads(workers(cores))
+        .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
+        .enable_all()
+        .build()
 }
 
 /// Half of the cores. The database, hashes, the writing of files and scripts have threads and processes of their own;
@@ -28,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_cores_are_left_to_other_threads() {
+    fn half_the_cores_stay_free() {
         assert_eq!([1, 2, 3, 4, 8, 64].map(workers), [1, 1, 1, 2, 4, 32]);
     }
 

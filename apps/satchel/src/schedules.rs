@@ -4,17 +4,17 @@
 //! comes in, under a key that is made of the time at which it was due, so that it happens once however often this
 //! process dies and however many others do the same.
 
-pub mod due;
+pub mod cron;
 mod progress;
-mod run;
+mod scheduler;
 
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
-use self::due::{Missed, Rhythm};
-pub use self::run::{Clock, Schedules, open};
+use self::cron::{CronSchedule, MissedPolicy};
+pub use self::scheduler::{Scheduler, WallClock, open};
 
 /// The sender of what nobody wrote.
-const SATCHEL: &str = "satchel";
+const SYSTEM_SENDER: &str = "satchel";
 
 /// What happens when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,31 +22,31 @@ pub struct Schedule {
     /// Its name in the configuration.
     pub name: String,
     /// When it is due.
-    pub rhythm: Rhythm,
+    pub rhythm: CronSchedule,
     /// The prompt, or the script as a message.
     pub words: String,
     /// Where it comes in and is answered.
     pub conversation: ConversationId,
     /// What becomes of times that came while nobody was there.
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     /// Whether it happens at all.
     pub enabled: bool,
 }
 
 impl Schedule {
     /// What there is to do at one of its times.
-    fn errand(&self, due: Timestamp) -> SystemTask {
-        SystemTask::RunSchedule { name: self.name.clone(), due: self.rhythm.written(due) }
+    fn system_task(&self, due: Timestamp) -> SystemTask {
+        SystemTask::RunSchedule { name: self.name.clone(), due: self.rhythm.format_local(due) }
     }
 
     /// What comes into the conversation at one of its times.
     fn message(&self, due: Timestamp) -> InboundMessage {
-        let key = format!("{SATCHEL}:schedule:{}:{}", self.name, due.0);
+        let key = format!("{SYSTEM_SENDER}:schedule:{}:{}", self.name, due.0);
         InboundMessage {
             // Nobody is there to vouch that nobody else reads along, so what is privileged stays shut.
             group: true,
             text: self.words.clone(),
-            ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SATCHEL, "Satchel"))
+            ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SYSTEM_SENDER, "Satchel"))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use satchel_ports::ScriptHost;
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 
 use crate::config::Config;
 
@@ -18,7 +18,7 @@ pub fn open(config: &Config) -> Option<Arc<dyn ScriptHost>> {
         tracing::info!(worker = %worker.display(), "scripts are off: the script worker was not found");
         return None;
     }
-    Some(Arc::new(WorkerPool::new(ScriptSettings::new(worker))))
+    Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(worker))))
 }
 
 /// Where the worker lies, or should.

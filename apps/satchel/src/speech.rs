@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use satchel_ports::Speech;
-use satchel_speech::{SpeechSettings, Voice};
+use satchel_speech::{SpeechEngine, SpeechSettings};
 
-use crate::{commands::WrongUsage, config::Config};
+use crate::{commands::UsageError, config::Config};
 
 /// What speaks and listens; `None` when neither is configured. Nothing is started or asked yet.
 ///
 /// # Errors
 /// When it can't work as it is configured.
-pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, WrongUsage> {
+pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageError> {
     let speech = &config.speech;
     let (speak, transcribe) = (speech.speak_engine(), speech.transcribe_engine());
     if speak.is_none() && transcribe.is_none() {
@@ -23,6 +23,6 @@ pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, WrongUsage> {
         environment: speech.environment.clone(),
         recordings: config.storage.data_dir().join("recordings"),
     };
-    let voice = Voice::new(settings).map_err(|error| WrongUsage(error.to_string()))?;
+    let voice = SpeechEngine::new(settings).map_err(|error| UsageError(error.to_string()))?;
     Ok(Some(Arc::new(voice)))
 }

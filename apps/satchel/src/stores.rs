@@ -50,7 +50,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     create_private_dir(data_dir)
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
-    let kept = kept_directories(config);
+    let kept = private_directories(config);
     tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
@@ -82,20 +82,20 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
 }
 
 /// A directory in which Satchel keeps what people write.
-pub(crate) struct KeptDirectory {
+pub(crate) struct PrivateDirectory {
     pub(crate) path: PathBuf,
     /// Whether an entry of that name is Satchel's own; what else lies there is somebody else's.
     pub(crate) is_own: fn(&str) -> bool,
 }
 
 /// The directories for its owner alone that the configuration names.
-pub(crate) fn kept_directories(config: &Config) -> Vec<KeptDirectory> {
-    let mut kept = vec![KeptDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
+pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
+    let mut kept = vec![PrivateDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
     if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
-        kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
+        kept.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
     }
     if let Some(BlobBackend::Directory(directory)) = &config.storage.blobs_url {
-        kept.push(KeptDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
+        kept.push(PrivateDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
     }
     kept
 }
@@ -114,8 +114,8 @@ fn is_own_data(name: &str) -> bool {
 }
 
 /// Closes to others what earlier versions, or a backup, left open to them.
-fn close_to_others(kept: &[KeptDirectory]) {
-    for KeptDirectory { path, is_own } in kept {
+fn close_to_others(kept: &[PrivateDirectory]) {
+    for PrivateDirectory { path, is_own } in kept {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {

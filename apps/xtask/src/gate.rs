@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    cargo, cargo_command, perform,
+    cargo, cargo_command, run_command,
     skipped_tests::{SkippedTests, is_ci},
     suites, worker,
 };
@@ -25,13 +25,13 @@ pub(crate) fn run() -> Result<()> {
     step("documentation");
     let mut rustdoc = cargo_command();
     rustdoc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
-    perform("cargo doc", &mut rustdoc)?;
+    run_command("cargo doc", &mut rustdoc)?;
     let unchecked = check_dependencies()?;
     step("what some tests need");
     // The tests of the architecture look at the whole graph, other systems' crates too, and ask nobody for it.
     cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
     worker::cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
-    provide();
+    install_missing();
     build_binaries()?;
     step("whether every file with tests brings some");
     let list = ["test", "--no-run", "--quiet", "--message-format", "json"];
@@ -50,13 +50,13 @@ pub(crate) fn run() -> Result<()> {
 
 /// Runs every test, those that follow a failure too.
 fn run_tests(records: &Path) -> Result<()> {
-    let has_nextest = there_is("nextest");
+    let has_nextest = has_subcommand("nextest");
     let run: &[&str] = match has_nextest {
         true => &["nextest", "run", "--no-fail-fast", "--no-tests", "fail"],
         false => &["test", "--no-fail-fast"],
     };
     let run_recorded =
-        |what: &str, mut command: Command| perform(what, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
+        |what: &str, mut command: Command| run_command(what, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
     let mut of_project = cargo_command();
     of_project.args(run).arg("--workspace");
     // By itself, so that all others see the program as it is built for people.
@@ -75,7 +75,7 @@ fn run_tests(records: &Path) -> Result<()> {
 
 /// Checks what is linked: licences, sources, and known weaknesses. Returns what could not be checked, and why.
 fn check_dependencies() -> Result<Vec<&'static str>> {
-    if !there_is("deny") {
+    if !has_subcommand("deny") {
         return Ok(vec!["licences, sources and advisories (`cargo install cargo-deny` adds what checks them)"]);
     }
     let manifest = worker::manifest(&worker::root()?).display().to_string();
@@ -104,7 +104,7 @@ pub(crate) fn build_binaries() -> Result<()> {
 
 /// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that lacks one is
 /// counted as not run.
-const PROGRAMS: [(&str, &str); 9] = [
+const REQUIRED_TOOLS: [(&str, &str); 9] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
     ("python3", "python3"),
@@ -117,9 +117,9 @@ const PROGRAMS: [(&str, &str); 9] = [
 ];
 
 /// Installs what is missing where that may be done, otherwise says what to install.
-fn provide() {
+fn install_missing() {
     let missing: Vec<&str> =
-        PROGRAMS.into_iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| package).collect();
+        REQUIRED_TOOLS.into_iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| package).collect();
     if missing.is_empty() {
         return;
     }
@@ -153,7 +153,7 @@ pub(crate) fn step(what: &str) {
 }
 
 /// Whether cargo knows a subcommand on this machine.
-pub(crate) fn there_is(subcommand: &str) -> bool {
+pub(crate) fn has_subcommand(subcommand: &str) -> bool {
     let mut asked = cargo_command();
     asked.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())

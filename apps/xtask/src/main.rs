@@ -16,11 +16,11 @@ use clap::{Parser, Subcommand};
 #[command(name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    chore: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum XtaskCommand {
     /// Builds Satchel and opens its page: no account and no key needed
     Run {
         /// Arguments for `satchel run`, after `--`
@@ -48,19 +48,19 @@ enum Chore {
 
 fn main() -> Result<()> {
     match Arguments::parse().chore {
-        Chore::Run { arguments } => {
+        XtaskCommand::Run { arguments } => {
             worker::build(false)?;
             let run = ["run", "--quiet", "--package", "satchel", "--", "run", "--open"];
             cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
         }
-        Chore::Worker { release } => worker::build(release),
-        Chore::Docs => {
+        XtaskCommand::Worker { release } => worker::build(release),
+        XtaskCommand::Docs => {
             let tables = ["test", "--quiet", "--package", "satchel", "--lib", "--", "config::tests::guide"];
-            perform("the guide's tables", cargo_command().args(tables).env("SATCHEL_WRITE_GUIDE", "1"))
+            run_command("the guide's tables", cargo_command().args(tables).env("SATCHEL_WRITE_GUIDE", "1"))
         }
-        Chore::Test => gate::run(),
-        Chore::Nightly => nightly::run(),
-        Chore::Bench { only } => {
+        XtaskCommand::Test => gate::run(),
+        XtaskCommand::Nightly => nightly::run(),
+        XtaskCommand::Bench { only } => {
             worker::build(true)?;
             cargo(
                 "the build",
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
 
 /// Runs cargo from the workspace's root and fails when it does.
 fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    perform(what, cargo_command().args(arguments))
+    run_command(what, cargo_command().args(arguments))
 }
 
 /// The cargo that runs this.
@@ -82,7 +82,7 @@ fn cargo_command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-fn perform(what: &str, command: &mut Command) -> Result<()> {
+fn run_command(what: &str, command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{what} could not be started"))?;
     if !status.success() {
         bail!("{what} failed ({status})");

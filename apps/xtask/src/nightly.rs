@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 
 use crate::{
     cargo_command,
-    gate::{build_binaries, step, there_is},
-    perform, worker,
+    gate::{build_binaries, has_subcommand, step},
+    run_command, worker,
 };
 
 /// How many cases each property is tried with, unless its test names a number of its own.
@@ -13,7 +13,7 @@ const PROPERTY_CASES: &str = "10000";
 
 /// Tries every point of every matrix on every channel, then every property with many more cases.
 pub(crate) fn run() -> Result<()> {
-    if !there_is("nextest") {
+    if !has_subcommand("nextest") {
         bail!("cargo-nextest is not installed: `cargo install --locked cargo-nextest` adds it");
     }
     build_binaries()?;
@@ -21,13 +21,13 @@ pub(crate) fn run() -> Result<()> {
     let mut matrices = cargo_command();
     matrices.args(["nextest", "run", "--profile", "nightly", "--package", "satchel-system"]);
     matrices.args(["--filterset", "test(matrix)"]).env("SATCHEL_CRASH_MATRIX", "all");
-    let mut outcomes = vec![perform("the matrices", &mut matrices)];
+    let mut outcomes = vec![run_command("the matrices", &mut matrices)];
     step("properties with many cases");
     let tests = ["nextest", "run", "--no-fail-fast", "--lib"];
     let mut properties = cargo_command();
     properties.args(tests).arg("--workspace").env("PROPTEST_CASES", PROPERTY_CASES);
-    outcomes.push(perform("the properties", &mut properties));
+    outcomes.push(run_command("the properties", &mut properties));
     let mut of_worker = worker::command(tests)?;
-    outcomes.push(perform("the script worker's properties", of_worker.env("PROPTEST_CASES", PROPERTY_CASES)));
+    outcomes.push(run_command("the script worker's properties", of_worker.env("PROPTEST_CASES", PROPERTY_CASES)));
     outcomes.into_iter().collect()
 }

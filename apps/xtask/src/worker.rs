@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{cargo_command, perform};
+use crate::{cargo_command, run_command};
 
 /// Builds the worker into the folder in which `satchel` lies, so that it is found there.
 pub(crate) fn build(release: bool) -> Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>
     if !behind.is_empty() {
         command.arg("--").args(behind);
     }
-    perform(what, &mut command)
+    run_command(what, &mut command)
 }
 
 /// A cargo that works on the worker's workspace.

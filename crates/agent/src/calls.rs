@@ -14,13 +14,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Lane, Services,
-    confirm::{Needed, Verdict, Words, confirm},
-    nested::Caller,
+    AgentServices, LaneHandle,
+    confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm},
+    nested::NestedToolCaller,
     prompt::describe_file,
     rounds::{OUTCOME_UNKNOWN, Rounds},
     run::publish,
-    written_script,
+    script_turn,
 };
 
 /// How long calls have to hand over what they had made, once their turn is stopped.
@@ -28,21 +28,21 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Whether this process asked for a call itself or found it in the journal of one that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum CallOrigin {
     /// The model has just asked for it.
     Fresh,
     /// It may have run already, unless it had to wait for a person's word.
     Resumed {
         /// What is known of the person's word that it waited for; `None` where it waited for none.
-        word: Option<Word>,
+        word: Option<RecordedDecision>,
     },
 }
 
 /// A person's word about a call, as the journal has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum RecordedDecision {
     /// The call had not begun.
-    Awaited,
+    Pending,
     /// The call may have begun.
     Allowed,
     /// The call never begins.
@@ -52,11 +52,11 @@ pub enum Word {
 /// What the calls of a turn have in common.
 #[derive(Debug, Clone)]
 pub struct CallScope {
-    pub asker: Sender,
+    pub requester: Sender,
     /// Whether others can read along.
     pub group: bool,
     /// What people say about calls that wait for their word.
-    pub words: Words,
+    pub words: Confirmations,
     /// The files that came with the turn.
     pub inbound: Arc<[Attachment]>,
     /// The call that a person wrote and no model asked for: the script that their message is.
@@ -76,11 +76,11 @@ pub struct CallScope {
 /// # Errors
 /// When an outcome can't be recorded. A tool that fails, panics or takes too long is no error: the model is told.
 pub async fn run_calls(
-    services: &Services,
-    lane: &Lane,
+    services: &AgentServices,
+    lane: &LaneHandle,
     scope: &CallScope,
     calls: Vec<ToolCall>,
-    origin: Origin,
+    origin: CallOrigin,
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
     if scope.cancel.is_cancelled() {
@@ -89,11 +89,11 @@ pub async fn run_calls(
     let started = |call: ToolCall| {
         let ordinal = call.id.ordinal;
         let word = match rounds.decided.get(&ordinal) {
-            Some(true) => Some(Word::Allowed),
-            Some(false) => Some(Word::Refused),
-            None => rounds.asks.contains(&ordinal).then_some(Word::Awaited),
+            Some(true) => Some(RecordedDecision::Allowed),
+            Some(false) => Some(RecordedDecision::Refused),
+            None => rounds.awaiting_decision.contains(&ordinal).then_some(RecordedDecision::Pending),
         };
-        let origin = if origin == Origin::Fresh { origin } else { Origin::Resumed { word } };
+        let origin = if origin == CallOrigin::Fresh { origin } else { CallOrigin::Resumed { word } };
         run_and_record(services, lane, scope, call, origin)
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().map(started).collect();
@@ -106,11 +106,11 @@ pub async fn run_calls(
 }
 
 async fn run_and_record(
-    services: &Services,
-    lane: &Lane,
+    services: &AgentServices,
+    lane: &LaneHandle,
     scope: &CallScope,
     call: ToolCall,
-    origin: Origin,
+    origin: CallOrigin,
 ) -> Result<Option<(u32, ToolOutcome)>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
@@ -122,7 +122,7 @@ async fn run_and_record(
     };
     let outcome = tokio::select! {
         biased;
-        outcome = outcome_of(services, lane, scope, &call, origin) => outcome?,
+        outcome = execute_call(services, lane, scope, &call, origin) => outcome?,
         () = grace_over => None,
     };
     let Some(outcome) = outcome else { return Ok(None) };
@@ -168,8 +168,8 @@ fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutc
 
 /// Records what a call has yielded. It has happened already, so the ledger is asked until it takes it.
 async fn record(
-    services: &Services,
-    lane: &Lane,
+    services: &AgentServices,
+    lane: &LaneHandle,
     call: &ToolCall,
     outcome: &ToolOutcome,
 ) -> Result<ToolOutcome, LedgerError> {
@@ -180,29 +180,29 @@ async fn record(
 }
 
 /// What a call yields; `None` where it did not begin, since the turn was stopped.
-async fn outcome_of(
-    services: &Services,
-    lane: &Lane,
+async fn execute_call(
+    services: &AgentServices,
+    lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
-    origin: Origin,
+    origin: CallOrigin,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
-    let (spec, tool) = match admitted(services, scope, call) {
+    let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(admitted) => admitted,
         Err(words) => return Ok(Some(ToolOutcome::from_failure(words))),
     };
-    match first(spec.tier, asks(services, scope, call.id, spec), origin) {
-        First::Run => {}
-        First::Ask => match confirm(services, lane, scope, call, spec, Needed::AsLongAsItTakes).await? {
-            Verdict::Allowed => {}
-            Verdict::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
+    match decide_action(spec.tier, needs_confirmation(services, scope, call.id, spec), origin) {
+        CallAction::Run => {}
+        CallAction::Confirm => match confirm(services, lane, scope, call, spec, AnswerDeadline::ConfirmTime).await? {
+            ConfirmOutcome::Allowed => {}
+            ConfirmOutcome::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
         },
-        First::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
-        First::Doubt => {
-            let made = made_so_far(services, call.id.turn).await?;
+        CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
+        CallAction::OutcomeUnknown => {
+            let made = files_of_call(services, call.id.turn).await?;
             return Ok(Some(ToolOutcome::from_failure(match scope.written == Some(call.id) {
-                true => written_script::interrupted(&made),
-                false => interrupted(&spec.name, &made),
+                true => script_turn::interrupted_message(&made),
+                false => interrupted_message(&spec.name, &made),
             })));
         }
     }
@@ -210,13 +210,13 @@ async fn outcome_of(
     if scope.cancel.is_cancelled() {
         return Ok(None);
     }
-    let others: Arc<dyn ToolCaller> = Arc::new(Caller::new(services, lane, scope, call.id));
-    Ok(Some(performed(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await))
+    let others: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id));
+    Ok(Some(perform_call(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await))
 }
 
 /// The tool of a call that may be made here at all, or why it may not, in words for the model.
-pub(crate) fn admitted<'a>(
-    services: &'a Services,
+pub(crate) fn find_permitted_tool<'a>(
+    services: &'a AgentServices,
     scope: &CallScope,
     call: &ToolCall,
 ) -> Result<(&'a ToolSpec, &'a Arc<dyn Tool>), String> {
@@ -235,14 +235,14 @@ pub(crate) fn admitted<'a>(
 
 /// The files that the turn's calls have registered, the oldest first. Of those that a call had made before it was
 /// interrupted, nobody else tells.
-pub(crate) async fn made_so_far(services: &Services, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
+pub(crate) async fn files_of_call(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
     let files = services.ledger.attachments(&query).await?;
     Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())
 }
 
 /// What a model is told of a call that may have run.
-fn interrupted(tool: &str, made: &[Attachment]) -> String {
+fn interrupted_message(tool: &str, made: &[Attachment]) -> String {
     let made = match made {
         [] => String::new(),
         files => {
@@ -257,38 +257,38 @@ fn interrupted(tool: &str, made: &[Attachment]) -> String {
 
 /// Whether a call of this tool needs a person's word; of a call within another, `by` is the outer one. Everybody who has
 /// to know asks here: a call that the journal has as waiting for a word, and that began without one, would run twice.
-pub(crate) fn asks(services: &Services, scope: &CallScope, by: CallId, spec: &ToolSpec) -> bool {
+pub(crate) fn needs_confirmation(services: &AgentServices, scope: &CallScope, by: CallId, spec: &ToolSpec) -> bool {
     let is_trusted = services.settings.trust_written_scripts && scope.written == Some(by);
     services.settings.confirm.contains(&spec.tier) && !is_trusted
 }
 
 /// What comes first for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum First {
+enum CallAction {
     Run,
     /// A person must allow it.
-    Ask,
+    Confirm,
     /// A person has refused it.
     Refuse,
     /// It may have run when its process died, and may not run twice.
-    Doubt,
+    OutcomeUnknown,
 }
 
-fn first(tier: SafetyTier, asks: bool, origin: Origin) -> First {
+fn decide_action(tier: SafetyTier, asks: bool, origin: CallOrigin) -> CallAction {
     match origin {
-        Origin::Fresh if asks => First::Ask,
-        Origin::Resumed { word: Some(Word::Awaited) } => First::Ask,
-        Origin::Resumed { word: Some(Word::Refused) } => First::Refuse,
+        CallOrigin::Fresh if asks => CallAction::Confirm,
+        CallOrigin::Resumed { word: Some(RecordedDecision::Pending) } => CallAction::Confirm,
+        CallOrigin::Resumed { word: Some(RecordedDecision::Refused) } => CallAction::Refuse,
         // One that began without a word is not repeated either, whatever the settings ask for now.
-        Origin::Resumed { .. } if tier != SafetyTier::ReadOnly => First::Doubt,
-        Origin::Fresh | Origin::Resumed { .. } => First::Run,
+        CallOrigin::Resumed { .. } if tier != SafetyTier::ReadOnly => CallAction::OutcomeUnknown,
+        CallOrigin::Fresh | CallOrigin::Resumed { .. } => CallAction::Run,
     }
 }
 
 /// Makes a call that may be made. `others` is its way to the other tools; a call that has none was made by a tool.
-pub(crate) async fn performed(
-    services: &Services,
-    lane: &Lane,
+pub(crate) async fn perform_call(
+    services: &AgentServices,
+    lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
     spec: &ToolSpec,
@@ -303,7 +303,7 @@ pub(crate) async fn performed(
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
         call: call.id,
-        requester: scope.asker.clone(),
+        requester: scope.requester.clone(),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: others,

@@ -12,11 +12,11 @@ use satchel_ports::{
 };
 use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
 
-use crate::{Lane, Services, run::publish};
+use crate::{AgentServices, LaneHandle, run::publish};
 
 /// What a turn has come to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Completion {
+pub struct TurnResult {
     pub turn: TurnId,
     pub ending: Ending,
     /// What the person gets.
@@ -27,7 +27,7 @@ pub struct Completion {
     pub history: HistoryChange,
     pub steered: Vec<InboxId>,
     /// The failures that the model was told of.
-    pub told: Vec<PartId>,
+    pub reported_failures: Vec<PartId>,
     /// The person's message that is answered.
     pub reply_to: Option<MessageRef>,
     /// Whether a streamed message may be visible, which the first part takes over.
@@ -40,22 +40,26 @@ pub struct Completion {
 ///
 /// # Errors
 /// When it could not be committed; then nothing was, and the turn can be run again from its journal.
-pub async fn complete(services: &Services, lane: &Lane, completion: Completion) -> Result<Option<Part>, LedgerError> {
+pub async fn complete(
+    services: &AgentServices,
+    lane: &LaneHandle,
+    completion: TurnResult,
+) -> Result<Option<Part>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
-    let response = with_refusals(completion.response, &completion.refused);
+    let response = append_refused_files(completion.response, &completion.refused);
     let planned_at = services.ledger.now();
     let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
         services.links.as_ref()?.create_link(&conversation, file.id, planned_at)
     });
-    let plan = asking(plan, completion.buttons);
+    let plan = attach_buttons(plan, completion.buttons);
     let completed = CompletedTurn {
         turn: completion.turn,
         ending: completion.ending,
         response,
-        plan: if completion.streamed { taking_over(plan) } else { plan },
+        plan: if completion.streamed { reuse_streamed_message(plan) } else { plan },
         history: completion.history,
         steered: completion.steered,
-        reported_failures: completion.told,
+        reported_failures: completion.reported_failures,
         reply_to: completion.reply_to,
     };
     let begun = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
@@ -81,7 +85,7 @@ pub async fn complete(services: &Services, lane: &Lane, completion: Completion) 
 }
 
 /// The plan whose last text carries the buttons. A text with files keeps its files and does without.
-fn asking(mut plan: Plan, buttons: Vec<Button>) -> Plan {
+fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
     if let Some(PlannedPart { content, .. }) = last
         && let PartContent::Text { text, files, .. } = content
@@ -94,7 +98,7 @@ fn asking(mut plan: Plan, buttons: Vec<Button>) -> Plan {
 }
 
 /// The plan whose first part can be performed on the streamed message: a text by editing it, otherwise by taking it back.
-fn taking_over(mut plan: Plan) -> Plan {
+fn reuse_streamed_message(mut plan: Plan) -> Plan {
     if !matches!(plan.parts.first(), Some(PlannedPart { content: PartContent::Text { .. }, .. })) {
         plan.parts.insert(0, PlannedPart::new(PartContent::Withdraw));
     }
@@ -102,7 +106,7 @@ fn taking_over(mut plan: Plan) -> Plan {
 }
 
 /// Names each file that was not taken, so that the person hears of it whatever the model says.
-fn with_refusals(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
+fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
     if refused.is_empty() {
         return response;
     }
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_over_the_limit_is_told_with_a_link_to_it_in_this_conversation() {
+    async fn oversized_file_notice_has_conversation_link() {
         let mut ledger = MockLedger::new();
         let told = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
             PartContent::Notice { text } => text.contains("kept as #1: <https://a.example/links/x> (for 7 days;"),
@@ -175,7 +179,7 @@ mod tests {
             Ok(())
         });
         channel.expect_capabilities().returning(|_| tables::telegram());
-        let services = Services {
+        let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
@@ -186,22 +190,22 @@ mod tests {
             is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
-        let lane = Lane {
+        let lane = LaneHandle {
             lease: Lease { conversation: "telegram:41".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::default(),
-            stirred: Arc::default(),
+            woken: Arc::default(),
             planned: Arc::default(),
             stop: CancellationToken::new(),
         };
-        let completion = Completion {
+        let completion = TurnResult {
             turn: TurnId(Uuid::from_u128(1)),
             ending: Ending::Done,
             response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::from_text("Here.") },
             refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
             steered: Vec::new(),
-            told: Vec::new(),
+            reported_failures: Vec::new(),
             reply_to: None,
             streamed: false,
             buttons: Vec::new(),
@@ -230,15 +234,15 @@ mod tests {
             reason: reason.into(),
         };
         let files = [refused("a.mov", "it is 64 MB, the limit is 50 MB"), refused("b`x`.txt", "it is gone")];
-        let response = with_refusals(OutgoingResponse::from_text("Saved the rest."), &files);
+        let response = append_refused_files(OutgoingResponse::from_text("Saved the rest."), &files);
         assert_eq!(
             response.text.unwrap(),
             "Saved the rest.\n\nI couldn't accept `a.mov`: it is 64 MB, the limit is 50 MB.\n\nI couldn't accept \
              `bx.txt`: it is gone."
         );
-        let cut_short = with_refusals(OutgoingResponse::from_text("```\nls"), &files[1..]);
+        let cut_short = append_refused_files(OutgoingResponse::from_text("```\nls"), &files[1..]);
         assert_eq!(cut_short.text.unwrap(), "```\nls\n```\n\nI couldn't accept `bx.txt`: it is gone.");
-        let files_only = with_refusals(OutgoingResponse::default(), &files[..1]);
+        let files_only = append_refused_files(OutgoingResponse::default(), &files[..1]);
         assert_eq!(files_only.text.unwrap(), "I couldn't accept `a.mov`: it is 64 MB, the limit is 50 MB.");
     }
 
@@ -248,25 +252,25 @@ mod tests {
             parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect(),
         };
         let buttons = vec![Button { label: "Approve".into(), command: "/pair approve ABCD-EFGH".into() }];
-        assert_eq!(asking(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
+        assert_eq!(attach_buttons(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
         let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
         assert_eq!(
-            asking(of(&["a", "b"]), buttons.clone()).parts,
+            attach_buttons(of(&["a", "b"]), buttons.clone()).parts,
             [of(&["a"]).parts.remove(0), PlannedPart::new(question)]
         );
-        assert_eq!(asking(Plan::default(), buttons.clone()), Plan::default());
+        assert_eq!(attach_buttons(Plan::default(), buttons.clone()), Plan::default());
         let mut riding = of(&["a"]);
         let item = FileItem { attachment: file(1), form: FileForm::Document, caption: String::new() };
         if let PartContent::Text { files, .. } = &mut riding.parts[0].content {
             files.push(item);
         }
-        assert_eq!(asking(riding.clone(), buttons), riding, "no file is lost for a button");
+        assert_eq!(attach_buttons(riding.clone(), buttons), riding, "no file is lost for a button");
     }
 
     #[test]
-    fn a_streamed_message_without_a_text_is_taken_back() {
+    fn streamed_message_without_text_is_withdrawn() {
         let text = Plan { parts: vec![PlannedPart::new(PartContent::from_text("hi"))] };
-        assert_eq!(taking_over(text.clone()), text);
-        assert_eq!(taking_over(Plan::default()).parts, [PlannedPart::new(PartContent::Withdraw)]);
+        assert_eq!(reuse_streamed_message(text.clone()), text);
+        assert_eq!(reuse_streamed_message(Plan::default()).parts, [PlannedPart::new(PartContent::Withdraw)]);
     }
 }

@@ -31,7 +31,7 @@ use tokio::{
 };
 
 use crate::{
-    Lane, Services,
+    AgentServices, LaneHandle,
     calls::CallScope,
     question::{Asked, Question},
 };
@@ -53,7 +53,7 @@ const AT_ONCE: usize = 3;
 
 /// What people have said about the calls of a turn.
 #[derive(Debug, Clone)]
-pub struct Words {
+pub struct Confirmations {
     heard: watch::Receiver<Vec<ToolDecision>>,
     /// The messages that were taken as an answer; the turn consumes them.
     taken: Arc<Mutex<Vec<InboxId>>>,
@@ -61,10 +61,10 @@ pub struct Words {
     /// How many questions stand.
     asked: watch::Sender<usize>,
     /// Set when a question ran out: whoever didn't answer one isn't asked the rest.
-    nobody_is_there: Arc<AtomicBool>,
+    timed_out: Arc<AtomicBool>,
 }
 
-impl Words {
+impl Confirmations {
     /// Takes words as whoever reads the messages behind the turn hears them.
     #[must_use]
     pub fn new(heard: watch::Receiver<Vec<ToolDecision>>) -> Self {
@@ -73,37 +73,37 @@ impl Words {
             taken: Arc::default(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             asked: watch::Sender::default(),
-            nobody_is_there: Arc::default(),
+            timed_out: Arc::default(),
         }
     }
 
     /// The messages that were taken as an answer.
     #[must_use]
-    pub fn taken(&self) -> Vec<InboxId> {
+    pub fn consumed_messages(&self) -> Vec<InboxId> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until no question stands.
-    pub async fn nobody_is_asked(&self) {
+    pub async fn wait_until_idle(&self) {
         let mut asked = self.asked.subscribe();
         // The sender is ours, so that waiting can't fail.
         let _none = asked.wait_for(|asked| *asked == 0).await;
     }
 
-    fn take(&self, message: InboxId) {
+    fn mark_consumed(&self, message: InboxId) {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 
-    fn stands(&self) -> Standing<'_> {
+    fn track_question(&self) -> OpenQuestionGuard<'_> {
         self.asked.send_modify(|asked| *asked += 1);
-        Standing(&self.asked)
+        OpenQuestionGuard(&self.asked)
     }
 }
 
 /// Counts a question as open until dropped.
-struct Standing<'a>(&'a watch::Sender<usize>);
+struct OpenQuestionGuard<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Standing<'_> {
+impl Drop for OpenQuestionGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|asked| *asked -= 1);
     }
@@ -111,7 +111,7 @@ impl Drop for Standing<'_> {
 
 /// What became of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConfirmOutcome {
     /// The call may run.
     Allowed,
     /// It may not; in words for the model.
@@ -120,9 +120,9 @@ pub enum Verdict {
 
 /// For how long the answer to a question is of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum AnswerDeadline {
     /// As long as people are given to answer; after a restart too, when the call is taken up again.
-    AsLongAsItTakes,
+    ConfirmTime,
     /// While what the call is made within still runs, for no longer than this.
     Within(Duration),
 }
@@ -132,49 +132,51 @@ pub enum Needed {
 /// # Errors
 /// When the answer can't be recorded.
 pub async fn confirm(
-    services: &Services,
-    lane: &Lane,
+    services: &AgentServices,
+    lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
     spec: &ToolSpec,
-    needed: Needed,
-) -> Result<Verdict, LedgerError> {
-    let CallScope { words, asker, .. } = scope;
+    needed: AnswerDeadline,
+) -> Result<ConfirmOutcome, LedgerError> {
+    let CallScope { words, requester: asker, .. } = scope;
     let usual = services.settings.confirm_time;
     let (begun, left) = match needed {
-        Needed::AsLongAsItTakes => (Instant::now(), Duration::MAX),
-        Needed::Within(left) => (Instant::now(), left),
+        AnswerDeadline::ConfirmTime => (Instant::now(), Duration::MAX),
+        AnswerDeadline::Within(left) => (Instant::now(), left),
     };
     // Whoever waits for a place has waited long enough when another question ran out.
     let Ok(place) = timeout(left, words.places.acquire()).await else {
-        return Ok(Verdict::Refused(NO_TIME.to_owned()));
+        return Ok(ConfirmOutcome::Refused(NO_TIME.to_owned()));
     };
     let _place = place.expect("the places are never closed");
-    if words.nobody_is_there.load(Ordering::Relaxed) {
-        return Ok(Verdict::Refused("not run: an earlier question got no answer, so no one was asked".to_owned()));
+    if words.timed_out.load(Ordering::Relaxed) {
+        return Ok(ConfirmOutcome::Refused(
+            "not run: an earlier question got no answer, so no one was asked".to_owned(),
+        ));
     }
     let left = left.saturating_sub(begun.elapsed());
     if left < ENOUGH {
-        return Ok(Verdict::Refused(NO_TIME.to_owned()));
+        return Ok(ConfirmOutcome::Refused(NO_TIME.to_owned()));
     }
     let patience = usual.min(left);
-    let code = code(call);
-    let Some((text, buttons)) = wording(&spec.name, call, &code, patience) else {
+    let code = confirmation_code(call);
+    let Some((text, buttons)) = format_question(&spec.name, call, &code, patience) else {
         let words = format!("not run: a question can show at most {MOST_ARGUMENTS} arguments");
-        return Ok(Verdict::Refused(words));
+        return Ok(ConfirmOutcome::Refused(words));
     };
-    let _stands = words.stands();
+    let _stands = words.track_question();
     let asked = Asked {
         call,
         title: format!("`{}`", spec.name),
         text,
         buttons,
         patience,
-        taken_up_again: (needed == Needed::AsLongAsItTakes).then(|| scope.completed.clone()),
+        taken_up_again: (needed == AnswerDeadline::ConfirmTime).then(|| scope.completed.clone()),
     };
     let mut question = Question::ask(services, lane, asked).await;
     let answer = async {
-        let heard = word(services, &lane.lease.conversation, words, asker, &code);
+        let heard = wait_for_decision(services, &lane.lease.conversation, words, asker, &code);
         tokio::pin!(heard);
         tokio::select! {
             biased;
@@ -189,27 +191,29 @@ pub async fn confirm(
         Ok(decision) => decision,
         Err(reason) => {
             question.end("I couldn't ask, so I did not do it", false).await;
-            return Ok(Verdict::Refused(format!("not run: the question could not be shown ({reason})")));
+            return Ok(ConfirmOutcome::Refused(format!("not run: the question could not be shown ({reason})")));
         }
     };
     let Some(decision) = decision else {
         // Whoever had less time than usual may well be there for the next one.
         if patience == usual {
-            words.nobody_is_there.store(true, Ordering::Relaxed);
+            words.timed_out.store(true, Ordering::Relaxed);
         }
         question.end("No answer in time, so I did not do it", false).await;
         let minutes = patience.as_secs().div_ceil(60);
-        return Ok(Verdict::Refused(format!("not run: nobody allowed this call within {minutes} min")));
+        return Ok(ConfirmOutcome::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
     retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
-    words.take(decision.id);
+    words.mark_consumed(decision.id);
     let who = to_inline_code(&decision.sender.name, 60);
     let (told, verdict) = match decision.allow {
-        true => (format!("Allowed by {who}"), Verdict::Allowed),
+        true => (format!("Allowed by {who}"), ConfirmOutcome::Allowed),
         false => (
             format!("Refused by {who}"),
-            Verdict::Refused("the person refused this call; don't request it again unless they want it".to_owned()),
+            ConfirmOutcome::Refused(
+                "the person refused this call; don't request it again unless they want it".to_owned(),
+            ),
         ),
     };
     question.end(&told, decision.allow).await;
@@ -217,10 +221,10 @@ pub async fn confirm(
 }
 
 /// Waits for the word of somebody who may give it.
-async fn word(
-    services: &Services,
+async fn wait_for_decision(
+    services: &AgentServices,
     conversation: &ConversationId,
-    words: &Words,
+    words: &Confirmations,
     asker: &Sender,
     code: &str,
 ) -> ToolDecision {
@@ -242,8 +246,8 @@ async fn word(
 }
 
 /// The question in Markdown and its buttons; `None` where there are more arguments than a person can be shown.
-fn wording(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Option<(String, Vec<Button>)> {
-    let arguments = shown(&call.arguments)?;
+fn format_question(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Option<(String, Vec<Button>)> {
+    let arguments = format_arguments(&call.arguments)?;
     let minutes = patience.as_secs().div_ceil(60);
     let text = format!(
         "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or send `/allow {code}` or \
@@ -255,22 +259,22 @@ fn wording(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Optio
 
 /// Every argument on a line of its own, however long the others are: what comes first must not push out of sight what a
 /// person has to know.
-fn shown(arguments: &Value) -> Option<String> {
-    let Value::Object(fields) = arguments else { return Some(value(arguments, SHOWN)) };
+fn format_arguments(arguments: &Value) -> Option<String> {
+    let Value::Object(fields) = arguments else { return Some(format_value(arguments, SHOWN)) };
     if fields.len() > MOST_ARGUMENTS {
         return None;
     }
     let share = SHOWN / fields.len().max(1);
     let line = |(name, given): (&String, &Value)| {
-        let name = value(&Value::from(name.as_str()), LEAST);
-        format!("{}: {}", name.trim_matches('"'), value(given, share))
+        let name = format_value(&Value::from(name.as_str()), LEAST);
+        format!("{}: {}", name.trim_matches('"'), format_value(given, share))
     };
     Some(fields.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// A value as JSON on one line, without what can't be seen or would end the block that it stands in; of one that is too
 /// long its beginning, and how long it is.
-fn value(given: &Value, most: usize) -> String {
+fn format_value(given: &Value, most: usize) -> String {
     let whole: String =
         given.to_string().chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
     match whole.char_indices().nth(most) {
@@ -281,19 +285,19 @@ fn value(given: &Value, most: usize) -> String {
 
 /// The word for one call: the same whenever it is asked about, and another for any other call or arguments.
 #[must_use]
-pub fn code(call: &ToolCall) -> String {
+pub fn confirmation_code(call: &ToolCall) -> String {
     let mut hash = Sha256::new();
     hash.update(call.id.to_string());
     hash.update([0]);
     hash.update(&call.name);
     hash.update([0]);
-    feed(&mut hash, &call.arguments);
+    hash_value(&mut hash, &call.arguments);
     let letter = |byte: &u8| char::from(ALPHABET[usize::from(byte % 32)]);
     hash.finalize().iter().take(8).map(letter).collect()
 }
 
 /// Hashes arguments whatever the order of their keys, which a database may change.
-fn feed(hash: &mut Sha256, value: &Value) {
+fn hash_value(hash: &mut Sha256, value: &Value) {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
@@ -301,14 +305,14 @@ fn feed(hash: &mut Sha256, value: &Value) {
             hash.update(b"{");
             for (name, value) in fields {
                 hash.update(Value::from(name.as_str()).to_string());
-                feed(hash, value);
+                hash_value(hash, value);
             }
             hash.update(b"}");
         }
         Value::Array(values) => {
             hash.update(b"[");
             for value in values {
-                feed(hash, value);
+                hash_value(hash, value);
                 hash.update(b",");
             }
             hash.update(b"]");
@@ -331,8 +335,8 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_bound_to_the_call_and_its_arguments() {
-        let code_of = |ordinal, arguments| code(&call(ordinal, arguments));
+    fn code_is_bound_to_call_arguments() {
+        let code_of = |ordinal, arguments| confirmation_code(&call(ordinal, arguments));
         let code = code_of(0, json!({"path": "/shared/a", "text": "x"}));
         assert_eq!(code, code_of(0, json!({"text": "x", "path": "/shared/a"})), "the order of keys says nothing");
         for other in [
@@ -347,10 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn the_question_shows_every_argument_and_its_commands_fit_a_button() {
+    fn question_lists_all_arguments_and_commands_fit_buttons() {
         let long = format!("```\nend of the block \u{202e}{}", "x".repeat(5_000));
         let call = call(0, json!({"content": long, "path": "/shared/a"}));
-        let (text, buttons) = wording("file_write", &call, "ABCD2345", Duration::from_secs(600)).unwrap();
+        let (text, buttons) = format_question("file_write", &call, "ABCD2345", Duration::from_secs(600)).unwrap();
         assert!(text.starts_with("May I use `file_write`?") && text.contains("in 10 min"), "{text}");
         assert!(text.contains("\npath: \"/shared/a\"\n") && text.contains("… (50"), "{text}");
         assert!(text.matches("```").count() == 2 && !text.contains('\u{202e}') && text.len() < 4_000, "{text}");
@@ -362,7 +366,7 @@ mod tests {
     #[test]
     fn what_cannot_be_shown_is_not_asked() {
         let many: serde_json::Map<String, Value> = (0..=MOST_ARGUMENTS).map(|n| (format!("a{n}"), json!(1))).collect();
-        assert_eq!(wording("t", &call(0, Value::Object(many)), "ABCD2345", Duration::from_secs(600)), None);
-        assert_eq!(shown(&json!({})), Some(String::new()));
+        assert_eq!(format_question("t", &call(0, Value::Object(many)), "ABCD2345", Duration::from_secs(600)), None);
+        assert_eq!(format_arguments(&json!({})), Some(String::new()));
     }
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, MessageOrigin, Sender, Timestamp};
 use satchel_ports::ModelMessage;
 
-use crate::prompt::{quoted, shown};
+use crate::prompt::{quote_name, sanitize};
 
 /// What a message's heading needs to know besides the message.
 #[derive(Debug, Clone)]
@@ -45,12 +45,12 @@ fn describe_time(moment: Timestamp, zone: &TimeZone) -> String {
 /// A person's name in quotation marks, because everybody chooses their own, and what tells them from others of that name.
 fn describe_sender(sender: &Sender) -> String {
     let plain =
-        |text: &str| shown(text).chars().filter(|c| c.is_alphanumeric() || "_.-".contains(*c)).collect::<String>();
+        |text: &str| sanitize(text).chars().filter(|c| c.is_alphanumeric() || "_.-".contains(*c)).collect::<String>();
     let distinct = match &sender.handle {
         Some(handle) => format!("@{}", plain(handle)),
         None => format!("id {}", plain(&sender.id)),
     };
-    format!("{} ({distinct})", quoted(&sender.name))
+    format!("{} ({distinct})", quote_name(&sender.name))
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ pub mod prompt;
 mod question;
 pub mod rounds;
 pub mod run;
+mod script_turn;
 pub mod streaming;
 pub mod toolbox;
 mod voice_notes;
-mod written_script;
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -97,7 +97,7 @@ impl Default for AgentSettings {
 }
 
 /// Whether somebody owns this Satchel, on the channel where they write.
-pub type IsOwner = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
+pub type OwnerCheck = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
 /// Whether an owner alone reads a conversation, as far as its id tells.
 pub type IsOwnersChat = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
@@ -107,7 +107,7 @@ pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Send + Sync>
 
 /// What every turn needs.
 #[derive(Clone)]
-pub struct Services {
+pub struct AgentServices {
     /// Where everything is recorded.
     pub ledger: Arc<dyn Ledger>,
     /// Who hears of it.
@@ -120,7 +120,7 @@ pub struct Services {
     /// Who gives files away that can't be sent; `None` where nobody does.
     pub links: Option<Arc<dyn FileLinks>>,
     /// Who may allow a call besides the one who asked for the turn.
-    pub is_owner: IsOwner,
+    pub is_owner: OwnerCheck,
     /// Which conversations an owner alone reads.
     pub is_owners_chat: IsOwnersChat,
     /// How the agent behaves.
@@ -129,7 +129,7 @@ pub struct Services {
 
 /// The lane in which a turn runs.
 #[derive(Clone)]
-pub struct Lane {
+pub struct LaneHandle {
     /// The right to work on it.
     pub lease: Lease,
     /// Where the conversation takes place.
@@ -137,7 +137,7 @@ pub struct Lane {
     /// Notified when a message arrives in it.
     pub wake: Arc<Notify>,
     /// Set when a turn was woken by such a message, which it may have left for the next.
-    pub stirred: Arc<AtomicBool>,
+    pub woken: Arc<AtomicBool>,
     /// Notified when a turn behind the running one was completed, and has parts to deliver.
     pub planned: Arc<Notify>,
     /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.

@@ -5,7 +5,7 @@ use satchel_domain::{CallId, ToolCall, TurnId};
 use satchel_ports::{ModelError, ModelEvent, ModelRequest};
 use serde_json::Value;
 
-use crate::{Services, streaming::Growth};
+use crate::{AgentServices, streaming::Growth};
 
 /// The longest message of a model, in bytes; one that goes on beyond it would go on for ever.
 const LONGEST_TEXT: usize = 4 << 20;
@@ -19,7 +19,7 @@ const DEEPEST_ARGUMENTS: usize = 64;
 
 /// What the model answered.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
+pub struct ModelResponse {
     pub text: String,
     /// What it asked for, numbered on from the turn's calls so far.
     pub calls: Vec<ToolCall>,
@@ -29,14 +29,14 @@ pub struct Answer {
 ///
 /// # Errors
 /// When it could not be asked, broke off, or was silent for too long.
-pub async fn ask(
-    services: &Services,
+pub async fn call_model(
+    services: &AgentServices,
     request: &ModelRequest,
     turn: TurnId,
     first_ordinal: u32,
     written: &mut String,
     growth: &Growth,
-) -> Result<Answer, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let silence = services.settings.model_silence;
     let silent = || ModelError {
         reason: format!("it sent nothing for {} seconds", silence.as_secs()),
@@ -64,7 +64,7 @@ pub async fn ask(
             Some(Ok(ModelEvent::Call(call))) => {
                 let ordinal = first_ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
                 let id = CallId { turn, ordinal };
-                let arguments = match is_deeper(&call.arguments, DEEPEST_ARGUMENTS) {
+                let arguments = match exceeds_depth(&call.arguments, DEEPEST_ARGUMENTS) {
                     // No object, so that the call is answered with an error and the turn goes on.
                     true => Value::from(format!("left out: nested more than {DEEPEST_ARGUMENTS} deep")),
                     false => call.arguments,
@@ -77,7 +77,7 @@ pub async fn ask(
                     output_tokens = usage.output_tokens, "the model answered"
                 );
             }
-            Some(Ok(ModelEvent::Done)) => return Ok(Answer { text: std::mem::take(written), calls }),
+            Some(Ok(ModelEvent::Done)) => return Ok(ModelResponse { text: std::mem::take(written), calls }),
             Some(Err(error)) => return Err(error),
             None => {
                 return Err(ModelError {
@@ -91,8 +91,8 @@ pub async fn ask(
 }
 
 /// Whether a value is nested deeper than this; it looks no further than that.
-fn is_deeper(value: &Value, depth: usize) -> bool {
-    let below = |inner: &Value| depth == 0 || is_deeper(inner, depth - 1);
+fn exceeds_depth(value: &Value, depth: usize) -> bool {
+    let below = |inner: &Value| depth == 0 || exceeds_depth(inner, depth - 1);
     match value {
         Value::Array(items) => items.iter().any(below),
         Value::Object(fields) => fields.values().any(below),

@@ -14,45 +14,46 @@ use satchel_ports::{LedgerError, ToolCaller, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{
-    Lane, Services,
-    calls::{CallScope, admitted, asks, performed},
-    confirm::{Needed, Verdict, confirm},
+    AgentServices, LaneHandle,
+    calls::{CallScope, find_permitted_tool, needs_confirmation, perform_call},
+    confirm::{AnswerDeadline, ConfirmOutcome, confirm},
 };
 
 /// The way of one call to the other tools.
-pub(crate) struct Caller {
-    services: Services,
-    lane: Lane,
+pub(crate) struct NestedToolCaller {
+    services: AgentServices,
+    lane: LaneHandle,
     scope: CallScope,
     call: CallId,
     made: AtomicU32,
 }
 
-impl Caller {
-    pub(crate) fn new(services: &Services, lane: &Lane, scope: &CallScope, call: CallId) -> Self {
+impl NestedToolCaller {
+    pub(crate) fn new(services: &AgentServices, lane: &LaneHandle, scope: &CallScope, call: CallId) -> Self {
         Self { services: services.clone(), lane: lane.clone(), scope: scope.clone(), call, made: AtomicU32::new(0) }
     }
 
-    async fn outcome_of(&self, call: &ToolCall, left: Duration) -> Result<ToolOutcome, LedgerError> {
+    async fn execute_nested(&self, call: &ToolCall, left: Duration) -> Result<ToolOutcome, LedgerError> {
         let Self { services, lane, scope, .. } = self;
-        let (spec, tool) = match admitted(services, scope, call) {
+        let (spec, tool) = match find_permitted_tool(services, scope, call) {
             Ok(admitted) => admitted,
             Err(words) => return Ok(ToolOutcome::from_failure(words)),
         };
-        if asks(services, scope, self.call, spec)
-            && let Verdict::Refused(words) = confirm(services, lane, scope, call, spec, Needed::Within(left)).await?
+        if needs_confirmation(services, scope, self.call, spec)
+            && let ConfirmOutcome::Refused(words) =
+                confirm(services, lane, scope, call, spec, AnswerDeadline::Within(left)).await?
         {
             return Ok(ToolOutcome::from_failure(words));
         }
         if scope.cancel.is_cancelled() {
             return Ok(ToolOutcome::from_failure("the turn was stopped"));
         }
-        Ok(performed(services, lane, scope, call, spec, tool.as_ref(), None).await)
+        Ok(perform_call(services, lane, scope, call, spec, tool.as_ref(), None).await)
     }
 }
 
 #[async_trait]
-impl ToolCaller for Caller {
+impl ToolCaller for NestedToolCaller {
     fn specs(&self) -> Arc<[ToolSpec]> {
         self.services.tools.specs()
     }
@@ -65,7 +66,7 @@ impl ToolCaller for Caller {
         }
         let id = self.call.nested(nth);
         let call = ToolCall { id, name: tool.to_owned(), arguments };
-        match self.outcome_of(&call, left).await {
+        match self.execute_nested(&call, left).await {
             Ok(outcome) if outcome.failed && !outcome.has_failed_in_part() => {
                 Err(ToolError(outcome.text.unwrap_or_default()))
             }

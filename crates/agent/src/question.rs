@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-use crate::{Lane, Services, run::publish};
+use crate::{AgentServices, LaneHandle, run::publish};
 
 /// How long one attempt to put or to change a question may take.
 const SENDING: Duration = Duration::from_secs(20);
@@ -55,8 +55,8 @@ pub(crate) struct Asked<'a> {
 /// A question that stands or is on its way there. When it is dropped, nobody needs the answer and the buttons go, unless
 /// its call is taken up again.
 pub(crate) struct Question {
-    services: Services,
-    lane: Lane,
+    services: AgentServices,
+    lane: LaneHandle,
     call: CallId,
     standing: oneshot::Receiver<Result<(), String>>,
     over: oneshot::Sender<String>,
@@ -64,7 +64,7 @@ pub(crate) struct Question {
 
 impl Question {
     /// Begins to put it, and tells the bus, by which the page shows it.
-    pub(crate) async fn ask(services: &Services, lane: &Lane, asked: Asked<'_>) -> Self {
+    pub(crate) async fn ask(services: &AgentServices, lane: &LaneHandle, asked: Asked<'_>) -> Self {
         let Asked { call, title, text, buttons, patience, taken_up_again } = asked;
         let (tell, standing) = oneshot::channel();
         let (over, ends) = oneshot::channel();
@@ -115,7 +115,7 @@ impl Question {
     }
 }
 
-async fn tell_the_end(services: &Services, lane: &Lane, call: CallId, words: &str, allowed: bool) {
+async fn tell_the_end(services: &AgentServices, lane: &LaneHandle, call: CallId, words: &str, allowed: bool) {
     let conversation = lane.lease.conversation.clone();
     publish(services, BusEvent::ToolDecided { conversation, call, allowed, words: words.to_owned() }).await;
 }
@@ -125,8 +125,8 @@ type Ends = Shared<BoxFuture<'static, Option<String>>>;
 
 /// What has a question in hand.
 struct Tending {
-    services: Services,
-    lane: Lane,
+    services: AgentServices,
+    lane: LaneHandle,
     call: CallId,
     title: String,
     part: SendRequest,
@@ -206,7 +206,7 @@ impl Tending {
     /// again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of buttons
     /// ask for the same word, but of none nobody is asked.
     async fn try_post(&self, part: &mut SendRequest) -> Put {
-        let Lane { channel, .. } = &self.lane;
+        let LaneHandle { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);
         let key = capabilities.idempotency;
         let given_up = Instant::now() + self.patience;

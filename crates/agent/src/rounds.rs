@@ -38,7 +38,7 @@ pub struct Rounds {
     /// What the calls yielded, by ordinal.
     pub outcomes: BTreeMap<u32, ToolOutcome>,
     /// The ordinals of the calls that waited for a person's word before this process took the turn up.
-    pub asks: BTreeSet<u32>,
+    pub awaiting_decision: BTreeSet<u32>,
     /// What a person has said about calls, by ordinal, before this process took the turn up.
     pub decided: BTreeMap<u32, bool>,
     /// The messages that said so.
@@ -54,13 +54,13 @@ pub struct Rounds {
 impl Rounds {
     /// Takes up what an earlier run of the turn recorded.
     #[must_use]
-    pub fn resume(journal: &[JournalEntry]) -> Self {
+    pub fn from_journal(journal: &[JournalEntry]) -> Self {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
                 JournalEntry::Model { steered, text, calls, asks } => {
                     resumed.rounds.push(Round { steered, text, calls });
-                    resumed.asks.extend(asks);
+                    resumed.awaiting_decision.extend(asks);
                 }
                 JournalEntry::Decided { ordinal, allowed, message } => {
                     resumed.decided.insert(ordinal, allowed);
@@ -76,7 +76,7 @@ impl Rounds {
 
     /// The calls that were asked for and have yielded nothing yet.
     #[must_use]
-    pub fn unanswered(&self) -> Vec<ToolCall> {
+    pub fn pending_calls(&self) -> Vec<ToolCall> {
         let calls = self.rounds.iter().flat_map(|round| &round.calls);
         calls.filter(|call| !self.outcomes.contains_key(&call.id.ordinal)).cloned().collect()
     }
@@ -138,37 +138,37 @@ impl Rounds {
 
     /// What the model is shown of this turn after the person's message.
     #[must_use]
-    pub fn as_request(&self, context: &HeadingContext) -> Vec<ModelMessage> {
+    pub fn to_model_messages(&self, context: &HeadingContext) -> Vec<ModelMessage> {
         let mut messages = Vec::new();
         for round in &self.rounds {
-            messages.extend(round.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
+            messages.extend(round.steered.iter().flat_map(|steered| prompt::steering_message(steered, context)));
             let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelToolCall>>();
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
             messages.extend(round.calls.iter().map(|call| {
-                let (text, attachments) = self.answer(call);
+                let (text, attachments) = self.tool_result(call);
                 prompt::tool_result(call.id, text, attachments, self.viewed_files(call))
             }));
         }
-        messages.extend(self.steered.iter().flat_map(|steered| prompt::steered(steered, context)));
+        messages.extend(self.steered.iter().flat_map(|steered| prompt::steering_message(steered, context)));
         messages
     }
 
     /// What the turn adds to the conversation's history. How it ended early stands in it as the person read it, so that
     /// no later turn takes up what was given up.
     #[must_use]
-    pub fn as_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<HistoryMessage> {
+    pub fn to_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<HistoryMessage> {
         let person = |steered: &SteeringMessage| HistoryMessage::Person {
             text: steered.text.clone(),
             attachments: Vec::new(),
             refused: Vec::new(),
             origin: steered.origin.clone(),
         };
-        let mut messages = vec![asked(turn)];
+        let mut messages = vec![user_message(turn)];
         for round in &self.rounds {
             messages.extend(round.steered.iter().map(person));
             messages.push(HistoryMessage::Model { text: round.text.clone(), calls: round.calls.clone() });
             messages.extend(round.calls.iter().map(|call| {
-                let (text, attachments) = self.answer(call);
+                let (text, attachments) = self.tool_result(call);
                 HistoryMessage::Tool { call: call.id, text, attachments }
             }));
         }
@@ -188,7 +188,7 @@ impl Rounds {
     }
 
     /// What a call was answered. Every call gets an answer, because providers refuse a conversation with a gap.
-    fn answer(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
+    fn tool_result(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
             None => (ToolOutcome::from_failure(INTERRUPTED_TEXT).as_model_text(), Vec::new()),
@@ -197,11 +197,11 @@ impl Rounds {
 }
 
 /// The person's message of a turn; the messages of an album are one.
-fn asked(turn: &QueuedTurn) -> HistoryMessage {
+fn user_message(turn: &QueuedTurn) -> HistoryMessage {
     HistoryMessage::Person {
-        text: words(turn),
-        attachments: attachments(turn),
-        refused: refused(turn),
+        text: user_text(turn),
+        attachments: turn_attachments(turn),
+        refused: refused_files(turn),
         origin: origin(turn),
     }
 }
@@ -214,9 +214,9 @@ pub fn origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
 
 /// The person's words of a turn, written and spoken.
 #[must_use]
-pub fn words(turn: &QueuedTurn) -> String {
+pub fn user_text(turn: &QueuedTurn) -> String {
     let said = |queued: &'_ QueuedMessage| -> Vec<String> {
-        std::iter::once(queued.message.text.clone()).chain(voice_notes::spoken(queued)).collect()
+        std::iter::once(queued.message.text.clone()).chain(voice_notes::transcripts(queued)).collect()
     };
     let texts = turn.messages.iter().flat_map(said);
     texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n")
@@ -224,7 +224,7 @@ pub fn words(turn: &QueuedTurn) -> String {
 
 /// The files that came with a turn, in the sender's order.
 #[must_use]
-pub fn attachments(turn: &QueuedTurn) -> Vec<Attachment> {
+pub fn turn_attachments(turn: &QueuedTurn) -> Vec<Attachment> {
     let files = turn.messages.iter().flat_map(|queued| &queued.files);
     let stored = files.filter_map(|file| match file {
         InboundFileState::Stored(attachment) => Some(attachment.clone()),
@@ -235,7 +235,7 @@ pub fn attachments(turn: &QueuedTurn) -> Vec<Attachment> {
 
 /// The files of a turn that were not taken.
 #[must_use]
-pub fn refused(turn: &QueuedTurn) -> Vec<RefusedFile> {
+pub fn refused_files(turn: &QueuedTurn) -> Vec<RefusedFile> {
     let files = turn.messages.iter().flat_map(|queued| &queued.files);
     let refused = files.filter_map(|file| match file {
         InboundFileState::Refused(refused) => Some(refused.clone()),

@@ -25,7 +25,7 @@ use satchel_routing::split::split;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Lane, Services};
+use crate::{AgentServices, LaneHandle};
 
 /// How long a reply may grow before it is shown growing.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -99,7 +99,12 @@ enum Edits {
 impl Streaming {
     /// Begins to show a turn's reply as the channel can.
     #[must_use]
-    pub fn start(services: &Services, lane: &Lane, turn: &QueuedTurn, capabilities: &ChannelCapabilities) -> Self {
+    pub fn start(
+        services: &AgentServices,
+        lane: &LaneHandle,
+        turn: &QueuedTurn,
+        capabilities: &ChannelCapabilities,
+    ) -> Self {
         let (shown, growing) = watch::channel(String::new());
         let finished = CancellationToken::new();
         let edits = match capabilities.stream {
@@ -165,7 +170,7 @@ pub fn reply_to(turn: &QueuedTurn) -> Option<MessageRef> {
 
 struct Editor {
     ledger: Arc<dyn Ledger>,
-    lane: Lane,
+    lane: LaneHandle,
     turn: TurnId,
     reply_to: Option<MessageRef>,
     interval: Duration,

@@ -14,7 +14,7 @@ const SPOKEN: &str = "[voice message, transcribed]";
 const SHOWN: usize = 150;
 
 /// The words of a message's voice notes, marked as such.
-pub(crate) fn spoken(queued: &QueuedMessage) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn transcripts(queued: &QueuedMessage) -> impl Iterator<Item = String> + '_ {
     queued.transcriptions.values().filter_map(|heard| match heard {
         Transcription::Text(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
         Transcription::Text(_) | Transcription::Failed(_) => None,
@@ -22,13 +22,17 @@ pub(crate) fn spoken(queued: &QueuedMessage) -> impl Iterator<Item = String> + '
 }
 
 /// Tells the model of voice notes without words, by their index among the turn's files; `None` when there is none.
-pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
-    let afterwards = if is_all_there_is(turn) { "The person is told." } else { "Say so where it matters." };
+pub(crate) fn model_note(turn: &QueuedTurn) -> Option<String> {
+    let afterwards = if is_only_failed_voice(turn) { "The person is told." } else { "Say so where it matters." };
     let mut text = String::new();
-    for (index, heard) in by_index(turn) {
+    for (index, heard) in transcriptions_by_index(turn) {
         let _ = match heard {
             Transcription::Failed(reason) => {
-                writeln!(text, "The voice message [{index}] could not be transcribed ({}). {afterwards}", shown(reason))
+                writeln!(
+                    text,
+                    "The voice message [{index}] could not be transcribed ({}). {afterwards}",
+                    sanitize_reason(reason)
+                )
             }
             Transcription::Text(words) if words.trim().is_empty() => {
                 writeln!(text, "The voice message [{index}] contains no speech.")
@@ -40,25 +44,26 @@ pub(crate) fn note(turn: &QueuedTurn) -> Option<String> {
 }
 
 /// Tells the person that they were not heard, whatever the model says, if that was all they sent.
-pub(crate) fn with_unheard(response: OutgoingResponse, turn: &QueuedTurn) -> OutgoingResponse {
-    let reason = by_index(turn).into_iter().find_map(|(_, heard)| match heard {
-        Transcription::Failed(reason) => Some(shown(reason)),
+pub(crate) fn append_transcription_failure(response: OutgoingResponse, turn: &QueuedTurn) -> OutgoingResponse {
+    let reason = transcriptions_by_index(turn).into_iter().find_map(|(_, heard)| match heard {
+        Transcription::Failed(reason) => Some(sanitize_reason(reason)),
         Transcription::Text(_) => None,
     });
-    let Some(reason) = reason.filter(|_| is_all_there_is(turn)) else { return response };
+    let Some(reason) = reason.filter(|_| is_only_failed_voice(turn)) else { return response };
     let told = format!("I couldn't understand your voice message: {reason}. The recording is saved; see `/files`.");
     let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
     OutgoingResponse { text: Some(text), ..response }
 }
 
 /// Whether the turn brought nothing but voice notes that nobody understood.
-fn is_all_there_is(turn: &QueuedTurn) -> bool {
-    let unheard = by_index(turn).iter().filter(|(_, heard)| matches!(heard, Transcription::Failed(_))).count();
-    unheard > 0 && unheard == rounds::attachments(turn).len() && rounds::words(turn).trim().is_empty()
+fn is_only_failed_voice(turn: &QueuedTurn) -> bool {
+    let unheard =
+        transcriptions_by_index(turn).iter().filter(|(_, heard)| matches!(heard, Transcription::Failed(_))).count();
+    unheard > 0 && unheard == rounds::turn_attachments(turn).len() && rounds::user_text(turn).trim().is_empty()
 }
 
 /// What was heard, by the index under which the model and its tools know the recording: its place among the stored files.
-fn by_index(turn: &QueuedTurn) -> Vec<(usize, &Transcription)> {
+fn transcriptions_by_index(turn: &QueuedTurn) -> Vec<(usize, &Transcription)> {
     let mut found = Vec::new();
     let mut index = 0;
     for queued in &turn.messages {
@@ -73,7 +78,7 @@ fn by_index(turn: &QueuedTurn) -> Vec<(usize, &Transcription)> {
 }
 
 /// An engine's words on one line, cut, and harmless in Markdown's eyes.
-fn shown(reason: &str) -> String {
+fn sanitize_reason(reason: &str) -> String {
     let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.chars().filter(|c| !is_unsafe_char(*c) && !"`[]<>|".contains(*c)).take(SHOWN).collect()
 }

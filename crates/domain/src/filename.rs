@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_cut_between_characters_as_people_count_them() {
+    fn filename_is_truncated_at_grapheme_boundaries() {
         let family = "👨\u{200D}👩\u{200D}👧";
         let long = family.repeat(20);
         let fitting = family.repeat((LONGEST - ".png".len()) / family.len());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_3_internal_files_stay_unless_the_response_names_them() {
+    fn rule_3_unselected_internal_files_stay_internal() {
         let internal = Attachment { visibility: Visibility::Internal, ..file(1, 1, "a") };
         let outcomes = [made(vec![internal.clone(), file(2, 2, "b")])];
         assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [2]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_4_the_last_request_for_a_voice_wins() {
+    fn rule_4_last_voice_request_wins() {
         let speak = |text: Option<&str>| ToolOutcome {
             voice: Some(VoiceRequest { text: text.map(str::to_owned) }),
             ..ToolOutcome::default()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn where_replies_are_spoken_too_the_text_is_unless_something_else_is_or_it_tells_of_an_early_end() {
+    fn voice_reply_skips_explicit_voice_and_early_end() {
         let text = OutgoingResponse::from_text("hello");
         let spoken = with_voice_reply(text.clone(), &Ending::Done);
         assert_eq!(spoken, OutgoingResponse { voice: Some(VoiceRequest { text: None }), ..text.clone() });
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_5_the_last_message_that_says_something_is_the_text() {
+    fn rule_5_last_nonempty_message_is_the_text() {
         let response = fold(&said(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
         let files_only = fold(&said(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_6_an_early_end_delivers_what_there_is_and_says_how_it_ended() {
+    fn rule_6_early_end_delivers_results_with_reason() {
         let outcomes = [made(vec![file(1, 1, "a")])];
         for ending in [
             Ending::Budget { limit: "25 model calls".into() },
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_no_code_and_code_keeps_its_indentation() {
+    fn ending_text_leaves_code_and_indentation_intact() {
         let stopped = fold(&said(&["Run:\n```sh\nls"]), &[], &Ending::Cancelled);
         let sentence = Ending::Cancelled.user_message().expect("an early end has words");
         assert_eq!(stopped.text, Some(format!("Run:\n```sh\nls\n```\n\n{sentence}")));
@@ -268,7 +268,7 @@ mod tests {
     proptest! {
         /// Rule 7 is the signature: there is nothing else that a response could be made of.
         #[test]
-        fn nothing_is_lost_nothing_is_repeated_and_something_is_said(outcomes in outcomes(), text in "[a ]{0,3}") {
+        fn fold_loses_and_repeats_nothing_and_is_nonempty(outcomes in outcomes(), text in "[a ]{0,3}") {
             let response = fold(std::slice::from_ref(&text), &outcomes, &Ending::Done);
             prop_assert!(response.text.is_some() || !response.attachments.is_empty());
             prop_assert!(response.text.as_ref().is_none_or(|text| !text.trim().is_empty()));

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_behind_an_open_fence_is_no_code() {
+    fn paragraph_after_open_fence_is_not_code() {
         for (text, whole) in [
             ("", "Told."),
             ("so far\n", "so far\n\nTold."),

@@ -239,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_a_person_types_is_read_as_a_block(typed in pieces(), next in pieces()) {
+        fn typed_text_is_never_parsed_as_block(typed in pieces(), next in pieces()) {
             let escaped = escape(&typed);
             prop_assert!(!has_marker(&escaped));
             prop_assert_eq!(split(&escaped), (escaped.as_str(), None));

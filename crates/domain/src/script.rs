@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lone_labelled_block_is_a_script_and_nothing_else_is() {
+    fn only_lone_labelled_block_is_a_script() {
         for (message, script) in [
             ("```starlark\nreturn 1\n```", Some("return 1\n")),
             ("  ```` Starlark \nx = \"\"\"\n```\n\"\"\"\n````\n", Some("x = \"\"\"\n```\n\"\"\"\n")),

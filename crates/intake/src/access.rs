@@ -8,14 +8,14 @@ use std::collections::{HashMap, HashSet};
 use satchel_domain::{ChannelName, ConversationId, Sender, remedy};
 
 /// The sender's id of the owner where a channel is stated to be the owner's: the terminal's user, the page's visitor.
-pub const OWNER: &str = "owner";
+pub const IMPLICIT_OWNER_ID: &str = "owner";
 
 /// The entry that stands for everybody.
 const EVERYBODY: &str = "*";
 
 /// Who may talk, on every channel.
 #[derive(Debug, Clone, Default)]
-pub struct Access {
+pub struct AccessPolicy {
     channels: HashMap<ChannelName, ChannelAccess>,
     /// The channels without rules on which [`OWNER`] owns this Satchel.
     owner_channels: HashSet<ChannelName>,
@@ -31,11 +31,11 @@ pub struct ChannelAccess {
     pub owner_chats: Vec<ConversationId>,
 }
 
-impl Access {
+impl AccessPolicy {
     /// The rules of these channels. A channel without rules asks nobody who they are: it has other ways, such as a token
     /// or the machine's own accounts. It has no owner unless [`Access::with_owner_on`] states so.
     #[must_use]
-    pub fn of(channels: impl IntoIterator<Item = (ChannelName, ChannelAccess)>) -> Self {
+    pub fn new(channels: impl IntoIterator<Item = (ChannelName, ChannelAccess)>) -> Self {
         Self { channels: channels.into_iter().collect(), owner_channels: HashSet::new() }
     }
 
@@ -49,23 +49,23 @@ impl Access {
 
     /// The rules of a channel, if it has any.
     #[must_use]
-    pub fn rules(&self, channel: &ChannelName) -> Option<&ChannelAccess> {
+    pub fn channel_rules(&self, channel: &ChannelName) -> Option<&ChannelAccess> {
         self.channels.get(channel)
     }
 
     /// Whether somebody owns this Satchel, on the channel where they write.
     #[must_use]
     pub fn is_owner(&self, channel: &ChannelName, sender: &Sender) -> bool {
-        match self.rules(channel) {
-            Some(rules) => rules.owners.iter().any(|entry| is_meant(entry, sender)),
-            None => self.owner_channels.contains(channel) && sender.id == OWNER,
+        match self.channel_rules(channel) {
+            Some(rules) => rules.owners.iter().any(|entry| entry_matches(entry, sender)),
+            None => self.owner_channels.contains(channel) && sender.id == IMPLICIT_OWNER_ID,
         }
     }
 
     /// Whether an owner alone reads a conversation, as far as its id tells.
     #[must_use]
     pub fn is_owners_chat(&self, conversation: &ConversationId) -> bool {
-        match self.rules(conversation.channel()) {
+        match self.channel_rules(conversation.channel()) {
             Some(rules) => rules.owner_chats.contains(conversation),
             None => self.owner_channels.contains(conversation.channel()),
         }
@@ -80,21 +80,21 @@ impl Access {
     /// Whether the owner on a channel decides about people of every channel, and not of this one alone.
     #[must_use]
     pub fn decides_everywhere(&self, channel: &ChannelName) -> bool {
-        self.rules(channel).is_none() && self.owner_channels.contains(channel)
+        self.channel_rules(channel).is_none() && self.owner_channels.contains(channel)
     }
 }
 
 impl ChannelAccess {
     /// Whether the configuration lets somebody talk.
     #[must_use]
-    pub fn lets_in(&self, sender: &Sender) -> bool {
-        let allowed = |entry: &String| entry == EVERYBODY || is_meant(entry, sender);
-        self.allow_users.iter().any(allowed) || self.owners.iter().any(|entry| is_meant(entry, sender))
+    pub fn is_allowed(&self, sender: &Sender) -> bool {
+        let allowed = |entry: &String| entry == EVERYBODY || entry_matches(entry, sender);
+        self.allow_users.iter().any(allowed) || self.owners.iter().any(|entry| entry_matches(entry, sender))
     }
 }
 
 /// Whether an entry of the configuration names somebody: by the exact id, or by the handle with or without its `@`.
-fn is_meant(entry: &str, sender: &Sender) -> bool {
+fn entry_matches(entry: &str, sender: &Sender) -> bool {
     let handle = entry.strip_prefix('@').unwrap_or(entry);
     // Nobody gets in by taking somebody's number for a handle.
     let is_a_name = handle.contains(|c: char| c.is_ascii_alphabetic());
@@ -114,10 +114,10 @@ mod tests {
         ChannelName::new("telegram").unwrap()
     }
 
-    fn access(allow_users: &[&str], owners: &[&str]) -> Access {
+    fn access(allow_users: &[&str], owners: &[&str]) -> AccessPolicy {
         let texts = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
         let rules = ChannelAccess { allow_users: texts(allow_users), owners: texts(owners), owner_chats: Vec::new() };
-        Access::of([(channel(), rules)])
+        AccessPolicy::new([(channel(), rules)])
     }
 
     fn sender(id: &str, name: &str, handle: Option<&str>) -> Sender {
@@ -145,12 +145,12 @@ mod tests {
     #[case::a_handle_with_its_sign(&["@@ada"], sender("5", "Eve", Some("ada")), false)]
     fn only_whom_an_entry_means_is_let_in(#[case] entries: &[&str], #[case] who: Sender, #[case] in_: bool) {
         let allowed = access(entries, &[]);
-        assert_eq!(allowed.rules(&channel()).unwrap().lets_in(&who), in_);
+        assert_eq!(allowed.channel_rules(&channel()).unwrap().is_allowed(&who), in_);
         assert!(!allowed.is_owner(&channel(), &who), "whoever may talk owns nothing");
         let owned = access(&[], entries);
         let everybody = entries.contains(&"*");
         assert_eq!(owned.is_owner(&channel(), &who), in_ && !everybody);
-        assert_eq!(owned.rules(&channel()).unwrap().lets_in(&who), in_ && !everybody, "owners may talk");
+        assert_eq!(owned.channel_rules(&channel()).unwrap().is_allowed(&who), in_ && !everybody, "owners may talk");
     }
 
     #[test]
@@ -158,13 +158,13 @@ mod tests {
         let access = access(&["7"], &["7"]);
         let discord = ChannelName::new("discord").unwrap();
         assert!(!access.is_owner(&discord, &sender("7", "Ada", None)));
-        assert!(access.rules(&discord).is_none());
+        assert!(access.channel_rules(&discord).is_none());
     }
 
     #[test]
     fn owners_chats_are_their_private_ones() {
         let rules = ChannelAccess { owner_chats: vec!["telegram:1".parse().unwrap()], ..ChannelAccess::default() };
-        let access = Access::of([(channel(), rules)]).with_owner_on([ChannelName::new("web").unwrap()]);
+        let access = AccessPolicy::new([(channel(), rules)]).with_owner_on([ChannelName::new("web").unwrap()]);
         for (chat, is_owners) in
             [("telegram:1", true), ("telegram:-100", false), ("web:a", true), ("console:main", false)]
         {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn channel_without_rules_has_only_a_stated_owner() {
         let web = ChannelName::new("web").unwrap();
-        let claims_to_own = sender(OWNER, "Owner", None);
+        let claims_to_own = sender(IMPLICIT_OWNER_ID, "Owner", None);
         let unstated = access(&["7"], &["7"]);
         assert!(!unstated.is_owner(&web, &claims_to_own) && !unstated.decides_everywhere(&web));
         let stated = unstated.with_owner_on([web.clone(), channel()]);

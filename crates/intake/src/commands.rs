@@ -12,20 +12,20 @@ use satchel_ports::{
     ledger::{HistoryChange, OutboxQuery},
 };
 
-pub use self::files::described;
+pub use self::files::describe_file;
 pub use self::storage::Storage;
 use self::{
-    files::{files, resend, unlink},
-    storage::{forget, usage},
+    files::{list_files, resend_files, revoke_file_links},
+    storage::{forget_files, usage},
 };
-use crate::pairing::{self, Asked, PairCommand};
+use crate::pairing::{self, CommandContext, PairCommand};
 
 /// How many files or parts a list shows.
 const LISTED: u32 = 30;
 
 /// A command. What begins with a slash and is neither one of these nor a letter off one goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum ChatCommand {
     /// Lists the conversation's files.
     Files,
     /// Sends files again, by their numbers; as given, so that a mistake can be named.
@@ -69,14 +69,14 @@ pub enum Explanation {
 
 /// How a conversation stands with spoken replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Speaking {
+pub struct VoiceStatus {
     /// Whether there is anything to speak with.
-    pub possible: bool,
+    pub available: bool,
     /// Whether the person wants every reply spoken too.
-    pub wanted: bool,
+    pub enabled: bool,
 }
 
-impl Command {
+impl ChatCommand {
     /// Reads a message as a command.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -112,7 +112,7 @@ impl Command {
 
 /// What a command answers and does to the history.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CommandAnswer {
+pub struct CommandReply {
     /// What the person gets.
     pub response: OutgoingResponse,
     /// What the history becomes; commands themselves are not kept in it.
@@ -125,44 +125,46 @@ pub struct CommandAnswer {
 ///
 /// # Errors
 /// When the ledger can't be read.
-pub async fn answer(
-    command: &Command,
+pub async fn handle_command(
+    command: &ChatCommand,
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
-    speaking: Speaking,
+    asked: &CommandContext<'_>,
+    speaking: VoiceStatus,
     links: Option<&dyn FileLinks>,
     storage: &Storage<'_>,
-) -> Result<CommandAnswer, LedgerError> {
+) -> Result<CommandReply, LedgerError> {
     let conversation = asked.conversation;
     let response = match command {
-        Command::Files => files(ledger, conversation).await?,
-        Command::Resend(numbers) => resend(ledger, conversation, numbers).await?,
-        Command::Unlink(numbers) => unlink(ledger, asked, numbers, links).await?,
-        Command::Usage => usage(ledger, asked, storage).await?,
-        Command::Forget(given) => forget(ledger, asked, given, storage).await?,
-        Command::Outbox => outbox(ledger, conversation).await?,
+        ChatCommand::Files => list_files(ledger, conversation).await?,
+        ChatCommand::Resend(numbers) => resend_files(ledger, conversation, numbers).await?,
+        ChatCommand::Unlink(numbers) => revoke_file_links(ledger, asked, numbers, links).await?,
+        ChatCommand::Usage => usage(ledger, asked, storage).await?,
+        ChatCommand::Forget(given) => forget_files(ledger, asked, given, storage).await?,
+        ChatCommand::Outbox => list_outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
-        Command::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
-        Command::New => OutgoingResponse::from_text(
+        ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
+        ChatCommand::New => OutgoingResponse::from_text(
             "Started a new conversation. I no longer see the earlier messages. Your files are still here: /files",
         ),
         // A word that counts is consumed by the turn that waited for it.
-        Command::Allow(_) | Command::Refuse(_) => OutgoingResponse::from_text(
+        ChatCommand::Allow(_) | ChatCommand::Refuse(_) => OutgoingResponse::from_text(
             "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
              decide.",
         ),
-        Command::Voice(wish) => voice(ledger, asked, *wish, speaking).await?,
-        Command::Pair(command) => pairing::answer(command, ledger, asked).await?,
-        Command::Explain(wanted) => OutgoingResponse::from_text(explanation(wanted, asked.by_owner(), links.is_some())),
+        ChatCommand::Voice(wish) => set_voice_replies(ledger, asked, *wish, speaking).await?,
+        ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, asked).await?,
+        ChatCommand::Explain(wanted) => {
+            OutgoingResponse::from_text(explanation(wanted, asked.is_by_owner(), links.is_some()))
+        }
     };
-    let history = if *command == Command::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
-    Ok(CommandAnswer { response, history, buttons: Vec::new() })
+    let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
+    Ok(CommandReply { response, history, buttons: Vec::new() })
 }
 
 /// The commands as platforms list them while a person types: name and what it does. Links are ended only where they
 /// are given.
 #[must_use]
-pub fn menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
+pub fn command_menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
     let unlink = with_links.then_some(("unlink", "revoke the links to a file, by its number"));
     MENU.into_iter().chain(unlink).collect()
 }
@@ -230,7 +232,7 @@ fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
     }
 }
 
-async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
+async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query = OutboxQuery { conversation: Some(conversation.clone()), limit: Some(LISTED), ..OutboxQuery::default() };
     let parts = ledger.outbox(&query).await?;
     if parts.is_empty() {
@@ -238,30 +240,30 @@ async fn outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<Ou
     }
     let mut text = "Not delivered, newest first:\n\n".to_owned();
     for part in &parts {
-        let _ = writeln!(text, "- {}: {}", what_of(part), standing(&part.state));
+        let _ = writeln!(text, "- {}: {}", describe_part(part), describe_state(&part.state));
     }
     Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
 /// Sets whether replies are spoken, or tells. What nobody can speak is not promised.
-async fn voice(
+async fn set_voice_replies(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     wish: Option<bool>,
-    speaking: Speaking,
+    speaking: VoiceStatus,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let not_set_up = match asked.by_owner() {
+    let not_set_up = match asked.is_by_owner() {
         true => "I can't send voice messages here. You can turn them on with `speech.speak`.",
         false => "I can't send voice messages here. Please ask the person who runs this bot to turn them on.",
     };
     let Some(wish) = wish else {
         return Ok(OutgoingResponse::from_text(match speaking {
-            Speaking { possible: false, .. } => not_set_up,
-            Speaking { wanted: true, .. } => VOICE_REPLIES_ON,
-            Speaking { wanted: false, .. } => "Voice replies are off. Turn them on with `/voice on`.",
+            VoiceStatus { available: false, .. } => not_set_up,
+            VoiceStatus { enabled: true, .. } => VOICE_REPLIES_ON,
+            VoiceStatus { enabled: false, .. } => "Voice replies are off. Turn them on with `/voice on`.",
         }));
     };
-    if wish && !speaking.possible {
+    if wish && !speaking.available {
         return Ok(OutgoingResponse::from_text(not_set_up));
     }
     ledger.set_voice_replies(asked.conversation, wish).await?;
@@ -271,14 +273,14 @@ async fn voice(
     }))
 }
 
-fn what_of(part: &Part) -> String {
+fn describe_part(part: &Part) -> String {
     match part.content.files() {
         [] => part.content.kind().to_owned(),
-        files => files.iter().map(|item| described(&item.attachment)).collect::<Vec<_>>().join(", "),
+        files => files.iter().map(|item| describe_file(&item.attachment)).collect::<Vec<_>>().join(", "),
     }
 }
 
-fn standing(state: &PartState) -> String {
+fn describe_state(state: &PartState) -> String {
     match state {
         PartState::Pending => "queued".to_owned(),
         PartState::Sending => "being sent".to_owned(),
@@ -298,33 +300,33 @@ mod tests {
     use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
 
     use super::*;
-    use crate::access::{Access, ChannelAccess, OWNER};
+    use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
 
     #[rstest]
-    #[case("/files", Some(Command::Files))]
-    #[case("  /HELP \n", Some(Command::Explain(Explanation::Commands)))]
-    #[case("/resend 17 #18", Some(Command::Resend(vec!["17".into(), "#18".into()])))]
-    #[case("/resend", Some(Command::Resend(vec![])))]
-    #[case("/unlink #17", Some(Command::Unlink(vec!["#17".into()])))]
-    #[case("/stop", Some(Command::Stop))]
+    #[case("/files", Some(ChatCommand::Files))]
+    #[case("  /HELP \n", Some(ChatCommand::Explain(Explanation::Commands)))]
+    #[case("/resend 17 #18", Some(ChatCommand::Resend(vec!["17".into(), "#18".into()])))]
+    #[case("/resend", Some(ChatCommand::Resend(vec![])))]
+    #[case("/unlink #17", Some(ChatCommand::Unlink(vec!["#17".into()])))]
+    #[case("/stop", Some(ChatCommand::Stop))]
     #[case("/stop that", None)]
-    #[case("/voice", Some(Command::Voice(None)))]
-    #[case("/Voice  ON", Some(Command::Voice(Some(true))))]
-    #[case("/voice off", Some(Command::Voice(Some(false))))]
+    #[case("/voice", Some(ChatCommand::Voice(None)))]
+    #[case("/Voice  ON", Some(ChatCommand::Voice(Some(true))))]
+    #[case("/voice off", Some(ChatCommand::Voice(Some(false))))]
     #[case("/voice of the people", None)]
-    #[case("/pair", Some(Command::Pair(PairCommand::Help)))]
-    #[case("/PAIR List", Some(Command::Pair(PairCommand::List)))]
-    #[case("/start", Some(Command::Explain(Explanation::Commands)))]
-    #[case("/start from-a-link", Some(Command::Explain(Explanation::Commands)))]
-    #[case("/allow", Some(Command::Explain(Explanation::Decisions)))]
-    #[case("/refuse ", Some(Command::Explain(Explanation::Decisions)))]
-    #[case("/allow ABCD2345", Some(Command::Allow("ABCD2345".into())))]
+    #[case("/pair", Some(ChatCommand::Pair(PairCommand::Help)))]
+    #[case("/PAIR List", Some(ChatCommand::Pair(PairCommand::List)))]
+    #[case("/start", Some(ChatCommand::Explain(Explanation::Commands)))]
+    #[case("/start from-a-link", Some(ChatCommand::Explain(Explanation::Commands)))]
+    #[case("/allow", Some(ChatCommand::Explain(Explanation::Decisions)))]
+    #[case("/refuse ", Some(ChatCommand::Explain(Explanation::Decisions)))]
+    #[case("/allow ABCD2345", Some(ChatCommand::Allow("ABCD2345".into())))]
     #[case("/allow me to explain", None)]
     #[case("/tool file_list {}", None)]
     #[case("files", None)]
     #[case("", None)]
-    fn only_what_satchel_knows_is_a_command(#[case] text: &str, #[case] command: Option<Command>) {
-        assert_eq!(Command::parse(text), command);
+    fn only_what_satchel_knows_is_a_command(#[case] text: &str, #[case] command: Option<ChatCommand>) {
+        assert_eq!(ChatCommand::parse(text), command);
     }
 
     #[rstest]
@@ -340,8 +342,8 @@ mod tests {
     #[case::path("/etc/hosts", None)]
     #[case::other_letters("/файл", None)]
     fn command_one_letter_off_gets_hint(#[case] text: &str, #[case] nearest: Option<&str>) {
-        let hint = match Command::parse(text) {
-            Some(Command::Explain(Explanation::Hint { nearest, .. })) => Some(nearest),
+        let hint = match ChatCommand::parse(text) {
+            Some(ChatCommand::Explain(Explanation::Hint { nearest, .. })) => Some(nearest),
             None => None,
             Some(command) => panic!("{command:?}"),
         };
@@ -351,11 +353,12 @@ mod tests {
     #[tokio::test]
     async fn hint_names_pairing_to_owners_only() {
         let ledger = MockLedger::new();
-        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
-        let text = async |text: &str, access: &Access| {
-            let command = Command::parse(text).unwrap();
-            let answer =
-                answer(&command, &ledger, &asked(access), Speaking::default(), None, &storage()).await.unwrap();
+        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
+        let text = async |text: &str, access: &AccessPolicy| {
+            let command = ChatCommand::parse(text).unwrap();
+            let answer = handle_command(&command, &ledger, &asked(access), VoiceStatus::default(), None, &storage())
+                .await
+                .unwrap();
             answer.response.text.unwrap()
         };
         assert_eq!(
@@ -380,14 +383,14 @@ mod tests {
         Storage { blobs: &UNUSED.0, workspace: &UNUSED.1, quotas: Quotas::NONE }
     }
 
-    fn access() -> Access {
-        Access::default().with_owner_on([conversation().channel().clone()])
+    fn access() -> AccessPolicy {
+        AccessPolicy::default().with_owner_on([conversation().channel().clone()])
     }
 
-    fn asked(access: &Access) -> Asked<'_> {
+    fn asked(access: &AccessPolicy) -> CommandContext<'_> {
         static PLACE: LazyLock<(ConversationId, Sender)> =
-            LazyLock::new(|| (conversation(), Sender::new(OWNER, "Owner")));
-        Asked { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
+            LazyLock::new(|| (conversation(), Sender::new(IMPLICIT_OWNER_ID, "Owner")));
+        CommandContext { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
     }
 
     #[rstest]
@@ -399,7 +402,7 @@ mod tests {
     #[case::off_without_a_voice(Some(false), false, true, "Voice replies are off. Turn them on again", Some(false))]
     #[case::nothing_to_speak_with(Some(true), false, false, "`speech.speak`", None)]
     #[tokio::test]
-    async fn voice_is_set_and_told_and_never_promised_in_vain(
+    async fn voice_command_sets_reports_and_checks_availability(
         #[case] wish: Option<bool>,
         #[case] possible: bool,
         #[case] wanted: bool,
@@ -409,9 +412,10 @@ mod tests {
         let mut ledger = MockLedger::new();
         let times = usize::from(set.is_some());
         ledger.expect_set_voice_replies().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
-        let speaking = Speaking { possible, wanted };
-        let answer =
-            answer(&Command::Voice(wish), &ledger, &asked(&access()), speaking, None, &storage()).await.unwrap();
+        let speaking = VoiceStatus { available: possible, enabled: wanted };
+        let answer = handle_command(&ChatCommand::Voice(wish), &ledger, &asked(&access()), speaking, None, &storage())
+            .await
+            .unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -419,12 +423,14 @@ mod tests {
     #[tokio::test]
     async fn only_owners_read_which_setting_helps() {
         let ledger = MockLedger::new();
-        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
+        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
             for (access, names_key) in [(access(), true), (strict.clone(), false)] {
-                let command = Command::parse(command).unwrap();
+                let command = ChatCommand::parse(command).unwrap();
                 let answer =
-                    answer(&command, &ledger, &asked(&access), Speaking::default(), None, &storage()).await.unwrap();
+                    handle_command(&command, &ledger, &asked(&access), VoiceStatus::default(), None, &storage())
+                        .await
+                        .unwrap();
                 let text = answer.response.text.unwrap();
                 assert_eq!(
                     (text.contains(key), text.contains("ask the person who runs this bot")),
@@ -438,12 +444,12 @@ mod tests {
     #[tokio::test]
     async fn only_an_owner_hears_of_pairing() {
         let ledger = MockLedger::new();
-        let help = async |access: &Access| {
-            let answer = answer(
-                &Command::Explain(Explanation::Commands),
+        let help = async |access: &AccessPolicy| {
+            let answer = handle_command(
+                &ChatCommand::Explain(Explanation::Commands),
                 &ledger,
                 &asked(access),
-                Speaking::default(),
+                VoiceStatus::default(),
                 None,
                 &storage(),
             )
@@ -452,27 +458,27 @@ mod tests {
             answer.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
-        let strict = Access::of([(conversation().channel().clone(), ChannelAccess::default())]);
+        let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         assert!(!help(&strict).await.contains("/pair"));
     }
 
     #[tokio::test]
-    async fn ending_links_is_offered_only_where_links_are_given() {
+    async fn unlink_command_is_offered_only_with_links() {
         let ledger = MockLedger::new();
         let links = MockFileLinks::new();
         for links in [None, Some(&links as &dyn FileLinks)] {
-            let help = answer(
-                &Command::Explain(Explanation::Commands),
+            let help = handle_command(
+                &ChatCommand::Explain(Explanation::Commands),
                 &ledger,
                 &asked(&access()),
-                Speaking::default(),
+                VoiceStatus::default(),
                 links,
                 &storage(),
             )
             .await
             .unwrap();
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
-            assert_eq!(menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
+            assert_eq!(command_menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }
     }
 
@@ -480,10 +486,14 @@ mod tests {
     async fn only_new_forgets_the_history() {
         let ledger = MockLedger::new();
         let new =
-            answer(&Command::New, &ledger, &asked(&access()), Speaking::default(), None, &storage()).await.unwrap();
+            handle_command(&ChatCommand::New, &ledger, &asked(&access()), VoiceStatus::default(), None, &storage())
+                .await
+                .unwrap();
         assert_eq!(new.history, HistoryChange::Reset);
         let stop =
-            answer(&Command::Stop, &ledger, &asked(&access()), Speaking::default(), None, &storage()).await.unwrap();
+            handle_command(&ChatCommand::Stop, &ledger, &asked(&access()), VoiceStatus::default(), None, &storage())
+                .await
+                .unwrap();
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

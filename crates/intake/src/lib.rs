@@ -6,15 +6,15 @@
 
 pub mod access;
 pub mod commands;
-pub mod errands;
 pub mod forget;
-mod own_door;
+pub mod inbound_service;
+mod internal_inbound;
 pub mod pairing;
 pub mod prepare;
-pub mod reception;
-mod refusals;
+mod refusal_log;
 pub mod steering;
 mod strangers;
+pub mod system_tasks;
 
-pub use own_door::OwnDoor;
-pub use reception::Reception;
+pub use inbound_service::InboundService;
+pub use internal_inbound::InternalInbound;

@@ -9,8 +9,8 @@ use satchel_ports::{
 };
 
 use crate::{
-    access::Access,
-    errands::{described, name_of},
+    access::AccessPolicy,
+    system_tasks::{describe_sender, inline_name},
 };
 
 /// How many people and codes a list shows.
@@ -52,19 +52,19 @@ impl PairCommand {
 
 /// Who gave a command, and where.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct CommandContext<'a> {
     pub conversation: &'a ConversationId,
     /// Whether others read along.
     pub group: bool,
     pub sender: &'a Sender,
     /// Who may do what.
-    pub access: &'a Access,
+    pub access: &'a AccessPolicy,
 }
 
-impl Asked<'_> {
+impl CommandContext<'_> {
     /// Whether they own this Satchel.
     #[must_use]
-    pub fn by_owner(&self) -> bool {
+    pub fn is_by_owner(&self) -> bool {
         self.access.is_owner(self.conversation.channel(), self.sender)
     }
 
@@ -79,12 +79,12 @@ impl Asked<'_> {
 ///
 /// # Errors
 /// When the ledger fails.
-pub async fn answer(
+pub async fn handle_pair_command(
     command: &PairCommand,
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
-    if !asked.by_owner() {
+    if !asked.is_by_owner() {
         return Ok(OutgoingResponse::from_text("Only an owner can approve people."));
     }
     if asked.group {
@@ -93,10 +93,10 @@ pub async fn answer(
         ));
     }
     let text = match command {
-        PairCommand::List => list(ledger, asked.channel()).await?,
-        PairCommand::Approve(code) => judge(ledger, asked, code, true).await?,
-        PairCommand::Refuse(code) => judge(ledger, asked, code, false).await?,
-        PairCommand::Revoke { channel, id } => revoke(ledger, asked, channel.as_deref(), id).await?,
+        PairCommand::List => list_pairings(ledger, asked.channel()).await?,
+        PairCommand::Approve(code) => decide_code(ledger, asked, code, true).await?,
+        PairCommand::Refuse(code) => decide_code(ledger, asked, code, false).await?,
+        PairCommand::Revoke { channel, id } => revoke_person(ledger, asked, channel.as_deref(), id).await?,
         PairCommand::Help => HELP.to_owned(),
     };
     Ok(OutgoingResponse::from_text(text))
@@ -108,28 +108,33 @@ const HELP: &str = "\
 - `/pair refuse ABCD-EFGH` refuses them; they get no new code for a day
 - `/pair revoke ID` withdraws an approval";
 
-async fn judge(ledger: &dyn Ledger, asked: &Asked<'_>, code: &str, approve: bool) -> Result<String, LedgerError> {
+async fn decide_code(
+    ledger: &dyn Ledger,
+    asked: &CommandContext<'_>,
+    code: &str,
+    approve: bool,
+) -> Result<String, LedgerError> {
     let Ok(code) = code.parse::<PairingCode>() else {
         return Ok("That isn't a pairing code. A code looks like `ABCD-EFGH`.".to_owned());
     };
     let by = format!("{}:{}", asked.conversation.channel(), asked.sender.id);
     let decision = PairingDecision { code, approve, channel: asked.channel().cloned(), decided_by: by };
-    Ok(told(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, ledger.now()))
+    Ok(describe_outcome(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, ledger.now()))
 }
 
 /// What became of a code, in words for whoever said it.
 #[must_use]
-pub fn told(judged: &PairingOutcome, now: Timestamp) -> String {
+pub fn describe_outcome(judged: &PairingOutcome, now: Timestamp) -> String {
     match judged {
-        PairingOutcome::Approved(pairing) => format!("{} is approved. I've told them.", name_of(&pairing.person)),
+        PairingOutcome::Approved(pairing) => format!("{} is approved. I've told them.", inline_name(&pairing.person)),
         PairingOutcome::Refused(pairing) => {
-            format!("{} is refused and gets no new code for a day.", name_of(&pairing.person))
+            format!("{} is refused and gets no new code for a day.", inline_name(&pairing.person))
         }
         PairingOutcome::AlreadyUsed { person, approved: true } => {
-            format!("This code was already used: it approved {}.", name_of(person))
+            format!("This code was already used: it approved {}.", inline_name(person))
         }
         PairingOutcome::AlreadyUsed { person, approved: false } => {
-            format!("This code was already used: it refused {}.", name_of(person))
+            format!("This code was already used: it refused {}.", inline_name(person))
         }
         PairingOutcome::Expired => {
             "This code has expired. The person gets a new one when they write to me again.".to_owned()
@@ -152,7 +157,7 @@ pub fn told(judged: &PairingOutcome, now: Timestamp) -> String {
     }
 }
 
-async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
+async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
     let is_theirs = |of: &ChannelName| channel.is_none_or(|channel| channel == of);
     let mut pairings = ledger.list_pairings().await?;
     pairings.retain(|pairing| is_theirs(pairing.conversation.channel()));
@@ -168,14 +173,18 @@ async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<Stri
     }
     for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(LISTED) {
         let minutes = expires_at.saturating_duration_since(now).as_secs().div_ceil(60);
-        let _ =
-            writeln!(text, "- **{code}** {} on {}, valid for {minutes} min", described(person), conversation.channel());
+        let _ = writeln!(
+            text,
+            "- **{code}** {} on {}, valid for {minutes} min",
+            describe_sender(person),
+            conversation.channel()
+        );
     }
     if !people.is_empty() {
         let _ = writeln!(text, "{}Approved with a code:\n", if text.is_empty() { "" } else { "\n" });
     }
     for Person { channel, person, .. } in people.iter().rev().take(LISTED) {
-        let _ = writeln!(text, "- {} on {channel}", described(person));
+        let _ = writeln!(text, "- {} on {channel}", describe_sender(person));
     }
     if pairings.len() > LISTED || people.len() > LISTED {
         text.push_str("\n`satchel pair list` shows them all.");
@@ -183,9 +192,9 @@ async fn list(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<Stri
     Ok(text.trim_end().to_owned())
 }
 
-async fn revoke(
+async fn revoke_person(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     channel: Option<&str>,
     id: &str,
 ) -> Result<String, LedgerError> {
@@ -201,7 +210,7 @@ async fn revoke(
         (Some(Ok(named)), _) => named,
         (None, Some(own)) => own.clone(),
     };
-    let shown = name_of(&Sender::new(id, id));
+    let shown = inline_name(&Sender::new(id, id));
     if ledger.revoke_person(&channel, id).await? {
         return Ok(format!("Done: id {shown} on {channel} is no longer approved."));
     }

@@ -1,6 +1,6 @@
 //! Prepares a queued turn: each of its files is stored or refused, and its voice notes are listened to, before it begins.
 
-mod listen;
+mod transcribe;
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use satchel_ports::{
     ledger::{InboundFileState, QueuedTurn},
 };
 
-use crate::access::Access;
+use crate::access::AccessPolicy;
 
 /// How many files of one turn are fetched at once.
 const AT_ONCE: usize = 3;
@@ -49,7 +49,7 @@ impl Default for InboundLimits {
 }
 
 #[derive(Clone, Copy)]
-pub struct Fetching<'a> {
+pub struct PrepareContext<'a> {
     /// Where the files come from.
     pub channel: &'a dyn Channel,
     /// Where their bytes go.
@@ -63,7 +63,7 @@ pub struct Fetching<'a> {
     /// What may come in.
     pub limits: InboundLimits,
     /// Who owns this Satchel, and so reads what can be done about a refusal.
-    pub access: &'a Access,
+    pub access: &'a AccessPolicy,
 }
 
 /// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the words
@@ -74,7 +74,7 @@ pub struct Fetching<'a> {
 /// # Errors
 /// When the ledger fails or the lane is lost. A file that can't be had is no error: it is refused; nor is a voice note
 /// that nobody understands.
-pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+pub async fn fetch_files(fetching: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
     let mut waiting = Vec::new();
     let mut nth = 0;
     for (at, message) in turn.messages.iter().enumerate() {
@@ -90,7 +90,7 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
     let mut fetched = stream::iter(waiting)
         .map(|(at, index, nth, message, given_up, sender, reference)| async move {
             let outcome = if nth < fetching.limits.files_per_turn {
-                fetch(fetching, &reference, &sender, given_up).await
+                fetch_file(fetching, &reference, &sender, given_up).await
             } else {
                 Err(format!("at most {} files are accepted at once", fetching.limits.files_per_turn))
             };
@@ -99,10 +99,10 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
         .buffered(AT_ONCE);
     // Recorded in the sender's order, in which they are numbered.
     while let Some((at, index, message, reference, outcome)) = fetched.next().await {
-        turn.messages[at].files[index] = record(fetching, id, message, index, reference, outcome).await?;
+        turn.messages[at].files[index] = record_file(fetching, id, message, index, reference, outcome).await?;
     }
     drop(fetched);
-    listen::listen(fetching, turn).await
+    transcribe::transcribe_voice_notes(fetching, turn).await
 }
 
 /// Refuses every file of the turn that still waits, for a turn that is given up.
@@ -110,7 +110,7 @@ pub async fn fetch_files(fetching: Fetching<'_>, mut turn: QueuedTurn) -> Result
 /// # Errors
 /// When the ledger fails or the lane is lost.
 pub async fn refuse_files(
-    fetching: Fetching<'_>,
+    fetching: PrepareContext<'_>,
     mut turn: QueuedTurn,
     reason: &str,
 ) -> Result<QueuedTurn, LedgerError> {
@@ -119,7 +119,7 @@ pub async fn refuse_files(
         for (index, file) in message.files.iter_mut().enumerate() {
             if let InboundFileState::Waiting(reference) = file {
                 let refused = Err(reason.to_owned());
-                *file = record(fetching, id, message.id, index, reference.clone(), refused).await?;
+                *file = record_file(fetching, id, message.id, index, reference.clone(), refused).await?;
             }
         }
     }
@@ -128,8 +128,8 @@ pub async fn refuse_files(
 
 /// Fetches one file, trying again while that may help; from `given_up` on, a platform that can't be reached is no reason to
 /// wait longer. The error says in words why it is refused.
-async fn fetch(
-    fetching: Fetching<'_>,
+async fn fetch_file(
+    fetching: PrepareContext<'_>,
     reference: &FileReference,
     sender: &Sender,
     given_up: Timestamp,
@@ -137,22 +137,24 @@ async fn fetch(
     let mut pause = Duration::from_secs(1);
     let mut tried = 0;
     loop {
-        let attempt = tokio::time::timeout(fetching.limits.fetch_time, fetch_once(fetching, reference)).await;
+        let attempt = tokio::time::timeout(fetching.limits.fetch_time, try_fetch_file(fetching, reference)).await;
         let for_sender = |reason: &str, remedy: &str| {
             fetching.access.reason_for(fetching.lease.conversation.channel(), sender, reason, Some(remedy))
         };
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),
-            Ok(Err(Attempt::Refused(reason))) => return Err(reason),
-            Ok(Err(Attempt::NotSetUp { reason, remedy })) => return Err(for_sender(&reason, &remedy)),
-            Ok(Err(Attempt::NoRoom(full))) => for_sender(&format!("it could not be stored ({full})"), full.remedy()),
-            Ok(Err(Attempt::Failed(reason))) => format!("it could not be fetched ({reason})"),
+            Ok(Err(AttemptError::Permanent(reason))) => return Err(reason),
+            Ok(Err(AttemptError::NotSetUp { reason, remedy })) => return Err(for_sender(&reason, &remedy)),
+            Ok(Err(AttemptError::NoRoom(full))) => {
+                for_sender(&format!("it could not be stored ({full})"), full.remedy())
+            }
+            Ok(Err(AttemptError::Retryable(reason))) => format!("it could not be fetched ({reason})"),
             Err(_) => {
                 let seconds = fetching.limits.fetch_time.as_secs();
                 format!("it could not be fetched (it took longer than {seconds} s)")
             }
         };
-        tried += u32::from(is_reached(fetching.channel).await || fetching.ledger.now() >= given_up);
+        tried += u32::from(is_reachable(fetching.channel).await || fetching.ledger.now() >= given_up);
         if tried == TRIES {
             return Err(reason);
         }
@@ -163,36 +165,40 @@ async fn fetch(
 }
 
 /// Whether the platform answers, if only with a refusal.
-async fn is_reached(channel: &dyn Channel) -> bool {
+async fn is_reachable(channel: &dyn Channel) -> bool {
     !matches!(channel.probe().await, Err(SendError::NotSent { .. } | SendError::InDoubt { .. }))
 }
 
-enum Attempt {
-    Refused(String),
+enum AttemptError {
+    Permanent(String),
     NotSetUp { reason: String, remedy: String },
     NoRoom(DiskFull),
-    Failed(String),
+    Retryable(String),
 }
 
-async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result<Attachment, Attempt> {
+async fn try_fetch_file(fetching: PrepareContext<'_>, reference: &FileReference) -> Result<Attachment, AttemptError> {
     let limit = fetching.limits.file_bytes;
     let too_large = |bytes: u64| {
-        Attempt::Refused(format!("it is {}, the limit is {}", size::format_bytes(bytes), size::format_bytes(limit)))
+        AttemptError::Permanent(format!(
+            "it is {}, the limit is {}",
+            size::format_bytes(bytes),
+            size::format_bytes(limit)
+        ))
     };
     if let Some(bytes) = reference.bytes.filter(|bytes| *bytes > limit) {
         return Err(too_large(bytes));
     }
     let incoming = fetching.channel.fetch(reference).await.map_err(|error| match error {
-        FileFetchError::Retryable { reason } => Attempt::Failed(reason),
-        FileFetchError::Permanent { reason } => Attempt::Refused(reason),
-        FileFetchError::NotSetUp { reason, remedy } => Attempt::NotSetUp { reason, remedy },
+        FileFetchError::Retryable { reason } => AttemptError::Retryable(reason),
+        FileFetchError::Permanent { reason } => AttemptError::Permanent(reason),
+        FileFetchError::NotSetUp { reason, remedy } => AttemptError::NotSetUp { reason, remedy },
     })?;
     let stored = match incoming {
         FetchedFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
         FetchedFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
         FetchedFile::Stored(stored) => stored,
         FetchedFile::Bytes { bytes, content } => {
-            store(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
+            store_blob(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
     let (id, conversation) = (AttachmentId(fetching.ledger.new_id()), fetching.lease.conversation.clone());
@@ -201,29 +207,29 @@ async fn fetch_once(fetching: Fetching<'_>, reference: &FileReference) -> Result
     Ok(Attachment { description: reference.caption.clone(), ..file })
 }
 
-async fn store(
+async fn store_blob(
     blobs: &dyn Blobs,
     reference: &FileReference,
     bytes: Option<u64>,
     content: ByteStream,
     limit: u64,
-) -> Result<StoredBlob, Attempt> {
+) -> Result<StoredBlob, AttemptError> {
     let hint = BlobHint { filename: Some(reference.filename.clone()), mime: reference.mime.clone(), bytes };
     blobs.put(content, &hint, limit).await.map_err(|error| match error {
         BlobError::TooLarge { limit } => {
-            Attempt::Refused(format!("it is larger than the limit of {}", size::format_bytes(limit)))
+            AttemptError::Permanent(format!("it is larger than the limit of {}", size::format_bytes(limit)))
         }
-        BlobError::Source(source) => Attempt::Failed(format!("the transfer was interrupted: {source}")),
-        BlobError::Full(full) => Attempt::NoRoom(full),
+        BlobError::Source(source) => AttemptError::Retryable(format!("the transfer was interrupted: {source}")),
+        BlobError::Full(full) => AttemptError::NoRoom(full),
         other => {
             tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
-            Attempt::Failed("the file store failed".to_owned())
+            AttemptError::Retryable("the file store failed".to_owned())
         }
     })
 }
 
-async fn record(
-    fetching: Fetching<'_>,
+async fn record_file(
+    fetching: PrepareContext<'_>,
     turn: TurnId,
     message: InboxId,
     index: usize,

@@ -4,8 +4,8 @@ use satchel_domain::{reference_block, script::parse_script_message};
 use satchel_ports::ledger::{Explained, QueuedMessage, SteeringMessage, SteeringRequests, ToolDecision};
 
 use crate::{
-    access::Access,
-    commands::{Command, explanation},
+    access::AccessPolicy,
+    commands::{ChatCommand, explanation},
 };
 
 /// Decides about the messages that wait behind a running turn.
@@ -15,14 +15,14 @@ use crate::{
 /// it. A `/stop`, a word about a tool call and what only wants an explanation count wherever they stand, and hold nothing
 /// up.
 #[must_use]
-pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) -> SteeringRequests {
-    let command = |message: &QueuedMessage| Command::parse(&message.message.text);
+pub fn plan_steering(waiting: &[QueuedMessage], access: &AccessPolicy, with_links: bool) -> SteeringRequests {
+    let command = |message: &QueuedMessage| ChatCommand::parse(&message.message.text);
     // A message with files is never a command: what it brings must not be consumed unseen.
-    let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(Command::Stop));
+    let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(ChatCommand::Stop));
     let stop = stop.map(|message| message.id);
     let inject = waiting
         .iter()
-        .filter(|message| decision(message).is_none() && explained(message, access, with_links).is_none())
+        .filter(|message| parse_decision(message).is_none() && explained(message, access, with_links).is_none())
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
             let is_talk = command(message).is_none() && parse_script_message(&message.message.text).is_none();
@@ -38,25 +38,27 @@ pub fn steering(waiting: &[QueuedMessage], access: &Access, with_links: bool) ->
     SteeringRequests {
         stop,
         inject,
-        decisions: waiting.iter().filter_map(decision).collect(),
+        decisions: waiting.iter().filter_map(parse_decision).collect(),
         explained: waiting.iter().filter_map(|message| explained(message, access, with_links)).collect(),
     }
 }
 
 /// The explanation that a message asks for; one with files asks for none.
-fn explained(queued: &QueuedMessage, access: &Access, with_links: bool) -> Option<Explained> {
+fn explained(queued: &QueuedMessage, access: &AccessPolicy, with_links: bool) -> Option<Explained> {
     let QueuedMessage { turn, message, files, .. } = queued;
-    let Command::Explain(wanted) = Command::parse(&message.text).filter(|_| files.is_empty())? else { return None };
+    let ChatCommand::Explain(wanted) = ChatCommand::parse(&message.text).filter(|_| files.is_empty())? else {
+        return None;
+    };
     let by_owner = access.is_owner(message.conversation.channel(), &message.sender);
     let text = explanation(&wanted, by_owner, with_links);
     Some(Explained { turn: *turn, reply_to: message.message.clone(), text })
 }
 
 /// A message as a word about a tool call; one with files is none.
-fn decision(message: &QueuedMessage) -> Option<ToolDecision> {
-    let (code, allow) = match Command::parse(&message.message.text)? {
-        Command::Allow(code) => (code, true),
-        Command::Refuse(code) => (code, false),
+fn parse_decision(message: &QueuedMessage) -> Option<ToolDecision> {
+    let (code, allow) = match ChatCommand::parse(&message.message.text)? {
+        ChatCommand::Allow(code) => (code, true),
+        ChatCommand::Refuse(code) => (code, false),
         _ => return None,
     };
     let sender = message.message.sender.clone();
@@ -88,7 +90,7 @@ mod tests {
     }
 
     fn of(messages: &[QueuedMessage]) -> SteeringRequests {
-        steering(messages, &Access::default(), false)
+        plan_steering(messages, &AccessPolicy::default(), false)
     }
 
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
@@ -101,13 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overtakes_a_message_with_files_or_a_command() {
+    fn nothing_overtakes_files_or_commands() {
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, "b", 1), waiting(3, "c", 0)]), ["a"]);
         assert_eq!(injected(&[waiting(1, "/files", 0), waiting(2, "b", 0)]), [] as [&str; 0]);
     }
 
     #[test]
-    fn a_message_that_refers_to_files_in_its_text_stays_whole() {
+    fn message_with_text_references_is_not_steered() {
         let reference = reference_block::AttachmentReference::new("https://cdn.discordapp.com/a.png".into());
         let referring = reference_block::append("b", &[reference]);
         assert_eq!(injected(&[waiting(1, "a", 0), waiting(2, &referring, 0), waiting(3, "c", 0)]), ["a"]);
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_about_a_call_is_heard_wherever_it_stands_and_holds_nothing_up() {
+    fn decision_is_accepted_anywhere_without_blocking_steering() {
         let steering = of(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
         let decisions: Vec<_> = steering.decisions.iter().map(|said| (said.code.as_str(), said.allow)).collect();
         assert_eq!(decisions, [("ABCD2345", true), ("x", false)]);
@@ -147,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn explanation_waits_for_no_turn_and_holds_nothing_up() {
-        let access = Access::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
+    fn explanation_is_immediate_and_blocks_nothing() {
+        let access = AccessPolicy::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
-        let steering = steering(&messages, &access, true);
+        let steering = plan_steering(&messages, &access, true);
         let explained: Vec<_> = steering.explained.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
         assert_eq!(
@@ -162,11 +164,11 @@ mod tests {
         assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
 
         let message = [waiting(1, "/help", 0)];
-        let help = |access: &Access, with_links| {
-            let text = super::steering(&message, access, with_links).explained.remove(0).text;
+        let help = |access: &AccessPolicy, with_links| {
+            let text = super::plan_steering(&message, access, with_links).explained.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"))
         };
         assert_eq!(help(&access, true), (true, true));
-        assert_eq!(help(&Access::default(), false), (false, false));
+        assert_eq!(help(&AccessPolicy::default(), false), (false, false));
     }
 }

@@ -6,7 +6,7 @@ use satchel_ports::{
     ledger::people::{Pairing, PairingRequest, PairingRules},
 };
 
-use crate::reception::Desk;
+use crate::inbound_service::InboundPipeline;
 
 /// How many times somebody is told of a code while it lives.
 const TOLD: u32 = 6;
@@ -21,8 +21,8 @@ const SATCHEL: &str = "satchel";
 ///
 /// Answers are errands in the ledger, so that they are delivered once and in order as every reply is. Their keys are made
 /// of the code, so that a stranger who writes again and again is neither answered nor announced again and again.
-pub(crate) async fn turn_away(
-    desk: &Desk,
+pub(crate) async fn refuse_stranger(
+    desk: &InboundPipeline,
     message: &InboundMessage,
     owner_chats: &[ConversationId],
 ) -> Result<(), LedgerError> {
@@ -30,30 +30,31 @@ pub(crate) async fn turn_away(
         return Ok(());
     }
     let rules = PairingRules::default();
-    let stranger = PairingRequest { person: short(&message.sender), conversation: message.conversation.clone() };
+    let stranger =
+        PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
     let Some(pairing) = desk.ledger.issue_pairing_code(&stranger, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
     let interval = rules.code_ttl / TOLD;
     let nth = desk.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
     let introduction =
-        errand(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
-    desk.take_in(introduction).await?;
+        system_message(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
+    desk.enqueue(introduction).await?;
     for chat in owner_chats {
         let channel = message.conversation.channel().clone();
         let ask = SystemTask::RequestApproval { code, person: person.clone(), channel };
-        desk.take_in(errand(chat, format!("ask:{code}:{chat}"), ask)).await?;
+        desk.enqueue(system_message(chat, format!("ask:{code}:{chat}"), ask)).await?;
     }
     Ok(())
 }
 
-fn errand(conversation: &ConversationId, key: String, errand: SystemTask) -> InboundMessage {
+fn system_message(conversation: &ConversationId, key: String, errand: SystemTask) -> InboundMessage {
     InboundMessage {
         system_task: Some(errand),
         ..InboundMessage::new(conversation.clone(), format!("{SATCHEL}:{key}"), Sender::new(SATCHEL, "Satchel"))
     }
 }
 
-fn short(sender: &Sender) -> Sender {
+fn truncate_sender(sender: &Sender) -> Sender {
     let cut = |name: &str| name.chars().take(NAME).collect::<String>();
     Sender { id: sender.id.clone(), name: cut(&sender.name), handle: sender.handle.as_deref().map(cut) }
 }

@@ -69,7 +69,7 @@ mod tests {
     const ALT_TEXT: CaptionRule = CaptionRule::AltText { max: 1024 };
 
     #[test]
-    fn the_label_keeps_the_block_that_the_text_begins_with() {
+    fn label_preserves_leading_block() {
         for (text, expected) in [
             ("hello", "(possible duplicate) hello"),
             ("```rust\nx\n```", "(possible duplicate)\n\n```rust\nx\n```"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_caption_is_not_seen_the_label_stands_above_the_files() {
+    fn hidden_caption_puts_label_above_files() {
         let files = [1, 2].map(|n| item(file(n, "a.jpg", "image/jpeg", 9), FileForm::Document));
         let above = |files: &[_]| PartContent::Text {
             text: DUPLICATE_LABEL.to_owned(),

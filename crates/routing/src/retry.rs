@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_trying_again_cannot_mend_ends_it_and_so_does_the_stop() {
+    async fn retry_stops_on_permanent_error_or_shutdown() {
         let lane = || "console:main".parse().unwrap();
         let stop = CancellationToken::new();
         let lost = retry_until_stored(&stop, || async { Err::<(), _>(LedgerError::LeaseLost(lane())) });

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_ends_with_a_sentence_and_says_where_the_rest_is() {
+    fn long_speech_ends_at_sentence_and_mentions_rest() {
         let long = "Это предложение. ".repeat(400);
         let spoken = to_speech_text(&long, true).unwrap();
         assert!(spoken.ends_with("предложение. The rest is in the text message."), "{spoken}");

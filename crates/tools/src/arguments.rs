@@ -8,7 +8,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Deserializer, de, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::failure;
+use crate::error;
 
 /// The longest description of a file, in bytes. What doesn't fit into a caption is sent as text, so a longer one would
 /// flood its chat.
@@ -28,15 +28,15 @@ pub(crate) fn spec_of<T: JsonSchema>(name: &str, tier: SafetyTier, description: 
 /// Reads a tool's arguments, or says which is wrong, what was given and what is allowed.
 ///
 /// `null` counts as absent, because some providers fill in every optional argument with it.
-pub(crate) fn parse<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, ToolError> {
+pub(crate) fn parse_arguments<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<T, ToolError> {
     let given = match arguments {
         Value::Object(given) => given,
         Value::Null => Map::new(),
         other => {
             let start: String = other.to_string().chars().take(100).collect();
-            return Err(failure::error(format!(
+            return Err(error::tool_error(format!(
                 "the arguments must be a JSON object, not {start}; {}",
-                allowed::<T>()
+                describe_arguments::<T>()
             )));
         }
     };
@@ -48,12 +48,12 @@ pub(crate) fn parse<T: DeserializeOwned + JsonSchema>(arguments: Value) -> Resul
         };
         // The allowed arguments come before what was given could push them out of the error's length.
         let wrong: String = error.inner().to_string().chars().take(400).collect();
-        failure::error(format!("{place}{wrong}; {}", allowed::<T>()))
+        error::tool_error(format!("{place}{wrong}; {}", describe_arguments::<T>()))
     })
 }
 
 /// Names the arguments of `T` with their types, for errors.
-fn allowed<T: JsonSchema>() -> String {
+fn describe_arguments<T: JsonSchema>() -> String {
     let schema = schema_of::<T>();
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let arguments: Vec<String> = schema["properties"]
@@ -80,13 +80,13 @@ fn schema_of<T: JsonSchema>() -> Value {
         object.remove("description");
         object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     }
-    make_plain(&mut schema);
+    simplify_schema(&mut schema);
     schema
 }
 
 /// Takes out of a schema what some providers refuse and no model needs: formats, nulls, types that may be null, and
 /// the source's line breaks.
-fn make_plain(schema: &mut Value) {
+fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.remove("format");
@@ -103,9 +103,9 @@ fn make_plain(schema: &mut Value) {
                     object.insert("type".to_owned(), only);
                 }
             }
-            object.values_mut().for_each(make_plain);
+            object.values_mut().for_each(simplify_schema);
         }
-        Value::Array(items) => items.iter_mut().for_each(make_plain),
+        Value::Array(items) => items.iter_mut().for_each(simplify_schema),
         _ => {}
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
         Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
         _ => {
             let shown: String = given.escape_debug().take(100).collect();
-            Err(failure::error(format!(
+            Err(error::tool_error(format!(
                 "`{shown}` is not a MIME type: they are written type/subtype, such as image/png"
             )))
         }
@@ -133,7 +133,7 @@ pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
 pub(crate) fn checked_description(file: impl Display, given: String) -> Result<String, ToolError> {
     let long = given.len();
     if long > LONGEST_DESCRIPTION {
-        return Err(failure::error(format!(
+        return Err(error::tool_error(format!(
             "the description of {file} has {long} bytes; at most {LONGEST_DESCRIPTION} are allowed: say more in the text"
         )));
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_which_argument_what_was_given_and_what_is_allowed() {
+    fn argument_error_names_argument_value_and_allowed() {
         let allowed =
             "allowed are `path` (string, required), `index` (integer), `names` (array), `overwrite` (boolean)";
         for (given, says) in [
@@ -195,7 +195,7 @@ mod tests {
             (json!({"path": "/tmp/a", "names": ["a", 2]}), vec!["argument `names[1]`", "`2`"]),
             (json!({"path": "/tmp/a", "index": "x".repeat(100_000)}), vec!["argument `index`"]),
         ] {
-            let error = parse::<Arguments>(given.clone()).expect_err("a wrong argument").0;
+            let error = parse_arguments::<Arguments>(given.clone()).expect_err("a wrong argument").0;
             for words in says.into_iter().chain([allowed]) {
                 assert!(error.contains(words), "{given:.80}: `{words}` is not in `{error}`");
             }
@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn null_counts_as_absent() {
-        let read = parse::<Arguments>(json!({"path": "~/a", "index": null, "names": null, "overwrite": null}));
+        let read =
+            parse_arguments::<Arguments>(json!({"path": "~/a", "index": null, "names": null, "overwrite": null}));
         assert!(read.is_ok_and(|read| read.path.0.to_string() == "/shared/a" && read.index.is_none()));
     }
 }

@@ -1,6 +1,6 @@
 //! `attachment.add`: makes files of the workspace into attachments of the reply, all of them or none.
 
-mod claims;
+mod reservations;
 
 use async_trait::async_trait;
 use satchel_domain::{
@@ -13,21 +13,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::claims::{Claim, Claims};
+use self::reservations::{Reservation, Reservations};
 use crate::{
     ToolServices,
-    arguments::{FilePath, checked_description, checked_mime, parse, spec_of},
-    failure, lookup,
+    arguments::{FilePath, checked_description, checked_mime, parse_arguments, spec_of},
+    error, lookup,
 };
 
 pub(crate) struct AttachmentAdd {
     services: ToolServices,
-    claims: Claims,
+    claims: Reservations,
 }
 
 impl AttachmentAdd {
     pub(crate) fn new(services: ToolServices) -> Self {
-        Self { services, claims: Claims::default() }
+        Self { services, claims: Reservations::default() }
     }
 }
 
@@ -61,7 +61,7 @@ struct Arguments {
 
 /// One file as it was asked for.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct AddRequest {
     path: WorkspacePath,
     filename: Filename,
     mime: Option<String>,
@@ -80,37 +80,37 @@ impl Tool for AttachmentAdd {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let arguments: Arguments = parse(arguments)?;
+        let arguments: Arguments = parse_arguments(arguments)?;
         let visibility = arguments.visibility;
         let Self { services, claims } = self;
-        let wanted = wanted(arguments, services.limits.add_files)?;
-        let claim = claim(services, claims, context, &wanted).await?;
+        let wanted = parse_requests(arguments, services.limits.add_files)?;
+        let claim = reserve_quota(services, claims, context, &wanted).await?;
         let mut attachments = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            attachments.push(add(services, context, wanted, visibility).await?);
+            attachments.push(add_file(services, context, wanted, visibility).await?);
         }
         // A file may have grown since it was looked at, within its own limit but not within the call's or the turn's.
         let bytes = attachments.iter().map(|attachment| attachment.bytes).sum();
         check_call_bytes(bytes, services.limits.add_call_bytes)?;
-        claim.keep(&attachments).map_err(|others| too_much(bytes, others, services.limits.add_turn_bytes))?;
-        let queued: Vec<lookup::Queued> = attachments.iter().map(lookup::Queued::from).collect();
+        claim.commit(&attachments).map_err(|others| too_much(bytes, others, services.limits.add_turn_bytes))?;
+        let queued: Vec<lookup::QueuedAttachment> = attachments.iter().map(lookup::QueuedAttachment::from).collect();
         Ok(ToolOutcome { attachments, ..ToolOutcome::from_data(json!({ "ok": true, "attachments": queued })) })
     }
 }
 
 /// Joins each path with what was given for it.
-fn wanted(arguments: Arguments, most: usize) -> Result<Vec<Wanted>, ToolError> {
+fn parse_requests(arguments: Arguments, most: usize) -> Result<Vec<AddRequest>, ToolError> {
     let paths = match (arguments.paths, arguments.path) {
         (Some(paths), _) => paths,
         (None, Some(path)) => vec![path],
-        (None, None) => return Err(failure::error("neither `paths` nor `path` is given: `paths` lists the files")),
+        (None, None) => return Err(error::tool_error("neither `paths` nor `path` is given: `paths` lists the files")),
     };
     let count = paths.len();
     if count == 0 {
-        return Err(failure::error("`paths` is empty: it lists the files to attach"));
+        return Err(error::tool_error("`paths` is empty: it lists the files to attach"));
     }
     if count > most {
-        return Err(failure::error(format!("`paths` has {count} files; at most {most} are allowed in one call")));
+        return Err(error::tool_error(format!("`paths` has {count} files; at most {most} are allowed in one call")));
     }
     let filenames = pairwise("filenames", arguments.filenames, "filename", arguments.filename, count)?;
     let mimes = pairwise("mimeTypes", arguments.mime_types, "mimeType", arguments.mime_type, count)?;
@@ -120,7 +120,7 @@ fn wanted(arguments: Arguments, most: usize) -> Result<Vec<Wanted>, ToolError> {
         paths.into_iter().zip(filenames).zip(mimes).zip(descriptions)
     {
         let own_name = path.file_name().unwrap_or_default();
-        wanted.push(Wanted {
+        wanted.push(AddRequest {
             filename: Filename::from_untrusted(filename.as_deref().unwrap_or(own_name)),
             mime: mime.map(|mime| checked_mime(&mime)).transpose()?,
             description: checked_description(format_args!("`{path}`"), description.unwrap_or_default())?,
@@ -141,7 +141,7 @@ fn pairwise(
     let mut list = match (list, one) {
         (Some(list), _) => list,
         (None, Some(_)) if count > 1 => {
-            return Err(failure::error(format!(
+            return Err(error::tool_error(format!(
                 "`{one_name}` is for one file, but {count} are given: use `{list_name}`"
             )));
         }
@@ -149,24 +149,24 @@ fn pairwise(
         (None, None) => vec![],
     };
     if list.len() > count {
-        return Err(failure::error(format!("`{list_name}` has {} entries for {count} files", list.len())));
+        return Err(error::tool_error(format!("`{list_name}` has {} entries for {count} files", list.len())));
     }
     list.resize(count, None);
     Ok(list.into_iter().map(|entry| entry.filter(|entry| !entry.trim().is_empty())).collect())
 }
 
 /// Looks at every file before the first is added, and claims room for them in the turn.
-async fn claim<'c>(
+async fn reserve_quota<'c>(
     services: &ToolServices,
-    claims: &'c Claims,
+    claims: &'c Reservations,
     context: &ToolContext,
-    wanted: &[Wanted],
-) -> Result<Claim<'c>, ToolError> {
+    wanted: &[AddRequest],
+) -> Result<Reservation<'c>, ToolError> {
     let limits = &services.limits;
     let mut call_bytes: u64 = 0;
-    for Wanted { path, .. } in wanted {
+    for AddRequest { path, .. } in wanted {
         let file = services.workspace.read(&context.conversation, path).await;
-        let bytes = file.map_err(|error| failure::because("nothing was attached", &error))?.bytes;
+        let bytes = file.map_err(|error| error::tool_error_with_cause("nothing was attached", &error))?.bytes;
         if bytes > limits.add_file_bytes {
             return Err(too_large(path, bytes, limits.add_file_bytes));
         }
@@ -180,15 +180,15 @@ async fn claim<'c>(
         ..AttachmentQuery::default()
     };
     let made = services.ledger.attachments(&query).await;
-    let mut made =
-        made.map_err(|error| failure::because("nothing was attached: the turn's files are unknown", &error))?;
+    let mut made = made
+        .map_err(|error| error::tool_error_with_cause("nothing was attached: the turn's files are unknown", &error))?;
     made.retain(|file| file.source != AttachmentSource::User);
-    let claimed = claims.claim(context.call, call_bytes, &made, limits.add_turn_bytes);
+    let claimed = claims.reserve(context.call, call_bytes, &made, limits.add_turn_bytes);
     claimed.map_err(|others| too_much(call_bytes, others, limits.add_turn_bytes))
 }
 
 fn too_much(bytes: u64, others: u64, limit: u64) -> ToolError {
-    failure::error(format!(
+    error::tool_error(format!(
         "nothing was attached: the files have {bytes} bytes ({}) and this turn's others {others} bytes; at most {limit} \
          bytes ({}) are allowed in one turn",
         format_bytes(bytes),
@@ -200,7 +200,7 @@ fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {
     if bytes <= limit {
         return Ok(());
     }
-    Err(failure::error(format!(
+    Err(error::tool_error(format!(
         "nothing was attached: the files have {bytes} bytes ({}) together, at most {limit} bytes ({}) are allowed in one \
          call",
         format_bytes(bytes),
@@ -209,29 +209,29 @@ fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {
 }
 
 fn too_large(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
-    failure::error(format!(
+    error::tool_error(format!(
         "nothing was attached: `{path}` has {bytes} bytes ({}), at most {limit} bytes ({}) are allowed",
         format_bytes(bytes),
         format_bytes(limit)
     ))
 }
 
-async fn add(
+async fn add_file(
     services: &ToolServices,
     context: &ToolContext,
-    wanted: Wanted,
+    wanted: AddRequest,
     visibility: Visibility,
 ) -> Result<Attachment, ToolError> {
-    let Wanted { path, filename, mime, description } = wanted;
+    let AddRequest { path, filename, mime, description } = wanted;
     let file = services.workspace.read(&context.conversation, &path).await;
-    let file = file.map_err(|error| failure::because("nothing was attached", &error))?;
+    let file = file.map_err(|error| error::tool_error_with_cause("nothing was attached", &error))?;
     let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone(), bytes: Some(file.bytes) };
     let limit = services.limits.add_file_bytes;
     let stored = services.blobs.put(file.content, &hint, limit).await.map_err(|error| match error {
         BlobError::TooLarge { .. } => too_large(&path, file.bytes.max(limit.saturating_add(1)), limit),
-        error => failure::because(&format!("nothing was attached: `{path}` could not be stored"), &error),
+        error => error::tool_error_with_cause(&format!("nothing was attached: `{path}` could not be stored"), &error),
     })?;
-    if let Some(known) = known(services, context, &filename, &stored).await? {
+    if let Some(known) = find_original(services, context, &filename, &stored).await? {
         return Ok(Attachment { mime: mime.unwrap_or(known.mime), description, visibility, ..known });
     }
     let file = context.new_file(&*services.ledger, filename, stored);
@@ -240,7 +240,7 @@ async fn add(
 
 /// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number. The
 /// name counts, too: under another one it is another file to the person. Of several copies the first is the original.
-async fn known(
+async fn find_original(
     services: &ToolServices,
     context: &ToolContext,
     filename: &Filename,
@@ -252,8 +252,9 @@ async fn known(
         ..AttachmentQuery::default()
     };
     let copies = services.ledger.attachments(&query).await;
-    let copies = copies
-        .map_err(|error| failure::because("nothing was attached: the conversation's files are unknown", &error))?;
+    let copies = copies.map_err(|error| {
+        error::tool_error_with_cause("nothing was attached: the conversation's files are unknown", &error)
+    })?;
     Ok(copies.into_iter().rev().find(|copy| copy.filename == *filename))
 }
 

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::Digest;
 
-use self::sources::{Had, Source, Wanted};
+use self::sources::{ByteSource, DownloadItem, StoredBytes};
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    error,
 };
 
 /// Where Discord keeps what people send.
@@ -49,7 +49,7 @@ fn downloads() -> WorkspacePath {
 /// The answer for one file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Downloaded {
+struct DownloadResult {
     path: WorkspacePath,
     sha10: String,
     bytes: u64,
@@ -71,8 +71,8 @@ impl Tool for AttachmentDownload {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { download_dir } = parse(arguments)?;
-        let wanted = sources::latest(&self.0, context).await?;
+        let Arguments { download_dir } = parse_arguments(arguments)?;
+        let wanted = sources::latest_files(&self.0, context).await?;
         let count = wanted.len();
         let (mut files, mut failures) = (Vec::new(), Vec::new());
         let mut taken = HashMap::new();
@@ -109,23 +109,23 @@ impl AttachmentDownload {
     async fn download(
         &self,
         context: &ToolContext,
-        wanted: Wanted,
+        wanted: DownloadItem,
         download_dir: &WorkspacePath,
         taken: &mut HashMap<String, Sha256>,
         left: &mut u64,
-    ) -> Result<Option<Downloaded>, ToolError> {
-        let Wanted { filename, source_url, source } = wanted;
-        let Had { sha256, bytes, mime, served_as } = match source {
-            Source::Nowhere(reason) => return Err(failure::error(reason)),
-            Source::Stored(had) => had,
-            Source::Address(url) => self.fetched(url, &filename, *left).await?,
+    ) -> Result<Option<DownloadResult>, ToolError> {
+        let DownloadItem { filename, source_url, source } = wanted;
+        let StoredBytes { sha256, bytes, mime, served_as } = match source {
+            ByteSource::Unavailable(reason) => return Err(error::tool_error(reason)),
+            ByteSource::Stored(had) => had,
+            ByteSource::Url(url) => self.fetch_bytes(url, &filename, *left).await?,
         };
         let mut sha10 = sha256.to_string();
         sha10.truncate(DIGITS);
         match taken.get(&sha10) {
             Some(same) if *same == sha256 => return Ok(None),
             Some(_) => {
-                return Err(failure::error(format!(
+                return Err(error::tool_error(format!(
                     "another file of this message has the same name {sha10}: save it with attachment_save"
                 )));
             }
@@ -135,27 +135,29 @@ impl AttachmentDownload {
         if bytes > max_file.min(*left) {
             return Err(self.too_large(Some(bytes), max_file, *left));
         }
-        let extension = extension::of(served_as.as_deref(), &filename, &source_url, &mime);
+        let extension = extension::choose_extension(served_as.as_deref(), &filename, &source_url, &mime);
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         let content = self.0.blobs.open(&sha256, None).await;
-        let content = content.map_err(|error| failure::because("its bytes could not be read", &error))?;
+        let content = content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
         let written = self.0.workspace.write(&context.conversation, &path, content, WriteMode::CreateNew, bytes).await;
         match written {
             Ok(_) => {}
             // Ten digits don't prove it, and anybody may have written there.
-            Err(WorkspaceError::Exists(_)) if self.is_there(context, &path, &sha256, bytes).await? => {}
+            Err(WorkspaceError::Exists(_)) if self.has_same_content(context, &path, &sha256, bytes).await? => {}
             Err(WorkspaceError::Exists(_)) => {
-                return Err(failure::error(format!("another file has this name: {path}; nothing was written over it")));
+                return Err(error::tool_error(format!(
+                    "another file has this name: {path}; nothing was written over it"
+                )));
             }
-            Err(error) => return Err(failure::because_of_write("it could not be written", &error)),
+            Err(error) => return Err(error::because_of_write("it could not be written", &error)),
         }
         taken.insert(sha10.clone(), sha256);
         *left = left.saturating_sub(bytes);
-        Ok(Some(Downloaded { path, sha10, bytes, source_url, mime_type: mime, filename }))
+        Ok(Some(DownloadResult { path, sha10, bytes, source_url, mime_type: mime, filename }))
     }
 
     /// Whether what is at a path is exactly these bytes.
-    async fn is_there(
+    async fn has_same_content(
         &self,
         context: &ToolContext,
         path: &WorkspacePath,
@@ -165,13 +167,15 @@ impl AttachmentDownload {
         let mut there = match self.0.workspace.read(&context.conversation, path).await {
             Ok(there) if there.bytes == bytes => there.content,
             Ok(_) | Err(WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => return Ok(false),
-            Err(error) => return Err(failure::because("what has its name already could not be read", &error)),
+            Err(error) => {
+                return Err(error::tool_error_with_cause("what has its name already could not be read", &error));
+            }
         };
         let mut hash = sha2::Sha256::new();
         while let Some(piece) = there.next().await {
-            hash.update(
-                piece.map_err(|error| failure::because("what has its name already could not be read", &error))?,
-            );
+            hash.update(piece.map_err(|error| {
+                error::tool_error_with_cause("what has its name already could not be read", &error)
+            })?);
         }
         Ok(Sha256(hash.finalize().into()) == *sha256)
     }
@@ -179,7 +183,7 @@ impl AttachmentDownload {
     fn too_large(&self, bytes: Option<u64>, max_file: u64, left: u64) -> ToolError {
         let bytes =
             bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", format_bytes(bytes)));
-        failure::error(format!(
+        error::tool_error(format!(
             "{bytes}; at most {} are downloaded a file and {} a call, of which {} are left",
             format_bytes(max_file),
             format_bytes(self.0.limits.download_call_bytes),
@@ -188,7 +192,7 @@ impl AttachmentDownload {
     }
 
     /// The bytes of a file that isn't stored yet.
-    async fn fetched(&self, url: String, filename: &Filename, left: u64) -> Result<Had, ToolError> {
+    async fn fetch_bytes(&self, url: String, filename: &Filename, left: u64) -> Result<StoredBytes, ToolError> {
         // What is refused when a person sends it doesn't come in by another way.
         let max_file = self.0.limits.download_file_bytes.min(self.0.limits.inbound_file_bytes);
         let most = max_file.min(left);
@@ -196,10 +200,10 @@ impl AttachmentDownload {
         let request = FetchRequest { url, hosts: HostPolicy::Only(hosts), max_bytes: most };
         let fetched = self.0.fetcher.fetch(&request).await.map_err(|failure| match failure {
             // Links to what people send work for a day; only the platform makes new ones, and only for a message of its own.
-            FetcherError::NotFound { reason } => failure::error(format!(
+            FetcherError::NotFound { reason } => error::tool_error(format!(
                 "its link has expired, or it was deleted ({reason}); the person can send the file again"
             )),
-            failure => failure::because("it could not be fetched", &failure),
+            failure => error::tool_error_with_cause("it could not be fetched", &failure),
         })?;
         let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone(), bytes: fetched.bytes };
         let stored = self.0.blobs.put(fetched.content, &hint, most).await.map_err(|error| match error {
@@ -207,9 +211,9 @@ impl AttachmentDownload {
             BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
                 self.too_large(None, max_file, left)
             }
-            error => failure::because("it could not be fetched", &error),
+            error => error::tool_error_with_cause("it could not be fetched", &error),
         })?;
-        Ok(Had { sha256: stored.sha256, bytes: stored.bytes, mime: stored.mime, served_as: fetched.mime })
+        Ok(StoredBytes { sha256: stored.sha256, bytes: stored.bytes, mime: stored.mime, served_as: fetched.mime })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
+    arguments::{parse_arguments, spec_of},
     lookup,
 };
 
@@ -34,9 +34,9 @@ impl Tool for AttachmentGet {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { id } = parse(arguments)?;
-        let attachment = lookup::find(&self.0, context, &id).await?;
-        Ok(ToolOutcome::from_data(json!(lookup::Metadata::from(attachment))))
+        let Arguments { id } = parse_arguments(arguments)?;
+        let attachment = lookup::find_attachment(&self.0, context, &id).await?;
+        Ok(ToolOutcome::from_data(json!(lookup::AttachmentMetadata::from(attachment))))
     }
 }
 
@@ -45,15 +45,15 @@ mod tests {
     use satchel_domain::{Attachment, MediaInfo};
 
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
     #[tokio::test]
     async fn it_tells_what_is_known_and_no_bytes() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let media = MediaInfo { width: Some(40), height: Some(30), ..MediaInfo::default() };
         let photo =
             Attachment { media, description: "the sea".to_owned(), ..attachment(4, "a.jpg", "image/jpeg", b"x") };
-        world.know(photo.clone());
+        world.add_record(photo.clone());
         let answer = world.data("attachment.get", json!({"id": photo.id})).await;
         insta::assert_json_snapshot!(answer, @r#"
         {
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn wrong_calls_say_what_is_wrong() {
-        let world = World::new();
+        let world = ToolHarness::new();
         for (arguments, says) in [
             (json!({}), "missing field `id`"),
             (json!({"id": 17}), "argument `id`: invalid type: integer `17`, expected a string"),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    error,
     listing::ListPage,
     lookup,
 };
@@ -50,9 +50,9 @@ impl Tool for AttachmentList {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let again = arguments.as_object().cloned().unwrap_or_default();
-        let arguments: Arguments = parse(arguments)?;
+        let arguments: Arguments = parse_arguments(arguments)?;
         let page = ListPage::from_arguments(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
-        let mut shown: Vec<lookup::Metadata> = Vec::new();
+        let mut shown: Vec<lookup::AttachmentMetadata> = Vec::new();
         let (mut total, mut before) = (0, None);
         loop {
             let query = AttachmentQuery {
@@ -62,7 +62,8 @@ impl Tool for AttachmentList {
                 ..AttachmentQuery::default()
             };
             let records = self.0.ledger.attachments(&query).await;
-            let records = records.map_err(|error| failure::because("the attachments could not be listed", &error))?;
+            let records =
+                records.map_err(|error| error::tool_error_with_cause("the attachments could not be listed", &error))?;
             let is_last = records.len() < RECORDS_PER_QUERY as usize;
             before = records.last().map(|oldest| oldest.number);
             for record in records.into_iter().filter(|record| matches(&arguments, record)) {
@@ -98,26 +99,29 @@ fn matches(arguments: &Arguments, attachment: &Attachment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
     fn names(answer: &Value) -> Vec<&str> {
         answer["attachments"].as_array().into_iter().flatten().filter_map(|file| file["filename"].as_str()).collect()
     }
 
-    fn world() -> World {
-        let world = World::new();
-        world.know(attachment(1, "Sea.JPG", "image/jpeg", b"1"));
-        world.know(Attachment { source: AttachmentSource::Tool, ..attachment(2, "seal.pdf", "application/pdf", b"2") });
-        world.know(Attachment {
+    fn world() -> ToolHarness {
+        let world = ToolHarness::new();
+        world.add_record(attachment(1, "Sea.JPG", "image/jpeg", b"1"));
+        world.add_record(Attachment {
+            source: AttachmentSource::Tool,
+            ..attachment(2, "seal.pdf", "application/pdf", b"2")
+        });
+        world.add_record(Attachment {
             conversation: "console:other".parse().unwrap(),
             ..attachment(3, "foreign.jpg", "image/jpeg", b"3")
         });
-        world.know(attachment(4, "notes.txt", "text/plain", b"4"));
+        world.add_record(attachment(4, "notes.txt", "text/plain", b"4"));
         world
     }
 
     #[tokio::test]
-    async fn files_of_this_conversation_are_listed_newest_first_and_filtered() {
+    async fn conversation_files_are_listed_newest_first_and_filtered() {
         let world = world();
         for (arguments, expected, more) in [
             (json!({}), vec!["notes.txt", "seal.pdf", "Sea.JPG"], false),
@@ -133,17 +137,17 @@ mod tests {
             let answer = world.data("attachment.list", arguments.clone()).await;
             assert_eq!((names(&answer), &answer["more"]), (expected, &json!(more)), "{arguments}");
         }
-        let empty = World::new().data("attachment.list", json!({})).await;
+        let empty = ToolHarness::new().data("attachment.list", json!({})).await;
         assert_eq!(empty, json!({"total": 0, "more": false, "attachments": []}));
     }
 
     #[tokio::test]
     async fn many_files_are_listed_in_pages() {
-        let world = World::new();
+        let world = ToolHarness::new();
         // More than are looked through at once.
         for number in 1..=1_250 {
             let mime = if number % 5 == 0 { "image/png" } else { "text/plain" };
-            world.know(attachment(number, &format!("{number}.txt"), mime, b"1"));
+            world.add_record(attachment(number, &format!("{number}.txt"), mime, b"1"));
         }
         let first = world.data("attachment.list", json!({})).await;
         assert_eq!((&first["total"], &first["more"]), (&json!(1_250), &json!(true)));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure, lookup,
+    arguments::{parse_arguments, spec_of},
+    error, lookup,
     paging::{self, PageError},
 };
 
@@ -40,10 +40,10 @@ impl Tool for AttachmentRead {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { id, offset, limit } = parse(arguments)?;
+        let Arguments { id, offset, limit } = parse_arguments(arguments)?;
         let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
         let page_bytes = paging::checked_limit(limit, most)?;
-        let attachment = lookup::find(&self.0, context, &id).await?;
+        let attachment = lookup::find_attachment(&self.0, context, &id).await?;
         if is_surely_binary(&attachment) {
             return Err(binary(&attachment));
         }
@@ -53,13 +53,13 @@ impl Tool for AttachmentRead {
         // One byte more than the page, as `paging::read` asks for.
         let range = offset..offset.saturating_add(page_bytes).saturating_add(1);
         let content = self.0.blobs.open(&attachment.sha256, Some(range)).await;
-        let content = content.map_err(|error| failure::because(&unreadable, &error))?;
-        let page = paging::read(content, offset, offset, page_bytes).await.map_err(|error| match error {
+        let content = content.map_err(|error| error::tool_error_with_cause(&unreadable, &error))?;
+        let page = paging::read_page(content, offset, offset, page_bytes).await.map_err(|error| match error {
             PageError::Binary { .. } => binary(&attachment),
-            PageError::Broken(why) => failure::error(format!("{unreadable}: {why}")),
+            PageError::Broken(why) => error::tool_error(format!("{unreadable}: {why}")),
         })?;
         let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
-        Ok(ToolOutcome::from_text(paging::shown(&page, attachment.bytes, context.reader, next)))
+        Ok(ToolOutcome::from_text(paging::format_page(&page, attachment.bytes, context.reader, next)))
     }
 }
 
@@ -73,7 +73,7 @@ fn is_surely_binary(attachment: &Attachment) -> bool {
 }
 
 fn binary(attachment: &Attachment) -> ToolError {
-    failure::error(format!(
+    error::tool_error(format!(
         "{} is not text: it is {} of {} bytes; attachment_save writes it to the workspace, and response_attachments sends \
          it with the reply",
         attachment.filename, attachment.mime, attachment.bytes
@@ -92,22 +92,22 @@ mod tests {
     use satchel_ports::MockBlobs;
 
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
-    fn world_with(filename: &str, mime: &str, content: &[u8]) -> (World, Value) {
-        let world = World::new();
+    fn world_with(filename: &str, mime: &str, content: &[u8]) -> (ToolHarness, Value) {
+        let world = ToolHarness::new();
         let file = attachment(5, filename, mime, content);
         world.store(content);
-        world.know(file.clone());
+        world.add_record(file.clone());
         (world, json!(file.id))
     }
 
-    async fn text(world: &World, arguments: Value) -> String {
+    async fn text(world: &ToolHarness, arguments: Value) -> String {
         world.call("attachment.read", arguments).await.unwrap().text.unwrap()
     }
 
     #[tokio::test]
-    async fn a_short_text_comes_as_it_is_and_a_long_one_in_pages() {
+    async fn attachment_text_is_returned_whole_or_in_pages() {
         let (world, id) = world_with("a.txt", "text/plain", "привет, мир".as_bytes());
         assert_eq!(text(&world, json!({"id": id})).await, "привет, мир");
         let first = text(&world, json!({"id": id, "limit": 7})).await;
@@ -133,13 +133,13 @@ mod tests {
         let read = world.call_for_program("attachment.read", json!({"id": id})).await.unwrap();
         assert_eq!(read.text.as_deref(), Some(""));
         let huge = Attachment { bytes: (8 << 20) + 1, ..attachment(7, "huge.log", "text/plain", b"") };
-        world.know(huge.clone());
+        world.add_record(huge.clone());
         let refused = world.call_for_program("attachment.read", json!({"id": huge.id})).await.unwrap_err().0;
         assert!(refused.contains("huge.log has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB"), "{refused}");
     }
 
     #[tokio::test]
-    async fn what_is_no_text_is_refused_with_its_type() {
+    async fn non_text_attachment_is_refused_with_its_type() {
         for (filename, mime, content) in [
             ("a.jpg", "image/jpeg", &b"only ascii"[..]),
             ("a.pdf", "application/pdf", b"%PDF-1.4"),
@@ -168,16 +168,16 @@ mod tests {
             assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
         }
         let gone = attachment(6, "gone.txt", "text/plain", b"gone");
-        world.know(gone.clone());
+        world.add_record(gone.clone());
         let error = world.error("attachment.read", json!({"id": gone.id})).await;
         assert!(error.contains("the bytes of gone.txt could not be read: the file store doesn't have them"), "{error}");
     }
 
     #[tokio::test]
-    async fn no_more_is_read_of_a_huge_file_than_the_page() {
-        let world = World::new();
+    async fn large_file_read_stops_at_page_end() {
+        let world = ToolHarness::new();
         let huge = Attachment { bytes: 1 << 40, ..attachment(5, "huge.log", "text/plain", b"") };
-        world.know(huge.clone());
+        world.add_record(huge.clone());
         let pulled = Arc::new(AtomicU64::new(0));
         let counter = pulled.clone();
         let mut blobs = MockBlobs::new();

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse, spec_of},
-    failure, lookup,
+    arguments::{FilePath, parse_arguments, spec_of},
+    error, lookup,
 };
 
 pub(crate) struct AttachmentSave(pub(crate) ToolServices);
@@ -33,7 +33,7 @@ struct Arguments {
 
 /// The answer for one saved file, in `attachment.save_all` too.
 #[derive(Debug, Serialize)]
-pub(crate) struct Saved {
+pub(crate) struct SaveResult {
     saved: bool,
     pub(crate) path: String,
     mime_type: String,
@@ -64,20 +64,20 @@ impl Tool for AttachmentSave {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { index, attachment_id, path: FilePath(path), overwrite } = parse(arguments)?;
+        let Arguments { index, attachment_id, path: FilePath(path), overwrite } = parse_arguments(arguments)?;
         let (attachment, source_index) = match (index, attachment_id) {
             (Some(index), None) => {
-                let (attachment, index) = inbound(context, index)?;
+                let (attachment, index) = inbound_file(context, index)?;
                 (attachment, Some(index))
             }
-            (None, Some(id)) => (lookup::find(&self.0, context, &id).await?, None),
+            (None, Some(id)) => (lookup::find_attachment(&self.0, context, &id).await?, None),
             (Some(_), Some(_)) => {
-                return Err(failure::error(
+                return Err(error::tool_error(
                     "both `index` and `attachment_id` are given: exactly one of them is allowed",
                 ));
             }
             (None, None) => {
-                return Err(failure::error(
+                return Err(error::tool_error(
                     "neither `index` nor `attachment_id` is given: exactly one of them is needed",
                 ));
             }
@@ -85,21 +85,21 @@ impl Tool for AttachmentSave {
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
         let saved =
             save(&self.0, context, &attachment, source_index, &path, mode).await.map_err(|error| match error {
-                SaveError::Exists => failure::error(format!(
+                SaveError::Exists => error::tool_error(format!(
                     "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
                 )),
-                SaveError::Write(error) => failure::because_of_write("the write failed and nothing was saved", &error),
+                SaveError::Write(error) => error::because_of_write("the write failed and nothing was saved", &error),
                 SaveError::Other(error) => error,
             })?;
         Ok(ToolOutcome::from_data(serde_json::json!(saved)))
     }
 }
 
-fn inbound(context: &ToolContext, index: u64) -> Result<(Attachment, usize), ToolError> {
+fn inbound_file(context: &ToolContext, index: u64) -> Result<(Attachment, usize), ToolError> {
     let count = context.inbound.len();
     let found = usize::try_from(index).ok().and_then(|at| Some((context.inbound.get(at)?.clone(), at)));
     found.ok_or_else(|| {
-        failure::error(match count {
+        error::tool_error(match count {
             0 => "no attachments came with this turn: name a file of an earlier turn by `attachment_id` \
                   (attachment.list shows them)"
                 .to_owned(),
@@ -120,10 +120,10 @@ pub(crate) async fn save(
     source_index: Option<usize>,
     path: &WorkspacePath,
     mode: WriteMode,
-) -> Result<Saved, SaveError> {
+) -> Result<SaveResult, SaveError> {
     let limit = services.limits.save_bytes;
     if attachment.bytes > limit {
-        return Err(SaveError::Other(failure::error(format!(
+        return Err(SaveError::Other(error::tool_error(format!(
             "{} is too large to save: it has {} bytes ({}), the maximum is {limit} bytes ({})",
             attachment.filename,
             attachment.bytes,
@@ -133,14 +133,14 @@ pub(crate) async fn save(
     }
     let content = services.blobs.open(&attachment.sha256, None).await.map_err(|error| {
         let doing = format!("the bytes of {} could not be read", attachment.filename);
-        SaveError::Other(failure::because(&doing, &error))
+        SaveError::Other(error::tool_error_with_cause(&doing, &error))
     })?;
     let written = services.workspace.write(&context.conversation, path, content, mode, attachment.bytes).await;
     let bytes_written = written.map_err(|error| match error {
         WorkspaceError::Exists(_) => SaveError::Exists,
         error => SaveError::Write(error),
     })?;
-    Ok(Saved {
+    Ok(SaveResult {
         saved: true,
         path: path.to_string(),
         mime_type: attachment.mime.clone(),
@@ -158,17 +158,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fakes::{World, attachment, digest};
+    use crate::fakes::{ToolHarness, attachment, digest};
 
-    fn world_with_two_files() -> World {
-        let world = World::new();
+    fn world_with_two_files() -> ToolHarness {
+        let world = ToolHarness::new();
         world.receive_bytes(1, "photo.jpg", "image/jpeg", b"a photo of the sea");
         world.receive_bytes(2, "letter.pdf", "application/pdf", b"%PDF letter");
         world
     }
 
     #[tokio::test]
-    async fn a_file_of_this_turn_is_saved_by_its_index() {
+    async fn file_of_this_turn_is_saved_by_index() {
         let world = world_with_two_files();
         let answer = world.data("attachment_save", json!({"index": 1, "path": "~/post/letter"})).await;
         assert_eq!(
@@ -182,11 +182,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_of_an_earlier_turn_is_saved_by_its_id() {
-        let world = World::new();
+    async fn file_of_earlier_turn_is_saved_by_id() {
+        let world = ToolHarness::new();
         let old = attachment(17, "old.txt", "text/plain", b"old");
         world.store(b"old");
-        world.know(old.clone());
+        world.add_record(old.clone());
         let answer = world.data("attachment_save", json!({"attachment_id": old.id, "path": "/tmp/old.txt"})).await;
         assert_eq!((&answer["source_index"], &answer["bytes_written"]), (&Value::Null, &json!(3)));
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_wrong_call_has_an_error_of_its_own() {
+    async fn every_invalid_save_call_has_distinct_error() {
         let world = world_with_two_files();
         let id = attachment(1, "", "", b"").id;
         let stranger = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
@@ -233,16 +233,16 @@ mod tests {
         assert_eq!(errors.len(), 11, "each error is distinct");
         assert!(world.touched().is_empty(), "no wrong call reaches the workspace");
 
-        let error = World::new().error("attachment_save", json!({"index": 0, "path": "/shared/a"})).await;
+        let error = ToolHarness::new().error("attachment_save", json!({"index": 0, "path": "/shared/a"})).await;
         assert!(error.contains("no attachments came with this turn"), "{error}");
-        let one = World::new();
+        let one = ToolHarness::new();
         one.receive_bytes(1, "a", "text/plain", b"a");
         let error = one.error("attachment_save", json!({"index": 1, "path": "/shared/a"})).await;
         assert!(error.contains("1 attachment came with this turn"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_file_over_the_maximum_is_refused_with_both_numbers() {
+    async fn oversized_save_is_refused_with_both_numbers() {
         let mut world = world_with_two_files();
         world.limits.save_bytes = 17;
         let error = world.error("attachment_save", json!({"index": 0, "path": "/shared/a"})).await;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_context_shows_how_many_files_there_are_and_nothing_of_them() {
+    fn debug_context_has_file_count_without_contents() {
         let shown = format!("{:?}", world_with_two_files().context());
         assert!(shown.contains("inbound: 2"), "{shown}");
         assert!(!shown.contains("photo") && !shown.contains(&digest(b"a photo of the sea").to_string()), "{shown}");

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    attachment_save::{SaveError, Saved, save},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    attachment_save::{SaveError, SaveResult, save},
+    error,
 };
 
 /// How many numbers are tried for a name that others keep taking.
@@ -44,9 +44,9 @@ impl Tool for AttachmentSaveAll {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { dir, overwrite } = parse(arguments)?;
+        let Arguments { dir, overwrite } = parse_arguments(arguments)?;
         if context.inbound.is_empty() {
-            return Err(failure::error(
+            return Err(error::tool_error(
                 "no attachments came with this turn: save a file of an earlier turn with attachment_save and its \
                  `attachment_id` (attachment.list shows them)",
             ));
@@ -70,10 +70,10 @@ impl Tool for AttachmentSaveAll {
                 Err(error) => {
                     is_nothing_saved &= !matches!(error, SaveError::Write(WorkspaceError::Unconfirmed { .. }));
                     let reason = match error {
-                        SaveError::Exists => failure::error(format!(
+                        SaveError::Exists => error::tool_error(format!(
                             "{MAX_NUMBERS} files of this name are in `{dir}` already: choose another directory"
                         )),
-                        SaveError::Write(error) => failure::because_of_write("the write failed", &error),
+                        SaveError::Write(error) => error::because_of_write("the write failed", &error),
                         SaveError::Other(error) => error,
                     };
                     failures.push(format!("[{index}] {filename}: {reason}"));
@@ -113,7 +113,7 @@ async fn names_in(
     match services.workspace.list(&context.conversation, dir).await {
         Ok(entries) => Ok(entries.iter().filter_map(|entry| entry.path.file_name()).map(folded).collect()),
         Err(WorkspaceError::NotFound(_)) => Ok(HashSet::new()),
-        Err(error) => Err(failure::because("nothing was saved", &error)),
+        Err(error) => Err(error::tool_error_with_cause("nothing was saved", &error)),
     }
 }
 
@@ -130,7 +130,7 @@ async fn save_numbered(
     dir: &WorkspacePath,
     mode: WriteMode,
     taken: &mut HashSet<String>,
-) -> Result<Saved, SaveError> {
+) -> Result<SaveResult, SaveError> {
     for number in 1..=MAX_NUMBERS {
         let (name, path) = numbered(dir, &attachment.filename, number).map_err(SaveError::Other)?;
         if !taken.insert(folded(name.as_str())) {
@@ -153,7 +153,8 @@ fn numbered(dir: &WorkspacePath, filename: &Filename, number: u32) -> Result<(Fi
     }
     // A name that some system keeps for a device, such as `con.txt`.
     let name = with_number(Filename::from_untrusted(&format!("_{filename}")));
-    let path = dir.join(name.as_str()).map_err(|error| failure::because("it can't be named there", &error))?;
+    let path =
+        dir.join(name.as_str()).map_err(|error| error::tool_error_with_cause("it can't be named there", &error))?;
     Ok((name, path))
 }
 
@@ -164,14 +165,14 @@ mod tests {
     use satchel_ports::MockWorkspace;
 
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::ToolHarness;
 
     fn paths(answer: &Value) -> Vec<&str> {
         answer.as_array().into_iter().flatten().filter_map(|entry| entry["path"].as_str()).collect()
     }
 
-    fn world_with(files: &[(&str, &[u8])]) -> World {
-        let world = World::new();
+    fn world_with(files: &[(&str, &[u8])]) -> ToolHarness {
+        let world = ToolHarness::new();
         for (at, (name, content)) in files.iter().enumerate() {
             world.receive_bytes(at as u128 + 1, name, "text/plain", content);
         }
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_files_are_saved_under_their_names_and_equal_names_are_numbered() {
+    async fn all_files_are_saved_and_equal_names_numbered() {
         let world = world_with(&[("a.txt", b"1"), ("A.TXT", b"2"), ("a.txt", b"3"), ("con.txt", b"4"), ("b", b"5")]);
         world.put_file("/shared/in/b", b"mine");
         let answer = world.data("attachment.save_all", json!({"dir": "/shared/in"})).await;
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn overwriting_replaces_what_is_there_but_not_the_files_of_the_same_call() {
+    async fn overwrite_replaces_existing_files_but_not_its_own() {
         let world = world_with(&[("a.txt", b"1"), ("a.txt", b"2")]);
         world.put_file("/tmp/a.txt", b"mine");
         let answer = world.data("attachment.save_all", json!({"dir": "/tmp", "overwrite": true})).await;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_fails_is_told_and_the_rest_is_saved() {
+    async fn failed_save_is_reported_and_others_are_saved() {
         let mut world = world_with(&[("a.txt", b"1"), ("big.txt", b"12345"), ("c.txt", b"3")]);
         world.limits.save_bytes = 4;
         let outcome = world.call("attachment.save_all", json!({"dir": "/shared"})).await.unwrap();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_is_taken_meanwhile_gets_the_next_number() {
+    async fn concurrently_created_name_gets_the_next_number() {
         let world = world_with(&[("a.txt", b"1")]);
         let mut workspace = MockWorkspace::new();
         workspace.expect_list().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
@@ -282,7 +283,7 @@ mod tests {
             let error = world.error("attachment.save_all", arguments.clone()).await;
             assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
         }
-        let error = World::new().error("attachment.save_all", json!({"dir": "/shared"})).await;
+        let error = ToolHarness::new().error("attachment.save_all", json!({"dir": "/shared"})).await;
         assert!(error.contains("no attachments came with this turn"), "{error}");
     }
 }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
+    arguments::{parse_arguments, spec_of},
     attachment_read::AttachmentRead,
-    failure, lookup,
+    error, lookup,
 };
 
 pub(crate) struct AttachmentView(pub(crate) ToolServices);
@@ -37,8 +37,8 @@ impl Tool for AttachmentView {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { id, page } = parse(arguments)?;
-        let attachment = lookup::find(&self.0, context, &id).await?;
+        let Arguments { id, page } = parse_arguments(arguments)?;
+        let attachment = lookup::find_attachment(&self.0, context, &id).await?;
         if let Some(page) = page {
             check_page(&attachment, page)?;
         }
@@ -47,12 +47,12 @@ impl Tool for AttachmentView {
         }
         // The model sees what stands in the answers to its own calls; what a script is answered is only text.
         if context.reader == OutcomeReader::Program {
-            return Err(failure::error(format!(
+            return Err(error::tool_error(format!(
                 "{} can only be shown to the model itself: a script can't see, and attachment_get tells it what is known",
                 attachment.filename
             )));
         }
-        let mut data = json!(lookup::Metadata::from(attachment.clone()));
+        let mut data = json!(lookup::AttachmentMetadata::from(attachment.clone()));
         if let Some(page) = page {
             data["page"] = json!(format!("no page can be shown alone: look for page {page} in the whole file"));
         }
@@ -75,21 +75,21 @@ const PDF: &str = "application/pdf";
 fn check_page(attachment: &Attachment, page: u64) -> Result<(), ToolError> {
     let Attachment { filename, mime, .. } = attachment;
     match (mime.as_str(), page) {
-        (PDF, 0) => Err(failure::error("argument `page`: 0 is not allowed; pages are counted from 1")),
+        (PDF, 0) => Err(error::tool_error("argument `page`: 0 is not allowed; pages are counted from 1")),
         (PDF, _) => Ok(()),
-        _ => Err(failure::error(format!("argument `page`: {filename} is {mime}, which has no pages; leave it out"))),
+        _ => Err(error::tool_error(format!("argument `page`: {filename} is {mime}, which has no pages; leave it out"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
-    fn world_with(filename: &str, mime: &str) -> (World, Attachment) {
-        let (world, file) = (World::new(), attachment(5, filename, mime, b"content"));
+    fn world_with(filename: &str, mime: &str) -> (ToolHarness, Attachment) {
+        let (world, file) = (ToolHarness::new(), attachment(5, filename, mime, b"content"));
         world.store(b"content");
-        world.know(file.clone());
+        world.add_record(file.clone());
         (world, file)
     }
 
@@ -146,12 +146,12 @@ mod tests {
 
     #[tokio::test]
     async fn foreign_and_missing_ids_are_the_same() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let foreign = Attachment {
             conversation: "console:other".parse().unwrap(),
             ..attachment(7, "secret.png", "image/png", b"secret")
         };
-        world.know(foreign.clone());
+        world.add_record(foreign.clone());
         let missing = attachment(8, "x", "image/png", b"x").id;
         let error = async |id| world.error("attachment.view", json!({"id": id})).await.replace(&format!("{id}"), "ID");
         assert_eq!(error(foreign.id).await, error(missing).await);

@@ -2,13 +2,13 @@
 //!
 //! It is offered only where there is something to evaluate scripts with, so it isn't one of [`crate::built_in`].
 
-mod answer;
-mod explicit;
 mod files;
 mod functions;
-mod gathered;
-mod turns;
-mod world;
+mod host_functions;
+mod outcome;
+mod results;
+mod turn_locks;
+mod value_ids;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::{gathered::Room, turns::Turns, world::World};
+use self::{host_functions::TurnHostFunctions, results::FileQuota, turn_locks::TurnLocks};
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    error,
 };
 
 /// The sender where nobody asked: what a schedule starts comes from Satchel itself.
@@ -66,14 +66,14 @@ impl Default for ScriptRules {
 /// The tool.
 #[must_use]
 pub fn execute_script(services: ToolServices, host: Arc<dyn ScriptHost>, rules: ScriptRules) -> Arc<dyn Tool> {
-    Arc::new(ExecuteScript { services, host, rules, turns: Turns::default() })
+    Arc::new(ExecuteScript { services, host, rules, turns: TurnLocks::default() })
 }
 
 struct ExecuteScript {
     services: ToolServices,
     host: Arc<dyn ScriptHost>,
     rules: ScriptRules,
-    turns: Turns,
+    turns: TurnLocks,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -109,20 +109,23 @@ impl Tool for ExecuteScript {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { script, globals } = parse(arguments)?;
+        let Arguments { script, globals } = parse_arguments(arguments)?;
         let Some(tools) = &context.tools else {
-            return Err(failure::error("a script can't run scripts: define a function instead"));
+            return Err(error::tool_error("a script can't run scripts: define a function instead"));
         };
         if script.len() > MAX_SCRIPT_BYTES {
             let long = script.len();
-            return Err(failure::error(format!("the script has {long} bytes; at most {MAX_SCRIPT_BYTES} are allowed")));
+            return Err(error::tool_error(format!(
+                "the script has {long} bytes; at most {MAX_SCRIPT_BYTES} are allowed"
+            )));
         }
-        let left = turns::bytes_left(&self.services, context).await;
-        let left = left.map_err(|words| failure::error(format!("the script was not run: {words}")))?;
-        let room = Room { files: self.rules.files, bytes: self.rules.files_bytes.min(left) };
-        let allowed = functions::allowed(&tools.specs(), &self.rules);
-        let turn = self.turns.of(context.call.turn);
-        let world = World::new(&self.services, context, tools.as_ref(), allowed, room, turn, self.rules.time_limit);
+        let left = turn_locks::bytes_left(&self.services, context).await;
+        let left = left.map_err(|words| error::tool_error(format!("the script was not run: {words}")))?;
+        let room = FileQuota { files: self.rules.files, bytes: self.rules.files_bytes.min(left) };
+        let allowed = functions::permitted_tools(&tools.specs(), &self.rules);
+        let turn = self.turns.lock_for(context.call.turn);
+        let world =
+            TurnHostFunctions::new(&self.services, context, tools.as_ref(), allowed, room, turn, self.rules.time_limit);
         let script = ScriptRequest {
             source: script,
             globals,
@@ -131,8 +134,8 @@ impl Tool for ExecuteScript {
             time_limit: self.rules.time_limit,
         };
         let evaluation = self.host.run(&script, &world, &context.cancel).await;
-        let gathered = world.into_gathered();
-        Ok(answer::outcome(evaluation, gathered, self.rules.files, &self.services, context).await)
+        let gathered = world.into_results();
+        Ok(outcome::script_outcome(evaluation, gathered, self.rules.files, &self.services, context).await)
     }
 }
 

@@ -77,10 +77,10 @@ async fn collect(mut content: ByteStream, limit: u64) -> Result<Vec<u8>, Option<
 }
 
 #[derive(Default)]
-struct MemoryBlobs(Mutex<HashMap<Sha256, Vec<u8>>>);
+struct TestBlobs(Mutex<HashMap<Sha256, Vec<u8>>>);
 
 #[async_trait]
-impl Blobs for MemoryBlobs {
+impl Blobs for TestBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let content = collect(content, limit).await.map_err(|error| match error {
             Some(error) => BlobError::Source(error),
@@ -120,19 +120,19 @@ impl Blobs for MemoryBlobs {
 }
 
 #[derive(Default)]
-struct MemoryWorkspace {
+struct TestWorkspace {
     files: Mutex<BTreeMap<WorkspacePath, Vec<u8>>>,
     touched: Mutex<Vec<WorkspacePath>>,
 }
 
-impl MemoryWorkspace {
+impl TestWorkspace {
     fn touch(&self, path: &WorkspacePath) {
         self.touched.lock().unwrap().push(path.clone());
     }
 }
 
 #[async_trait]
-impl Workspace for MemoryWorkspace {
+impl Workspace for TestWorkspace {
     async fn read(&self, _: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         self.touch(path);
         let files = self.files.lock().unwrap();
@@ -198,22 +198,22 @@ impl Workspace for MemoryWorkspace {
 }
 
 /// A file's record, and the turn in which it came or was made.
-type Known = (Attachment, Option<TurnId>);
+type FileRecord = (Attachment, Option<TurnId>);
 
 /// One conversation, its files, and the tools that work on them.
-pub(crate) struct World {
+pub(crate) struct ToolHarness {
     pub(crate) limits: ToolLimits,
     /// What fetches; a mock that expects nothing unless a test puts another here.
     pub(crate) fetcher: Arc<dyn Fetcher>,
     said: Arc<Mutex<Vec<TurnRecord>>>,
-    known: Arc<Mutex<Vec<Known>>>,
+    known: Arc<Mutex<Vec<FileRecord>>>,
     inbound: Mutex<Vec<Attachment>>,
     ids: Arc<AtomicU64>,
-    blobs: Arc<MemoryBlobs>,
-    workspace: Arc<MemoryWorkspace>,
+    blobs: Arc<TestBlobs>,
+    workspace: Arc<TestWorkspace>,
 }
 
-impl World {
+impl ToolHarness {
     pub(crate) fn new() -> Self {
         Self {
             limits: ToolLimits::default(),
@@ -228,17 +228,17 @@ impl World {
     }
 
     /// Adds a turn behind those that were said before.
-    pub(crate) fn say(&self, turn: TurnRecord) {
+    pub(crate) fn add_turn(&self, turn: TurnRecord) {
         self.said.lock().unwrap().push(turn);
     }
 
     /// Adds a file's record that the ledger knows from an earlier turn.
-    pub(crate) fn know(&self, attachment: Attachment) {
+    pub(crate) fn add_record(&self, attachment: Attachment) {
         self.known.lock().unwrap().push((attachment, None));
     }
 
     /// Adds a file's record that a tool made earlier in this turn.
-    pub(crate) fn know_of_this_turn(&self, attachment: Attachment) {
+    pub(crate) fn add_turn_record(&self, attachment: Attachment) {
         self.known.lock().unwrap().push((attachment, Some(turn())));
     }
 
@@ -254,7 +254,7 @@ impl World {
 
     /// Lets a file come with this turn.
     pub(crate) fn receive(&self, attachment: Attachment) {
-        self.know_of_this_turn(attachment.clone());
+        self.add_turn_record(attachment.clone());
         self.inbound.lock().unwrap().push(attachment);
     }
 
@@ -298,7 +298,7 @@ impl World {
         let known = self.known.clone();
         ledger.expect_attachments().returning(move |query| {
             let known = known.lock().unwrap();
-            let asked = |(file, of): &&Known| {
+            let asked = |(file, of): &&FileRecord| {
                 query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
                     && query.before.is_none_or(|number| file.number < number)
                     && query.turn.is_none_or(|turn| *of == Some(turn))

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse, spec_of},
-    failure,
+    arguments::{FilePath, parse_arguments, spec_of},
+    error,
 };
 
 pub(crate) struct FileDelete(pub(crate) ToolServices);
@@ -35,13 +35,13 @@ impl Tool for FileDelete {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path) } = parse(arguments)?;
+        let Arguments { path: FilePath(path) } = parse_arguments(arguments)?;
         let deleted = self.0.workspace.remove(&context.conversation, &path).await;
         deleted.map_err(|error| match error {
             WorkspaceError::NotFound(path) => {
-                failure::error(format!("nothing was deleted: there is no `{path}`; file_list shows what there is"))
+                error::tool_error(format!("nothing was deleted: there is no `{path}`; file_list shows what there is"))
             }
-            error => failure::because("nothing was deleted", &error),
+            error => error::tool_error_with_cause("nothing was deleted", &error),
         })?;
         Ok(ToolOutcome::from_data(json!({ "deleted": true, "path": path })))
     }
@@ -54,11 +54,11 @@ mod tests {
     use satchel_ports::MockWorkspace;
 
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::ToolHarness;
 
     #[tokio::test]
     async fn file_is_deleted_and_others_stay() {
-        let world = World::new();
+        let world = ToolHarness::new();
         world.put_file("/shared/a/b.txt", b"b");
         world.put_file("/shared/a/c.txt", b"c");
         let answer = world.data("file_delete", json!({"path": "a/b.txt"})).await;
@@ -69,8 +69,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wrong_calls_say_what_is_wrong_and_delete_nothing() {
-        let world = World::new();
+    async fn invalid_delete_call_is_explained_and_deletes_nothing() {
+        let world = ToolHarness::new();
         for (arguments, says) in [
             (json!({}), "missing field `path`"),
             (json!({"path": "/vault/key"}), "`/vault/key` can't be written by this tool"),

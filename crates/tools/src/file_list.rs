@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    error,
     listing::ListPage,
 };
 
@@ -41,14 +41,14 @@ impl Tool for FileList {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path, offset, limit } = parse(arguments)?;
+        let Arguments { path, offset, limit } = parse_arguments(arguments)?;
         let page = ListPage::from_arguments(offset, limit, self.0.limits.list_entries, context)?;
         let path = path.unwrap_or_else(|| WorkspacePath::root(Mount::Shared));
         let entries = match self.0.workspace.list(&context.conversation, &path).await {
             Ok(entries) => entries,
             // A mount that nothing was written to yet is empty, whether or not its directory has been made.
             Err(WorkspaceError::NotFound(_)) if path.file_name().is_none() => vec![],
-            Err(error) => return Err(failure::because("nothing was listed", &error)),
+            Err(error) => return Err(error::tool_error_with_cause("nothing was listed", &error)),
         };
         let total = entries.len();
         let more = page.entries_after(total)?;
@@ -74,11 +74,11 @@ mod tests {
     use satchel_ports::OutcomeReader;
 
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::ToolHarness;
 
     #[tokio::test]
-    async fn a_directory_is_listed_and_what_is_left_out_is_counted() {
-        let mut world = World::new();
+    async fn directory_is_listed_and_omitted_entries_are_counted() {
+        let mut world = ToolHarness::new();
         world.put_file("/shared/b.txt", b"12");
         world.put_file("/shared/a/x", b"1");
         world.put_file("/tmp/t", b"");
@@ -96,12 +96,12 @@ mod tests {
         );
         world.limits.list_entries = 1;
         assert_eq!(world.data("file_list", json!({})).await["more"], json!(1));
-        let empty = World::new().data("file_list", json!({"path": "/tmp"})).await;
+        let empty = ToolHarness::new().data("file_list", json!({"path": "/tmp"})).await;
         assert_eq!(empty, json!({"path": "/tmp", "total": 0, "more": 0, "entries": []}));
     }
 
-    fn world_with_files(count: usize) -> World {
-        let world = World::new();
+    fn world_with_files(count: usize) -> ToolHarness {
+        let world = ToolHarness::new();
         (0..count).for_each(|at| world.put_file(&format!("/tmp/many/{at:04}"), b"1"));
         world
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn wrong_calls_say_what_is_wrong() {
-        let world = World::new();
+        let world = ToolHarness::new();
         world.put_file("/shared/a.txt", b"text");
         for (arguments, says) in [
             (json!({"path": "/vault"}), "expected a path beneath /shared or /tmp, but `/vault"),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse, spec_of},
-    failure,
+    arguments::{FilePath, parse_arguments, spec_of},
+    error,
     paging::{self, PageError},
 };
 
@@ -41,34 +41,34 @@ impl Tool for FileRead {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path), offset, limit } = parse(arguments)?;
+        let Arguments { path: FilePath(path), offset, limit } = parse_arguments(arguments)?;
         let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
         let page_bytes = paging::checked_limit(limit, most)?;
         let file = self.0.workspace.read(&context.conversation, &path).await;
-        let file = file.map_err(|error| failure::because("nothing was read", &error))?;
+        let file = file.map_err(|error| error::tool_error_with_cause("nothing was read", &error))?;
         paging::checked_offset(offset, file.bytes)?;
         paging::check_whole(context.reader, &format!("`{path}`"), limit, file.bytes - offset)?;
         // The port opens a file at its beginning, so what lies before the offset is read past, a chunk at a time.
-        let page = paging::read(file.content, 0, offset, page_bytes).await.map_err(|error| match error {
-            PageError::Binary { at } => failure::error(format!(
+        let page = paging::read_page(file.content, 0, offset, page_bytes).await.map_err(|error| match error {
+            PageError::Binary { at } => error::tool_error(format!(
                 "`{path}` is not text (byte {at} of {}): attachment.add attaches it to the reply as it is",
                 file.bytes
             )),
-            PageError::Broken(why) => failure::error(format!("`{path}` could not be read: {why}")),
+            PageError::Broken(why) => error::tool_error(format!("`{path}` could not be read: {why}")),
         })?;
         let next = |offset: u64| format!("file_read {}", json!({ "path": path, "offset": offset }));
-        Ok(ToolOutcome::from_text(paging::shown(&page, file.bytes, context.reader, next)))
+        Ok(ToolOutcome::from_text(paging::format_page(&page, file.bytes, context.reader, next)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::ToolHarness;
 
     #[tokio::test]
-    async fn a_text_comes_as_it_is_or_in_pages_that_lead_on() {
-        let world = World::new();
+    async fn file_text_is_returned_whole_or_in_pages() {
+        let world = ToolHarness::new();
         world.put_file("/shared/a.txt", "один два".as_bytes());
         let read = async |arguments| world.call("file_read", arguments).await.unwrap().text.unwrap();
         assert_eq!(read(json!({"path": "~/a.txt"})).await, "один два");
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn program_gets_whole_text_without_notes() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let long = "0123456789,äbc\n".repeat(20_000);
         world.put_file("/shared/long.csv", long.as_bytes());
         world.put_file("/shared/empty.txt", b"");
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn wrong_calls_say_what_is_wrong() {
-        let world = World::new();
+        let world = ToolHarness::new();
         world.put_file("/shared/a.txt", b"text");
         world.put_file("/shared/a.bin", b"ab\xff\xfe");
         world.put_file("/vault/key", b"secret");

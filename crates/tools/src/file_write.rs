@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse, spec_of},
-    failure,
+    arguments::{FilePath, parse_arguments, spec_of},
+    error,
 };
 
 pub(crate) struct FileWrite(pub(crate) ToolServices);
@@ -42,10 +42,10 @@ impl Tool for FileWrite {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path), content, overwrite } = parse(arguments)?;
+        let Arguments { path: FilePath(path), content, overwrite } = parse_arguments(arguments)?;
         let (bytes, limit) = (content.len() as u64, self.0.limits.save_bytes);
         if bytes > limit {
-            return Err(failure::error(format!(
+            return Err(error::tool_error(format!(
                 "the text is too large to write: it has {bytes} bytes ({}), the maximum is {limit} bytes ({})",
                 format_bytes(bytes),
                 format_bytes(limit)
@@ -55,10 +55,10 @@ impl Tool for FileWrite {
         let content = Box::pin(stream::iter([Ok(Bytes::from(content))]));
         let written = self.0.workspace.write(&context.conversation, &path, content, mode, bytes).await;
         let bytes_written = written.map_err(|error| match error {
-            WorkspaceError::Exists(path) => failure::error(format!(
+            WorkspaceError::Exists(path) => error::tool_error(format!(
                 "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
             )),
-            error => failure::because_of_write("the write failed and nothing was written", &error),
+            error => error::because_of_write("the write failed and nothing was written", &error),
         })?;
         Ok(ToolOutcome::from_data(json!({ "written": true, "path": path, "bytes_written": bytes_written })))
     }
@@ -71,11 +71,11 @@ mod tests {
     use satchel_ports::MockWorkspace;
 
     use super::*;
-    use crate::fakes::World;
+    use crate::fakes::ToolHarness;
 
     #[tokio::test]
-    async fn a_text_is_written_and_replaced_only_on_request() {
-        let world = World::new();
+    async fn file_write_replaces_only_on_request() {
+        let world = ToolHarness::new();
         let answer = world.data("file_write", json!({"path": "~/a/b.txt", "content": "привет"})).await;
         assert_eq!(answer, json!({"written": true, "path": "/shared/a/b.txt", "bytes_written": 12}));
         let error = world.error("file_write", json!({"path": "/shared/a/b.txt", "content": "x"})).await;
@@ -86,8 +86,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wrong_calls_say_what_is_wrong_and_write_nothing() {
-        let mut world = World::new();
+    async fn invalid_write_call_is_explained_and_writes_nothing() {
+        let mut world = ToolHarness::new();
         world.limits.save_bytes = 5;
         for (arguments, says) in [
             (json!({"path": "/shared/a"}), "missing field `content`"),

@@ -7,7 +7,7 @@ use satchel_domain::{Attachment, Filename, ToolOutcome, Visibility, script::fenc
 use satchel_ports::{OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
-use crate::{ToolServices, failure};
+use crate::{ToolServices, error};
 
 /// How much of a large answer a model is shown, in bytes.
 const PREVIEW_BYTES: u64 = 8 * 1024;
@@ -21,7 +21,7 @@ const SHOWN_TO_PEOPLE: usize = 1_500;
 ///
 /// # Errors
 /// When it is too large for a program.
-pub async fn shorten(
+pub async fn truncate_outcome(
     outcome: ToolOutcome,
     services: &ToolServices,
     context: &ToolContext,
@@ -37,7 +37,7 @@ fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
     let text = outcome.text.as_ref().map_or(0, |text| text.len() as u64);
     let data = outcome.data.as_ref().map_or(0, |data| data.to_string().len() as u64);
     match text.max(data) {
-        bytes if bytes > OutcomeReader::MAX_PROGRAM_BYTES => Err(failure::too_large_for_program("the answer", bytes)),
+        bytes if bytes > OutcomeReader::MAX_PROGRAM_BYTES => Err(error::too_large_for_program("the answer", bytes)),
         _ => Ok(outcome),
     }
 }
@@ -65,10 +65,10 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
     let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed } =
         outcome;
     if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
-        let shown = beginning(&whole, data.take().as_ref());
+        let shown = preview_text(&whole, data.take().as_ref());
         let size = format_bytes(whole.len() as u64);
         let filename = Filename::from_untrusted("answer.txt");
-        let note = match keep(whole, filename, Visibility::Deliver, services, context).await {
+        let note = match store_full_result(whole, filename, Visibility::Deliver, services, context).await {
             Ok(file) => {
                 // A choice of files made before there was this one is none against it.
                 if let Some(selection) = &mut selection {
@@ -85,7 +85,7 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
-fn beginning(whole: &str, data: Option<&Value>) -> String {
+fn preview_text(whole: &str, data: Option<&Value>) -> String {
     let cut = &whole[..whole.floor_char_boundary(SHOWN_TO_PEOPLE)];
     let shown = cut.rfind('\n').filter(|end| *end > SHOWN_TO_PEOPLE / 2).map_or(cut, |end| &cut[..end]);
     let json = data.map(|data| format!("{data:#}"));
@@ -110,7 +110,7 @@ async fn preview(
     let shown_bytes = PREVIEW_BYTES.min(services.limits.preview_over_bytes);
     let shown = whole[..whole.floor_char_boundary(usize::try_from(shown_bytes).unwrap_or(usize::MAX))].to_owned();
     let filename = Filename::from_untrusted(&format!("answer-{}.{extension}", context.call.ordinal));
-    let note = match keep(whole, filename, Visibility::Internal, services, context).await {
+    let note = match store_full_result(whole, filename, Visibility::Internal, services, context).await {
         Ok(attachment) => {
             let next = serde_json::json!({ "id": attachment.id, "offset": shown.len() });
             attachments.push(attachment);
@@ -128,7 +128,7 @@ async fn preview(
     format!("{shown}\n[{note}]")
 }
 
-async fn keep(
+async fn store_full_result(
     whole: String,
     filename: Filename,
     visibility: Visibility,
@@ -136,28 +136,28 @@ async fn keep(
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
     let stored = context.store_file(&*services.ledger, &*services.blobs, filename, whole).await;
-    let file = stored.map_err(|error| failure::because("it could not be stored", &error))?;
+    let file = stored.map_err(|error| error::tool_error_with_cause("it could not be stored", &error))?;
     Ok(Attachment { visibility, ..file })
 }
 
 /// Makes a tool answer with no more than can be read.
-pub(crate) fn shortened(tool: Arc<dyn Tool>, services: ToolServices) -> Arc<dyn Tool> {
-    Arc::new(Shortened { tool, services })
+pub(crate) fn with_preview(tool: Arc<dyn Tool>, services: ToolServices) -> Arc<dyn Tool> {
+    Arc::new(PreviewingTool { tool, services })
 }
 
-struct Shortened {
+struct PreviewingTool {
     tool: Arc<dyn Tool>,
     services: ToolServices,
 }
 
 #[async_trait]
-impl Tool for Shortened {
+impl Tool for PreviewingTool {
     fn spec(&self) -> ToolSpec {
         self.tool.spec()
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        shorten(self.tool.call(arguments, context).await?, &self.services, context).await
+        truncate_outcome(self.tool.call(arguments, context).await?, &self.services, context).await
     }
 }
 
@@ -168,21 +168,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fakes::{World, no_room};
+    use crate::fakes::{ToolHarness, no_room};
 
     #[tokio::test]
     async fn a_small_answer_stays_as_it_is() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let outcome = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::from_text("x".repeat(100 * 1024)) };
-        assert_eq!(shorten(outcome.clone(), &world.services(), &world.context()).await.unwrap(), outcome);
+        assert_eq!(truncate_outcome(outcome.clone(), &world.services(), &world.context()).await.unwrap(), outcome);
     }
 
     #[tokio::test]
-    async fn a_large_text_is_kept_whole_and_the_preview_leads_on_without_a_gap() {
-        let world = World::new();
+    async fn large_text_is_stored_and_preview_continues_seamlessly() {
+        let world = ToolHarness::new();
         let text = "йцукен ".repeat(20_000);
         let outcome = ToolOutcome::from_failure(text.clone());
-        let short = shorten(outcome, &world.services(), &world.context()).await.unwrap();
+        let short = truncate_outcome(outcome, &world.services(), &world.context()).await.unwrap();
         assert!(short.failed, "a failure stays one");
         assert_eq!(short.attachments.len(), 1);
         let kept = &short.attachments[0];
@@ -197,7 +197,7 @@ mod tests {
         let call: Value = serde_json::from_str(call).expect("arguments");
         assert_eq!(call, json!({"id": kept.id, "offset": beginning.len()}));
 
-        world.know(kept.clone());
+        world.add_record(kept.clone());
         let next = world.call("attachment.read", call).await.expect("the rest can be read");
         assert!(
             next.text.is_some_and(|next| text[beginning.len()..].starts_with(&next[..next.floor_char_boundary(1000)]))
@@ -205,40 +205,42 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_data_are_kept_as_json_and_words_beside_them_stay() {
-        let world = World::new();
+    async fn large_data_is_stored_as_json_beside_text() {
+        let world = ToolHarness::new();
         let data = json!(vec!["entry"; 30_000]);
-        let short = shorten(ToolOutcome::from_data(data.clone()), &world.services(), &world.context()).await.unwrap();
+        let short =
+            truncate_outcome(ToolOutcome::from_data(data.clone()), &world.services(), &world.context()).await.unwrap();
         assert_eq!(short.data, None);
         assert_eq!(world.stored(&short.attachments[0].sha256), data.to_string().as_bytes());
         assert!(short.text.is_some_and(|text| text.starts_with("[\"entry\"") && text.contains("attachment.read")));
 
         let both = ToolOutcome { data: Some(data), ..ToolOutcome::from_text("thirty thousand entries") };
-        let short = shorten(both, &world.services(), &world.context()).await.unwrap();
+        let short = truncate_outcome(both, &world.services(), &world.context()).await.unwrap();
         assert!(short.text.is_some_and(|text| text.starts_with("thirty thousand entries\n\n[\"entry\"")));
     }
 
     #[tokio::test]
     async fn an_answer_that_cant_be_kept_says_so() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
+        let short =
+            truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
         assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
     }
 
-    fn for_people(world: &World) -> ToolContext {
+    fn for_people(world: &ToolHarness) -> ToolContext {
         ToolContext { reader: OutcomeReader::Person, ..world.context() }
     }
 
     #[tokio::test]
-    async fn people_get_the_beginning_of_a_large_answer_and_all_of_it_as_a_file() {
-        let world = World::new();
+    async fn person_gets_preview_and_full_result_as_file() {
+        let world = ToolHarness::new();
         let whole = format!("Script result: {}", "привет ".repeat(20_000));
         let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::from_text(whole.clone()) };
-        let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
+        let short = truncate_outcome(outcome, &world.services(), &for_people(&world)).await.unwrap();
         let [file] = short.attachments.as_slice() else { panic!("{:?}", short.attachments) };
         assert_eq!((file.filename.as_str(), file.visibility), ("answer.txt", Visibility::Deliver));
         assert_eq!(world.stored(&file.sha256), whole.as_bytes());
@@ -250,12 +252,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_beginning_of_large_json_keeps_its_lines_and_ends_its_block() {
-        let world = World::new();
+    async fn json_preview_has_complete_lines_and_closed_block() {
+        let world = ToolHarness::new();
         let data = json!(vec!["*entry*"; 30_000]);
         let whole = format!("Script result:\n{data:#}\n--- Printed ---\nx");
         let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::from_text(whole.clone()) };
-        let short = shorten(outcome, &world.services(), &for_people(&world)).await.unwrap();
+        let short = truncate_outcome(outcome, &world.services(), &for_people(&world)).await.unwrap();
         assert_eq!((short.data, short.attachments.len()), (None, 1));
         assert_eq!(world.stored(&short.attachments[0].sha256), whole.as_bytes());
         let text = short.text.expect("a beginning");
@@ -268,17 +270,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_wakes_a_model_is_shortened_for_it_and_people_are_told_what_is_lost() {
-        let world = World::new();
+    async fn wake_result_is_truncated_and_loss_is_reported() {
+        let world = ToolHarness::new();
         let wakes = vec![WakeRequest { context: json!("look"), include_event: true }];
         let woken = ToolOutcome { wakes, ..ToolOutcome::from_text("x".repeat(200_000)) };
-        let short = shorten(woken, &world.services(), &for_people(&world)).await.unwrap();
+        let short = truncate_outcome(woken, &world.services(), &for_people(&world)).await.unwrap();
         assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
 
         let mut blobs = MockBlobs::new();
         blobs.expect_put().returning(|_, _, _| Err(no_room()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
-        let short = shorten(ToolOutcome::from_text("x".repeat(200_000)), &services, &for_people(&world)).await.unwrap();
+        let short = truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &for_people(&world))
+            .await
+            .unwrap();
         assert!(short.attachments.is_empty());
         let text = short.text.expect("words");
         assert!(text.contains("the rest is lost") && text.contains("no space is left") && text.len() < 2_000, "{text}");
@@ -286,14 +290,14 @@ mod tests {
 
     #[tokio::test]
     async fn program_gets_large_answer_whole() {
-        let world = World::new();
+        let world = ToolHarness::new();
         let program = ToolContext { reader: OutcomeReader::Program, ..world.context() };
         let most = usize::try_from(OutcomeReader::MAX_PROGRAM_BYTES).unwrap();
         let largest = ToolOutcome { data: Some(json!({"a": 1})), ..ToolOutcome::from_text("x".repeat(most)) };
-        assert_eq!(shorten(largest.clone(), &world.services(), &program).await, Ok(largest));
+        assert_eq!(truncate_outcome(largest.clone(), &world.services(), &program).await, Ok(largest));
         let larger = [ToolOutcome::from_text("x".repeat(most + 1)), ToolOutcome::from_data(json!("x".repeat(most)))];
         for outcome in larger {
-            let refused = shorten(outcome, &world.services(), &program).await.unwrap_err().0;
+            let refused = truncate_outcome(outcome, &world.services(), &program).await.unwrap_err().0;
             assert!(refused.contains("a script is given at most 8.3 MB at once"), "{refused}");
         }
     }

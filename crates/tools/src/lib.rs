@@ -10,7 +10,7 @@ pub mod registry;
 pub mod services;
 
 mod arguments;
-mod failure;
+mod error;
 mod listing;
 mod lookup;
 mod paging;
@@ -35,7 +35,7 @@ mod send_voice;
 mod fakes;
 
 pub use execute_script::{ScriptRules, execute_script};
-pub use large_result::shorten;
+pub use large_result::truncate_outcome;
 pub use registry::{RegisterError, ToolRegistry, built_in};
 pub use send_voice::send_voice;
 pub use services::{ToolLimits, ToolServices};

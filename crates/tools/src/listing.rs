@@ -3,7 +3,7 @@
 use satchel_ports::{OutcomeReader, ToolContext, ToolError};
 use serde_json::{Map, Value, json};
 
-use crate::failure;
+use crate::error;
 
 /// How many entries a model is given unless it asks for another number: enough for most, and no flood.
 const DEFAULT_PAGE_ENTRIES: usize = 100;
@@ -32,7 +32,7 @@ impl ListPage {
             Some((_, Ok(limit))) if (1..=max).contains(&limit) => limit,
             Some((given, _)) => {
                 let allowed = format!("allowed are 1 to {max}, the default is {default}");
-                return Err(failure::error(format!("argument `limit`: {given} is not allowed; {allowed}")));
+                return Err(error::tool_error(format!("argument `limit`: {given} is not allowed; {allowed}")));
             }
         };
         Ok(Self { offset: usize::try_from(offset).unwrap_or(usize::MAX), limit })
@@ -51,7 +51,7 @@ impl ListPage {
         if self.offset >= total && self.offset > 0 {
             let entries = if total == 1 { "is 1 entry".to_owned() } else { format!("are {total} entries") };
             let offset = self.offset;
-            return Err(failure::error(format!("argument `offset`: {offset} is behind the end; there {entries}")));
+            return Err(error::tool_error(format!("argument `offset`: {offset} is behind the end; there {entries}")));
         }
         Ok(total.saturating_sub(self.end_offset()))
     }

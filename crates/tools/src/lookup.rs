@@ -4,39 +4,43 @@ use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, Sha25
 use satchel_ports::{ToolContext, ToolError, ledger::AttachmentKey};
 use serde::Serialize;
 
-use crate::{ToolServices, failure};
+use crate::{ToolServices, error};
 
 /// Reads the record of an attachment of the call's conversation.
 ///
 /// A foreign id, a missing one and a text that is no id give the same words, so that nothing can be learnt of other
 /// conversations.
-pub(crate) async fn find(services: &ToolServices, context: &ToolContext, id: &str) -> Result<Attachment, ToolError> {
+pub(crate) async fn find_attachment(
+    services: &ToolServices,
+    context: &ToolContext,
+    id: &str,
+) -> Result<Attachment, ToolError> {
     let found = match id.parse::<AttachmentId>() {
         Ok(id) => services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await,
         Err(_) => Ok(None),
     };
     match found {
         Ok(Some(attachment)) if attachment.is_forgotten() => {
-            Err(failure::error(format!("#{} was forgotten: a person removed the file", attachment.number)))
+            Err(error::tool_error(format!("#{} was forgotten: a person removed the file", attachment.number)))
         }
         // The ledger promises it; a file of somebody else is too much to lose if it ever forgets.
         Ok(Some(attachment)) if attachment.conversation == context.conversation => Ok(attachment),
-        Ok(_) => Err(unknown(id)),
-        Err(error) => Err(failure::because("the attachment's record could not be read", &error)),
+        Ok(_) => Err(unknown_id_error(id)),
+        Err(error) => Err(error::tool_error_with_cause("the attachment's record could not be read", &error)),
     }
 }
 
 /// What is said of an id that is none of this conversation's.
-pub(crate) fn unknown(id: &str) -> ToolError {
+pub(crate) fn unknown_id_error(id: &str) -> ToolError {
     let shown: String = id.escape_debug().take(100).collect();
-    failure::error(format!(
+    error::tool_error(format!(
         "`{shown}` is no attachment of this conversation: attachment.list shows those that are, with their ids"
     ))
 }
 
 /// An attachment's record as the model reads it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Metadata {
+pub(crate) struct AttachmentMetadata {
     id: AttachmentId,
     number: u64,
     filename: Filename,
@@ -55,7 +59,7 @@ pub(crate) struct Metadata {
     duration_ms: Option<u64>,
 }
 
-impl From<Attachment> for Metadata {
+impl From<Attachment> for AttachmentMetadata {
     fn from(attachment: Attachment) -> Self {
         Self {
             id: attachment.id,
@@ -77,7 +81,7 @@ impl From<Attachment> for Metadata {
 
 /// What is said of a file that waits for its delivery.
 #[derive(Debug, Serialize)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedAttachment {
     id: AttachmentId,
     /// Left out of a new file, which has none before it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +92,7 @@ pub(crate) struct Queued {
     bytes: u64,
 }
 
-impl From<&Attachment> for Queued {
+impl From<&Attachment> for QueuedAttachment {
     fn from(attachment: &Attachment) -> Self {
         Self {
             id: attachment.id,
@@ -107,11 +111,11 @@ mod tests {
     use satchel_ports::MockLedger;
 
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
     #[tokio::test]
-    async fn foreign_missing_and_malformed_ids_are_all_the_same() {
-        let world = World::new();
+    async fn foreign_missing_and_malformed_ids_are_indistinguishable() {
+        let world = ToolHarness::new();
         let foreign = Attachment {
             conversation: "console:other".parse().unwrap(),
             ..attachment(7, "secret.txt", "text/plain", b"secret")
@@ -125,7 +129,10 @@ mod tests {
         let services = ToolServices { ledger: Arc::new(forgetful), ..world.services() };
         let missing = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
         for id in [foreign.id.to_string().as_str(), missing, "17", "", "../x", "not\u{202E}an id"] {
-            let error = find(&services, &world.context(), id).await.expect_err("no attachment of this conversation").0;
+            let error = find_attachment(&services, &world.context(), id)
+                .await
+                .expect_err("no attachment of this conversation")
+                .0;
             assert_eq!(
                 error.split_once('`').and_then(|(_, rest)| rest.split_once('`')).map(|(_, words)| words),
                 Some(" is no attachment of this conversation: attachment.list shows those that are, with their ids"),

@@ -3,14 +3,14 @@
 use futures::StreamExt;
 use satchel_ports::{ByteStream, OutcomeReader, ToolError};
 
-use crate::failure;
+use crate::error;
 
 /// The shortest page: the longest character has four bytes, and a page must bring the reader on.
 const SHORTEST: u64 = 4;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct TextPage {
     pub(crate) text: String,
     /// Where it begins, in bytes of the file.
     pub(crate) offset: u64,
@@ -42,7 +42,7 @@ pub(crate) fn max_bytes(reader: OutcomeReader, page_bytes: u64) -> u64 {
 pub(crate) fn check_whole(reader: OutcomeReader, what: &str, limit: Option<u64>, left: u64) -> Result<(), ToolError> {
     let is_too_much = limit.is_none() && left > OutcomeReader::MAX_PROGRAM_BYTES;
     match reader {
-        OutcomeReader::Program if is_too_much => Err(failure::too_large_for_program(what, left)),
+        OutcomeReader::Program if is_too_much => Err(error::too_large_for_program(what, left)),
         _ => Ok(()),
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn checked_limit(limit: Option<u64>, largest: u64) -> Result<u64, Too
     match limit {
         None => Ok(largest.max(SHORTEST)),
         Some(limit) if (SHORTEST..=largest.max(SHORTEST)).contains(&limit) => Ok(limit),
-        Some(limit) => Err(failure::error(format!(
+        Some(limit) => Err(error::tool_error(format!(
             "argument `limit`: {limit} is not allowed; allowed are {SHORTEST} to {largest} bytes, the default is {largest}"
         ))),
     }
@@ -63,14 +63,19 @@ pub(crate) fn checked_offset(offset: u64, bytes: u64) -> Result<(), ToolError> {
     if offset < bytes || offset == 0 {
         return Ok(());
     }
-    Err(failure::error(format!("argument `offset`: {offset} is behind the end; the file has {bytes} bytes")))
+    Err(error::tool_error(format!("argument `offset`: {offset} is behind the end; the file has {bytes} bytes")))
 }
 
 /// Reads a page of at most `limit` bytes at `offset`, from a stream that begins at `stream_at` of the file.
 ///
 /// An offset inside a character begins with the next one. Reads no more of the stream than it must, and keeps no more
 /// than the page and one chunk.
-pub(crate) async fn read(mut content: ByteStream, stream_at: u64, offset: u64, limit: u64) -> Result<Page, PageError> {
+pub(crate) async fn read_page(
+    mut content: ByteStream,
+    stream_at: u64,
+    offset: u64,
+    limit: u64,
+) -> Result<TextPage, PageError> {
     let mut to_skip = offset.saturating_sub(stream_at);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut window: Vec<u8> = Vec::new();
@@ -104,13 +109,18 @@ pub(crate) async fn read(mut content: ByteStream, stream_at: u64, offset: u64, l
     if let Some(at) = text.find('\0') {
         return Err(PageError::Binary { at: offset + at as u64 });
     }
-    Ok(Page { text: text.to_owned(), offset, end: offset + text.len() as u64 })
+    Ok(TextPage { text: text.to_owned(), offset, end: offset + text.len() as u64 })
 }
 
 /// The page as its reader gets it: the bare text when it is the whole file or for a program, else with a line that tells
 /// what is shown of how much and how to read on.
-pub(crate) fn shown(page: &Page, bytes: u64, reader: OutcomeReader, next_call: impl FnOnce(u64) -> String) -> String {
-    let Page { text, offset, end } = page;
+pub(crate) fn format_page(
+    page: &TextPage,
+    bytes: u64,
+    reader: OutcomeReader,
+    next_call: impl FnOnce(u64) -> String,
+) -> String {
+    let TextPage { text, offset, end } = page;
     if reader == OutcomeReader::Program {
         return text.clone();
     }
@@ -149,7 +159,7 @@ mod tests {
             let total = text.len() as u64;
             let (mut joined, mut offset) = (String::new(), 0);
             while offset < total {
-                let page = wait(read(in_chunks(text.as_bytes(), chunk), 0, offset, limit)).unwrap();
+                let page = wait(read_page(in_chunks(text.as_bytes(), chunk), 0, offset, limit)).unwrap();
                 prop_assert_eq!(page.offset, offset);
                 prop_assert!(page.end > offset && page.end - offset <= limit, "the reader comes on: {:?}", page);
                 joined.push_str(&page.text);
@@ -160,27 +170,27 @@ mod tests {
 
         #[test]
         fn any_bytes_and_any_offset_are_answered(content in proptest::collection::vec(any::<u8>(), 0..40), offset in 0u64..60, limit in 4u64..20) {
-            if let Ok(page) = wait(read(in_chunks(&content, 5), 0, offset, limit)) {
+            if let Ok(page) = wait(read_page(in_chunks(&content, 5), 0, offset, limit)) {
                 prop_assert!(!page.text.contains('\0') && page.end - page.offset == page.text.len() as u64);
             }
         }
     }
 
     #[test]
-    fn an_offset_inside_a_character_begins_with_the_next() {
-        let page = wait(read(in_chunks("aйb".as_bytes(), 2), 0, 2, 100));
-        assert_eq!(page, Ok(Page { text: "b".to_owned(), offset: 3, end: 4 }));
+    fn offset_inside_character_starts_at_the_next() {
+        let page = wait(read_page(in_chunks("aйb".as_bytes(), 2), 0, 2, 100));
+        assert_eq!(page, Ok(TextPage { text: "b".to_owned(), offset: 3, end: 4 }));
     }
 
     #[test]
-    fn what_is_no_text_is_named_by_its_place() {
+    fn binary_content_is_reported_with_its_position() {
         for (content, at) in
             [(&b"ab\xff\xfe"[..], 2), (b"\x80ab", 0), (b"a\0b", 1), ("abй".as_bytes().split_last().unwrap().1, 2)]
         {
-            assert_eq!(wait(read(in_chunks(content, 1), 0, 0, 100)), Err(PageError::Binary { at }), "{content:?}");
+            assert_eq!(wait(read_page(in_chunks(content, 1), 0, 0, 100)), Err(PageError::Binary { at }), "{content:?}");
         }
         let broken: ByteStream = Box::pin(stream::iter([Err(std::io::Error::other("gone"))]));
-        assert_eq!(wait(read(broken, 0, 0, 100)), Err(PageError::Broken("gone".to_owned())));
+        assert_eq!(wait(read_page(broken, 0, 0, 100)), Err(PageError::Broken("gone".to_owned())));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use satchel_domain::path::Mount;
 
 /// What a tool does with what a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum PathAccess {
     Read,
     Write,
 }
@@ -16,7 +16,7 @@ pub enum Access {
 pub struct PathField {
     pub name: &'static str,
     /// What the tool does with what it names.
-    pub access: Access,
+    pub access: PathAccess,
     /// The mounts beneath which it may lie.
     pub mounts: &'static [Mount],
 }
@@ -31,11 +31,11 @@ pub enum PathFields {
 const SHARED_AND_TMP: &[Mount] = &[Mount::Shared, Mount::Tmp];
 
 const fn reads(name: &'static str) -> PathField {
-    PathField { name, access: Access::Read, mounts: SHARED_AND_TMP }
+    PathField { name, access: PathAccess::Read, mounts: SHARED_AND_TMP }
 }
 
 const fn writes(name: &'static str) -> PathField {
-    PathField { name, access: Access::Write, mounts: SHARED_AND_TMP }
+    PathField { name, access: PathAccess::Write, mounts: SHARED_AND_TMP }
 }
 
 const TABLE: &[(&str, PathFields)] = &[
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_writes_to_the_vault_and_no_entry_is_empty_or_double() {
+    fn path_entries_are_unique_nonempty_without_vault_writes() {
         for (at, (tool, fields)) in TABLE.iter().enumerate() {
             assert!(!TABLE[at + 1..].iter().any(|(other, _)| other == tool), "{tool} stands in the table twice");
             let PathFields::Some(fields) = fields else { continue };
             assert!(!fields.is_empty(), "{tool}: no paths are written as `None`");
             for field in *fields {
-                assert!(field.access == Access::Read || !field.mounts.contains(&Mount::Vault), "{tool}");
+                assert!(field.access == PathAccess::Read || !field.mounts.contains(&Mount::Vault), "{tool}");
             }
         }
     }

@@ -12,8 +12,8 @@ use satchel_ports::{Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{
-    failure,
-    path_fields::{Access, PathField, PathFields},
+    error,
+    path_fields::{PathAccess, PathField, PathFields},
 };
 
 /// The longest path in bytes; systems stop at 4096 with their own directories before it.
@@ -42,7 +42,7 @@ fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
     let mounts: Vec<String> = field.mounts.iter().map(ToString::to_string).collect();
     let wrong = |why: String| {
         let expected = format!("expected a path beneath {}", mounts.join(" or "));
-        Err(failure::error(format!("argument `{}`: {expected}, but {why}", field.name)))
+        Err(error::tool_error(format!("argument `{}`: {expected}, but {why}", field.name)))
     };
     let Value::String(given) = given else {
         let start: String = given.to_string().chars().take(100).collect();
@@ -56,8 +56,8 @@ fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
         Ok(path) if field.mounts.contains(&path.mount()) => Ok(()),
         Ok(path) => {
             let verb = match field.access {
-                Access::Read => "read",
-                Access::Write => "written",
+                PathAccess::Read => "read",
+                PathAccess::Write => "written",
             };
             wrong(format!("`{path}` can't be {verb} by this tool"))
         }
@@ -65,17 +65,17 @@ fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
 }
 
 /// Puts a tool behind the policy.
-pub(crate) fn guarded(tool: Arc<dyn Tool>, fields: PathFields) -> Arc<dyn Tool> {
-    Arc::new(Guarded { tool, fields })
+pub(crate) fn guard(tool: Arc<dyn Tool>, fields: PathFields) -> Arc<dyn Tool> {
+    Arc::new(GuardedTool { tool, fields })
 }
 
-struct Guarded {
+struct GuardedTool {
     tool: Arc<dyn Tool>,
     fields: PathFields,
 }
 
 #[async_trait]
-impl Tool for Guarded {
+impl Tool for GuardedTool {
     fn spec(&self) -> ToolSpec {
         self.tool.spec()
     }

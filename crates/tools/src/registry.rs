@@ -26,11 +26,11 @@ use crate::{
 
 /// Why a tool was not registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("tool `{tool}` can't be registered: {why}")]
+#[error("tool `{tool}` can't be registered: {reason}")]
 pub struct RegisterError {
     pub tool: String,
     /// What is wrong with it.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 /// The tools, by name.
@@ -48,7 +48,7 @@ impl ToolRegistry {
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegisterError> {
         let name = tool.spec().name;
         let Some(fields) = path_fields::path_fields(&name) else {
-            return Err(RegisterError { tool: name, why: "it has no entry in the table of path fields" });
+            return Err(RegisterError { tool: name, reason: "it has no entry in the table of path fields" });
         };
         self.register_with(tool, fields)
     }
@@ -61,12 +61,12 @@ impl ToolRegistry {
     pub fn register_with(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
         let ToolSpec { name, description, .. } = tool.spec();
         if description.chars().count() > MAX_DESCRIPTION_CHARS {
-            return Err(RegisterError { tool: name, why: "its description is longer than 1024 characters" });
+            return Err(RegisterError { tool: name, reason: "its description is longer than 1024 characters" });
         }
         if self.get(&provider_name(&name)).is_some() {
-            return Err(RegisterError { tool: name, why: "there is a tool of that name already" });
+            return Err(RegisterError { tool: name, reason: "there is a tool of that name already" });
         }
-        self.tools.insert(name, policy::guarded(tool, fields));
+        self.tools.insert(name, policy::guard(tool, fields));
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl ToolRegistry {
     /// ([`crate::shorten`]).
     #[must_use]
     pub fn for_model(&self, services: &ToolServices) -> Vec<Arc<dyn Tool>> {
-        self.tools.values().map(|tool| large_result::shortened(tool.clone(), services.clone())).collect()
+        self.tools.values().map(|tool| large_result::with_preview(tool.clone(), services.clone())).collect()
     }
 }
 
@@ -131,8 +131,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        fakes::World,
-        path_fields::{Access, PathField},
+        fakes::ToolHarness,
+        path_fields::{PathAccess, PathField},
     };
 
     fn named(name: &'static str) -> Arc<dyn Tool> {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_without_a_path_entry_is_refused_by_name() {
+    fn tool_without_path_entry_is_refused_by_name() {
         let refused = ToolRegistry::default().register(named("brand_new")).map_err(|error| error.to_string());
         assert_eq!(
             refused,
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_from_outside_brings_its_path_fields_and_stays_behind_the_policy() {
+    async fn external_tool_brings_path_fields_and_is_guarded() {
         let mut registry = ToolRegistry::default();
-        let fields = PathFields::Some(&[PathField { name: "path", access: Access::Read, mounts: &[Mount::Tmp] }]);
+        let fields = PathFields::Some(&[PathField { name: "path", access: PathAccess::Read, mounts: &[Mount::Tmp] }]);
         assert_eq!(registry.register_with(named("mine"), fields), Ok(()));
         let tool = registry.get("mine").unwrap();
         // The mock expects no call: a path outside the declared mounts never reaches the tool.
-        let refused = tool.call(json!({"path": "/shared/a"}), &World::new().context()).await;
+        let refused = tool.call(json!({"path": "/shared/a"}), &ToolHarness::new().context()).await;
         assert!(refused.is_err_and(|error| error.0.contains("beneath /tmp")));
         assert!(registry.register_with(named("mine"), fields).is_err());
     }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_tool_is_found_by_both_spellings() {
-        let registry = built_in(World::new().services());
+        let registry = built_in(ToolHarness::new().services());
         for name in ["attachment.add", "attachment_add"] {
             assert_eq!(registry.get(name).map(|tool| tool.spec().name).as_deref(), Some("attachment.add"));
         }
@@ -205,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn every_argument_that_is_called_like_a_path_is_in_the_table_and_the_table_names_only_arguments() {
-        let registry = built_in(World::new().services());
+    fn path_table_has_all_paths_and_only_arguments() {
+        let registry = built_in(ToolHarness::new().services());
         for spec in registry.specs() {
             let properties = spec.parameters["properties"].as_object().cloned().unwrap_or_default();
             let entry = path_fields::path_fields(&spec.name).expect("registered tools have an entry");
@@ -225,8 +225,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_model_gets_the_same_tools_with_large_answers_as_previews() {
-        let mut world = World::new();
+    async fn model_gets_same_tools_with_large_result_previews() {
+        let mut world = ToolHarness::new();
         world.limits.preview_over_bytes = 10;
         world.put_file("/shared/a.txt", b"more than ten bytes");
         let tools = world.registry().for_model(&world.services());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_told_of_the_tools_in_these_words() {
-        insta::assert_json_snapshot!("specs", built_in(World::new().services()).specs());
+    fn tool_specs_match_snapshot() {
+        insta::assert_json_snapshot!("specs", built_in(ToolHarness::new().services()).specs());
     }
 }

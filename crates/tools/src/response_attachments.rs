@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse, spec_of},
-    failure, lookup,
+    arguments::{parse_arguments, spec_of},
+    error, lookup,
 };
 
 pub(crate) struct ResponseAttachments(pub(crate) ToolServices);
@@ -35,20 +35,20 @@ impl Tool for ResponseAttachments {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { ids } = parse(arguments)?;
+        let Arguments { ids } = parse_arguments(arguments)?;
         let mut selection = Vec::with_capacity(ids.len());
         let mut errors = Vec::new();
         for id in &ids {
-            match lookup::find(&self.0, context, id).await {
+            match lookup::find_attachment(&self.0, context, id).await {
                 Ok(attachment) if selection.contains(&attachment) => {}
                 Ok(attachment) => selection.push(attachment),
                 Err(error) => errors.push(error.0),
             }
         }
         if !errors.is_empty() {
-            return Err(failure::error(format!("the reply's files are as they were: {}", errors.join("; "))));
+            return Err(error::tool_error(format!("the reply's files are as they were: {}", errors.join("; "))));
         }
-        let queued: Vec<lookup::Queued> = selection.iter().map(lookup::Queued::from).collect();
+        let queued: Vec<lookup::QueuedAttachment> = selection.iter().map(lookup::QueuedAttachment::from).collect();
         Ok(ToolOutcome { selection: Some(selection), ..ToolOutcome::from_data(json!({ "queued": queued })) })
     }
 }
@@ -58,10 +58,10 @@ mod tests {
     use satchel_domain::{Attachment, Visibility};
 
     use super::*;
-    use crate::fakes::{World, attachment};
+    use crate::fakes::{ToolHarness, attachment};
 
-    fn world() -> (World, [Attachment; 3]) {
-        let world = World::new();
+    fn world() -> (ToolHarness, [Attachment; 3]) {
+        let world = ToolHarness::new();
         let files = [
             attachment(1, "old.pdf", "application/pdf", b"old"),
             Attachment { visibility: Visibility::Internal, ..attachment(2, "draft.txt", "text/plain", b"draft") },
@@ -71,13 +71,13 @@ mod tests {
             },
         ];
         for file in &files {
-            world.know(file.clone());
+            world.add_record(file.clone());
         }
         (world, files)
     }
 
     #[tokio::test]
-    async fn the_selection_is_resolved_in_order_and_only_queued() {
+    async fn selection_is_resolved_in_order_and_only_queued() {
         let (world, [old, draft, _]) = world();
         let ids = [draft.id, old.id, draft.id];
         let outcome = world.call("response_attachments", json!({ "ids": ids })).await.unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn wrong_calls_name_every_wrong_id_and_change_nothing() {
+    async fn invalid_ids_are_all_named_and_change_nothing() {
         let (world, [old, _, foreign]) = world();
         let error = world.error("response_attachments", json!({"ids": [old.id, foreign.id, "17"]})).await;
         assert!(error.starts_with("the reply's files are as they were"), "{error}");

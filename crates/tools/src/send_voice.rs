@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    arguments::{parse, spec_of},
-    failure,
+    arguments::{parse_arguments, spec_of},
+    error,
 };
 
 /// The longest words that are spoken at once, in characters: some five minutes.
@@ -47,12 +47,12 @@ impl Tool for SendVoice {
     }
 
     async fn call(&self, arguments: Value, _: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { text } = parse(arguments)?;
+        let Arguments { text } = parse_arguments(arguments)?;
         // Some models fill in what they mean to leave out.
         let text = text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let length = text.as_ref().map_or(0, |text| text.chars().count());
         if length > LONGEST {
-            return Err(failure::error(format!(
+            return Err(error::tool_error(format!(
                 "no voice message: `text` has {length} characters, the limit is {LONGEST}"
             )));
         }
@@ -65,12 +65,12 @@ impl Tool for SendVoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ToolRegistry, fakes::World};
+    use crate::{ToolRegistry, fakes::ToolHarness};
 
     async fn call(arguments: Value) -> Result<ToolOutcome, ToolError> {
         let mut registry = ToolRegistry::default();
         registry.register(send_voice()).expect("it has an entry in the table of path fields");
-        registry.get("send_voice").unwrap().call(arguments, &World::new().context()).await
+        registry.get("send_voice").unwrap().call(arguments, &ToolHarness::new().context()).await
     }
 
     #[tokio::test]
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_told_of_it_in_these_words() {
+    fn execute_script_spec_matches_snapshot() {
         insta::assert_json_snapshot!("send_voice", send_voice().spec());
     }
 }

@@ -41,28 +41,28 @@ pub trait BlobsFixture: Send + Sync + Sized {
 macro_rules! blobs_contract {
     ($fixture:ty) => {
         $crate::blobs_contract!(@each $fixture:
-            what_is_put_is_opened_byte_for_byte
-            the_address_is_the_digest
-            an_empty_blob_is_a_blob
-            what_was_put_is_there_after_a_restart
-            the_same_bytes_at_once_are_stored_once
-            a_put_that_breaks_off_leaves_nothing
-            a_put_that_is_dropped_leaves_nothing
-            a_put_keeps_few_buffers
-            the_first_byte_too_many_ends_the_put
-            the_limit_itself_is_allowed
-            a_damaged_blob_ends_in_an_error
-            a_shortened_blob_ends_in_an_error
-            putting_again_heals_a_damaged_blob
-            a_range_is_clamped
-            what_is_missing_is_told
-            a_fresh_blob_is_not_stale
-            what_was_put_again_after_stale_is_not_swept
-            putting_marked_bytes_takes_the_mark_away
-            sweep_removes_marked_blobs_and_nothing_else
-            marking_what_is_missing_does_nothing
-            puts_and_sweeps_at_once_lose_nothing
-            the_type_comes_from_the_bytes
+            open_returns_put_bytes
+            put_returns_digest
+            empty_blob_is_stored
+            blob_survives_restart
+            concurrent_equal_puts_store_once
+            failed_put_leaves_nothing
+            dropped_put_leaves_nothing
+            put_holds_few_buffers
+            put_over_limit_fails_at_once
+            put_at_limit_succeeds
+            damaged_blob_read_fails
+            truncated_blob_read_fails
+            put_repairs_damaged_blob
+            range_is_clamped
+            missing_file_is_not_found
+            fresh_blob_is_not_stale
+            put_after_listing_prevents_sweep
+            put_clears_gc_mark
+            sweep_removes_only_marked_blobs
+            marking_missing_blob_is_noop
+            concurrent_puts_and_sweeps_lose_nothing
+            mime_type_is_detected_from_bytes
         );
     };
     (@each $fixture:ty: $($promise:ident)*) => {
@@ -76,7 +76,7 @@ macro_rules! blobs_contract {
 }
 
 /// Mutation: buffers are written twice, not at all, or in the wrong order when a blob is longer than one.
-pub async fn what_is_put_is_opened_byte_for_byte(fixture: impl BlobsFixture) {
+pub async fn open_returns_put_bytes(fixture: impl BlobsFixture) {
     for length in [1, 4_095, 262_144, 262_145, 524_287, 524_288, 524_289, 1_048_576, 3_000_000] {
         let content = pattern(length);
         let stored = put(&fixture, pieces(&content, 70_001)).await.unwrap();
@@ -86,27 +86,27 @@ pub async fn what_is_put_is_opened_byte_for_byte(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the digest is taken of something else than the bytes, such as of each buffer alone.
-pub async fn the_address_is_the_digest(fixture: impl BlobsFixture) {
+pub async fn put_returns_digest(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"hello", 2)).await.unwrap();
     assert_eq!(stored.sha256.to_string(), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
 }
 
 /// Mutation: an empty stream is taken for one that failed.
-pub async fn an_empty_blob_is_a_blob(fixture: impl BlobsFixture) {
+pub async fn empty_blob_is_stored(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"", 1)).await.unwrap();
     assert_eq!(stored.sha256.to_string(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_eq!((stored.bytes, read(&fixture, &stored.sha256).await.unwrap()), (0, Vec::new()));
 }
 
 /// Mutation: blobs are kept in memory, or a start throws them away with the leftovers.
-pub async fn what_was_put_is_there_after_a_restart(fixture: impl BlobsFixture) {
+pub async fn blob_survives_restart(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"kept", 4)).await.unwrap();
     let fixture = fixture.restarted().await;
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"kept");
 }
 
 /// Mutation: all puts of one address share a temporary file, or the second publication fails because the name is taken.
-pub async fn the_same_bytes_at_once_are_stored_once(fixture: impl BlobsFixture) {
+pub async fn concurrent_equal_puts_store_once(fixture: impl BlobsFixture) {
     let content = pattern(600_000);
     let puts = (1..=8).map(|n| put(&fixture, pieces(&content, n * 10_007)));
     let stored: Vec<StoredBlob> = join_all(puts).await.into_iter().map(Result::unwrap).collect();
@@ -117,7 +117,7 @@ pub async fn the_same_bytes_at_once_are_stored_once(fixture: impl BlobsFixture) 
 }
 
 /// Mutation: the bytes that came before the error are published, or their temporary file stays.
-pub async fn a_put_that_breaks_off_leaves_nothing(fixture: impl BlobsFixture) {
+pub async fn failed_put_leaves_nothing(fixture: impl BlobsFixture) {
     let broken = pieces(&pattern(700_000), 50_000).chain(stream::iter([Err(io::Error::other("connection reset"))]));
     match put(&fixture, broken.boxed()).await {
         Err(BlobError::Source(error)) => assert_eq!(error.to_string(), "connection reset"),
@@ -128,7 +128,7 @@ pub async fn a_put_that_breaks_off_leaves_nothing(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: a dropped put goes on in the background and publishes what it has.
-pub async fn a_put_that_is_dropped_leaves_nothing(fixture: impl BlobsFixture) {
+pub async fn dropped_put_leaves_nothing(fixture: impl BlobsFixture) {
     let endless = pieces(&pattern(700_000), 50_000).chain(stream::pending());
     let dropped = tokio::time::timeout(Duration::from_millis(100), put(&fixture, endless.boxed())).await;
     assert!(dropped.is_err());
@@ -139,15 +139,15 @@ pub async fn a_put_that_is_dropped_leaves_nothing(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the stream is collected before it is written.
-pub async fn a_put_keeps_few_buffers(fixture: impl BlobsFixture) {
+pub async fn put_holds_few_buffers(fixture: impl BlobsFixture) {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
-    struct Piece(Vec<u8>);
-    impl AsRef<[u8]> for Piece {
+    struct CountedBuffer(Vec<u8>);
+    impl AsRef<[u8]> for CountedBuffer {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
-    impl Drop for Piece {
+    impl Drop for CountedBuffer {
         fn drop(&mut self) {
             ALIVE.fetch_sub(self.0.len(), Ordering::SeqCst);
         }
@@ -155,7 +155,7 @@ pub async fn a_put_keeps_few_buffers(fixture: impl BlobsFixture) {
     let most = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&most);
     let content = stream::iter(0..512).map(move |_| {
-        let piece = Piece(vec![7; 64 * 1024]);
+        let piece = CountedBuffer(vec![7; 64 * 1024]);
         let alive = ALIVE.fetch_add(piece.0.len(), Ordering::SeqCst) + piece.0.len();
         seen.fetch_max(alive, Ordering::SeqCst);
         Ok(Bytes::from_owner(piece))
@@ -165,7 +165,7 @@ pub async fn a_put_keeps_few_buffers(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the size is checked at the end, so that an endless stream fills the disk.
-pub async fn the_first_byte_too_many_ends_the_put(fixture: impl BlobsFixture) {
+pub async fn put_over_limit_fails_at_once(fixture: impl BlobsFixture) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&asked);
     let endless = stream::repeat_with(move || {
@@ -180,13 +180,13 @@ pub async fn the_first_byte_too_many_ends_the_put(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: `<` where `<=` is meant.
-pub async fn the_limit_itself_is_allowed(fixture: impl BlobsFixture) {
+pub async fn put_at_limit_succeeds(fixture: impl BlobsFixture) {
     let stored = fixture.blobs().put(pieces(&pattern(6_000), 1_000), &BlobHint::default(), 6_000).await.unwrap();
     assert_eq!(stored.bytes, 6_000);
 }
 
 /// Mutation: the digest isn't checked, or checked after the last bytes were given out.
-pub async fn a_damaged_blob_ends_in_an_error(fixture: impl BlobsFixture) {
+pub async fn damaged_blob_read_fails(fixture: impl BlobsFixture) {
     for length in [3, 1_000_000] {
         let stored = put(&fixture, pieces(&pattern(length), 100_000)).await.unwrap();
         fixture.damage(&stored.sha256).await;
@@ -206,7 +206,7 @@ pub async fn a_damaged_blob_ends_in_an_error(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the end of the file is taken for the end of the blob.
-pub async fn a_shortened_blob_ends_in_an_error(fixture: impl BlobsFixture) {
+pub async fn truncated_blob_read_fails(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(&pattern(300_000), 100_000)).await.unwrap();
     fixture.shorten(&stored.sha256).await;
     let error = read(&fixture, &stored.sha256).await.unwrap_err();
@@ -226,7 +226,7 @@ pub async fn a_shortened_blob_ends_in_an_error(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: a put leaves what is stored at its address, whatever that is.
-pub async fn putting_again_heals_a_damaged_blob(fixture: impl BlobsFixture) {
+pub async fn put_repairs_damaged_blob(fixture: impl BlobsFixture) {
     let content = pattern(1_000);
     let stored = put(&fixture, pieces(&content, 1_000)).await.unwrap();
     fixture.damage(&stored.sha256).await;
@@ -235,7 +235,7 @@ pub async fn putting_again_heals_a_damaged_blob(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: a range beyond the end is an error, a panic or an endless read.
-pub async fn a_range_is_clamped(fixture: impl BlobsFixture) {
+pub async fn range_is_clamped(fixture: impl BlobsFixture) {
     let content = pattern(1_600_000);
     let stored = put(&fixture, pieces(&content, 100_000)).await.unwrap();
     for (range, expected) in [
@@ -254,14 +254,14 @@ pub async fn a_range_is_clamped(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: a missing blob opens as an empty one.
-pub async fn what_is_missing_is_told(fixture: impl BlobsFixture) {
+pub async fn missing_file_is_not_found(fixture: impl BlobsFixture) {
     let missing = Sha256([7; 32]);
     let opened = fixture.blobs().open(&missing, None).await;
     assert!(matches!(opened.err(), Some(BlobError::Missing(sha256)) if sha256 == missing));
 }
 
 /// Mutation: the grace is ignored.
-pub async fn a_fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
+pub async fn fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"fresh", 5)).await.unwrap();
     let blobs = fixture.blobs();
     assert_eq!(blobs.list_stale(Duration::from_secs(3600)).await.unwrap(), []);
@@ -269,7 +269,7 @@ pub async fn a_fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: `mark` believes the list that `stale` gave, though a put came in between.
-pub async fn what_was_put_again_after_stale_is_not_swept(fixture: impl BlobsFixture) {
+pub async fn put_after_listing_prevents_sweep(fixture: impl BlobsFixture) {
     let stored = put(&fixture, pieces(b"again", 5)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(600)).await;
     let blobs = fixture.blobs();
@@ -281,7 +281,7 @@ pub async fn what_was_put_again_after_stale_is_not_swept(fixture: impl BlobsFixt
 }
 
 /// Mutation: a put of known bytes is answered from the directory and leaves the mark.
-pub async fn putting_marked_bytes_takes_the_mark_away(fixture: impl BlobsFixture) {
+pub async fn put_clears_gc_mark(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let stored = put(&fixture, pieces(b"marked", 6)).await.unwrap();
     blobs.mark(&[stored.sha256], Duration::ZERO).await.unwrap();
@@ -291,7 +291,7 @@ pub async fn putting_marked_bytes_takes_the_mark_away(fixture: impl BlobsFixture
 }
 
 /// Mutation: everything that is stale is swept, or nothing.
-pub async fn sweep_removes_marked_blobs_and_nothing_else(fixture: impl BlobsFixture) {
+pub async fn sweep_removes_only_marked_blobs(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let goes = put(&fixture, pieces(b"goes", 4)).await.unwrap();
     let stays = put(&fixture, pieces(b"stays", 5)).await.unwrap();
@@ -306,7 +306,7 @@ pub async fn sweep_removes_marked_blobs_and_nothing_else(fixture: impl BlobsFixt
 }
 
 /// Mutation: a mark waits for bytes that come later.
-pub async fn marking_what_is_missing_does_nothing(fixture: impl BlobsFixture) {
+pub async fn marking_missing_blob_is_noop(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let sha256: Sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".parse().unwrap();
     blobs.mark(&[sha256], Duration::ZERO).await.unwrap();
@@ -316,7 +316,7 @@ pub async fn marking_what_is_missing_does_nothing(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the sweep removes without the lock under which puts publish.
-pub async fn puts_and_sweeps_at_once_lose_nothing(fixture: impl BlobsFixture) {
+pub async fn concurrent_puts_and_sweeps_lose_nothing(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let sweeper = tokio::spawn({
         let blobs = Arc::clone(&blobs);
@@ -342,7 +342,7 @@ pub async fn puts_and_sweeps_at_once_lose_nothing(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: the claimed name or type is believed.
-pub async fn the_type_comes_from_the_bytes(fixture: impl BlobsFixture) {
+pub async fn mime_type_is_detected_from_bytes(fixture: impl BlobsFixture) {
     let gif: &[u8] = b"GIF89a\x03\0\x02\0\0\0\0;";
     let hint = BlobHint {
         filename: Some(Filename::from_untrusted("x.txt")),

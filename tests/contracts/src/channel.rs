@@ -36,11 +36,11 @@ pub use self::{
 };
 
 /// Longer than any wait that a fixture's channel is set to.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Something that goes wrong with the next send or edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ChannelFault {
     /// Nothing listens, for a short while.
     ConnectionRefused,
     /// The platform asks to wait so long.
@@ -64,7 +64,7 @@ pub enum Trouble {
 
 /// A message as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedMessage {
     pub message: MessageRef,
     pub text: String,
     /// Its files, in order: names and addresses of their bytes. A voice's name is the channel's own affair.
@@ -83,10 +83,10 @@ pub trait ChannelFixture: Send + Sync {
     fn blobs(&self) -> Arc<dyn Blobs>;
 
     /// What Satchel sent and a person sees now, oldest first.
-    async fn arrived(&self) -> Vec<Arrived>;
+    async fn arrived(&self) -> Vec<ArrivedMessage>;
 
     /// Lets the next send or edit go wrong; `false` where it can't.
-    async fn trouble(&self, trouble: Trouble) -> bool;
+    async fn inject_fault(&self, trouble: ChannelFault) -> bool;
 
     /// Lets a person send a file; `None` where they can't.
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference>;
@@ -112,34 +112,34 @@ macro_rules! channel_contract {
     };
     ($fixture:expr, without: [$($gap:ident),* $(,)?]) => {
         $crate::channel_contract!(@each $fixture, &[$($crate::channel::Gap::$gap),*];
-            conversations_begin_with_its_name,
-            a_text_arrives_once_under_the_id_that_was_answered,
-            texts_arrive_in_the_order_in_which_they_were_sent,
-            a_file_arrives_whole_with_its_name,
-            files_together_arrive_in_order_and_all_ids_are_answered,
-            a_voice_arrives,
-            a_text_with_files_arrives_as_one,
-            unreadable_bytes_are_told_and_nothing_arrives,
-            a_refused_connection_is_not_sent,
-            a_rate_limit_is_not_sent_with_the_platforms_wait,
-            a_decoded_server_error_is_not_sent,
-            a_reset_is_in_doubt,
-            a_lost_answer_is_in_doubt,
-            an_unreadable_answer_is_in_doubt,
-            a_call_that_hangs_ends_in_doubt,
-            what_is_forbidden_is_forbidden_for_good,
-            a_repeat_with_the_same_key_makes_no_second_message,
-            an_edit_is_idempotent,
-            an_edit_of_a_message_that_is_gone_says_so,
-            a_deletion_of_a_message_that_is_gone_is_success,
+            conversation_id_starts_with_channel_name,
+            text_arrives_once_with_returned_id,
+            texts_arrive_in_order,
+            file_arrives_complete_with_name,
+            album_arrives_in_order_with_all_ids,
+            voice_arrives,
+            text_and_files_arrive_as_one_message,
+            unreadable_file_is_reported_and_not_sent,
+            refused_connection_is_not_sent,
+            rate_limit_returns_retry_after,
+            server_error_is_not_sent,
+            connection_reset_is_in_doubt,
+            lost_response_is_in_doubt,
+            undecodable_response_is_in_doubt,
+            timed_out_call_is_in_doubt,
+            forbidden_is_permanent,
+            retry_with_same_key_sends_no_duplicate,
+            edit_is_idempotent,
+            edit_of_deleted_message_reports_gone,
+            delete_of_deleted_message_succeeds,
             an_interrupted_send_that_arrived_is_one_message,
             history_look_up_returns_only_unique_match,
             id_look_up_tells_whether_part_arrived,
             id_look_up_skips_recorded_messages,
-            a_probe_changes_nothing,
-            a_dropped_call_leaves_the_channel_usable,
-            a_persons_file_is_fetched_whole,
-            a_file_that_is_gone_is_refused,
+            probe_has_no_effect,
+            cancelled_call_leaves_channel_usable,
+            inbound_file_is_fetched_complete,
+            missing_file_is_permanent_error,
         );
     };
 }
@@ -194,31 +194,31 @@ async fn send(fixture: &dyn ChannelFixture, part: &SendRequest) -> Vec<MessageRe
 /// Sends under trouble; `None` where the fixture has none of this kind.
 async fn send_under(
     fixture: &dyn ChannelFixture,
-    trouble: Trouble,
+    trouble: ChannelFault,
     words: &str,
 ) -> Option<Result<Vec<MessageRef>, SendError>> {
-    if !fixture.trouble(trouble).await {
+    if !fixture.inject_fault(trouble).await {
         return None;
     }
     let part = text(fixture, 1, words);
     let channel = fixture.channel();
-    let answer = tokio::time::timeout(PATIENCE, channel.send(&part)).await;
+    let answer = tokio::time::timeout(TEST_TIMEOUT, channel.send(&part)).await;
     Some(answer.expect("every wait ends"))
 }
 
-async fn in_doubt(fixture: &dyn ChannelFixture, trouble: Trouble) {
+async fn in_doubt(fixture: &dyn ChannelFixture, trouble: ChannelFault) {
     if let Some(answer) = send_under(fixture, trouble, "hello").await {
         assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{trouble:?}: {answer:?}");
     }
 }
 
 /// Catches: a name that differs from the conversations' prefix.
-pub async fn conversations_begin_with_its_name(fixture: &dyn ChannelFixture) {
+pub async fn conversation_id_starts_with_channel_name(fixture: &dyn ChannelFixture) {
     assert_eq!(*fixture.conversation().channel(), fixture.channel().name());
 }
 
 /// Catches: an id that is made up, and a send that is repeated inside the adapter.
-pub async fn a_text_arrives_once_under_the_id_that_was_answered(fixture: &dyn ChannelFixture) {
+pub async fn text_arrives_once_with_returned_id(fixture: &dyn ChannelFixture) {
     let ids = send(fixture, &text(fixture, 1, "Привет, мир")).await;
     let arrived = fixture.arrived().await;
     assert_eq!(arrived.len(), 1, "{arrived:?}");
@@ -227,7 +227,7 @@ pub async fn a_text_arrives_once_under_the_id_that_was_answered(fixture: &dyn Ch
 }
 
 /// Catches: sends that are handed to a task and overtake each other.
-pub async fn texts_arrive_in_the_order_in_which_they_were_sent(fixture: &dyn ChannelFixture) {
+pub async fn texts_arrive_in_order(fixture: &dyn ChannelFixture) {
     for number in 0..5 {
         send(fixture, &text(fixture, number, &format!("text {number}"))).await;
     }
@@ -239,7 +239,7 @@ pub async fn texts_arrive_in_the_order_in_which_they_were_sent(fixture: &dyn Cha
 }
 
 /// Catches: a file that is cut at a buffer's end, and a name that is replaced.
-pub async fn a_file_arrives_whole_with_its_name(fixture: &dyn ChannelFixture) {
+pub async fn file_arrives_complete_with_name(fixture: &dyn ChannelFixture) {
     let content: Vec<u8> = (0..300_001u32).flat_map(u32::to_le_bytes).collect();
     let item = file(fixture, "Отчёт за май.bin", content).await;
     let sha256 = item.attachment.sha256;
@@ -252,7 +252,7 @@ pub async fn a_file_arrives_whole_with_its_name(fixture: &dyn ChannelFixture) {
 }
 
 /// Catches: files that swap places, and an album whose later ids are dropped.
-pub async fn files_together_arrive_in_order_and_all_ids_are_answered(fixture: &dyn ChannelFixture) {
+pub async fn album_arrives_in_order_with_all_ids(fixture: &dyn ChannelFixture) {
     if capabilities(fixture).grouping == GroupingRule::Never {
         return;
     }
@@ -269,7 +269,7 @@ pub async fn files_together_arrive_in_order_and_all_ids_are_answered(fixture: &d
 }
 
 /// Catches: a voice whose bytes are not those that were prepared.
-pub async fn a_voice_arrives(fixture: &dyn ChannelFixture) {
+pub async fn voice_arrives(fixture: &dyn ChannelFixture) {
     let spoken = fixture.blobs().put(once("OggS, as far as a header tells"), &BlobHint::default(), 1 << 20).await;
     let spoken = spoken.unwrap();
     let prepared =
@@ -289,7 +289,7 @@ pub async fn a_voice_arrives(fixture: &dyn ChannelFixture) {
 }
 
 /// Catches: a bundle that loses its text or its files.
-pub async fn a_text_with_files_arrives_as_one(fixture: &dyn ChannelFixture) {
+pub async fn text_and_files_arrive_as_one_message(fixture: &dyn ChannelFixture) {
     if !matches!(capabilities(fixture).grouping, GroupingRule::Messages { with_text: true, .. }) {
         return;
     }
@@ -302,7 +302,7 @@ pub async fn a_text_with_files_arrives_as_one(fixture: &dyn ChannelFixture) {
 }
 
 /// Catches: a missing blob that is sent as an empty file, and one that is reported as a lost answer.
-pub async fn unreadable_bytes_are_told_and_nothing_arrives(fixture: &dyn ChannelFixture) {
+pub async fn unreadable_file_is_reported_and_not_sent(fixture: &dyn ChannelFixture) {
     let mut item = file(fixture, "a.txt", "never stored under this address").await;
     item.attachment.sha256 = Sha256([7; 32]);
     let answer = fixture.channel().send(&part(fixture, 1, PartContent::File(item))).await;
@@ -311,63 +311,63 @@ pub async fn unreadable_bytes_are_told_and_nothing_arrives(fixture: &dyn Channel
 }
 
 /// Catches: a failure to connect that is taken for a lost answer, which would label the message.
-pub async fn a_refused_connection_is_not_sent(fixture: &dyn ChannelFixture) {
-    if let Some(answer) = send_under(fixture, Trouble::ConnectionRefused, "hello").await {
+pub async fn refused_connection_is_not_sent(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, ChannelFault::ConnectionRefused, "hello").await {
         assert!(matches!(answer, Err(SendError::NotSent { .. })), "{answer:?}");
         assert_eq!(fixture.arrived().await, []);
     }
 }
 
 /// Catches: a wait that is dropped, or read in another unit.
-pub async fn a_rate_limit_is_not_sent_with_the_platforms_wait(fixture: &dyn ChannelFixture) {
+pub async fn rate_limit_returns_retry_after(fixture: &dyn ChannelFixture) {
     // Whole seconds, since some platforms know no others.
-    if let Some(answer) = send_under(fixture, Trouble::RateLimited { retry_after_ms: 7_000 }, "hello").await {
+    if let Some(answer) = send_under(fixture, ChannelFault::RateLimited { retry_after_ms: 7_000 }, "hello").await {
         assert!(matches!(answer, Err(SendError::NotSent { retry_after_ms: Some(7_000), .. })), "{answer:?}");
         assert_eq!(fixture.arrived().await, []);
     }
 }
 
 /// Catches: a readable 5xx that is taken for a lost answer.
-pub async fn a_decoded_server_error_is_not_sent(fixture: &dyn ChannelFixture) {
-    if let Some(answer) = send_under(fixture, Trouble::ServerError, "hello").await {
+pub async fn server_error_is_not_sent(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, ChannelFault::ServerError, "hello").await {
         assert!(matches!(answer, Err(SendError::NotSent { .. })), "{answer:?}");
         assert_eq!(fixture.arrived().await, []);
     }
 }
 
 /// Catches: a reset that is taken for a failure to connect.
-pub async fn a_reset_is_in_doubt(fixture: &dyn ChannelFixture) {
-    in_doubt(fixture, Trouble::Reset).await;
+pub async fn connection_reset_is_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, ChannelFault::Reset).await;
 }
 
 /// Catches: a lost answer that is reported as not sent, so that the message comes twice without a label.
-pub async fn a_lost_answer_is_in_doubt(fixture: &dyn ChannelFixture) {
-    if let Some(answer) = send_under(fixture, Trouble::AnswerLost, "hello").await {
+pub async fn lost_response_is_in_doubt(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, ChannelFault::AnswerLost, "hello").await {
         assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
         assert_eq!(fixture.arrived().await.len(), 1, "it did arrive, once");
     }
 }
 
 /// Catches: a status code that is believed though the body is a proxy's.
-pub async fn an_unreadable_answer_is_in_doubt(fixture: &dyn ChannelFixture) {
-    in_doubt(fixture, Trouble::NotAnAnswer).await;
+pub async fn undecodable_response_is_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, ChannelFault::NotAnAnswer).await;
 }
 
 /// Catches: a request without a time limit.
-pub async fn a_call_that_hangs_ends_in_doubt(fixture: &dyn ChannelFixture) {
-    in_doubt(fixture, Trouble::Hang).await;
+pub async fn timed_out_call_is_in_doubt(fixture: &dyn ChannelFixture) {
+    in_doubt(fixture, ChannelFault::Hang).await;
 }
 
 /// Catches: a refusal for good that is tried until it is too old.
-pub async fn what_is_forbidden_is_forbidden_for_good(fixture: &dyn ChannelFixture) {
-    if let Some(answer) = send_under(fixture, Trouble::Forbidden, "hello").await {
+pub async fn forbidden_is_permanent(fixture: &dyn ChannelFixture) {
+    if let Some(answer) = send_under(fixture, ChannelFault::Forbidden, "hello").await {
         assert!(matches!(answer, Err(SendError::Forbidden { .. })), "{answer:?}");
         assert_eq!(fixture.arrived().await, []);
     }
 }
 
 /// Catches: a key that is made anew for each attempt, or the same for all parts.
-pub async fn a_repeat_with_the_same_key_makes_no_second_message(fixture: &dyn ChannelFixture) {
+pub async fn retry_with_same_key_sends_no_duplicate(fixture: &dyn ChannelFixture) {
     if capabilities(fixture).idempotency == Idempotency::None {
         return;
     }
@@ -380,7 +380,7 @@ pub async fn a_repeat_with_the_same_key_makes_no_second_message(fixture: &dyn Ch
 }
 
 /// Catches: an edit that sends anew, "not modified" taken for a refusal, and capabilities that say otherwise.
-pub async fn an_edit_is_idempotent(fixture: &dyn ChannelFixture) {
+pub async fn edit_is_idempotent(fixture: &dyn ChannelFixture) {
     let ids = send(fixture, &text(fixture, 1, "growing")).await;
     let Some(message) = ids.first() else { return };
     let grown = text(fixture, 1, "grown up");
@@ -402,7 +402,7 @@ pub async fn an_edit_is_idempotent(fixture: &dyn ChannelFixture) {
 }
 
 /// Catches: an edit of nothing that succeeds, or that is forbidden for good, so that the text is lost.
-pub async fn an_edit_of_a_message_that_is_gone_says_so(fixture: &dyn ChannelFixture) {
+pub async fn edit_of_deleted_message_reports_gone(fixture: &dyn ChannelFixture) {
     let ids = send(fixture, &text(fixture, 1, "short-lived")).await;
     let Some(message) = ids.first() else { return };
     if fixture.channel().delete(&fixture.conversation(), message).await.is_err() || !fixture.arrived().await.is_empty()
@@ -419,7 +419,7 @@ pub async fn an_edit_of_a_message_that_is_gone_says_so(fixture: &dyn ChannelFixt
 }
 
 /// Catches: a repeated withdrawal that fails.
-pub async fn a_deletion_of_a_message_that_is_gone_is_success(fixture: &dyn ChannelFixture) {
+pub async fn delete_of_deleted_message_succeeds(fixture: &dyn ChannelFixture) {
     let ids = send(fixture, &text(fixture, 1, "short-lived")).await;
     let Some(message) = ids.first() else { return };
     if fixture.channel().delete(&fixture.conversation(), message).await.is_ok() {
@@ -428,14 +428,14 @@ pub async fn a_deletion_of_a_message_that_is_gone_is_success(fixture: &dyn Chann
 }
 
 /// Catches: a probe that sends something.
-pub async fn a_probe_changes_nothing(fixture: &dyn ChannelFixture) {
+pub async fn probe_has_no_effect(fixture: &dyn ChannelFixture) {
     fixture.channel().probe().await.unwrap();
     assert_eq!(fixture.arrived().await, []);
 }
 
 /// Catches: a request that goes on when nobody waits for it, and a lock that it holds.
-pub async fn a_dropped_call_leaves_the_channel_usable(fixture: &dyn ChannelFixture) {
-    if !fixture.trouble(Trouble::Hang).await {
+pub async fn cancelled_call_leaves_channel_usable(fixture: &dyn ChannelFixture) {
+    if !fixture.inject_fault(ChannelFault::Hang).await {
         return;
     }
     let channel = fixture.channel();
@@ -449,7 +449,7 @@ pub async fn a_dropped_call_leaves_the_channel_usable(fixture: &dyn ChannelFixtu
 }
 
 /// Catches: a download that is cut, and a size that is not the file's.
-pub async fn a_persons_file_is_fetched_whole(fixture: &dyn ChannelFixture) {
+pub async fn inbound_file_is_fetched_complete(fixture: &dyn ChannelFixture) {
     for length in [0, 1, 700_001] {
         let content: Bytes = (0..length).map(|number: u32| number.to_le_bytes()[1]).collect();
         let Some(reference) = fixture.person_sends("note.bin", content.clone()).await else { return };
@@ -472,7 +472,7 @@ pub async fn a_persons_file_is_fetched_whole(fixture: &dyn ChannelFixture) {
 }
 
 /// Catches: a file that is gone and asked for until it is too old.
-pub async fn a_file_that_is_gone_is_refused(fixture: &dyn ChannelFixture) {
+pub async fn missing_file_is_permanent_error(fixture: &dyn ChannelFixture) {
     let Some(mut reference) = fixture.person_sends("note.txt", Bytes::from_static(b"x")).await else { return };
     reference.locator.push_str("-never-was");
     let answer = fixture.channel().fetch(&reference).await;

@@ -4,12 +4,12 @@
 
 pub mod files;
 pub mod inbox;
-pub mod known;
+pub mod lane_cache;
 pub mod lanes;
 pub mod messages;
 pub mod parts;
 pub mod people;
-pub mod renaming;
+pub mod rename;
 pub mod streams;
 pub mod turns;
 pub mod usage;
@@ -48,45 +48,45 @@ macro_rules! ledger_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             inbox::a_key_is_stored_once_per_channel
-            inbox::an_edit_replaces_a_message_that_nobody_has_taken_up
-            inbox::an_edit_of_a_message_in_work_is_a_message_of_its_own
+            inbox::edit_replaces_queued_message
+            inbox::edit_of_running_message_is_new_message
             inbox::an_edit_after_journalling_is_its_own_turn
-            inbox::an_edit_stands_for_a_message_that_was_never_heard_of
-            inbox::an_edit_and_its_repeat_are_one
-            inbox::an_album_is_one_turn_and_waits_for_quiet
-            inbox::an_album_that_has_begun_takes_no_more
-            inbox::what_waits_behind_a_turn_is_in_order_and_steered_once
-            inbox::an_edit_is_not_consumed_with_the_words_that_it_replaced
-            lanes::a_lane_has_one_owner_and_growing_tokens
-            lanes::a_living_owner_that_renews_keeps_its_lane
-            lanes::a_lane_of_a_dead_owner_is_free_at_once
-            lanes::an_expired_lease_can_be_taken_and_fences_its_owner
-            lanes::a_lane_taken_unreleased_costs_a_crash
-            lanes::receive_may_claim_what_a_dead_owner_held
-            lanes::receive_takes_no_lane_from_its_own_process
-            lanes::only_lanes_with_work_of_named_channels_are_taken
-            lanes::an_idle_lane_is_released_and_a_busy_one_kept
+            inbox::edit_of_unknown_message_is_stored
+            inbox::repeated_edit_is_deduplicated
+            inbox::album_is_one_debounced_turn
+            inbox::started_album_accepts_no_more_items
+            inbox::queued_messages_are_steered_once_in_order
+            inbox::late_edit_is_not_consumed
+            lanes::lane_has_one_holder_and_rising_tokens
+            lanes::renewed_lease_is_kept
+            lanes::dead_holders_lane_is_claimable
+            lanes::expired_lease_is_fenced
+            lanes::unreleased_lane_counts_a_crash
+            lanes::receive_claims_dead_holders_lane
+            lanes::receive_keeps_own_leases
+            lanes::claim_filters_by_channel_and_work
+            lanes::only_idle_lane_is_released
             lanes::a_renewal_with_an_old_token_is_lost
             lanes::a_stale_release_frees_no_held_lane
-            turns::turns_come_in_order_and_stay_until_complete
-            turns::what_is_committed_survives_the_process
-            turns::the_journal_comes_back_in_order
-            turns::complete_turn_is_all_or_nothing_and_once
-            turns::steered_messages_are_consumed_with_the_turn
-            turns::history_is_kept_and_begins_anew
-            turns::failures_are_told_to_the_model_once
-            known::a_turn_that_is_remembered_is_the_one_that_is_stored
-            known::a_remembered_turn_takes_no_other_ones_place
-            known::a_remembered_history_is_what_every_process_reads
-            known::what_others_have_done_counts_for_every_write
+            turns::turns_are_fifo_until_completed
+            turns::committed_data_survives_crash
+            turns::journal_is_ordered
+            turns::complete_turn_is_atomic_and_once
+            turns::steering_messages_are_consumed
+            turns::history_survives_until_reset
+            turns::failures_are_reported_once
+            lane_cache::cached_turn_equals_stored_turn
+            lane_cache::cached_turn_keeps_queue_order
+            lane_cache::cached_history_equals_stored_history
+            lane_cache::writes_check_lease_in_transaction
             files::numbers_count_from_one_in_each_conversation
             files::a_foreign_file_is_unknown
-            files::what_a_running_call_made_outlives_it
-            files::stored_and_refused_files_come_back_in_place
-            files::response_and_parts_carry_the_numbers
-            files::only_what_no_row_names_is_unreferenced
-            files::what_a_waiting_message_brings_is_kept
-            files::ids_sort_in_the_order_in_which_they_were_made
+            files::call_attachment_survives_crash
+            files::files_keep_their_position
+            files::response_and_parts_have_file_numbers
+            files::referenced_blobs_are_not_collected
+            files::queued_message_keeps_its_blobs
+            files::ids_sort_by_creation
             usage::file_beyond_quota_is_refused
             usage::person_quota_spans_conversations
             usage::owners_and_errands_have_no_person_quota
@@ -96,46 +96,46 @@ macro_rules! ledger_contract {
             usage::needed_file_is_not_forgotten
             usage::only_its_person_forgets_a_file
             usage::renamed_conversation_keeps_its_usage
-            turns::a_record_shows_what_was_said_in_the_turn
-            turns::turns_are_paged_and_conversations_listed
+            turns::turn_record_is_complete
+            turns::turns_and_conversations_are_paged
             turns::conversations_with_recent_turns_are_active
-            turns::a_command_is_seen_behind_a_flood
-            people::a_channel_has_one_bookmark_the_last_one
-            people::an_update_that_can_not_be_read_is_kept_once_and_counted
-            people::of_updates_that_can_not_be_read_the_newest_are_kept
-            people::an_approved_code_lets_its_person_in_and_tells_them
-            people::a_code_counts_only_where_its_judge_decides
-            people::a_code_is_used_once
-            people::a_code_ends
-            people::whoever_says_too_many_wrong_codes_is_locked_out
-            people::codes_are_listed_in_the_order_they_were_asked_for
-            people::a_flood_of_strangers_gets_few_codes
-            people::whoever_was_refused_gets_no_code_for_a_while
-            people::an_album_holds_one_persons_messages
+            turns::stop_is_found_behind_many_messages
+            people::channel_keeps_latest_checkpoint
+            people::undecodable_update_is_stored_once_and_counted
+            people::newest_undecodable_updates_are_retained
+            people::approval_allows_and_notifies_person
+            people::code_is_scoped_to_decider
+            people::code_is_single_use
+            people::code_expires
+            people::invalid_codes_lock_out_sender
+            people::codes_are_listed_by_request_time
+            people::open_codes_are_limited
+            people::refusal_blocks_new_codes
+            people::album_has_one_sender
             messages::own_messages_of_chat_are_listed
             messages::another_doubt_in_the_chat_is_told
             messages::question_is_in_doubt_until_settled
             messages::renamed_conversation_lists_no_old_messages
-            renaming::a_renamed_conversation_keeps_all_that_it_has
-            renaming::a_conversation_is_not_renamed_over_another
-            renaming::what_is_under_way_forgets_the_messages_of_the_old_name
-            voice::the_words_of_voice_notes_come_back_in_place
-            voice::whether_replies_are_spoken_is_kept_for_each_conversation
-            parts::the_first_part_is_begun_with_the_turn
-            parts::a_part_that_must_be_prepared_or_wait_is_not_begun
-            parts::a_refused_part_is_stored_as_failed
-            parts::settling_begins_the_next_in_lane_order_and_releases_at_the_end
-            parts::a_part_is_settled_once
-            parts::children_take_their_parents_place
-            parts::a_response_has_one_closing_notice_at_its_end
-            parts::a_planned_notice_that_has_more_to_tell_may_wait_anew
-            parts::a_waiting_part_is_not_begun_before_its_time
-            parts::a_discarded_part_is_failed_unless_it_is_being_sent
-            parts::the_message_before_a_part_is_found
-            streams::a_stream_begins_only_when_nothing_is_unsettled
-            streams::the_first_part_edits_what_was_streamed
-            streams::a_streamed_message_in_doubt_stays_in_doubt
-            streams::a_streamed_message_that_did_not_arrive_is_sent_anew
+            rename::renamed_conversation_keeps_its_data
+            rename::rename_onto_existing_is_conflict
+            rename::rename_clears_pending_message_refs
+            voice::transcripts_keep_their_position
+            voice::voice_setting_is_per_conversation
+            parts::first_part_starts_with_turn
+            parts::unready_part_is_not_started
+            parts::refused_part_is_failed
+            parts::settle_starts_next_part_or_releases
+            parts::part_settles_once
+            parts::children_keep_parents_position
+            parts::response_has_one_closing_notice
+            parts::extended_notice_restarts_its_deadline
+            parts::waiting_part_respects_retry_at
+            parts::discard_fails_unsent_part
+            parts::previous_message_is_found
+            streams::stream_starts_only_when_settled
+            streams::first_part_edits_streamed_message
+            streams::streamed_message_stays_in_doubt
+            streams::lost_streamed_message_is_resent
         }
     };
     (@each $fixture:expr; $($module:ident::$promise:ident)*) => {
@@ -260,12 +260,12 @@ mod tests {
         for (module, source) in [
             ("files", include_str!("ledger/files.rs")),
             ("inbox", include_str!("ledger/inbox.rs")),
-            ("known", include_str!("ledger/known.rs")),
+            ("lane_cache", include_str!("ledger/lane_cache.rs")),
             ("lanes", include_str!("ledger/lanes.rs")),
             ("messages", include_str!("ledger/messages.rs")),
             ("parts", include_str!("ledger/parts.rs")),
             ("people", include_str!("ledger/people.rs")),
-            ("renaming", include_str!("ledger/renaming.rs")),
+            ("rename", include_str!("ledger/rename.rs")),
             ("streams", include_str!("ledger/streams.rs")),
             ("turns", include_str!("ledger/turns.rs")),
             ("usage", include_str!("ledger/usage.rs")),

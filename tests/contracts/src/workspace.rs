@@ -31,29 +31,29 @@ pub trait WorkspaceFixture: Send + Sync + Sized {
 macro_rules! workspace_contract {
     ($fixture:ty) => {
         $crate::workspace_contract!(@each $fixture:
-            what_is_written_is_read
+            read_returns_written_bytes
             missing_parents_are_created
-            create_new_keeps_what_is_there
+            create_new_keeps_existing_file
             replace_replaces
-            of_two_new_files_one_succeeds
-            a_write_that_breaks_off_leaves_the_old_file
-            a_write_that_is_dropped_leaves_the_old_file
-            the_first_byte_too_many_ends_the_write
-            the_quota_ends_a_write
-            the_quota_counts_what_is_replaced_and_removed_once
-            nothing_outside_is_read
-            nothing_outside_is_written
+            concurrent_create_new_has_one_winner
+            failed_write_keeps_old_file
+            dropped_write_keeps_old_file
+            write_over_limit_fails_at_once
+            write_over_quota_fails
+            quota_releases_replaced_and_removed_bytes
+            read_outside_mount_is_refused
+            write_outside_mount_is_refused
             links_inside_are_followed
             only_regular_files_are_opened
             directories_are_not_files
-            conversations_dont_see_each_other
-            what_is_handed_over_moves_whole_and_replaces_nothing
+            conversations_are_isolated
+            rename_moves_all_and_replaces_nothing
             a_list_is_sorted_and_shows_no_links
             an_unused_mount_is_empty
-            what_is_missing_is_told
+            missing_file_is_not_found
             files_and_empty_directories_are_removed
             the_vault_is_read_only
-            a_mount_stays
+            mount_directory_is_kept
             names_are_kept_as_given
         );
     };
@@ -68,7 +68,7 @@ macro_rules! workspace_contract {
 }
 
 /// Mutation: buffers are lost or swapped in a file that is longer than one.
-pub async fn what_is_written_is_read(fixture: impl WorkspaceFixture) {
+pub async fn read_returns_written_bytes(fixture: impl WorkspaceFixture) {
     for (name, length) in [("/shared/empty", 0), ("/shared/small", 5), ("/tmp/large", 1_000_000)] {
         let content: Vec<u8> = (0..length).map(|i: usize| (i ^ (i >> 8)) as u8).collect();
         assert_eq!(create(&fixture, name, &content).await.unwrap(), length as u64);
@@ -85,7 +85,7 @@ pub async fn missing_parents_are_created(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: `CreateNew` is `Replace`.
-pub async fn create_new_keeps_what_is_there(fixture: impl WorkspaceFixture) {
+pub async fn create_new_keeps_existing_file(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/a", b"old").await.unwrap();
     let refused = create(&fixture, "/shared/a", b"new").await;
     assert!(matches!(&refused, Err(WorkspaceError::Exists(there)) if *there == path("/shared/a")), "{refused:?}");
@@ -102,7 +102,7 @@ pub async fn replace_replaces(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: whether the file exists is looked up before the write, not decided by the disk.
-pub async fn of_two_new_files_one_succeeds(fixture: impl WorkspaceFixture) {
+pub async fn concurrent_create_new_has_one_winner(fixture: impl WorkspaceFixture) {
     let fixture = &fixture;
     for round in 0..20 {
         let name = &format!("/shared/{round}");
@@ -117,7 +117,7 @@ pub async fn of_two_new_files_one_succeeds(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: the file is opened for writing in its place.
-pub async fn a_write_that_breaks_off_leaves_the_old_file(fixture: impl WorkspaceFixture) {
+pub async fn failed_write_keeps_old_file(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/old", b"old").await.unwrap();
     for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
         let broken = many(600_000).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
@@ -133,7 +133,7 @@ pub async fn a_write_that_breaks_off_leaves_the_old_file(fixture: impl Workspace
 }
 
 /// Mutation: a dropped write goes on in the background, or its temporary file is shown.
-pub async fn a_write_that_is_dropped_leaves_the_old_file(fixture: impl WorkspaceFixture) {
+pub async fn dropped_write_keeps_old_file(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/old", b"old").await.unwrap();
     for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
         let endless = many(600_000).chain(stream::pending()).boxed();
@@ -155,7 +155,7 @@ pub async fn a_write_that_is_dropped_leaves_the_old_file(fixture: impl Workspace
 }
 
 /// Mutation: the limit is checked at the end, or counts one byte less.
-pub async fn the_first_byte_too_many_ends_the_write(fixture: impl WorkspaceFixture) {
+pub async fn write_over_limit_fails_at_once(fixture: impl WorkspaceFixture) {
     let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[1; 1000]))).boxed();
     let refused = fixture.workspace().write(&here(), &path("/tmp/a"), endless, WriteMode::Replace, 5_999).await;
     assert!(matches!(refused, Err(WorkspaceError::TooLarge { limit: 5_999, .. })), "{refused:?}");
@@ -165,7 +165,7 @@ pub async fn the_first_byte_too_many_ends_the_write(fixture: impl WorkspaceFixtu
 }
 
 /// Mutation: the quota is looked at before a write only, or for each mount alone.
-pub async fn the_quota_ends_a_write(fixture: impl WorkspaceFixture) {
+pub async fn write_over_quota_fails(fixture: impl WorkspaceFixture) {
     let workspace = fixture.workspace();
     let half = QUOTA as usize / 2;
     workspace.write(&here(), &path("/shared/a"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
@@ -179,7 +179,7 @@ pub async fn the_quota_ends_a_write(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: a replaced or removed file goes on counting, or one that broke off does.
-pub async fn the_quota_counts_what_is_replaced_and_removed_once(fixture: impl WorkspaceFixture) {
+pub async fn quota_releases_replaced_and_removed_bytes(fixture: impl WorkspaceFixture) {
     let workspace = fixture.workspace();
     let most = QUOTA as usize / 10 * 9;
     for _ in 0..3 {
@@ -195,7 +195,7 @@ pub async fn the_quota_counts_what_is_replaced_and_removed_once(fixture: impl Wo
 }
 
 /// Mutation: links are followed wherever they lead.
-pub async fn nothing_outside_is_read(fixture: impl WorkspaceFixture) {
+pub async fn read_outside_mount_is_refused(fixture: impl WorkspaceFixture) {
     let shared = plant_links(&fixture).await;
     for name in ["file-out", "dir-out/secret", "up-out/secret", "other/secret"] {
         let target = path(&format!("/shared/{name}"));
@@ -211,7 +211,7 @@ pub async fn nothing_outside_is_read(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: parents are resolved by their path and not beneath a handle.
-pub async fn nothing_outside_is_written(fixture: impl WorkspaceFixture) {
+pub async fn write_outside_mount_is_refused(fixture: impl WorkspaceFixture) {
     let outside = plant_links(&fixture).await;
     let before = fs::read_dir(outside.join("outside")).unwrap().count();
     for name in ["file-out", "dir-out/new", "dir-out/secret", "up-out/new", "dir-out/deep/new"] {
@@ -267,7 +267,7 @@ pub async fn directories_are_not_files(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: two conversations are given one directory because their names are made plain.
-pub async fn conversations_dont_see_each_other(fixture: impl WorkspaceFixture) {
+pub async fn conversations_are_isolated(fixture: impl WorkspaceFixture) {
     let ids = ["web:a", "web:A", "web:a/b", "web:a.b", "web:a_b", "x:a", "web:.", "web:.."].map(conversation);
     for id in &ids {
         let content = stream::iter([Ok(Bytes::from(id.to_string()))]).boxed();
@@ -281,7 +281,7 @@ pub async fn conversations_dont_see_each_other(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutations: what the other conversation has is replaced; the quota of the new one doesn't count what it was given.
-pub async fn what_is_handed_over_moves_whole_and_replaces_nothing(fixture: impl WorkspaceFixture) {
+pub async fn rename_moves_all_and_replaces_nothing(fixture: impl WorkspaceFixture) {
     let workspace = fixture.workspace();
     let [group, supergroup, stranger] = ["telegram:-1", "telegram:-1001", "telegram:5"].map(conversation);
     let put = async |id: &ConversationId, name: &str, bytes: u64| {
@@ -324,7 +324,7 @@ pub async fn an_unused_mount_is_empty(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: a missing file reads as an empty one.
-pub async fn what_is_missing_is_told(fixture: impl WorkspaceFixture) {
+pub async fn missing_file_is_not_found(fixture: impl WorkspaceFixture) {
     for written in [false, true] {
         if written {
             create(&fixture, "/shared/other", b"").await.unwrap();
@@ -368,7 +368,7 @@ pub async fn the_vault_is_read_only(fixture: impl WorkspaceFixture) {
 }
 
 /// Mutation: the mount's own directory is removed when it is empty.
-pub async fn a_mount_stays(fixture: impl WorkspaceFixture) {
+pub async fn mount_directory_is_kept(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/a", b"").await.unwrap();
     fixture.workspace().remove(&here(), &path("/shared/a")).await.unwrap();
     assert!(fixture.workspace().remove(&here(), &path("/shared")).await.is_err());

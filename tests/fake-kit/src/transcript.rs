@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checks_find_what_is_lost_repeated_and_out_of_order() {
+    fn transcript_checks_find_loss_duplicates_and_disorder() {
         let (conversation, chat) = chat(&["a", "c", "b", "(possible duplicate) c", "a"]);
         let expected = texts(&["a", "b", "c", "d"]);
         assert_eq!(chat.missing(&conversation, &expected), texts(&["d"]));

@@ -183,7 +183,7 @@ async fn an_unsigned_call_is_refused_by_gemini_3() {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_once_to_the_first_that_it_fits() {
+async fn response_is_used_once_by_first_match() {
     let server = FakeModelServer::start().await.unwrap();
     server.reply(ModelReply::text("for nobody").when("nobody says this"));
     server.reply(ModelReply::text("once"));

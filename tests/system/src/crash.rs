@@ -22,12 +22,12 @@ use satchel_domain::{
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::{LocalBus, Script, ScriptedModel};
+use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::{
     Fetcher, Ledger, SafetyTier, ScriptHost,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ pub struct CrashOptions {
     /// How many turns there are to be in the end.
     pub turns: usize,
     /// What the model says.
-    pub script: Script,
+    pub script: ModelScript,
     /// The program that evaluates scripts; without it nobody does.
     pub script_worker: Option<PathBuf>,
     /// A file to which every point that is passed is written.
@@ -147,7 +147,7 @@ pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let waiting = Wrapped::new(WaitForPerson { reached, done }, &points);
     let extra = ExtraTool::without_paths;
     let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
-        Arc::new(Wrapped::new(WorkerPool::new(ScriptSettings::new(worker)), &points))
+        Arc::new(Wrapped::new(WorkerPool::new(ScriptPoolSettings::new(worker)), &points))
     });
     let ports = Ports {
         ledger: Arc::new(Wrapped::new(Arc::clone(&ledger), &points)),

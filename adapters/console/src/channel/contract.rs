@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::MediaInfo;
 use satchel_ports::{Activity, BlobError, BlobHint, ByteStream, StoredBlob};
 use sha2::Digest;
@@ -12,13 +12,13 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 use super::{tests::capabilities, *};
-use crate::screen::{Look, tests::Recorded};
+use crate::screen::{ScreenStyle, tests::RecordingOutput};
 
 #[derive(Default)]
-struct Kept(Mutex<HashMap<Sha256, Bytes>>);
+struct ContractBlobs(Mutex<HashMap<Sha256, Bytes>>);
 
 #[async_trait]
-impl Blobs for Kept {
+impl Blobs for ContractBlobs {
     async fn put(&self, content: ByteStream, _: &BlobHint, _: u64) -> Result<StoredBlob, BlobError> {
         let chunks: Vec<Bytes> = content.map(Result::unwrap).collect().await;
         let whole = Bytes::from(chunks.concat());
@@ -51,14 +51,14 @@ fn address_of(bytes: &[u8]) -> Sha256 {
 }
 
 /// The channel, with a note of what each answer put on the screen: lines there have no ids.
-struct Noted {
+struct RecordingScreen {
     channel: ConsoleChannel,
-    printed: Recorded,
+    printed: RecordingOutput,
     arrived: Mutex<Vec<(Vec<MessageRef>, String)>>,
 }
 
-impl Noted {
-    fn note(&self, before: usize, answer: &Result<Vec<MessageRef>, SendError>) {
+impl RecordingScreen {
+    fn record(&self, before: usize, answer: &Result<Vec<MessageRef>, SendError>) {
         let words = self.printed.text()[before..].to_owned();
         if !words.is_empty() {
             self.arrived.lock().unwrap().push((answer.clone().unwrap_or_default(), words));
@@ -67,7 +67,7 @@ impl Noted {
 }
 
 #[async_trait]
-impl Channel for Noted {
+impl Channel for RecordingScreen {
     fn name(&self) -> ChannelName {
         self.channel.name()
     }
@@ -79,14 +79,14 @@ impl Channel for Noted {
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
         let answer = self.channel.send(part).await;
-        self.note(before, &answer);
+        self.record(before, &answer);
         answer
     }
 
     async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
         let answer = self.channel.edit(message, part).await;
-        self.note(before, &answer);
+        self.record(before, &answer);
         answer
     }
 
@@ -108,18 +108,18 @@ impl Channel for Noted {
 }
 
 struct Fixture {
-    noted: Arc<Noted>,
-    blobs: Arc<Kept>,
+    noted: Arc<RecordingScreen>,
+    blobs: Arc<ContractBlobs>,
     dir: TempDir,
 }
 
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let (printed, blobs) = (Recorded::default(), Arc::new(Kept::default()));
-    let screen = Arc::new(Screen::new(printed.clone(), Look::default()));
+    let (printed, blobs) = (RecordingOutput::default(), Arc::new(ContractBlobs::default()));
+    let screen = Arc::new(Screen::new(printed.clone(), ScreenStyle::default()));
     let settings = ConsoleSettings { files_dir: dir.path().join("files"), capabilities: capabilities() };
     let channel = ConsoleChannel::new(settings, Arc::clone(&blobs) as Arc<dyn Blobs>, screen);
-    Fixture { noted: Arc::new(Noted { channel, printed, arrived: Mutex::default() }), blobs, dir }
+    Fixture { noted: Arc::new(RecordingScreen { channel, printed, arrived: Mutex::default() }), blobs, dir }
 }
 
 #[async_trait]
@@ -136,12 +136,12 @@ impl ChannelFixture for Fixture {
         Arc::clone(&self.blobs) as Arc<dyn Blobs>
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
         let file = |message: &MessageRef| {
             let name = Path::new(&message.0).file_name()?.to_str()?.to_owned();
             Some((name, address_of(&std::fs::read(&message.0).ok()?)))
         };
-        let arrived = |(messages, text): &(Vec<MessageRef>, String)| Arrived {
+        let arrived = |(messages, text): &(Vec<MessageRef>, String)| ArrivedMessage {
             message: messages.first().cloned().unwrap_or_else(|| MessageRef(String::new())),
             text: text.clone(),
             files: messages.iter().filter_map(file).collect(),
@@ -149,14 +149,14 @@ impl ChannelFixture for Fixture {
         self.noted.arrived.lock().unwrap().iter().map(arrived).collect()
     }
 
-    async fn trouble(&self, _: Trouble) -> bool {
+    async fn inject_fault(&self, _: ChannelFault) -> bool {
         false
     }
 
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
         let path = self.dir.path().join(filename);
         std::fs::write(&path, content).unwrap();
-        crate::attach::reference(&path)
+        crate::attachments::file_reference(&path)
     }
 }
 

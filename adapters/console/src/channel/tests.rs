@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    save::refused,
-    screen::{Look, tests::Recorded},
+    save::write_error,
+    screen::{ScreenStyle, tests::RecordingOutput},
 };
 
 pub(super) fn capabilities() -> ChannelCapabilities {
@@ -57,20 +57,20 @@ fn blobs(open: impl Fn() -> Result<ByteStream, BlobError> + Send + Sync + 'stati
 
 struct Desk {
     channel: ConsoleChannel,
-    printed: Recorded,
+    printed: RecordingOutput,
     dir: TempDir,
 }
 
-fn desk(look: Look, room: Option<usize>, blobs: Arc<dyn Blobs>) -> Desk {
+fn desk(look: ScreenStyle, room: Option<usize>, blobs: Arc<dyn Blobs>) -> Desk {
     let dir = tempfile::tempdir().unwrap();
-    let printed = Recorded { room, ..Recorded::default() };
+    let printed = RecordingOutput { room, ..RecordingOutput::default() };
     let screen = Arc::new(Screen::new(printed.clone(), look));
     let settings = ConsoleSettings { files_dir: dir.path().join("files"), capabilities: capabilities() };
     Desk { channel: ConsoleChannel::new(settings, blobs, screen), printed, dir }
 }
 
 fn photo() -> Desk {
-    desk(Look::default(), None, blobs(|| Ok(chunks(vec![Ok(b"first "), Ok(b"second")]))))
+    desk(ScreenStyle::default(), None, blobs(|| Ok(chunks(vec![Ok(b"first "), Ok(b"second")]))))
 }
 
 fn file(number: u64, name: &str) -> FileItem {
@@ -109,7 +109,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_written_as_its_number_and_name_and_a_repeat_overwrites_itself() {
+async fn file_name_has_number_and_retry_overwrites() {
     let desk = photo();
     let files = desk.dir.path().join("files");
     for number in [1, 2] {
@@ -122,7 +122,7 @@ async fn a_file_is_written_as_its_number_and_name_and_a_repeat_overwrites_itself
 }
 
 #[tokio::test]
-async fn the_longest_name_is_written_with_its_number_before_it() {
+async fn longest_name_fits_with_number_prefix() {
     let desk = photo();
     let longest = file(17, &format!("{}.jpg", "x".repeat(251)));
     desk.channel.send(&part(1, PartContent::File(longest))).await.unwrap();
@@ -130,7 +130,7 @@ async fn the_longest_name_is_written_with_its_number_before_it() {
 }
 
 #[tokio::test]
-async fn files_of_other_conversations_do_not_overwrite_those_of_main() {
+async fn other_conversations_never_overwrite_main_files() {
     let desk = photo();
     let keys = [("main", ""), ("work", "work"), ("..", "_.."), ("../../up", "_..%2F..%2Fup")];
     for (number, (key, directory)) in (1..).zip(keys) {
@@ -144,7 +144,7 @@ async fn files_of_other_conversations_do_not_overwrite_those_of_main() {
 }
 
 #[tokio::test]
-async fn an_album_and_a_text_with_files_name_all_their_messages_in_order() {
+async fn album_and_text_with_files_return_ordered_refs() {
     let desk = photo();
     let items = vec![file(1, "a.jpg"), file(2, "a.jpg")];
     let album = part(1, PartContent::Album { items: items.clone() });
@@ -158,7 +158,7 @@ async fn an_album_and_a_text_with_files_name_all_their_messages_in_order() {
 }
 
 #[tokio::test]
-async fn the_same_part_is_printed_once_and_with_a_label_again() {
+async fn retried_part_prints_only_with_label() {
     let desk = photo();
     let text = part(1, PartContent::from_text("The answer."));
     let first = desk.channel.send(&text).await.unwrap();
@@ -170,7 +170,7 @@ async fn the_same_part_is_printed_once_and_with_a_label_again() {
 }
 
 #[tokio::test]
-async fn plain_text_is_not_rendered_and_nothing_is_left_of_escapes() {
+async fn plain_text_is_literal_without_control_sequences() {
     let desk = photo();
     let text = PartContent::Text { text: "**x** \x1b[2J".to_owned(), markup: Markup::Plain, files: Vec::new() };
     desk.channel.send(&part(1, text)).await.unwrap();
@@ -183,8 +183,8 @@ async fn plain_text_is_not_rendered_and_nothing_is_left_of_escapes() {
 }
 
 #[tokio::test]
-async fn a_voice_is_a_file_with_a_player_hint() {
-    let look = Look { terminal: true, colour: false, width: None };
+async fn voice_is_saved_as_file_with_player_hint() {
+    let look = ScreenStyle { terminal: true, colour: false, width: None };
     let desk = desk(look, None, blobs(|| Ok(chunks(vec![Ok(b"OggS")]))));
     let voice = PreparedVoice { sha256: address(), bytes: 4, duration_ms: 1500, waveform: Vec::new() };
     let content = PartContent::Voice {
@@ -200,7 +200,7 @@ async fn a_voice_is_a_file_with_a_player_hint() {
 }
 
 #[tokio::test]
-async fn what_was_printed_stays_when_it_is_taken_back() {
+async fn withdrawal_leaves_printed_text_unchanged() {
     let desk = photo();
     assert_eq!(desk.channel.send(&part(1, PartContent::Withdraw)).await.unwrap(), []);
     let conversation = "console:main".parse().unwrap();
@@ -212,7 +212,8 @@ async fn what_was_printed_stays_when_it_is_taken_back() {
 async fn bytes_that_cannot_be_read_leave_nothing_behind() {
     let broken = || Ok(chunks(vec![Ok(b"half"), Err(io::Error::other("the bytes are damaged"))]));
     let missing = || Err(BlobError::Missing(address()));
-    for desk in [desk(Look::default(), None, blobs(broken)), desk(Look::default(), None, blobs(missing))] {
+    for desk in [desk(ScreenStyle::default(), None, blobs(broken)), desk(ScreenStyle::default(), None, blobs(missing))]
+    {
         let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
         assert!(matches!(error, SendError::Unreadable { .. }), "{error:?}");
         let files = desk.dir.path().join("files");
@@ -224,7 +225,7 @@ async fn bytes_that_cannot_be_read_leave_nothing_behind() {
 #[tokio::test]
 async fn a_send_that_is_dropped_leaves_nothing_behind() {
     let endless = || Ok(stream::iter([Ok(Bytes::from_static(b"x"))]).chain(stream::pending()).boxed());
-    let desk = desk(Look::default(), None, blobs(endless));
+    let desk = desk(ScreenStyle::default(), None, blobs(endless));
     let file = part(1, PartContent::File(file(17, "photo.jpg")));
     let files = desk.dir.path().join("files");
     {
@@ -238,7 +239,7 @@ async fn a_send_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_directory_in_the_way_is_refused_and_told() {
+async fn directory_at_target_path_is_refused_with_name() {
     let desk = photo();
     let files = desk.dir.path().join("files");
     fs::create_dir_all(files.join("17-photo.jpg").join("inside")).unwrap();
@@ -248,7 +249,7 @@ async fn a_directory_in_the_way_is_refused_and_told() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_way_is_replaced_and_not_followed() {
+async fn symlink_at_target_is_replaced_not_followed() {
     let desk = photo();
     let files = desk.dir.path().join("files");
     let secret = desk.dir.path().join("secret");
@@ -273,13 +274,13 @@ fn each_failure_to_write_has_its_meaning() {
         (io::ErrorKind::FileTooLarge, "refused"),
         (io::ErrorKind::Other, "not sent"),
     ] {
-        let error = refused(&kind.into(), "write", Path::new("/files/1-a")).to_string();
+        let error = write_error(&kind.into(), "write", Path::new("/files/1-a")).to_string();
         assert!(error.starts_with(meaning) && error.contains("/files/1-a"), "{kind:?}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_file_where_the_directory_should_be_is_told() {
+async fn file_instead_of_directory_is_reported_as_forbidden() {
     let desk = photo();
     fs::write(desk.dir.path().join("files"), b"").unwrap();
     let error = desk.channel.send(&part(1, PartContent::File(file(17, "photo.jpg")))).await.unwrap_err();
@@ -298,10 +299,10 @@ async fn a_probe_makes_no_directory() {
 #[tokio::test]
 async fn a_file_that_comes_later_is_told_once() {
     let dir = tempfile::tempdir().unwrap();
-    let (nowhere, printed) = (dir.path().join("files"), Recorded::default());
+    let (nowhere, printed) = (dir.path().join("files"), RecordingOutput::default());
     std::os::unix::fs::symlink(&nowhere, &nowhere).unwrap();
     let settings = ConsoleSettings { files_dir: nowhere.join("below"), capabilities: capabilities() };
-    let screen = Arc::new(Screen::new(printed.clone(), Look::default()));
+    let screen = Arc::new(Screen::new(printed.clone(), ScreenStyle::default()));
     let channel = ConsoleChannel::new(settings, blobs(|| Ok(chunks(vec![Ok(b"content")]))), screen);
     let photo = part(1, PartContent::File(file(17, "photo.jpg")));
     for _ in 0..3 {
@@ -320,7 +321,7 @@ async fn a_file_that_comes_later_is_told_once() {
 async fn a_terminal_that_is_gone_is_no_loss() {
     let text = part(1, PartContent::from_text("The answer."));
     for (room, certain) in [(0, true), (4, false)] {
-        let desk = desk(Look::default(), Some(room), blobs(|| Ok(chunks(vec![Ok(b"x")]))));
+        let desk = desk(ScreenStyle::default(), Some(room), blobs(|| Ok(chunks(vec![Ok(b"x")]))));
         desk.channel.probe().await.unwrap();
         let error = desk.channel.send(&text).await.unwrap_err();
         assert_eq!(matches!(error, SendError::NotSent { .. }), certain, "{error:?}");
@@ -333,13 +334,13 @@ async fn a_terminal_that_is_gone_is_no_loss() {
 }
 
 #[tokio::test]
-async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason() {
+async fn fetch_streams_with_size_or_reports_reason() {
     let desk = photo();
     let (path, empty) = (desk.dir.path().join("in.bin"), desk.dir.path().join("empty"));
     let content: Vec<u8> = (0..1_500_000_u32).map(|n| n as u8).collect();
     fs::write(&path, &content).unwrap();
     fs::write(&empty, b"").unwrap();
-    let refer = |path: &Path| crate::attach::reference(path).unwrap();
+    let refer = |path: &Path| crate::attachments::file_reference(path).unwrap();
     for (path, expected) in [(&path, &content), (&empty, &Vec::new())] {
         let fetched = desk.channel.fetch(&refer(path)).await.unwrap();
         let FetchedFile::Bytes { bytes, content } = fetched else { panic!("bytes: {fetched:?}") };
@@ -355,15 +356,15 @@ async fn files_are_fetched_as_a_stream_of_known_size_or_refused_with_the_reason(
 }
 
 #[tokio::test]
-async fn long_files_have_a_bar_on_terminals_and_only_there() {
+async fn progress_bar_needs_terminal_and_long_file() {
     const CHUNK: usize = 1024 * 1024;
     for (terminal, bytes, has_bar) in [(true, 20 * CHUNK, true), (false, 20 * CHUNK, false), (true, CHUNK, false)] {
-        let look = Look { terminal, colour: false, width: Some(80) };
+        let look = ScreenStyle { terminal, colour: false, width: Some(80) };
         let desk = desk(look, None, blobs(|| Ok(chunks(vec![]))));
         let content = stream::iter(vec![Bytes::from(vec![0; CHUNK]); bytes / CHUNK]).map(Ok).boxed();
         let name = Filename::from_untrusted("film.mov");
         let screen = Arc::clone(&desk.channel.screen);
-        let watched = progress::watched(content, &screen, &name, Some(bytes as u64));
+        let watched = progress::with_progress(content, &screen, &name, Some(bytes as u64));
         assert_eq!(watched.count().await, bytes / CHUNK);
         assert_eq!(desk.printed.text().contains("film.mov"), has_bar, "{terminal} {bytes}");
         assert_eq!(desk.printed.seen().len(), 0, "the bar is gone when the file is there");

@@ -9,8 +9,8 @@ const TEXT: &str = "# The plan\n\nA paragraph with **bold**, *slanted*, ~~gone~~
 third\n4. fourth\n\n> A quote\n> of two lines\n>\n> and **two** paragraphs\n\n```rust\nfn main() {\n\tprintln!(\"*not \
 slanted*\");\n\n}\n```\n\n---\n\n<https://example.org> ![a cat](cat.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n<b>html</b> &amp; AT&T";
 
-fn look(colour: bool, width: Option<usize>) -> Look {
-    Look { terminal: colour, colour, width }
+fn look(colour: bool, width: Option<usize>) -> ScreenStyle {
+    ScreenStyle { terminal: colour, colour, width }
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn no_escape_gets_through_any_markup() {
         "- \x08\x08\rover",
     ];
     for attack in attacks {
-        for (form, lines) in [("rich", render(attack, look(false, None))), ("plain", plain(attack))] {
+        for (form, lines) in [("rich", render(attack, look(false, None))), ("plain", plain_lines(attack))] {
             let shown = lines.join("\n");
             assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{form} {attack:?} became {shown:?}");
         }
@@ -72,13 +72,13 @@ fn no_escape_gets_through_any_markup() {
 #[test]
 fn odd_texts_are_rendered_somehow() {
     for text in ["", "\n\n\n", "**", "```", "> ", "- ", "1.", "[", "![](", "| |", "&#0;", "\u{feff}", "*a **b* c**"] {
-        let _ = (render(text, look(false, Some(1))), render(text, look(true, None)), plain(text));
+        let _ = (render(text, look(false, Some(1))), render(text, look(true, None)), plain_lines(text));
     }
     assert_eq!(render(&"> ".repeat(500), look(false, Some(40))).len(), 0);
 }
 
 #[test]
-fn a_painted_line_is_cut_by_what_is_seen() {
+fn styled_line_is_cut_by_visible_width() {
     let painted = paint("日本語 text", Style::new().bold(), look(true, None));
     assert_eq!(cut(&painted, 20), painted);
     assert_eq!(cut(&painted, 5), "日本");

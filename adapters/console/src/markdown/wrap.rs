@@ -4,19 +4,19 @@ use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::paint;
-use crate::screen::Look;
+use crate::screen::ScreenStyle;
 
 /// A run of harmless text in one style.
 #[derive(Debug, Clone)]
-pub(crate) struct Span {
+pub(crate) struct StyledRun {
     /// The text; a line break in it is kept.
     pub(crate) text: String,
     pub(crate) style: Style,
 }
 
 /// Breaks spans into painted lines at spaces. A word that is longer than a line stays whole: it may be a link.
-pub(crate) fn wrap(spans: &[Span], width: Option<usize>, look: Look) -> Vec<String> {
-    let mut filler = Filler { look, width: width.unwrap_or(usize::MAX), ..Filler::default() };
+pub(crate) fn wrap(spans: &[StyledRun], width: Option<usize>, look: ScreenStyle) -> Vec<String> {
+    let mut filler = LineFiller { look, width: width.unwrap_or(usize::MAX), ..LineFiller::default() };
     for span in spans {
         for (index, line) in span.text.split('\n').enumerate() {
             if index > 0 {
@@ -35,8 +35,8 @@ pub(crate) fn wrap(spans: &[Span], width: Option<usize>, look: Look) -> Vec<Stri
 }
 
 #[derive(Default)]
-struct Filler {
-    look: Look,
+struct LineFiller {
+    look: ScreenStyle,
     width: usize,
     lines: Vec<String>,
     /// What is sure to stand on the current line: style, text.
@@ -47,7 +47,7 @@ struct Filler {
     word_columns: usize,
 }
 
-impl Filler {
+impl LineFiller {
     fn add(&mut self, piece: &str, style: Style) {
         let word = piece.trim_end_matches(' ');
         append(&mut self.word, style, piece);

@@ -7,19 +7,19 @@ use uuid::Uuid;
 use super::*;
 use crate::markdown::render;
 
-const LOOK: Look = Look { terminal: true, colour: false, width: Some(40) };
+const LOOK: ScreenStyle = ScreenStyle { terminal: true, colour: false, width: Some(40) };
 
 const WIPE: &str = "\x1b[1A\r\x1b[2K";
 
 /// Keeps what is written, and fails as it is told.
 #[derive(Clone, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordingOutput {
     pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
     /// How many bytes are taken before the pipe breaks.
     pub(crate) room: Option<usize>,
 }
 
-impl Recorded {
+impl RecordingOutput {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
     }
@@ -42,7 +42,7 @@ impl Recorded {
     }
 }
 
-impl Write for Recorded {
+impl Write for RecordingOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut kept = self.bytes.lock().unwrap();
         let taken = self.room.map_or(bytes.len(), |room| room.saturating_sub(kept.len()).min(bytes.len()));
@@ -58,8 +58,8 @@ impl Write for Recorded {
     }
 }
 
-fn screen(look: Look) -> (Screen, Recorded) {
-    let recorded = Recorded::default();
+fn screen(look: ScreenStyle) -> (Screen, RecordingOutput) {
+    let recorded = RecordingOutput::default();
     (Screen::new(recorded.clone(), look), recorded)
 }
 
@@ -69,7 +69,7 @@ fn turn(number: u128) -> TurnId {
 
 fn grow(screen: &Screen, number: u128, message: u32, text: &str) {
     for delta in text.chars().collect::<Vec<_>>().chunks(3) {
-        screen.grow(turn(number), message, &delta.iter().collect::<String>());
+        screen.push_delta(turn(number), message, &delta.iter().collect::<String>());
     }
 }
 
@@ -88,7 +88,7 @@ fn a_streamed_text_is_seen_once() {
 }
 
 #[test]
-fn a_text_that_is_another_than_the_streamed_one_is_seen_whole() {
+fn screen_prints_text_differing_from_stream_whole() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, TEXT);
     let labelled = render(&format!("(possible duplicate)\n\n{TEXT}"), LOOK);
@@ -98,7 +98,7 @@ fn a_text_that_is_another_than_the_streamed_one_is_seen_whole() {
 }
 
 #[test]
-fn a_second_text_of_the_turn_is_seen_whole() {
+fn second_text_of_turn_is_printed_whole() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, TEXT);
     let lines = render(TEXT, LOOK);
@@ -112,10 +112,10 @@ fn a_second_text_of_the_turn_is_seen_whole() {
 fn late_and_foreign_deltas_change_nothing() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 1, "Second message.\n\nDone.");
-    screen.grow(turn(1), 0, "late words of the first message");
+    screen.push_delta(turn(1), 0, "late words of the first message");
     screen.text(turn(1), &render("Second message.\n\nDone.", LOOK)).unwrap();
     let before = recorded.seen();
-    screen.grow(turn(1), 1, "after the end");
+    screen.push_delta(turn(1), 1, "after the end");
     assert_eq!(recorded.seen(), before);
     assert!(!before.join("\n").contains("late"));
 }
@@ -134,11 +134,11 @@ fn progress_between_tools_stays_and_tools_are_told() {
 
 #[test]
 fn off_a_terminal_only_final_texts_are_written() {
-    let (screen, recorded) = screen(Look::default());
+    let (screen, recorded) = screen(ScreenStyle::default());
     grow(&screen, 1, 0, TEXT);
     screen.tool_started("x");
     screen.tool_finished("x", true);
-    screen.draw_over(Some("50 %"));
+    screen.set_status_line(Some("50 %"));
     assert_eq!(recorded.text(), "");
     screen.text(turn(1), &["Hi.".to_owned()]).unwrap();
     assert_eq!(recorded.text(), "Hi.\n");
@@ -147,10 +147,11 @@ fn off_a_terminal_only_final_texts_are_written() {
 #[test]
 fn a_broken_pipe_tells_whether_anything_was_written() {
     for (room, nothing) in [(0, true), (2, false)] {
-        let screen = Screen::new(Recorded { room: Some(room), ..Recorded::default() }, Look::default());
+        let screen =
+            Screen::new(RecordingOutput { room: Some(room), ..RecordingOutput::default() }, ScreenStyle::default());
         let error = screen.text(turn(1), &["Hello".to_owned()]).unwrap_err();
-        assert_eq!(matches!(error, PrintError::Nothing(_)), nothing, "{room}: {error:?}");
-        assert!(screen.is_gone());
+        assert_eq!(matches!(error, PrintError::NotWritten(_)), nothing, "{room}: {error:?}");
+        assert!(screen.is_closed());
     }
 }
 

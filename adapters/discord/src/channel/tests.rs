@@ -6,7 +6,7 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_routing::tables;
 
 use super::*;
-use crate::known::FORM;
+use crate::cache::FORM;
 
 const MIB: u64 = 1 << 20;
 
@@ -27,21 +27,21 @@ fn at(channel: &DiscordChannel, conversation: &str) -> ChannelCapabilities {
 }
 
 #[test]
-fn what_a_place_takes_is_what_its_guild_does() {
+fn channel_limits_follow_its_guild() {
     let channel = channel();
     for (guild, tier, file, request) in [(1, 0, 10, 25), (2, 2, 50, 50), (3, 3, 100, 100)] {
         let data = json!({
             "id": guild.to_string(), "premium_tier": tier, "channels": [{ "id": format!("{guild}0") }],
         });
-        channel.known().learn_guild(&data);
+        channel.cache().learn_guild(&data);
         let known = at(&channel, &format!("discord:{guild}0"));
         assert_eq!((known.file_bytes, known.request_bytes), (file * MIB, Some(request * MIB - FORM)), "tier {tier}");
     }
-    channel.known().lower_file(30, 60 * MIB);
-    channel.known().lower_request(30, 90 * MIB);
+    channel.cache().lower_file(30, 60 * MIB);
+    channel.cache().lower_request(30, 90 * MIB);
     let lowered = at(&channel, "discord:30");
     assert_eq!((lowered.file_bytes, lowered.request_bytes), (50 * MIB, Some(50 * MIB - FORM)));
-    channel.known().lower_request(20, 16 * MIB);
+    channel.cache().lower_request(20, 16 * MIB);
     let lowered = at(&channel, "discord:20");
     assert_eq!((lowered.file_bytes, lowered.request_bytes), (50 * MIB, Some(10 * MIB - FORM)), "a file goes alone");
     for elsewhere in ["discord:20", "discord:99", "discord:@7", "discord:main"] {
@@ -51,16 +51,16 @@ fn what_a_place_takes_is_what_its_guild_does() {
 }
 
 #[test]
-fn the_table_and_what_is_learned_leave_the_same_room() {
+fn default_and_learned_limits_reserve_same_overhead() {
     assert_eq!(tables::discord().request_bytes, Some(25 * MIB - FORM));
 }
 
 #[test]
 fn a_person_is_where_their_direct_channel_is() {
     let channel = channel();
-    channel.known().learn_direct(7, 70);
-    channel.known().takes_no_voice(70);
-    channel.known().lower_file(70, 10 * MIB);
+    channel.cache().learn_direct(7, 70);
+    channel.cache().mark_voice_refused(70);
+    channel.cache().lower_file(70, 10 * MIB);
     let known = at(&channel, "discord:@7");
     assert_eq!((known.voice, known.file_bytes), (VoiceRule::AudioFile, 8 * MIB));
     assert_eq!(known.idempotency, Idempotency::Key { window_ms: Some(180_000) });

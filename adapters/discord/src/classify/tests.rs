@@ -103,7 +103,7 @@ fn answers_to_everything_else(
 #[case(json!({"components": {"0": {"_errors": []}}}), ApiOperation::Text, "Other")]
 #[case(json!({"nonce": 7}), ApiOperation::Text, "Other")]
 #[case(json!("odd"), ApiOperation::Text, "Other")]
-fn a_form_is_refused_for_the_field_that_is_named(
+fn invalid_form_is_classified_by_named_field(
     #[case] errors: Value,
     #[case] operation: ApiOperation,
     #[case] expected: &str,
@@ -123,7 +123,7 @@ fn doubt_over_harmless_calls_is_none() {
 }
 
 #[test]
-fn a_person_is_told_in_words_of_their_own() {
+fn user_reason_is_worded_for_the_person() {
     let words = |error| match classify_error(error, ApiOperation::Text) {
         SendError::Forbidden { reason } | SendError::Refused { reason, .. } => reason,
         other => format!("{other:?}"),
@@ -144,7 +144,7 @@ fn a_person_is_told_in_words_of_their_own() {
 }
 
 #[test]
-fn only_a_readable_no_says_that_reading_is_not_allowed() {
+fn only_decoded_refusal_counts_as_read_denied() {
     assert!(is_read_denied(&no(403, 50_001)) && is_read_denied(&no(404, 10_003)));
     assert!(!is_read_denied(&no(500, 0)) && !is_read_denied(&CallError::Lost { reason: String::new() }));
 }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_without_is_asked_for_at_least_every_three_minutes() {
+    fn retry_delay_is_capped_at_three_minutes() {
         let waits = GatewayTimeouts::default();
         for (failures, longest) in [(0, 250), (9, 128_000), (10, 180_000), (u32::MAX, 180_000)] {
             assert!((longest / 2..=longest).contains(&waits.again(failures).as_millis()), "{failures}");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_is_waited_for_and_a_wrong_token_is_not() {
+    fn rate_limit_is_awaited_and_invalid_token_fails() {
         let mut retries = GatewayTimeouts::default().new_retry_tracker();
         let limited = |seconds| CallError::RateLimited {
             retry_after: Some(Duration::from_secs(seconds)),

@@ -72,13 +72,13 @@ mod tests {
     #[case::sharding_required(4011, "guilds")]
     #[case::invalid_version(4012, "update Satchel")]
     #[case::invalid_intents(4013, "update Satchel")]
-    fn what_no_new_try_mends_is_told_with_what_does(#[case] code: u16, #[case] words: &str) {
+    fn fatal_close_code_is_reported_with_remedy(#[case] code: u16, #[case] words: &str) {
         let Next::Never(said) = after(Some(code)) else { panic!("{code} would be tried again") };
         assert!(said.contains(words), "{said}");
     }
 
     #[test]
-    fn we_leave_with_a_code_that_keeps_the_session() {
+    fn own_close_code_keeps_session() {
         assert!(![1000, 1001].contains(&LEFT));
         assert_eq!(after(Some(LEFT)), Next::Resume);
     }

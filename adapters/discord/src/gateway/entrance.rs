@@ -6,7 +6,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::backoff::MAX_RETRY_AFTER;
-use crate::rest::{Call, CallError, RestClient};
+use crate::rest::{ApiRequest, CallError, RestClient};
 
 /// The domains where Discord's own gateways are.
 const DISCORDS: [&str; 2] = ["discord.gg", "discord.com"];
@@ -29,7 +29,7 @@ struct Limit {
 
 /// Asks where the gateway is.
 pub(super) async fn ask(rest: &RestClient) -> Result<Entrance, CallError> {
-    rest.request(Call::get("/gateway/bot")).await
+    rest.request(ApiRequest::get("/gateway/bot")).await
 }
 
 impl Entrance {
@@ -106,11 +106,7 @@ mod tests {
     #[case::in_clear_beside_a_secret_one("https://server.example", "ws://server.example", false)]
     #[case::in_clear_beside_one_in_clear("http://127.0.0.1:9", "ws://127.0.0.1:9/gateway", true)]
     #[case::beside_nothing("", "wss://gateway.example", false)]
-    fn the_token_goes_to_discord_or_where_the_server_sends_it(
-        #[case] server: &str,
-        #[case] url: &str,
-        #[case] goes: bool,
-    ) {
+    fn token_is_sent_only_to_trusted_hosts(#[case] server: &str, #[case] url: &str, #[case] goes: bool) {
         assert_eq!(Trust::beside(server).address(url).is_some(), goes);
     }
 

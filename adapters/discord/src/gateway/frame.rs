@@ -126,7 +126,7 @@ mod tests {
     #[case::unnamed(r#"{"op":0,"s":1,"d":{}}"#, "name")]
     #[case::no_interval(r#"{"op":10,"d":{}}"#, "interval")]
     #[case::no_time_at_all(r#"{"op":10,"d":{"heartbeat_interval":0}}"#, "interval")]
-    fn what_is_no_frame_is_said_to_be_none(#[case] text: &str, #[case] words: &str) {
+    fn invalid_frame_is_rejected_with_reason(#[case] text: &str, #[case] words: &str) {
         let reason = read(text).unwrap_err();
         assert!(reason.contains(words), "{reason}");
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_asked_for_unless_it_was_refused() {
+    fn identify_requests_message_content_unless_refused() {
         let asked = |content| written(Said::Identify { content });
         assert_eq!(asked(true)["d"]["intents"], 1 | 1 << 9 | 1 << 12 | 1 << 15);
         assert_eq!(asked(false)["d"]["intents"], 1 | 1 << 9 | 1 << 12);

@@ -20,7 +20,7 @@ use super::{
     frame::{self, Said},
     talk::{Step, Talk},
 };
-use crate::{digest::key_of, rest::RestClient};
+use crate::{digest::stable_key, rest::RestClient};
 
 /// How long a frame may take to be written, and a goodbye.
 const WRITING: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ async fn leave(socket: WebSocket) {
 }
 
 fn garbled(content: &[u8], reason: &'static str) -> Event {
-    Event::Garbled { key: format!("frame-{}", key_of(content)), reason }
+    Event::Garbled { key: format!("frame-{}", stable_key(content)), reason }
 }
 
 /// What an error says, down to its cause, without an address.

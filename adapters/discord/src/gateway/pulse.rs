@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_heard_is_followed_by_the_next() {
+    fn acked_heartbeat_is_followed_by_next() {
         let start = Instant::now();
         let mut pulse = Pulse::new(start, INTERVAL, 1.0);
         for beat in 1..5 {
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_heard_by_the_next_means_death() {
+    fn unacked_heartbeat_means_dead_connection() {
         let mut pulse = Pulse::new(Instant::now(), INTERVAL, 0.0);
         assert!(pulse.beat(pulse.due(), true));
         assert!(!pulse.beat(pulse.due(), true));
     }
 
     #[test]
-    fn who_does_not_listen_misses_nothing_and_whoever_listens_again_is_given_time() {
+    fn reading_pause_misses_no_ack_and_grants_time() {
         let mut pulse = Pulse::new(Instant::now(), INTERVAL, 0.0);
         assert!(pulse.beat(pulse.due(), true));
         assert!(pulse.beat(pulse.due(), false), "the answer may wait unread");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_what_has_piled_up_is_given_time_for_as_long_as_it_comes() {
+    fn backlog_extends_ack_time_while_frames_arrive() {
         let mut pulse = Pulse::new(Instant::now(), INTERVAL, 0.0);
         for reading in [true, false, false, true] {
             assert!(pulse.beat(pulse.due(), reading));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_nothing_is_given_up_however_much_comes() {
+    fn missing_acks_end_connection_despite_other_frames() {
         let mut pulse = Pulse::new(Instant::now(), INTERVAL, 0.0);
         let mut beats = 0;
         // Now and then nothing can be read, which hides that there is no answer.

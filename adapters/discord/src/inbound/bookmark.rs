@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{gateway::Position, known::Boosted, snowflake};
+use crate::{cache::BoostedGuild, gateway::Position, snowflake};
 
 /// What survives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct Bookmark {
     /// The channels whose history Discord has withheld so far.
     pub(super) unread: BTreeMap<u64, Unread>,
     /// The guilds that take larger files than others: a session that goes on doesn't tell of them again.
-    pub(super) boosted: BTreeMap<u64, Boosted>,
+    pub(super) boosted: BTreeMap<u64, BoostedGuild>,
 }
 
 /// What is still to be read of a channel's history.
@@ -74,8 +74,10 @@ impl Bookmark {
             });
         }
         if !self.boosted.is_empty() {
-            kept["boosted"] =
-                by_id(&self.boosted, |Boosted { tier, channels }| json!({ "tier": tier, "channels": ids(channels) }));
+            kept["boosted"] = by_id(
+                &self.boosted,
+                |BoostedGuild { tier, channels }| json!({ "tier": tier, "channels": ids(channels) }),
+            );
         }
         if let Some(Position { server, session_id, resume_url, seq, content }) = &self.position {
             kept["server"] = json!(server);
@@ -111,7 +113,7 @@ impl Bookmark {
             }),
             boosted: read_by_id(kept, "boosted", |boosted| {
                 let tier = boosted.get("tier")?.as_u64()?;
-                Some(Boosted { tier, channels: read_ids(boosted, "channels").collect() })
+                Some(BoostedGuild { tier, channels: read_ids(boosted, "channels").collect() })
             }),
         })
     }
@@ -155,7 +157,7 @@ mod tests {
             strangers: vec![2],
             behind: [(3, 4), (u64::MAX, 0)].into(),
             unread: [(5, Unread { guild: Some(3), after: 6 }), (1, Unread { guild: None, after: u64::MAX })].into(),
-            boosted: [(3, Boosted { tier: 2, channels: [5, u64::MAX].into() })].into(),
+            boosted: [(3, BoostedGuild { tier: 2, channels: [5, u64::MAX].into() })].into(),
         };
         for bookmark in [whole, Bookmark::beginning(7)] {
             let kept = bookmark.to_json().to_string();

@@ -34,8 +34,8 @@ use super::{
     marks::{Marks, Ticket},
 };
 use crate::{
+    address::channel_name,
     gateway::{Dispatch, Event},
-    place::channel_name,
     snowflake,
 };
 
@@ -123,7 +123,7 @@ impl Desk {
                     None => break,
                 },
                 Some(done) = self.work.next() => self.settle(done),
-                channels = known.opened() => self.opened(channels),
+                channels = known.wait_for_opened() => self.opened(channels),
                 () = sleep_until(again_at.unwrap_or_else(Instant::now)), if again_at.is_some() => self.ask_again(),
                 () = sleep_until(keep_at.unwrap_or_else(Instant::now)), if keep_at.is_some() => self.keep(),
                 () = sleep_until(self.guilds_due.unwrap_or_else(Instant::now)), if self.guilds_due.is_some() => {
@@ -139,7 +139,7 @@ impl Desk {
         };
         // What isn't stored by then comes again.
         let _ = timeout(LAST_PATIENCE, finishing).await;
-        if let Some(channels) = known.opened().now_or_never() {
+        if let Some(channels) = known.wait_for_opened().now_or_never() {
             self.opened(channels);
         }
         let bookmark = self.bookmark();
@@ -279,7 +279,7 @@ impl Desk {
                 }
                 if let Some(interaction) = answer {
                     let store = Arc::clone(&self.store);
-                    let answering = async move { interactions::answer(&store.rest, &interaction).await };
+                    let answering = async move { interactions::respond(&store.rest, &interaction).await };
                     self.work.push(answering.map(|()| Done::Answered).boxed());
                 }
                 let lane = self.lanes.entry(channel).or_default();

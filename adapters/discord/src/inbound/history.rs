@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn ids_tell_the_time() {
-        assert_eq!(start(snowflake::at(1_462_015_105_796)), snowflake::at(1_462_015_045_796));
-        assert_eq!((snowflake::at(0), start(5)), (0, 0));
+        assert_eq!(start(snowflake::at_unix_ms(1_462_015_105_796)), snowflake::at_unix_ms(1_462_015_045_796));
+        assert_eq!((snowflake::at_unix_ms(0), start(5)), (0, 0));
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_while_it_was_being_read_is_read_too() {
+    fn messages_missed_during_backfill_are_read_too() {
         let mut history = History::default();
         history.read(1, None, 10);
         assert_eq!(history.ask(), Some(direct(1, 10)));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_few_are_asked_at_once_and_all_in_turn() {
+    fn backfill_concurrency_is_bounded_and_fair() {
         let mut history = History::default();
         let channels: Vec<u64> = (0..AT_ONCE as u64 + 2).collect();
         for channel in &channels {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_of_the_guild_that_it_was_asked_for() {
+    fn page_belongs_to_guild_of_its_request() {
         let mut history = History::default();
         for (channel, guild) in [(1, None), (2, Some(9)), (3, Some(9)), (4, Some(8))] {
             history.read(channel, guild, 10);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_is_left_unread_from_where_it_is() {
+    fn unavailable_history_stays_unread_from_its_position() {
         let mut history = History::default();
         for channel in [1, 2] {
             history.read(channel, Some(9), 10);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withheld_has_a_turn_of_its_own() {
+    fn unavailable_history_is_retried_in_own_slot() {
         let mut history = History::default();
         let withheld = |channel| Ask { was_withheld: true, ..direct(channel, 0) };
         for channel in [1, 2, 3] {

@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     SlashCommand,
-    rest::{ApiError, Call, CallError, RestClient},
+    rest::{ApiError, ApiRequest, CallError, RestClient},
 };
 
 /// How long one answer may take; Discord takes none after three seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How many characters of a command are repeated to whoever used it.
 const SHOWN: usize = 200;
@@ -38,16 +38,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
 
 /// A slash command or a pressed button that waits for its answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Answerable {
+pub(crate) struct PendingInteraction {
     pub(crate) id: u64,
     /// What lets us answer it.
     pub(crate) token: SecretString,
-    pub(crate) kind: AnswerKind,
+    pub(crate) kind: InteractionResponseKind,
 }
 
 /// What is answered to an interaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AnswerKind {
+pub(crate) enum InteractionResponseKind {
     /// That the button was pressed; nothing is shown.
     Press,
     /// What was understood, shown to whoever used the command and nobody else.
@@ -59,19 +59,19 @@ pub(crate) enum AnswerKind {
 
 /// Answers an interaction, once what it says is stored. One that comes too late shows as failed to whoever did it; what
 /// they said is done all the same.
-pub(crate) async fn answer(client: &RestClient, interaction: &Answerable) {
-    let Answerable { id, token, kind } = interaction;
+pub(crate) async fn respond(client: &RestClient, interaction: &PendingInteraction) {
+    let PendingInteraction { id, token, kind } = interaction;
     let response = match kind {
-        AnswerKind::Press => CreateInteractionResponse::Acknowledge,
-        AnswerKind::Command { said } => CreateInteractionResponse::Message(
+        InteractionResponseKind::Press => CreateInteractionResponse::Acknowledge,
+        InteractionResponseKind::Command { said } => CreateInteractionResponse::Message(
             CreateInteractionResponseMessage::new()
                 .content(to_inline_code(said, SHOWN))
                 .allowed_mentions(CreateAllowedMentions::new().empty_users().empty_roles())
                 .ephemeral(true),
         ),
     };
-    let call = Call::post(format!("/interactions/{id}/{}/callback", token.expose_secret()), &response);
-    let failed = match tokio::time::timeout(PATIENCE, client.request::<IgnoredAny>(call)).await {
+    let call = ApiRequest::post(format!("/interactions/{id}/{}/callback", token.expose_secret()), &response);
+    let failed = match tokio::time::timeout(RESPONSE_TIMEOUT, client.request::<IgnoredAny>(call)).await {
         Ok(Ok(_)) => return,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no response in time".to_owned(),
@@ -81,7 +81,7 @@ pub(crate) async fn answer(client: &RestClient, interaction: &Answerable) {
 
 /// Tells Discord which commands to offer while a person types, unless it offers just these. While that fails it is
 /// tried again until `stop`; the commands work all the same, typed as words.
-pub(crate) async fn offer_commands(
+pub(crate) async fn register_commands(
     client: &RestClient,
     application: u64,
     commands: &[SlashCommand],
@@ -92,7 +92,7 @@ pub(crate) async fn offer_commands(
     }
     let mut wait = FIRST_WAIT;
     let trying = async {
-        while let Err(error) = offer(client, application, commands).await {
+        while let Err(error) = try_register(client, application, commands).await {
             if wait == FIRST_WAIT {
                 tracing::warn!(error = %error, "registering the commands with Discord failed; they work when typed");
             }
@@ -110,14 +110,16 @@ pub(crate) async fn offer_commands(
     stop.run_until_cancelled(trying).await;
 }
 
-async fn offer(client: &RestClient, application: u64, commands: &[SlashCommand]) -> Result<(), CallError> {
+async fn try_register(client: &RestClient, application: u64, commands: &[SlashCommand]) -> Result<(), CallError> {
     let path = format!("/applications/{application}/commands");
     let offered: Vec<CreateCommand> = commands.iter().take(MOST_COMMANDS).map(composed).collect();
-    let there: Option<Vec<Value>> = client.request(Call::get(path.as_str())).await?;
-    if described(there.unwrap_or_default()) == described(offered.iter().map(|command| json!(command)).collect()) {
+    let there: Option<Vec<Value>> = client.request(ApiRequest::get(path.as_str())).await?;
+    if visible_commands(there.unwrap_or_default())
+        == visible_commands(offered.iter().map(|command| json!(command)).collect())
+    {
         return Ok(());
     }
-    client.request::<IgnoredAny>(Call::put(path, &offered)).await.map(drop)
+    client.request::<IgnoredAny>(ApiRequest::put(path, &offered)).await.map(drop)
 }
 
 /// A command with one option for all that is said after its name, wherever the bot can be written to.
@@ -133,9 +135,9 @@ fn composed(command: &SlashCommand) -> CreateCommand {
 }
 
 /// What people see of commands, in an order that doesn't matter; `None` for what has another form than ours.
-fn described(commands: Vec<Value>) -> Vec<Option<Offered>> {
+fn visible_commands(commands: Vec<Value>) -> Vec<Option<RegisteredCommand>> {
     let read = |command| {
-        let mut offered = serde_json::from_value::<Offered>(command).ok()?;
+        let mut offered = serde_json::from_value::<RegisteredCommand>(command).ok()?;
         offered.contexts.sort_unstable();
         Some(offered)
     };
@@ -146,18 +148,18 @@ fn described(commands: Vec<Value>) -> Vec<Option<Offered>> {
 
 /// A command as people see it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct Offered {
+struct RegisteredCommand {
     name: String,
     description: String,
     #[serde(rename = "type")]
     kind: u8,
     contexts: Vec<u8>,
-    options: Vec<OfferedOption>,
+    options: Vec<RegisteredOption>,
 }
 
 /// An option of a command as people see it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-struct OfferedOption {
+struct RegisteredOption {
     name: String,
     description: String,
     #[serde(rename = "type")]

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_behind_what_is_being_stored_is_said_to_be_stored() {
+    fn watermark_stays_below_messages_being_stored() {
         let mut marks = fresh();
         marks.came(1_001);
         let first = marks.open(Some(1_001));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn while_what_was_missed_is_read_nothing_new_is_seen() {
+    fn watermark_stays_until_backfill_completes() {
         let mut marks = fresh();
         let missed = marks.open_what_was_missed();
         marks.passed(Position { session_id: "new".into(), ..at(1) });
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_direct_channels_the_oldest_is_forgotten() {
+    fn oldest_direct_channel_is_evicted_beyond_limit() {
         let mut marks = fresh();
         for channel in 100..100 + MOST_DIRECT as u64 - 1 {
             marks.came_directly(channel);

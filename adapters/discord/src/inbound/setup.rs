@@ -9,12 +9,12 @@ use satchel_ports::{Inbound, InboundError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{bookmark::Bookmark, reading::Us};
+use super::{bookmark::Bookmark, reader::BotIdentity};
 use crate::{
     DiscordError,
+    address::channel_name,
     gateway::{GatewayTimeouts, RetryTracker, delay_after_error, next_delay_logged},
-    place::channel_name,
-    rest::{Call, RestClient},
+    rest::{ApiRequest, RestClient},
     snowflake,
 };
 
@@ -23,20 +23,23 @@ use crate::{
 const AS_GOOD_AS_EQUAL_MS: u64 = 2_000;
 
 /// Who we are, however long it takes until Discord says so, and the time when it did, in milliseconds since 1970.
-pub(super) async fn us(rest: &RestClient, waits: GatewayTimeouts) -> Result<(Us, u64), DiscordError> {
+pub(super) async fn identify_bot(
+    rest: &RestClient,
+    waits: GatewayTimeouts,
+) -> Result<(BotIdentity, u64), DiscordError> {
     let mut retries = waits.new_retry_tracker();
     loop {
-        let (user, date): (Value, _) = asked(rest, "/users/@me", &mut retries).await?;
-        let now = now(date);
+        let (user, date): (Value, _) = ask_until_answered(rest, "/users/@me", &mut retries).await?;
+        let now = server_time_id(date);
         // Of an old bot the application has another id than the user.
-        let (application, _): (Value, _) = asked(rest, "/applications/@me", &mut retries).await?;
+        let (application, _): (Value, _) = ask_until_answered(rest, "/applications/@me", &mut retries).await?;
         if let (Some(user_id), Some(application_id)) =
             (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
         {
             retries.reset();
             let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
             tracing::info!(bot = name, "listening on Discord");
-            return Ok((Us { user_id, application_id }, now));
+            return Ok((BotIdentity { user_id, application_id }, now));
         }
         tokio::time::sleep(next_delay_logged(&mut retries, &"the server did not answer like Discord")).await;
     }
@@ -44,7 +47,7 @@ pub(super) async fn us(rest: &RestClient, waits: GatewayTimeouts) -> Result<(Us,
 
 /// The time, where Discord has just told `date`. Its messages are numbered by its clock: by one of ours that goes fast,
 /// what is said at first would be taken for what was said before we were there.
-fn now(date: Option<u64>) -> u64 {
+fn server_time_id(date: Option<u64>) -> u64 {
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ours = u64::try_from(ours.as_millis()).unwrap_or(u64::MAX);
     match date {
@@ -53,13 +56,13 @@ fn now(date: Option<u64>) -> u64 {
     }
 }
 
-async fn asked<T: DeserializeOwned>(
+async fn ask_until_answered<T: DeserializeOwned>(
     rest: &RestClient,
     path: &str,
     retries: &mut RetryTracker,
 ) -> Result<(T, Option<u64>), DiscordError> {
     loop {
-        match rest.request_dated(Call::get(path)).await {
+        match rest.request_dated(ApiRequest::get(path)).await {
             Ok(told) => return Ok(told),
             Err(error) => tokio::time::sleep(delay_after_error(retries, &error)?).await,
         }
@@ -68,10 +71,10 @@ async fn asked<T: DeserializeOwned>(
 
 /// Where we stopped reading; where that isn't known, that we begin at `now`. Either is kept when this returns, however long it
 /// takes: what is said from now on is found again even if nothing else is kept before this process dies.
-pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayTimeouts) -> Bookmark {
+pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now: u64, waits: GatewayTimeouts) -> Bookmark {
     let mut failures = 0;
     loop {
-        match kept_or_begun(inbound, now).await {
+        match load_or_create_checkpoint(inbound, now).await {
             Ok(bookmark) => return bookmark,
             Err(error) => {
                 if failures == 0 {
@@ -85,14 +88,14 @@ pub(super) async fn bookmark(inbound: &dyn Inbound, now: u64, waits: GatewayTime
     }
 }
 
-async fn kept_or_begun(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, InboundError> {
+async fn load_or_create_checkpoint(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, InboundError> {
     if let Some(kept) = inbound.load_checkpoint(&channel_name()).await? {
         if let Some(bookmark) = Bookmark::from_json(&kept) {
             return Ok(bookmark);
         }
         tracing::warn!("the checkpoint could not be decoded; skipping the backfill");
     }
-    let begun = Bookmark::beginning(snowflake::at(now));
+    let begun = Bookmark::beginning(snowflake::at_unix_ms(now));
     inbound.save_checkpoint(&channel_name(), begun.to_json()).await?;
     Ok(begun)
 }
@@ -122,27 +125,27 @@ mod tests {
             }
         });
         let rest = RestClient::new(&"token".into(), Some(&address.into()), HttpTimeouts::default(), None).unwrap();
-        let (us, now) = us(&rest, GatewayTimeouts::default()).await.unwrap();
+        let (us, now) = identify_bot(&rest, GatewayTimeouts::default()).await.unwrap();
         serving.abort();
-        assert_eq!(us, Us { user_id: 7, application_id: 7 });
+        assert_eq!(us, BotIdentity { user_id: 7, application_id: 7 });
         now
     }
 
     #[tokio::test]
-    async fn the_time_is_discords_and_ours_where_it_tells_none() {
-        let before = now(None);
+    async fn server_date_is_used_else_local_clock() {
+        let before = server_time_id(None);
         assert_eq!(told("date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").await, 784_111_777_000);
         let ours = told("").await;
-        assert!((before..=now(None)).contains(&ours), "{ours}");
+        assert!((before..=server_time_id(None)).contains(&ours), "{ours}");
     }
 
     #[test]
-    fn clocks_that_agree_are_told_by_the_finer_one() {
-        let ours = now(None);
+    fn finer_clock_wins_when_clocks_agree() {
+        let ours = server_time_id(None);
         let second = ours / 1_000 * 1_000;
-        assert!(now(Some(second)) >= ours);
+        assert!(server_time_id(Some(second)) >= ours);
         for (ahead, date) in [("ours", second - 2_000), ("theirs", second + 60_000)] {
-            assert_eq!(now(Some(date)), date, "{ahead} is ahead");
+            assert_eq!(server_time_id(Some(date)), date, "{ahead} is ahead");
         }
     }
 }

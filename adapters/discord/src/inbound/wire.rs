@@ -25,7 +25,7 @@ pub(crate) struct User {
     #[serde(default)]
     pub(crate) system: bool,
     /// Told of people who are mentioned in a guild.
-    #[serde(default, deserialize_with = "where_readable")]
+    #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) member: Option<Member>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Embed {
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) url: Option<String>,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) fields: Vec<EmbedField>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct PollMedia {
 
 /// Which message another one is about.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Reference {
+pub(crate) struct MessageReference {
     /// 1 where it is passed on; else it is answered.
     #[serde(rename = "type", default)]
     pub(crate) kind: u64,
@@ -100,56 +100,56 @@ pub(crate) struct Reference {
 
 /// What a message says and carries. What is known of one that was passed on has the same form.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Content {
+pub(crate) struct MessageContent {
     #[serde(rename = "type", default)]
     pub(crate) kind: u64,
-    #[serde(rename = "content", default, deserialize_with = "or_nothing")]
+    #[serde(rename = "content", default, deserialize_with = "null_as_default")]
     pub(crate) text: String,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) mentions: Vec<User>,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) mention_roles: Vec<Snowflake>,
-    #[serde(default, deserialize_with = "or_nothing")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(crate) attachments: Vec<Attachment>,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) embeds: Vec<Embed>,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) sticker_items: Vec<Sticker>,
-    #[serde(default, deserialize_with = "where_readable")]
+    #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) poll: Option<Poll>,
-    #[serde(default, deserialize_with = "or_nothing")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub(crate) flags: u64,
 }
 
 /// Who wrote a message, where, and what it is about.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct MessageHeader {
     pub(crate) id: Snowflake,
     pub(crate) channel_id: Snowflake,
     pub(crate) guild_id: Option<Snowflake>,
     pub(crate) author: User,
-    #[serde(default, deserialize_with = "where_readable")]
+    #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) member: Option<Member>,
     pub(crate) webhook_id: Option<Snowflake>,
     pub(crate) edited_timestamp: Option<String>,
-    #[serde(default, deserialize_with = "where_readable")]
-    pub(crate) message_reference: Option<Reference>,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) message_reference: Option<MessageReference>,
     pub(crate) referenced_message: Option<Box<Message>>,
-    #[serde(default, deserialize_with = "or_nothing")]
-    pub(crate) message_snapshots: Vec<Snapshot>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub(crate) message_snapshots: Vec<MessageSnapshot>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Message {
-    pub(crate) head: Head,
-    pub(crate) content: Content,
+    pub(crate) head: MessageHeader,
+    pub(crate) content: MessageContent,
 }
 
 /// What was passed on, as it was then.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Snapshot {
-    pub(crate) message: Content,
+pub(crate) struct MessageSnapshot {
+    pub(crate) message: MessageContent,
 }
 
 /// A slash command or a pressed button. Its token is read apart, so that no `Debug` shows it.
@@ -161,37 +161,37 @@ pub(crate) struct Interaction {
     pub(crate) channel_id: Option<Snowflake>,
     pub(crate) guild_id: Option<Snowflake>,
     /// What sort of place it is.
-    #[serde(default, deserialize_with = "where_readable")]
+    #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) context: Option<u64>,
     /// In a guild, who did it.
-    pub(crate) member: Option<Doer>,
+    pub(crate) member: Option<InteractionMember>,
     /// Elsewhere, who did it.
     pub(crate) user: Option<User>,
-    pub(crate) message: Option<Pressed>,
-    #[serde(default, deserialize_with = "where_readable")]
-    pub(crate) data: Option<Asked>,
+    pub(crate) message: Option<InteractionMessage>,
+    #[serde(default, deserialize_with = "lenient_option")]
+    pub(crate) data: Option<InteractionData>,
 }
 
 /// Who did something in a guild.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Doer {
+pub(crate) struct InteractionMember {
     pub(crate) user: User,
     pub(crate) nick: Option<String>,
 }
 
 /// The message that a button stands beneath.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Pressed {
+pub(crate) struct InteractionMessage {
     pub(crate) id: Snowflake,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct InteractionData {
     /// Of a command: 1 where it was typed with a slash.
     #[serde(rename = "type", default)]
     pub(crate) kind: u64,
     pub(crate) name: Option<String>,
-    #[serde(default, deserialize_with = "those_readable")]
+    #[serde(default, deserialize_with = "lenient_vec")]
     pub(crate) options: Vec<CommandOption>,
     pub(crate) custom_id: Option<String>,
 }
@@ -204,7 +204,7 @@ pub(crate) struct CommandOption {
 
 /// What is kept of a file until it is fetched: its address, and where another one is had when that has expired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Locator {
+pub(crate) struct FileLocator {
     pub(crate) url: String,
     /// The channel of the message that carries it.
     pub(crate) channel: u64,
@@ -225,7 +225,7 @@ impl TryFrom<Value> for Message {
 impl Message {
     /// Reads a message; an error where what it needs is missing or has another form.
     pub(crate) fn read(message: &Value) -> serde_json::Result<Self> {
-        Ok(Self { head: Head::deserialize(message)?, content: Content::deserialize(message)? })
+        Ok(Self { head: MessageHeader::deserialize(message)?, content: MessageContent::deserialize(message)? })
     }
 }
 
@@ -251,17 +251,17 @@ impl<'de> Deserialize<'de> for Snowflake {
 }
 
 /// Reads something that may be `null`.
-fn or_nothing<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Reads something that can be done without.
-fn where_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn lenient_option<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     Value::deserialize(deserializer).map(|value| serde_json::from_value(value).ok())
 }
 
 /// Reads those of several things that can be read, and that can be done without.
-fn those_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
+fn lenient_vec<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let items = match Value::deserialize(deserializer)? {
         Value::Array(items) => items,
         _ => Vec::new(),

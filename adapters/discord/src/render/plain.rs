@@ -8,7 +8,7 @@ pub(super) fn escape(text: &str) -> String {
         let begins = line.trim_start();
         let (indent, rest) = line.split_at(line.len() - begins.len());
         escaped.push_str(indent);
-        let rest = begin(rest, &mut escaped);
+        let rest = escape_line_start(rest, &mut escaped);
         for word in rest.split_inclusive(char::is_whitespace) {
             if is_address(word) {
                 escaped.push_str(word);
@@ -31,7 +31,7 @@ pub(super) fn is_address(word: &str) -> bool {
 }
 
 /// Escapes what is a mark only at the beginning of a line. Returns the rest of the line.
-fn begin<'line>(line: &'line str, escaped: &mut String) -> &'line str {
+fn escape_line_start<'line>(line: &'line str, escaped: &mut String) -> &'line str {
     let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let is_number = digits > 0 && line[digits..].starts_with(". ");
     let mark = if is_number { digits } else { 0 };

@@ -9,16 +9,16 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 use super::{
     plain::is_address,
-    table::{self, Cell},
+    table::{self, TableCell},
 };
 
 /// The line that stands for a rule, which Discord doesn't draw.
 const RULE: &str = "———";
 
-type Events<'events, 'text> = &'events mut dyn Iterator<Item = (Event<'text>, Range<usize>)>;
+type MarkdownEvents<'events, 'text> = &'events mut dyn Iterator<Item = (Event<'text>, Range<usize>)>;
 
 /// A text on its way into another one.
-struct Rewriter<'text> {
+struct MarkdownRewriter<'text> {
     source: &'text str,
     written: String,
     /// How far the source is written.
@@ -32,7 +32,7 @@ struct Rewriter<'text> {
 pub(super) fn rewrite(text: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut events = Parser::new_ext(text, options).into_offset_iter();
-    let mut rewriter = Rewriter {
+    let mut rewriter = MarkdownRewriter {
         source: text,
         written: String::with_capacity(text.len()),
         done: 0,
@@ -41,13 +41,13 @@ pub(super) fn rewrite(text: &str) -> String {
         in_code: false,
     };
     while let Some((event, range)) = events.next() {
-        rewriter.take(event, range, &mut events);
+        rewriter.handle_event(event, range, &mut events);
     }
     rewriter.replace(text.len()..text.len(), "");
     rewriter.written
 }
 
-impl<'text> Rewriter<'text> {
+impl<'text> MarkdownRewriter<'text> {
     fn replace(&mut self, range: Range<usize>, by: &str) {
         // Pieces come in order; one inside of another that was replaced is gone with it.
         let Some(kept) = self.source.get(self.done..range.start) else { return };
@@ -56,7 +56,7 @@ impl<'text> Rewriter<'text> {
         self.done = range.end;
     }
 
-    fn take(&mut self, event: Event<'text>, range: Range<usize>, events: Events<'_, 'text>) {
+    fn handle_event(&mut self, event: Event<'text>, range: Range<usize>, events: MarkdownEvents<'_, 'text>) {
         match event {
             Event::Start(Tag::Strong) if self.is_underlined(&range) => {
                 self.replace(range.start..range.start + 2, "**");
@@ -82,10 +82,10 @@ impl<'text> Rewriter<'text> {
             Event::Start(Tag::Link { .. }) => self.in_link = true,
             Event::End(TagEnd::Link) => self.in_link = false,
             Event::Start(Tag::Image { dest_url, .. }) => {
-                let image = image(&plain(events), &dest_url, self.in_link);
+                let image = image(&image_text(events), &dest_url, self.in_link);
                 self.replace(range, &image);
             }
-            Event::Start(Tag::CodeBlock(kind)) => self.code(&kind, &range),
+            Event::Start(Tag::CodeBlock(kind)) => self.push_code(&kind, &range),
             Event::End(TagEnd::CodeBlock) => self.in_code = false,
             Event::Start(Tag::Table(_)) => self.table(range, events),
             Event::InlineHtml(html) | Event::Html(html) if is_line_break(&html) => {
@@ -97,7 +97,7 @@ impl<'text> Rewriter<'text> {
             Event::HardBreak if self.source[range.start..].starts_with('\\') => {
                 self.replace(range.start..range.start + 1, "");
             }
-            Event::Text(text) if !self.in_code => self.words(&text, range),
+            Event::Text(text) if !self.in_code => self.push_text(&text, range),
             _ => {}
         }
     }
@@ -131,7 +131,7 @@ impl<'text> Rewriter<'text> {
     }
 
     /// Discord fences code with grave accents only.
-    fn code(&mut self, kind: &CodeBlockKind<'_>, range: &Range<usize>) {
+    fn push_code(&mut self, kind: &CodeBlockKind<'_>, range: &Range<usize>) {
         self.in_code = true;
         let block = &self.source[range.clone()];
         if block.contains("```") {
@@ -164,21 +164,21 @@ impl<'text> Rewriter<'text> {
         }
     }
 
-    fn table(&mut self, range: Range<usize>, events: Events<'_, 'text>) {
-        let mut rows: Vec<Vec<Cell>> = Vec::new();
+    fn table(&mut self, range: Range<usize>, events: MarkdownEvents<'_, 'text>) {
+        let mut rows: Vec<Vec<TableCell>> = Vec::new();
         for (event, part) in events {
             match event {
                 Event::End(TagEnd::Table) => break,
                 Event::Start(Tag::TableHead | Tag::TableRow) => rows.push(Vec::new()),
                 Event::Start(Tag::TableCell) => {
                     let written = self.source[part].trim().trim_matches('|').trim().replace("\\|", "|");
-                    let cell = Cell { markdown: rewrite(&written).trim().to_owned(), ..Cell::default() };
+                    let cell = TableCell { markdown: rewrite(&written).trim().to_owned(), ..TableCell::default() };
                     rows.last_mut().expect("a cell is in a row").push(cell);
                 }
                 inline => {
                     if let Some(cell) = rows.last_mut().and_then(|row| row.last_mut()) {
                         cell.links |= matches!(&inline, Event::Start(Tag::Link { .. } | Tag::Image { .. }));
-                        cell.plain.push_str(&seen(&inline));
+                        cell.plain.push_str(&visible_text(&inline));
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl<'text> Rewriter<'text> {
     }
 
     /// Words in which Discord would see marks where there are none, and the names of characters, which it doesn't know.
-    fn words(&mut self, text: &str, range: Range<usize>) {
+    fn push_text(&mut self, text: &str, range: Range<usize>) {
         let source = self.source;
         if text != &source[range.clone()] {
             if source[range.clone()].starts_with('&') && !text.chars().any(char::is_control) {
@@ -248,21 +248,21 @@ fn image(words: &str, address: &str, in_link: bool) -> String {
 }
 
 /// What is seen of an image's description, which is read to its end.
-fn plain(events: Events<'_, '_>) -> String {
+fn image_text(events: MarkdownEvents<'_, '_>) -> String {
     let (mut words, mut depth) = (String::new(), 0);
     for (event, _) in events {
         match event {
             Event::Start(Tag::Image { .. }) => depth += 1,
             Event::End(TagEnd::Image) if depth == 0 => break,
             Event::End(TagEnd::Image) => depth -= 1,
-            inline => words.push_str(&seen(&inline)),
+            inline => words.push_str(&visible_text(&inline)),
         }
     }
     words
 }
 
 /// What is seen of a piece of a line.
-fn seen(event: &Event<'_>) -> String {
+fn visible_text(event: &Event<'_>) -> String {
     match event {
         Event::Text(text) | Event::Code(text) => text.to_string(),
         Event::InlineHtml(html) if !is_line_break(html) => html.to_string(),

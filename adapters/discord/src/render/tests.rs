@@ -49,7 +49,7 @@ fn a_narrow_table_is_shown_in_columns() {
 }
 
 #[test]
-fn a_table_with_links_or_long_words_is_shown_row_by_row() {
+fn table_with_links_or_long_cells_becomes_rows() {
     let links = "| Name | Page | Note |\n|---|---|---|\n| Ann | [home](https://a.b) | ![x](https://a.b/c.png) |";
     assert_eq!(rich(links, 2000), "Name: Ann\nPage: [home](https://a.b)\nNote: [x](https://a.b/c.png)");
     let wide = format!("| Word | Meaning |\n|---|---|\n| one | {} |\n| two | short |", "long ".repeat(12));
@@ -57,20 +57,20 @@ fn a_table_with_links_or_long_words_is_shown_row_by_row() {
 }
 
 #[test]
-fn a_table_whose_rows_hold_more_than_its_headings_is_shown_as_it_stands() {
+fn table_with_surplus_cells_stays_literal() {
     let table = "| a |\n|---|\n| b | lost |";
     assert_eq!(rich(table, 2000), format!("```\n{table}\n```"));
 }
 
 #[test]
-fn what_grows_over_the_limit_is_sent_as_it_is() {
+fn text_that_outgrows_limit_stays_unrendered() {
     let table = "|a|b|c|\n|-|-|-|\n|1|2|3|\n|4|5|6|";
     assert_ne!(rich(table, 2000), table);
     assert_eq!(rich(table, table.len()), table);
     let marks = "*".repeat(1_990);
-    assert_eq!(plain(&marks, 2000), format!("```\n{marks}\n```"));
+    assert_eq!(to_plain_text(&marks, 2000), format!("```\n{marks}\n```"));
     let fences = "```".repeat(660);
-    assert_eq!(plain(&fences, 2000), fences);
+    assert_eq!(to_plain_text(&fences, 2000), fences);
 }
 
 #[rstest]
@@ -82,7 +82,7 @@ fn what_grows_over_the_limit_is_sent_as_it_is() {
 #[case("back\\slash and plain words", "back\\\\slash and plain words")]
 #[case("12 apples - and 3.5 pears", "12 apples - and 3.5 pears")]
 fn plain_text_shows_its_characters(#[case] text: &str, #[case] expected: &str) {
-    assert_eq!(plain(text, 2000), expected);
+    assert_eq!(to_plain_text(text, 2000), expected);
 }
 
 /// The letters and digits of a text, of which none may get lost.
@@ -99,12 +99,12 @@ proptest! {
             let count = |text: &str| text.chars().filter(|c| *c == letter).count();
             prop_assert!(count(&rewritten) >= count(&text.replace("<br>", "")), "{text:?} became {rewritten:?}");
         }
-        prop_assert_eq!(letters(&plain(&text, usize::MAX)), letters(&text));
+        prop_assert_eq!(letters(&to_plain_text(&text, usize::MAX)), letters(&text));
     }
 
     #[test]
     fn no_text_is_too_odd(text in "\\PC{0,80}") {
         rich(&text, 2000);
-        plain(&text, 2000);
+        to_plain_text(&text, 2000);
     }
 }

@@ -55,7 +55,7 @@ fn answers_map_to_outcomes() {
 }
 
 #[test]
-fn only_what_has_the_form_of_a_token_is_one() {
+fn only_well_formed_token_is_accepted() {
     for (text, is_one) in
         [("MTA.abc-d_E", true), ("x", true), ("", false), ("a b", false), ("a\r\nX: y", false), ("ü", false)]
     {
@@ -92,13 +92,13 @@ fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, bod
 }
 
 #[test]
-fn an_empty_answer_is_one_where_nothing_is_needed_of_it() {
+fn empty_response_suffices_where_no_body_is_needed() {
     assert_eq!(read::<()>(204, None, ""), Ok(()));
     assert!(matches!(read::<Vec<Value>>(204, None, ""), Err(CallError::NotAnAnswer { status: 204, .. })));
 }
 
 #[test]
-fn a_wait_is_read_wherever_it_stands_and_whatever_it_is() {
+fn retry_after_is_read_from_header_or_body() {
     let wait = |header, body: &str| match read::<()>(429, header, body) {
         Err(CallError::RateLimited { retry_after, global, .. }) => (retry_after.map(|wait| wait.as_millis()), global),
         other => panic!("{other:?}"),
@@ -118,7 +118,7 @@ fn a_wait_is_read_wherever_it_stands_and_whatever_it_is() {
 }
 
 #[test]
-fn a_refusal_is_read_with_its_code_and_without_the_token() {
+fn api_error_keeps_code_and_hides_token() {
     let refused = read::<()>(400, None, r#"{"message":"token is wrong","code":50035,"errors":{"content":{}}}"#);
     let expected = ApiError {
         status: 400,

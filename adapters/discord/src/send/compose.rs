@@ -20,11 +20,11 @@ use serenity::{
     },
 };
 
-use super::names;
-use crate::{place::number, render};
+use super::file_names;
+use crate::{address::number, render};
 
 /// The longest `custom_id` of a button in characters (Button).
-const LONGEST_COMMAND: usize = 100;
+const MAX_CUSTOM_ID_CHARS: usize = 100;
 
 /// The longest label of a button in characters (Button).
 const LONGEST_LABEL: usize = 80;
@@ -40,16 +40,16 @@ const POINTS: usize = 256;
 
 /// A message, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Composed {
+pub(crate) struct ComposedMessage {
     /// The message as JSON.
     pub(crate) payload: Map<String, Value>,
     /// The files that go with it, in the order of its `attachments`.
-    pub(crate) uploads: Vec<Upload>,
+    pub(crate) uploads: Vec<FileUpload>,
 }
 
 /// A file of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Upload {
+pub(crate) struct FileUpload {
     /// The address of its bytes.
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
@@ -60,40 +60,40 @@ pub(crate) struct Upload {
 
 /// Why a part can't become a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoCall {
+pub(crate) enum ComposeError {
     /// There is nothing to be sent.
-    Nothing,
+    Empty,
     /// The message can't be made to show it.
-    NotByEditing,
+    NotEditable,
 }
 
 /// What a message shows.
-struct Shown<'part> {
+struct MessageBody<'part> {
     content: String,
-    files: Vec<File<'part>>,
+    files: Vec<AttachedFile<'part>>,
     buttons: &'part [Button],
     is_voice: bool,
 }
 
 /// A file with what Discord is told about it.
-struct File<'part> {
-    upload: Upload,
+struct AttachedFile<'part> {
+    upload: FileUpload,
     description: &'part str,
     voice: Option<&'part PreparedVoice>,
 }
 
 /// The message that a part becomes.
-pub(crate) fn new_message(part: &SendRequest, channel: u64, limit: usize) -> Result<Composed, NoCall> {
-    let shown = shown(&part.content, limit)?;
+pub(crate) fn new_message(part: &SendRequest, channel: u64, limit: usize) -> Result<ComposedMessage, ComposeError> {
+    let shown = message_body(&part.content, limit)?;
     // Links that a model mentions are not meant as pictures of what they lead to.
     let flags = if shown.is_voice { MessageFlags::IS_VOICE_MESSAGE } else { MessageFlags::SUPPRESS_EMBEDS };
     let mut message = CreateMessage::new()
         .nonce(Nonce::String(nonce(part.part)))
         .enforce_nonce(true)
-        .allowed_mentions(nobody())
+        .allowed_mentions(no_mentions())
         .flags(flags);
     if let Some(answered) = part.reply_to.as_ref().and_then(number) {
-        message = message.reference_message(reference(channel, answered));
+        message = message.reference_message(message_reference(channel, answered));
     }
     if !shown.is_voice && !shown.content.is_empty() {
         message = message.content(shown.content.clone());
@@ -101,79 +101,83 @@ pub(crate) fn new_message(part: &SendRequest, channel: u64, limit: usize) -> Res
     if !shown.buttons.is_empty() {
         message = message.components(rows(shown.buttons));
     }
-    Ok(Composed::new(&message, shown.files))
+    Ok(ComposedMessage::new(&message, shown.files))
 }
 
 /// The change that makes a message show a part, and may be repeated. Where the part has files, those that the message
 /// had go; where it has none, they stay: a reply that grows has none yet, and an edit of it that comes late takes none
 /// away. Its buttons go either way.
-pub(crate) fn edit(content: &PartContent, limit: usize) -> Result<Composed, NoCall> {
-    let shown = shown(content, limit)?;
+pub(crate) fn edit(content: &PartContent, limit: usize) -> Result<ComposedMessage, ComposeError> {
+    let shown = message_body(content, limit)?;
     if shown.is_voice {
         // Nothing can become a voice message.
-        return Err(NoCall::NotByEditing);
+        return Err(ComposeError::NotEditable);
     }
-    let message = EditMessage::new().content(shown.content).allowed_mentions(nobody()).components(rows(shown.buttons));
-    let composed = Composed::new(&message, shown.files);
-    Ok(if composed.uploads.is_empty() { composed.words_alone() } else { composed })
+    let message =
+        EditMessage::new().content(shown.content).allowed_mentions(no_mentions()).components(rows(shown.buttons));
+    let composed = ComposedMessage::new(&message, shown.files);
+    Ok(if composed.uploads.is_empty() { composed.text_only() } else { composed })
 }
 
-fn shown(content: &PartContent, limit: usize) -> Result<Shown<'_>, NoCall> {
+fn message_body(content: &PartContent, limit: usize) -> Result<MessageBody<'_>, ComposeError> {
     let rich = |text: &str| render::rich(text, limit);
-    let of = |content: String, files| Shown { content, files, buttons: &[], is_voice: false };
+    let of = |content: String, files| MessageBody { content, files, buttons: &[], is_voice: false };
     Ok(match content {
         PartContent::Text { text, markup: Markup::Rich, files } => of(rich(text), attached(files)),
-        PartContent::Text { text, markup: Markup::Plain, files } => of(render::plain(text, limit), attached(files)),
+        PartContent::Text { text, markup: Markup::Plain, files } => {
+            of(render::to_plain_text(text, limit), attached(files))
+        }
         PartContent::Notice { text } => of(rich(text), Vec::new()),
-        PartContent::Question { text, buttons } => Shown { buttons, ..of(rich(text), Vec::new()) },
+        PartContent::Question { text, buttons } => MessageBody { buttons, ..of(rich(text), Vec::new()) },
         PartContent::File(item) => of(String::new(), attached(std::slice::from_ref(item))),
         PartContent::Album { items } => of(String::new(), attached(items)),
         PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {
             let filename = Filename::from_untrusted(if *as_file { "voice.ogg" } else { "voice-message.ogg" });
-            let upload = Upload { sha256: voice.sha256, bytes: voice.bytes, filename, mime: "audio/ogg".to_owned() };
+            let upload =
+                FileUpload { sha256: voice.sha256, bytes: voice.bytes, filename, mime: "audio/ogg".to_owned() };
             // A voice message has no words; a file of sound has them above itself, where they are seen.
             let (voice, words) = if *as_file { (None, rich(caption)) } else { (Some(voice), String::new()) };
-            Shown { is_voice: !as_file, ..of(words, vec![File { upload, description: "", voice }]) }
+            MessageBody { is_voice: !as_file, ..of(words, vec![AttachedFile { upload, description: "", voice }]) }
         }
-        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => return Err(NoCall::Nothing),
+        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => return Err(ComposeError::Empty),
     })
 }
 
-fn attached(items: &[FileItem]) -> Vec<File<'_>> {
-    let names = names::numbered(items.iter().map(|item| &item.attachment.filename));
+fn attached(items: &[FileItem]) -> Vec<AttachedFile<'_>> {
+    let names = file_names::numbered(items.iter().map(|item| &item.attachment.filename));
     let file = |(item, filename): (_, Filename)| {
         let FileItem { attachment, caption, .. }: &FileItem = item;
         let upload =
-            Upload { sha256: attachment.sha256, bytes: attachment.bytes, filename, mime: attachment.mime.clone() };
-        File { upload, description: caption, voice: None }
+            FileUpload { sha256: attachment.sha256, bytes: attachment.bytes, filename, mime: attachment.mime.clone() };
+        AttachedFile { upload, description: caption, voice: None }
     };
     items.iter().zip(names).map(file).collect()
 }
 
-impl Composed {
-    fn new(message: &impl Serialize, files: Vec<File<'_>>) -> Self {
+impl ComposedMessage {
+    fn new(message: &impl Serialize, files: Vec<AttachedFile<'_>>) -> Self {
         let Ok(Value::Object(mut payload)) = serde_json::to_value(message) else {
             unreachable!("a message is a struct of texts and numbers");
         };
         // serenity's attachments hold their bytes and know nothing of voices, so ours are written beside it.
-        let described = files.iter().enumerate().map(|(index, file)| file.described(index));
+        let described = files.iter().enumerate().map(|(index, file)| file.to_json(index));
         payload.insert("attachments".to_owned(), described.collect());
         Self { payload, uploads: files.into_iter().map(|file| file.upload).collect() }
     }
 
     /// Without its files: an edit to it leaves those that a message has.
-    pub(crate) fn words_alone(mut self) -> Self {
+    pub(crate) fn text_only(mut self) -> Self {
         self.payload.shift_remove("attachments");
         Self { uploads: Vec::new(), ..self }
     }
 
     /// Lets it answer nothing; `false` where it answered nothing before.
-    pub(crate) fn answers_nothing(&mut self) -> bool {
+    pub(crate) fn remove_reply(&mut self) -> bool {
         self.payload.shift_remove("message_reference").is_some()
     }
 
     /// Its words as they are sent.
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.payload.get("content").and_then(Value::as_str).unwrap_or_default()
     }
 
@@ -183,11 +187,11 @@ impl Composed {
     }
 }
 
-impl File<'_> {
+impl AttachedFile<'_> {
     /// What stands for it in the message: its number is that of its field in the form.
-    fn described(&self, index: usize) -> Value {
+    fn to_json(&self, index: usize) -> Value {
         let mut described = json!({ "id": index.to_string(), "filename": self.upload.filename.as_str() });
-        if let Some(title) = names::title(&self.upload.filename) {
+        if let Some(title) = file_names::title(&self.upload.filename) {
             described["title"] = title.into();
         }
         if !self.description.is_empty() {
@@ -207,12 +211,12 @@ fn nonce(part: PartId) -> String {
 }
 
 /// Nobody is pinged, whatever a text says.
-fn nobody() -> CreateAllowedMentions {
+fn no_mentions() -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(false)
 }
 
 /// The message that is answered. It may be gone.
-fn reference(channel: u64, message: u64) -> MessageReference {
+fn message_reference(channel: u64, message: u64) -> MessageReference {
     MessageReference::new(MessageReferenceKind::Default, ChannelId::new(channel))
         .message_id(MessageId::new(message))
         .fail_if_not_exists(false)
@@ -225,7 +229,7 @@ fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
     for button in buttons {
         let length = button.command.chars().count();
         let is_new = fitting.iter().all(|other| other.command != button.command);
-        if (1..=LONGEST_COMMAND).contains(&length) && is_new && fitting.len() < ROW * ROW {
+        if (1..=MAX_CUSTOM_ID_CHARS).contains(&length) && is_new && fitting.len() < ROW * ROW {
             fitting.push(button);
         }
     }

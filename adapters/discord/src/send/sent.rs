@@ -6,11 +6,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::compose::Composed;
+use super::compose::ComposedMessage;
 
 /// A message as an answer shows it. What can't be read of it doesn't make the answer unreadable.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Sent {
+pub(crate) struct SentMessage {
     /// Its number, as text.
     pub(crate) id: String,
     #[serde(default)]
@@ -19,11 +19,11 @@ pub(crate) struct Sent {
     attachments: Value,
 }
 
-impl Sent {
+impl SentMessage {
     /// Whether it has other words or files than these. What the answer doesn't show is taken to be right, and so are the
     /// files of a message that is to have none: words that are repeated without their files take none away.
-    pub(crate) fn differs_from(&self, composed: &Composed) -> bool {
-        let other_words = self.content.as_str().is_some_and(|content| !is_same_text(content, composed.words()));
+    pub(crate) fn differs_from(&self, composed: &ComposedMessage) -> bool {
+        let other_words = self.content.as_str().is_some_and(|content| !is_same_text(content, composed.text()));
         // Names are rewritten; so many files of these sizes are not there by chance.
         let other_files = self.attachments.as_array().is_some_and(|files| {
             let is_other = |(file, sent): (&Value, u64)| size(file).is_some_and(|size| size != sent);
@@ -34,7 +34,7 @@ impl Sent {
     }
 
     /// Whether the answer shows as many files of just these sizes.
-    pub(crate) fn shows_files_of(&self, composed: &Composed) -> bool {
+    pub(crate) fn shows_files_of(&self, composed: &ComposedMessage) -> bool {
         let sent = composed.uploads.iter().map(|upload| Some(upload.bytes));
         self.attachments.as_array().is_some_and(|files| files.iter().map(size).eq(sent))
     }
@@ -62,21 +62,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::send::compose::Upload;
+    use crate::send::compose::FileUpload;
 
-    fn composed(words: &str, sizes: &[u64]) -> Composed {
-        let upload = |bytes: &u64| Upload {
+    fn composed(words: &str, sizes: &[u64]) -> ComposedMessage {
+        let upload = |bytes: &u64| FileUpload {
             sha256: satchel_domain::Sha256([1; 32]),
             bytes: *bytes,
             filename: satchel_domain::Filename::from_untrusted("a b.txt"),
             mime: "text/plain".to_owned(),
         };
         let payload = json!({ "content": words }).as_object().cloned().unwrap_or_default();
-        Composed { payload, uploads: sizes.iter().map(upload).collect() }
+        ComposedMessage { payload, uploads: sizes.iter().map(upload).collect() }
     }
 
     #[test]
-    fn an_answer_differs_by_its_words_and_by_the_number_and_the_sizes_of_its_files() {
+    fn response_differs_by_text_file_count_and_sizes() {
         let files = |sizes: &[u64]| sizes.iter().map(|size| json!({ "size": size, "filename": "a_b.txt" })).collect();
         for (content, attachments, differs) in [
             (json!("hello"), files(&[1, 2]), false),
@@ -92,19 +92,19 @@ mod tests {
             (json!("hello"), json!([{}, 7]), false),
         ] {
             let answer = json!({ "id": "1", "content": content, "attachments": attachments });
-            let sent: Sent = serde_json::from_value(answer.clone()).unwrap();
+            let sent: SentMessage = serde_json::from_value(answer.clone()).unwrap();
             assert_eq!(sent.differs_from(&composed(" hello \n", &[1, 2])), differs, "{answer}");
         }
-        let bare: Sent = serde_json::from_value(json!({ "id": "1" })).unwrap();
+        let bare: SentMessage = serde_json::from_value(json!({ "id": "1" })).unwrap();
         assert!(!bare.differs_from(&composed("hello", &[1])), "nothing is shown");
         let answer = json!({ "id": "1", "content": "hello", "attachments": files(&[1, 2]) });
-        let sent: Sent = serde_json::from_value(answer).unwrap();
+        let sent: SentMessage = serde_json::from_value(answer).unwrap();
         assert!(!sent.differs_from(&composed("hello", &[])), "its files may stay");
         assert!(sent.differs_from(&composed("hello!", &[])));
     }
 
     #[test]
-    fn files_are_there_only_where_the_answer_shows_each_of_them() {
+    fn files_are_present_only_if_response_lists_each() {
         let files = |sizes: &[u64]| sizes.iter().map(|size| json!({ "size": size })).collect::<Value>();
         for (attachments, shows) in [
             (files(&[1, 2]), true),
@@ -115,13 +115,13 @@ mod tests {
             (json!([]), false),
             (json!(null), false),
         ] {
-            let sent: Sent = serde_json::from_value(json!({ "id": "1", "attachments": attachments })).unwrap();
+            let sent: SentMessage = serde_json::from_value(json!({ "id": "1", "attachments": attachments })).unwrap();
             assert_eq!(sent.shows_files_of(&composed("hello", &[1, 2])), shows, "{attachments}");
         }
     }
 
     #[test]
-    fn blanks_between_words_and_marks_of_formatting_are_words_too() {
+    fn whitespace_and_formatting_count_as_text() {
         for (shown, sent) in [("ab", "a b"), ("a b", "a\nb"), ("**a**", "a"), ("a", "A")] {
             assert!(!is_same_text(shown, sent), "{shown:?} is not {sent:?}");
         }

@@ -91,7 +91,7 @@ fn every_kind_becomes_what_discord_takes() {
 }
 
 #[test]
-fn the_nonce_is_the_parts_id_and_no_other_parts() {
+fn nonce_is_derived_from_part_id_alone() {
     let nonce = |content| payload(content)["nonce"].as_str().unwrap().to_owned();
     let first = nonce(PartContent::from_text("a"));
     assert_eq!(first.len(), 22);
@@ -101,7 +101,7 @@ fn the_nonce_is_the_parts_id_and_no_other_parts() {
 }
 
 #[test]
-fn what_would_be_refused_is_left_out_or_cut() {
+fn content_discord_would_refuse_is_omitted_or_cut() {
     let described = payload(PartContent::File(item("a.txt", &"🦀".repeat(600))));
     let description = described["attachments"][0]["description"].as_str().unwrap().to_owned();
     assert!(description.encode_utf16().count() <= 1024 && description.ends_with("🦀…"), "{description}");
@@ -123,7 +123,7 @@ fn what_would_be_refused_is_left_out_or_cut() {
 }
 
 #[test]
-fn a_waveform_keeps_its_form_and_no_more_points_than_are_drawn() {
+fn waveform_keeps_shape_within_point_limit() {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let drawn = |points| {
         let described = payload(voice(false, points));
@@ -137,7 +137,7 @@ fn a_waveform_keeps_its_form_and_no_more_points_than_are_drawn() {
 }
 
 #[test]
-fn what_can_not_be_sent_or_edited_is_told() {
+fn unsendable_or_uneditable_content_is_reported() {
     let unprepared = PartContent::Voice {
         words: "x".to_owned(),
         in_text: true,
@@ -145,8 +145,8 @@ fn what_can_not_be_sent_or_edited_is_told() {
         as_file: false,
         caption: String::new(),
     };
-    assert_eq!(new_message(&part(unprepared), 42, 2000), Err(NoCall::Nothing));
-    assert_eq!(new_message(&part(PartContent::Withdraw), 42, 2000), Err(NoCall::Nothing));
-    assert_eq!(edit(&voice(false, 1), 2000), Err(NoCall::NotByEditing));
+    assert_eq!(new_message(&part(unprepared), 42, 2000), Err(ComposeError::Empty));
+    assert_eq!(new_message(&part(PartContent::Withdraw), 42, 2000), Err(ComposeError::Empty));
+    assert_eq!(edit(&voice(false, 1), 2000), Err(ComposeError::NotEditable));
     assert!(edit(&voice(true, 1), 2000).is_ok(), "a file may be added");
 }

@@ -39,7 +39,7 @@ const ADA: u64 = 73;
 type Said = Arc<Mutex<Vec<(u64, u64)>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_becomes_of_the_gateway_each_message_comes_once_and_in_order() {
+async fn gateway_faults_keep_order_and_uniqueness() {
     let mut soak = Soak::start().await;
     let talk = soak.talk();
     soak.each_trouble_alone().await;

@@ -34,7 +34,7 @@ pub fn media<R: Read + Seek>(mime: &str, content: R) -> MediaInfo {
     let moves = content.rewind().and_then(|()| match mime {
         "image/gif" => gif_moves(&mut content),
         "image/webp" => webp_moves(&mut content),
-        "image/avif" => Ok(beginning::<12>(&mut content)?.ends_with(b"avis")),
+        "image/avif" => Ok(read_head::<12>(&mut content)?.ends_with(b"avis")),
         "image/apng" => Ok(true),
         _ => Ok(false),
     });
@@ -46,7 +46,7 @@ pub fn media<R: Read + Seek>(mime: &str, content: R) -> MediaInfo {
     }
 }
 
-fn beginning<const N: usize>(content: &mut impl Read) -> io::Result<[u8; N]> {
+fn read_head<const N: usize>(content: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     content.read_exact(&mut bytes)?;
     Ok(bytes)
@@ -54,7 +54,7 @@ fn beginning<const N: usize>(content: &mut impl Read) -> io::Result<[u8; N]> {
 
 /// The extended header has a bit for it; the simple formats can't move.
 fn webp_moves(content: &mut impl Read) -> io::Result<bool> {
-    let header = beginning::<21>(content)?;
+    let header = read_head::<21>(content)?;
     Ok(header[12..16] == *b"VP8X" && header[20] & 0x02 != 0)
 }
 
@@ -93,13 +93,13 @@ fn gif_moves<R: Read + Seek>(content: &mut R) -> io::Result<bool> {
 
 /// Looks for a second frame, block by block (GIF89a, sections 17 to 27).
 fn has_second_frame<R: Read + Seek>(content: &mut R, loops: &mut bool) -> io::Result<bool> {
-    let header = beginning::<13>(content)?;
+    let header = read_head::<13>(content)?;
     skip(content, colour_table(header[10]))?;
     let mut frames = 0;
     loop {
-        match beginning::<1>(content)? {
+        match read_head::<1>(content)? {
             [0x21] => {
-                let [_, first] = beginning::<2>(content)?;
+                let [_, first] = read_head::<2>(content)?;
                 let mut name = vec![0; usize::from(first)];
                 content.read_exact(&mut name)?;
                 *loops |= name == b"NETSCAPE2.0";
@@ -112,7 +112,7 @@ fn has_second_frame<R: Read + Seek>(content: &mut R, loops: &mut bool) -> io::Re
                 if frames == 2 {
                     return Ok(true);
                 }
-                let descriptor = beginning::<9>(content)?;
+                let descriptor = read_head::<9>(content)?;
                 // One byte tells the code size of the pixels that follow.
                 skip(content, colour_table(descriptor[8]) + 1)?;
                 skip_blocks(content)?;
@@ -128,7 +128,7 @@ fn colour_table(flags: u8) -> i64 {
 
 fn skip_blocks<R: Read + Seek>(content: &mut R) -> io::Result<()> {
     loop {
-        match beginning::<1>(content)? {
+        match read_head::<1>(content)? {
             [0] => return Ok(()),
             [length] => skip(content, i64::from(length))?,
         }

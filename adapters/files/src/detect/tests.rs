@@ -84,7 +84,7 @@ fn binary_formats_are_told_by_their_bytes() {
 }
 
 #[test]
-fn texts_are_told_by_their_bytes_then_by_name_then_by_claim() {
+fn text_type_follows_bytes_then_name_then_claim() {
     for (text, name, claimed, expected) in [
         ("привет мир", "", "", "text/plain"),
         ("a,b\n1,2\n", "", "", "text/plain"),
@@ -114,14 +114,14 @@ fn texts_are_told_by_their_bytes_then_by_name_then_by_claim() {
 }
 
 #[test]
-fn a_character_cut_at_the_end_of_the_head_is_still_text() {
+fn character_cut_at_head_end_is_text() {
     let text = "ё".repeat(100);
     assert_eq!(mime(&text.as_bytes()[..151], &hint("a.csv", "")), "text/csv");
     assert_eq!(mime(b"nul\0", &hint("a.csv", "")), "application/octet-stream");
 }
 
 #[test]
-fn an_empty_file_is_what_its_name_says_if_that_is_text() {
+fn empty_file_takes_type_from_text_name() {
     for (name, claimed, expected) in [
         ("", "", "application/octet-stream"),
         ("note.txt", "", "text/plain"),
@@ -133,7 +133,7 @@ fn an_empty_file_is_what_its_name_says_if_that_is_text() {
 }
 
 #[test]
-fn the_old_office_container_is_named_by_its_extension() {
+fn ole_container_type_comes_from_extension() {
     for (name, expected) in [
         ("a.doc", "application/msword"),
         ("a.XLS", "application/vnd.ms-excel"),
@@ -204,7 +204,7 @@ impl Seek for Watched<'_> {
 }
 
 #[test]
-fn header_is_read_from_the_first_4_mib_only() {
+fn media_header_is_limited_to_4_mib() {
     // Segments of a kind that every reader skips; then the size.
     let segment = [b"\xff\xe1\xff\xff".as_slice(), &[0; 0xfffd]].concat();
     let jpeg = |segments: usize| {

@@ -11,7 +11,7 @@ use std::{
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use satchel_domain::{ConversationId, path::Mount};
 
-use super::{DirectoryWorkspace, place::Place, usage};
+use super::{DirectoryWorkspace, root::WorkspaceRoot, usage};
 use crate::{directory, modes, temp};
 
 /// How far a disk's times may lie behind the clock: by a tick, or by two seconds where a disk counts in twos.
@@ -65,7 +65,10 @@ impl DirectoryWorkspace {
         .await
     }
 
-    async fn in_background(&self, work: impl FnOnce(&Place) -> io::Result<u64> + Send + 'static) -> io::Result<u64> {
+    async fn in_background(
+        &self,
+        work: impl FnOnce(&WorkspaceRoot) -> io::Result<u64> + Send + 'static,
+    ) -> io::Result<u64> {
         let place = Arc::clone(&self.place);
         tokio::task::spawn_blocking(move || work(&place)).await.map_err(io::Error::other)?
     }
@@ -84,7 +87,7 @@ fn remove_leftovers(root: &Dir) -> io::Result<u64> {
     Ok(removed)
 }
 
-fn sweep_tmp(place: &Place, conversation: &str, read_at: SystemTime) -> io::Result<u64> {
+fn sweep_tmp(place: &WorkspaceRoot, conversation: &str, read_at: SystemTime) -> io::Result<u64> {
     let tmp = match place.root.open_dir(Path::new(conversation).join(Mount::Tmp.name())) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(0),
         opened => opened?,

@@ -11,14 +11,14 @@ pub(super) const EMPTY_ENTRY_BYTES: u64 = 4096;
 
 /// What a conversation's own mounts hold. Known after the first look at the disk, then kept by counting.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct QuotaUsage {
     /// Bytes of files that have their names; not known before the first write.
     settled: Option<u64>,
     /// Bytes of files that are being written.
     arriving: u64,
 }
 
-impl Usage {
+impl QuotaUsage {
     /// Takes room for bytes that arrive. `freed` is what goes when they have their name.
     ///
     /// Before it refuses it looks at the disk again, since people remove files by hand.
@@ -57,7 +57,7 @@ impl Usage {
     }
 
     /// Bytes that were arriving have their name, in place of `freed` others.
-    pub(super) fn settle(&mut self, bytes: u64, freed: u64) {
+    pub(super) fn commit(&mut self, bytes: u64, freed: u64) {
         self.abandon(bytes);
         self.settled = self.settled.map(|settled| settled.saturating_add(bytes).saturating_sub(freed));
     }

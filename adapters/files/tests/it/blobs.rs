@@ -118,7 +118,7 @@ async fn two_stores_on_one_directory_see_each_other() {
 
 /// A put that died between giving the file its name and taking the mark away.
 #[tokio::test]
-async fn a_mark_older_than_its_blob_is_not_obeyed() {
+async fn gc_mark_older_than_blob_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let blobs = DirectoryBlobs::open(directory.path()).unwrap();
     let sha256 = put(&blobs, b"reborn").await;
@@ -131,7 +131,7 @@ async fn a_mark_older_than_its_blob_is_not_obeyed() {
 }
 
 #[test]
-fn a_directory_that_cant_be_used_is_told_with_its_path() {
+fn unusable_directory_error_names_its_path() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
@@ -144,7 +144,7 @@ fn a_directory_that_cant_be_used_is_told_with_its_path() {
 
 #[cfg(unix)]
 #[test]
-fn a_read_only_directory_is_told_at_the_start() {
+fn read_only_directory_fails_at_open() {
     use std::os::unix::fs::PermissionsExt;
 
     let Some(()) = required(obey_file_permissions()) else { return };
@@ -159,7 +159,7 @@ fn a_read_only_directory_is_told_at_the_start() {
 }
 
 #[tokio::test]
-async fn file_that_would_take_of_the_reserve_is_refused_unread() {
+async fn put_into_disk_reserve_is_refused_unread() {
     let directory = tempfile::tempdir().unwrap();
     let open = |reserve| DirectoryBlobs::open(directory.path()).unwrap().with_reserve(reserve);
     let put = async |reserve, expected| {

@@ -79,7 +79,7 @@ async fn write(workspace: &DirectoryWorkspace, name: &str) -> Result<u64, Worksp
 
 /// The parent turns from a directory into a link that leads out and back, as fast as the disk can, while we write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parent_swapped_for_a_link_lets_nothing_out() {
+async fn parent_swapped_for_symlink_leaks_nothing() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/dir/first").await.unwrap();
     let shared = fixture.workspace.host_directory(&here(), Mount::Shared);
@@ -186,7 +186,7 @@ fn far_ahead() -> SystemTime {
 }
 
 #[tokio::test]
-async fn an_operators_directory_is_shared_by_all_and_not_counted() {
+async fn operators_shared_directory_is_common_and_uncounted() {
     let (root, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(shared.path().join("large"), vec![0; 1000]).unwrap();
     let workspace = DirectoryWorkspace::open(root.path(), Some(shared.path()), 100).unwrap();
@@ -201,7 +201,7 @@ async fn an_operators_directory_is_shared_by_all_and_not_counted() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_a_start_counts_for_the_quota() {
+async fn existing_files_count_for_quota_after_restart() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/a").await.unwrap();
     let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 9).unwrap();
@@ -210,7 +210,7 @@ async fn what_was_there_before_a_start_counts_for_the_quota() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_has_too_much_takes_no_empty_file_either() {
+async fn workspace_over_quota_refuses_even_empty_files() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/a").await.unwrap();
     let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 1).unwrap();
@@ -279,7 +279,7 @@ fn a_root_that_is_a_file_is_told() {
 }
 
 #[tokio::test]
-async fn write_that_would_take_of_the_reserve_is_refused_with_the_figures() {
+async fn write_into_disk_reserve_is_refused_with_figures() {
     let directory = tempfile::tempdir().unwrap();
     let open = |reserve| DirectoryWorkspace::open(directory.path(), None, QUOTA).unwrap().with_reserve(reserve);
     let (conversation, path) = ("console:main".parse().unwrap(), "/shared/a/b".parse().unwrap());

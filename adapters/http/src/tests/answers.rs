@@ -37,7 +37,7 @@ async fn a_file_is_fetched() {
 #[case(400, "refused: ")]
 #[case(451, "refused: ")]
 #[tokio::test]
-async fn an_answer_without_the_file_says_whether_to_try_again(#[case] status: u16, #[case] begins: &str) {
+async fn error_status_determines_retryability(#[case] status: u16, #[case] begins: &str) {
     let server = Server::saying(vec![answer(status, "", b"")]).await;
     let failure = fetch(&fetcher_of(&server), &server.url("/file")).await.map(|fetched| fetched.url).unwrap_err();
     let failure = failure.to_string();
@@ -52,7 +52,7 @@ async fn an_answer_without_the_file_says_whether_to_try_again(#[case] status: u1
 #[case("Content-Type: text/ht ml\r\n", None)]
 #[case("Content-Type:  TEXT/Html ;charset=utf-8\r\n", Some("text/html"))]
 #[tokio::test]
-async fn a_claimed_type_is_told_only_where_it_is_one(#[case] headers: &str, #[case] mime: Option<&str>) {
+async fn claimed_type_is_reported_only_if_valid(#[case] headers: &str, #[case] mime: Option<&str>) {
     let server = Server::saying(vec![ok(headers, b"")]).await;
     assert_eq!(fetch(&fetcher_of(&server), &server.url("/")).await.unwrap().mime.as_deref(), mime);
 }
@@ -135,7 +135,7 @@ async fn no_error_tells_credentials_or_a_query(#[case] steps: Vec<Step>) {
 }
 
 #[tokio::test]
-async fn no_error_about_the_first_address_tells_credentials_or_a_query() {
+async fn first_url_errors_hide_credentials_and_query() {
     let fetcher = HttpFetcher::new(settings(&[]));
     for url in [
         "http://SECRET:SECRET@example.com/?SECRET",

@@ -19,7 +19,7 @@ async fn gzip(content: &[u8]) -> Vec<u8> {
 
 /// A server that says at once how much too much it would send: not a byte is read.
 #[tokio::test]
-async fn a_size_that_is_too_large_is_refused_before_a_byte_is_read() {
+async fn oversized_content_length_is_refused_before_reading() {
     let server = Server::saying(vec![head("Content-Length: 250000\r\n"), Step::Hang]).await;
     let reason = refusal(&fetcher_of(&server), &server.url("/file?sig=secret")).await;
     assert!(reason.ends_with("/file has 250 KB, the limit is 100 KB"), "{reason}");
@@ -29,7 +29,7 @@ async fn a_size_that_is_too_large_is_refused_before_a_byte_is_read() {
 
 /// A server that says nothing of the size, and sends too much.
 #[tokio::test]
-async fn a_body_that_is_too_large_ends_in_an_error_and_is_not_cut() {
+async fn oversized_body_fails_instead_of_being_cut() {
     let server = Server::saying(vec![head(""), Step::Say(vec![b'x'; LIMIT as usize])]).await;
     assert_eq!(ending(&server).await.map(|bytes| bytes.len()), Ok(LIMIT as usize), "what just fits is taken");
     let server = Server::saying(vec![head(""), Step::Say(vec![b'x'; LIMIT as usize + 1])]).await;
@@ -58,7 +58,7 @@ async fn an_endless_trickle_ends() {
 
 /// What comes steadily is taken for longer than the limit, or large files would never come over slow lines.
 #[tokio::test]
-async fn a_large_file_that_comes_steadily_is_given_time() {
+async fn steady_large_download_outlasts_time_limit() {
     let piece = vec![b'x'; 200_000];
     let steps = (0..12).flat_map(|_| [Step::Say(piece.clone()), Step::Pause(Duration::from_millis(100))]);
     let server = Server::saying([head("")].into_iter().chain(steps).collect()).await;
@@ -82,7 +82,7 @@ async fn a_body_that_stops_ends() {
 #[case::chunks_without_the_last("Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n")]
 #[case::half_a_chunk("Transfer-Encoding: chunked\r\n", b"5\r\nhel")]
 #[tokio::test]
-async fn a_body_that_ends_early_ends_in_an_error(#[case] headers: &str, #[case] body: &[u8]) {
+async fn truncated_body_ends_in_error(#[case] headers: &str, #[case] body: &[u8]) {
     let server = Server::saying(vec![head(headers), Step::Say(body.to_vec())]).await;
     assert_eq!(ending(&server).await, Err(io::ErrorKind::UnexpectedEof));
 }
@@ -115,7 +115,7 @@ async fn endless_gzip_without_content_ends() {
 
 /// Cut inside the packed data while HTTP itself ends well; and something behind it that nobody would see.
 #[tokio::test]
-async fn gzip_that_is_cut_or_damaged_ends_in_an_error() {
+async fn cut_or_damaged_gzip_ends_in_error() {
     let packed = gzip(b"hello, this is a file").await;
     let mut damaged = packed.clone();
     let last = damaged.len() - 5;

@@ -14,16 +14,16 @@ use super::{
     server::{Server, ok, redirect},
     *,
 };
-use crate::resolver::Lookup;
+use crate::resolver::DnsLookup;
 
 /// Names that lead to these addresses, another list each time they are asked for, the last for ever; and how often that
 /// was.
-fn answering(lists: &[&[&str]]) -> (Lookup, Arc<AtomicUsize>) {
+fn answering(lists: &[&[&str]]) -> (DnsLookup, Arc<AtomicUsize>) {
     let lists: Vec<Vec<IpAddr>> =
         lists.iter().map(|list| list.iter().map(|address| address.parse().expect("an address")).collect()).collect();
     let asked = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&asked);
-    let lookup: Lookup = Arc::new(move |_| {
+    let lookup: DnsLookup = Arc::new(move |_| {
         let at = count.fetch_add(1, Ordering::SeqCst).min(lists.len() - 1);
         let list = lists[at].clone();
         Box::pin(async move { Ok(list) })
@@ -54,7 +54,7 @@ async fn a_name_that_leads_inside_is_not_asked(#[case] addresses: &[&str]) {
 /// The operator's network translates to IPv4 (NAT64), and its range is allowed; the network itself is not.
 #[rstest]
 #[tokio::test]
-async fn a_translator_s_range_does_not_open_the_network_behind_it(
+async fn allowed_nat64_range_opens_no_private_network(
     #[values("64:ff9b::169.254.169.254", "64:ff9b::10.0.0.1")] address: &str,
 ) {
     let (lookup, _) = answering(&[&[address]]);
@@ -79,7 +79,7 @@ async fn this_machine_s_own_names_are_not_asked(#[values("localhost", "LOCALHOST
 /// DNS rebinding within one fetch: checked when it still leads outside, connected to when it leads inside. The name is
 /// asked for once, and what was answered is what is connected to.
 #[tokio::test]
-async fn a_name_is_asked_for_once_and_connected_to_as_answered() {
+async fn name_is_resolved_once_and_connected_as_resolved() {
     let (outside, inside) = Server::outside_and_inside(ok("", b"harmless")).await;
     let (lookup, asked) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
@@ -94,7 +94,7 @@ async fn a_name_is_asked_for_once_and_connected_to_as_answered() {
 
 /// DNS rebinding by a redirect to the same name: each hop is checked.
 #[tokio::test]
-async fn a_redirect_to_the_same_name_is_checked_again() {
+async fn redirect_to_same_name_is_rechecked() {
     let (outside, inside) = Server::outside_and_inside(redirect("/secrets")).await;
     let (lookup, _) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
@@ -105,7 +105,7 @@ async fn a_redirect_to_the_same_name_is_checked_again() {
 
 /// A host that the operator allows may lead anywhere, by exactly this name and port.
 #[tokio::test]
-async fn what_the_operator_allows_is_asked_and_nothing_beside_it() {
+async fn only_exactly_allowed_targets_are_requested() {
     let server = Server::saying(vec![ok("", b"x")]).await;
     let other = Server::victim().await;
     let (port, other_port) = (server.port(), other.port());

@@ -29,13 +29,13 @@ use super::{
 #[case::a_backslash("http://example.com\\@127.0.0.1:PORT/", "http://example.com/")]
 #[case::another_scheme_s_slashes("//127.0.0.1:PORT/secrets", "this machine")]
 #[tokio::test]
-async fn no_address_leads_inside_first_or_by_a_redirect(#[case] inside: &str, #[case] says: &str) {
+async fn internal_address_is_unreachable_directly_or_by_redirect(#[case] inside: &str, #[case] says: &str) {
     let victim = Server::victim().await;
     let inside = inside.replace("PORT", &victim.port().to_string());
     let to = inside.clone();
     let attacker = Server::start(move |_| vec![redirect(&to)]).await;
     // A name that is not an address is answered by nobody here.
-    let nobody: crate::resolver::Lookup = std::sync::Arc::new(|_| Box::pin(async { Ok(vec![]) }));
+    let nobody: crate::resolver::DnsLookup = std::sync::Arc::new(|_| Box::pin(async { Ok(vec![]) }));
     let fetcher = HttpFetcher::with_lookup(settings(&[attacker.address().to_string()]), nobody);
     for url in [attacker.url("/file"), inside] {
         if url.starts_with("//") {
@@ -64,7 +64,7 @@ async fn no_other_scheme_is_followed(
 }
 
 #[tokio::test]
-async fn three_redirects_are_followed_and_the_fourth_is_refused() {
+async fn three_redirects_are_followed_and_fourth_refused() {
     let hops = |path: &str| match path {
         "/1" => vec![redirect("/2?and=more")],
         "/2?and=more" => vec![redirect("3")],
@@ -92,7 +92,7 @@ async fn a_redirect_loop_ends() {
 
 /// The file's host is on the list, and leads to one that is not.
 #[tokio::test]
-async fn a_host_that_is_not_listed_is_not_asked_first_or_by_a_redirect() {
+async fn unlisted_host_is_never_requested_even_by_redirect() {
     let victim = Server::victim().await;
     let to = format!("http://localhost:{}/", victim.port());
     let listed = Server::start(move |path| if path == "/on" { vec![redirect(&to)] } else { vec![ok("", b"x")] }).await;
@@ -118,14 +118,14 @@ async fn a_host_that_is_not_listed_is_not_asked_first_or_by_a_redirect() {
 
 /// Whoever listens on the line would see the rest of the way, and could put another file in.
 #[test]
-fn no_redirect_leads_from_an_encrypted_address_to_one_that_is_not() {
-    let guard = crate::guard::Guard { allowed: Vec::new() };
-    let from = guard.first("https://example.com/a?sig=secret", &HostPolicy::Public).unwrap().url;
-    let failure = guard.next(&from, b"http://example.com/b", &HostPolicy::Public).unwrap_err().to_string();
+fn redirect_never_downgrades_to_unencrypted_url() {
+    let guard = crate::guard::UrlGuard { allowed: Vec::new() };
+    let from = guard.check_first("https://example.com/a?sig=secret", &HostPolicy::Public).unwrap().url;
+    let failure = guard.check_redirect(&from, b"http://example.com/b", &HostPolicy::Public).unwrap_err().to_string();
     assert_eq!(failure, "refused: https://example.com/a redirects from https to http");
-    assert!(guard.next(&from, b"//example.org/b", &HostPolicy::Public).is_ok(), "it stays encrypted");
-    let from = guard.first("http://example.com/a", &HostPolicy::Public).unwrap().url;
-    assert!(guard.next(&from, b"https://example.com/b", &HostPolicy::Public).is_ok());
+    assert!(guard.check_redirect(&from, b"//example.org/b", &HostPolicy::Public).is_ok(), "it stays encrypted");
+    let from = guard.check_first("http://example.com/a", &HostPolicy::Public).unwrap().url;
+    assert!(guard.check_redirect(&from, b"https://example.com/b", &HostPolicy::Public).is_ok());
 }
 
 #[rstest]
@@ -144,7 +144,7 @@ async fn a_redirect_to_nothing_is_refused(#[case] step: Step, #[case] says: &str
 
 /// What one server sets or sees must not be told to the next.
 #[tokio::test]
-async fn nothing_is_told_to_the_next_server_about_the_one_before() {
+async fn next_server_learns_nothing_about_previous_one() {
     let second = Server::saying(vec![ok("", b"x")]).await;
     let to = second.url("/next");
     let first = Server::start(move |_| {

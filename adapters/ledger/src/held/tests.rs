@@ -60,7 +60,7 @@ fn complete(held: &Held, lease: &Lease, change: HistoryChange) {
 }
 
 #[test]
-fn a_history_is_read_once_and_goes_on_with_each_turn_over_the_next_lease() {
+fn history_is_read_once_and_extended_across_leases() {
     let held = Held::default();
     let first = lease("console:main", 7);
     held.claimed(&first, later());
@@ -84,7 +84,7 @@ fn a_history_is_read_once_and_goes_on_with_each_turn_over_the_next_lease() {
 }
 
 #[test]
-fn nothing_is_known_where_another_owner_can_have_come_between() {
+fn cache_misses_after_foreign_claim() {
     let held = Held::default();
     let first = lease("console:main", 1);
     let learned = || {
@@ -115,7 +115,7 @@ fn nothing_is_known_where_another_owner_can_have_come_between() {
 }
 
 #[test]
-fn a_history_that_was_read_beside_a_completion_is_not_kept() {
+fn history_read_during_completion_is_not_cached() {
     let held = Held::default();
     let lease = lease("console:main", 1);
     held.claimed(&lease, later());
@@ -141,7 +141,7 @@ fn a_history_that_was_read_beside_a_completion_is_not_kept() {
 }
 
 #[test]
-fn a_turn_is_handed_over_once_and_only_while_nothing_can_have_changed_it() {
+fn cached_turn_is_taken_once_and_only_unchanged() {
     let held = Held::default();
     let lease = lease("console:main", 1);
     let claim = || {
@@ -178,7 +178,7 @@ fn a_turn_is_handed_over_once_and_only_while_nothing_can_have_changed_it() {
 }
 
 #[test]
-fn there_is_room_for_some_and_those_used_last_stay() {
+fn cache_is_bounded_and_evicts_least_recently_used() {
     let held = Held::default();
     let of = |n: usize| lease(&format!("console:{n}"), 1);
     let long = "x".repeat(ROOM / 8);
@@ -206,7 +206,7 @@ fn there_is_room_for_some_and_those_used_last_stay() {
 }
 
 #[test]
-fn what_may_be_tried_in_one_trip_is_known_until_something_speaks_against_it() {
+fn optimistic_commit_is_allowed_until_state_may_change() {
     let held = Held::default();
     let (lease, part) = (lease("console:a", 1), PartId(Uuid::from_u128(3)));
     assert!(!held.is_quiet(&lease), "nothing is known of it");

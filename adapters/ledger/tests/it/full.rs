@@ -6,7 +6,7 @@ use satchel_ports::ledger::{ClaimMode, Ledger, LedgerError};
 use crate::message;
 
 #[tokio::test]
-async fn a_full_database_is_told_and_the_writer_goes_on() {
+async fn full_database_is_reported_and_recoverable() {
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
     let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();

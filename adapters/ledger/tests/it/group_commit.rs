@@ -40,7 +40,7 @@ async fn a_job_that_fails_is_undone_alone() {
 
 /// The budget of `receive`, `complete_turn` and `settle_part`: one commit each, n + 2 for n parts, none for a read.
 #[tokio::test]
-async fn a_turn_of_n_parts_costs_n_plus_two_commits() {
+async fn turn_costs_two_commits_plus_one_per_part() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = open(directory.path()).await;
     for texts in [&["one"][..], &["one", "two", "three"]] {

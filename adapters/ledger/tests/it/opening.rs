@@ -18,7 +18,7 @@ async fn raw(data_dir: &Path) -> SqliteConnection {
 }
 
 #[tokio::test]
-async fn a_missing_directory_is_created_and_a_second_start_finds_everything() {
+async fn missing_directory_is_created_and_data_survives_restart() {
     let directory = tempfile::tempdir().unwrap();
     let data_dir = directory.path().join("a/b");
     let ledger = open(&data_dir).await;
@@ -32,7 +32,7 @@ async fn a_missing_directory_is_created_and_a_second_start_finds_everything() {
 }
 
 #[tokio::test]
-async fn many_processes_may_open_a_new_directory_at_once() {
+async fn processes_can_open_new_directory_concurrently() {
     let directory = tempfile::tempdir().unwrap();
     let opened = futures::future::join_all((0..6).map(|_| open(directory.path()))).await;
     for (number, ledger) in opened.iter().enumerate() {
@@ -41,7 +41,7 @@ async fn many_processes_may_open_a_new_directory_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_or_is_damaged_is_named() {
+async fn invalid_or_damaged_database_is_named_and_untouched() {
     for damage in ["not a database", "truncated in the middle"] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("satchel.db");
@@ -68,7 +68,7 @@ async fn a_file_that_is_no_database_or_is_damaged_is_named() {
 }
 
 #[tokio::test]
-async fn a_newer_database_is_left_alone_and_both_versions_are_told() {
+async fn newer_database_is_untouched_and_versions_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path()).await);
     sqlx::query(
@@ -85,7 +85,7 @@ async fn a_newer_database_is_left_alone_and_both_versions_are_told() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_is_a_file_is_named() {
+async fn file_as_data_directory_is_named_in_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
     fs::write(&path, "").unwrap();

@@ -4,14 +4,14 @@ use satchel_domain::size;
 use satchel_ports::ModelMessage;
 use serde_json::Value;
 
-use super::prose::code;
+use super::replies::inline_code;
 
 /// What a reference to a file begins with.
 const MARKER: &str = "[attachment ";
 
 /// A file of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KnownFile {
+pub(super) struct ListedFile {
     pub(super) id: String,
     pub(super) number: u64,
     pub(super) filename: String,
@@ -22,17 +22,17 @@ pub(super) struct KnownFile {
     pub(super) internal: bool,
 }
 
-impl KnownFile {
+impl ListedFile {
     /// The line that tells a person of it.
     pub(super) fn line(&self) -> String {
         let number = if self.number == 0 { String::new() } else { format!("#{} ", self.number) };
-        format!("- {number}{}, {}, {}", code(&self.filename), self.mime, size::format_bytes(self.bytes))
+        format!("- {number}{}, {}, {}", inline_code(&self.filename), self.mime, size::format_bytes(self.bytes))
     }
 }
 
 /// How a person names files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Selector {
+pub(super) enum FileSelector {
     /// it, this, that, them: those that came along, else those that were spoken of last.
     Recent,
     /// everything: those that came along, else all.
@@ -48,33 +48,38 @@ pub(super) enum Selector {
 
 /// Which files are meant.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) files: Vec<KnownFile>,
+pub(super) struct FileSelection {
+    pub(super) files: Vec<ListedFile>,
     /// What names no file that is known.
-    pub(super) missing: Vec<Selector>,
+    pub(super) missing: Vec<FileSelector>,
 }
 
 /// Finds the files that came along with the message. What isn't among them may be older.
-pub(super) fn among_new(selectors: &[Selector], here: &[KnownFile]) -> Found {
+pub(super) fn among_new(selectors: &[FileSelector], here: &[ListedFile]) -> FileSelection {
     find(selectors, |selector| match selector {
-        Selector::Recent | Selector::All => here.to_vec(),
+        FileSelector::Recent | FileSelector::All => here.to_vec(),
         other => matching(other, here),
     })
 }
 
 /// Finds files among those that came along and all others.
-pub(super) fn among_all(selectors: &[Selector], here: &[KnownFile], all: &[KnownFile], mentioned: &[String]) -> Found {
+pub(super) fn among_all(
+    selectors: &[FileSelector],
+    here: &[ListedFile],
+    all: &[ListedFile],
+    mentioned: &[String],
+) -> FileSelection {
     find(selectors, |selector| match selector {
-        Selector::Recent | Selector::All if !here.is_empty() => here.to_vec(),
-        Selector::Recent => {
-            let spoken_of: Vec<KnownFile> = all.iter().filter(|file| mentioned.contains(&file.id)).cloned().collect();
+        FileSelector::Recent | FileSelector::All if !here.is_empty() => here.to_vec(),
+        FileSelector::Recent => {
+            let spoken_of: Vec<ListedFile> = all.iter().filter(|file| mentioned.contains(&file.id)).cloned().collect();
             if spoken_of.is_empty() {
                 all.iter().rfind(|file| !file.internal).cloned().into_iter().collect()
             } else {
                 spoken_of
             }
         }
-        Selector::All => all.iter().filter(|file| !file.internal).cloned().collect(),
+        FileSelector::All => all.iter().filter(|file| !file.internal).cloned().collect(),
         other => {
             let new = matching(other, here);
             if new.is_empty() { matching(other, all) } else { new }
@@ -82,8 +87,8 @@ pub(super) fn among_all(selectors: &[Selector], here: &[KnownFile], all: &[Known
     })
 }
 
-fn find(selectors: &[Selector], meant: impl Fn(&Selector) -> Vec<KnownFile>) -> Found {
-    let mut found = Found::default();
+fn find(selectors: &[FileSelector], meant: impl Fn(&FileSelector) -> Vec<ListedFile>) -> FileSelection {
+    let mut found = FileSelection::default();
     for selector in selectors {
         let files = meant(selector);
         if files.is_empty() {
@@ -99,17 +104,17 @@ fn find(selectors: &[Selector], meant: impl Fn(&Selector) -> Vec<KnownFile>) -> 
 }
 
 /// The files that a number, kind or name means; of several with one name the newest. `files` are oldest first.
-fn matching(selector: &Selector, files: &[KnownFile]) -> Vec<KnownFile> {
-    let newest = |fits: &dyn Fn(&KnownFile) -> bool| files.iter().rev().find(|file| fits(file)).cloned();
+fn matching(selector: &FileSelector, files: &[ListedFile]) -> Vec<ListedFile> {
+    let newest = |fits: &dyn Fn(&ListedFile) -> bool| files.iter().rev().find(|file| fits(file)).cloned();
     let one = match selector {
-        Selector::Number(number) => newest(&|file| file.number == *number),
-        Selector::Kind(kind, true) => {
+        FileSelector::Number(number) => newest(&|file| file.number == *number),
+        FileSelector::Kind(kind, true) => {
             return files.iter().filter(|file| file.mime.starts_with(kind)).cloned().collect();
         }
-        Selector::Kind(kind, false) => newest(&|file| file.mime.starts_with(kind)),
-        Selector::Name(name) => {
+        FileSelector::Kind(kind, false) => newest(&|file| file.mime.starts_with(kind)),
+        FileSelector::Name(name) => {
             let lower = name.to_lowercase();
-            let stem = |file: &KnownFile| {
+            let stem = |file: &ListedFile| {
                 let lower = file.filename.to_lowercase();
                 lower.rsplit_once('.').map_or(lower.clone(), |(stem, _)| stem.to_owned())
             };
@@ -117,23 +122,23 @@ fn matching(selector: &Selector, files: &[KnownFile]) -> Vec<KnownFile> {
                 .or_else(|| newest(&|file| file.filename.to_lowercase() == lower))
                 .or_else(|| newest(&|file| stem(file) == lower))
         }
-        Selector::Recent | Selector::All | Selector::Path(_) => None,
+        FileSelector::Recent | FileSelector::All | FileSelector::Path(_) => None,
     };
     one.into_iter().collect()
 }
 
 /// Reads what `attachment.list` answered, oldest first; `None` when it is no list. Tolerant in the names of fields, because a
 /// person can replace the tool by one of their own.
-pub(super) fn read_list(answer: &str) -> Option<Vec<KnownFile>> {
+pub(super) fn read_list(answer: &str) -> Option<Vec<ListedFile>> {
     let value: Value = serde_json::from_str(answer).ok()?;
     let items = items(&value, &["attachments", "files"])?;
-    let mut files: Vec<KnownFile> = items.iter().filter_map(read_file).collect();
+    let mut files: Vec<ListedFile> = items.iter().filter_map(read_file).collect();
     files.sort_by_key(|file| file.number);
     Some(files)
 }
 
-fn read_file(item: &Value) -> Option<KnownFile> {
-    Some(KnownFile {
+fn read_file(item: &Value) -> Option<ListedFile> {
+    Some(ListedFile {
         id: item["id"].as_str()?.to_owned(),
         number: item["number"].as_u64().unwrap_or(0),
         filename: first_text(item, &["filename", "name"]).unwrap_or("file").to_owned(),

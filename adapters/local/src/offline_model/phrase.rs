@@ -91,7 +91,7 @@ fn begins_with_verb(lower: &str) -> bool {
 }
 
 /// Drops polite words and closing punctuation around a clause.
-pub(super) fn plain(clause: &str) -> &str {
+pub(super) fn strip_politeness(clause: &str) -> &str {
     let mut plain = polite_before(clause);
     loop {
         let shorter = POLITE_AFTER.iter().find_map(|polite| strip_suffix(plain, polite)).unwrap_or(plain);

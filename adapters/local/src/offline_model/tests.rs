@@ -115,7 +115,7 @@ fn tool_answer(call: &ModelToolCall) -> String {
 fn played(mut request: ModelRequest) -> (Vec<Vec<String>>, String) {
     let mut rounds = Vec::new();
     for _ in 0..10 {
-        let events = answer(&request);
+        let events = reply_events(&request);
         assert_eq!(events.last(), Some(&ModelEvent::Done));
         let (mut calls, mut text) = (Vec::new(), String::new());
         for event in events {
@@ -275,7 +275,7 @@ fn it_means_what_was_spoken_of_last() {
 }
 
 #[test]
-fn a_message_that_comes_in_the_middle_is_what_counts_now() {
+fn message_during_turn_replaces_earlier_intent() {
     let asked = ModelMessage::Assistant {
         text: String::new(),
         calls: vec![ModelToolCall { id: "a".into(), name: "attachment.save_all".into(), arguments: json!({}) }],
@@ -294,7 +294,7 @@ fn messages_that_were_typed_quickly_are_all_answered() {
         with_tools(people.collect(), &["file_write", "attachment.add", "file_list", "attachment.list"])
     };
     let calls = |texts: &[&str]| {
-        let asked = answer(&request(texts)).into_iter().filter_map(|event| match event {
+        let asked = reply_events(&request(texts)).into_iter().filter_map(|event| match event {
             ModelEvent::Call(call) => Some(call.name),
             _ => None,
         });
@@ -308,7 +308,7 @@ fn messages_that_were_typed_quickly_are_all_answered() {
 #[test]
 fn more_than_ten_wishes_are_told() {
     let (rounds, text) = played(request(&"list /tmp\n".repeat(12), &[]));
-    assert_eq!(rounds[0].len(), wish::MOST);
+    assert_eq!(rounds[0].len(), intent::MAX_INTENTS);
     assert!(text.ends_with("10 requests per message. Please send the rest again."), "{text}");
 }
 
@@ -391,11 +391,11 @@ fn garbage_is_borne() {
             let asked = ModelMessage::Assistant { text: String::new(), calls: vec![call(name)] };
             for messages in [vec![asked.clone(), tool(answered)], vec![asked, tool(answered), tool("twice")]] {
                 let all = [vec![user(phrase, &[])], messages].concat();
-                assert!(!answer(&with_tools(all, &TOOLS)).is_empty(), "{phrase}: {answered}");
+                assert!(!reply_events(&with_tools(all, &TOOLS)).is_empty(), "{phrase}: {answered}");
             }
         }
     }
-    assert_eq!(answer(&with_tools(vec![], &TOOLS)).last(), Some(&ModelEvent::Done), "nothing was asked");
+    assert_eq!(reply_events(&with_tools(vec![], &TOOLS)).last(), Some(&ModelEvent::Done), "nothing was asked");
     let long = [
         "save it and ",
         "\"",
@@ -412,7 +412,7 @@ fn garbage_is_borne() {
     for text in long {
         let begun = Instant::now();
         let text = text.repeat(300_000 / text.len());
-        assert!(!answer(&request(&text, &[photo()])).is_empty());
+        assert!(!reply_events(&request(&text, &[photo()])).is_empty());
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?} took {:?}", &text[..4], begun.elapsed());
     }
 }
@@ -428,13 +428,13 @@ fn every_unanswered_call_is_told_as_such() {
 }
 
 #[test]
-fn pieces_are_word_sized_and_join_to_the_whole() {
+fn chunks_are_word_sized_and_join_losslessly() {
     for text in ["", "one", "one two\nthree ", "  й ц\u{3000}у", &"long ".repeat(50_000), &"漢".repeat(100_000)] {
-        let cut: Vec<&str> = pieces(text).collect();
+        let cut: Vec<&str> = word_chunks(text).collect();
         assert_eq!(cut.concat(), text);
-        assert!(cut.len() <= PIECES + 1 && cut.iter().all(|piece| !piece.is_empty()));
+        assert!(cut.len() <= MAX_CHUNKS + 1 && cut.iter().all(|piece| !piece.is_empty()));
     }
-    assert_eq!(pieces("I'm here, too").collect::<Vec<_>>(), ["I'm ", "here, ", "too"]);
+    assert_eq!(word_chunks("I'm here, too").collect::<Vec<_>>(), ["I'm ", "here, ", "too"]);
 }
 
 #[tokio::test]
@@ -442,11 +442,11 @@ async fn it_streams_what_it_answers() {
     let request = request("help", &[]);
     let streamed: Vec<_> = OfflineModel::default().stream(&request).await.unwrap().collect().await;
     assert!(streamed.len() > 100, "word by word");
-    assert_eq!(streamed.into_iter().map(Result::unwrap).collect::<Vec<_>>(), answer(&request));
+    assert_eq!(streamed.into_iter().map(Result::unwrap).collect::<Vec<_>>(), reply_events(&request));
 }
 
 #[tokio::test]
-async fn the_delay_is_kept_before_every_piece_and_dropping_stops_it() {
+async fn delay_precedes_every_chunk_and_drop_stops_it() {
     let model = OfflineModel { piece_delay: Duration::from_secs(3600) };
     let mut stream = model.stream(&request("help", &[])).await.unwrap();
     let first = tokio::time::timeout(Duration::from_millis(20), stream.next()).await;

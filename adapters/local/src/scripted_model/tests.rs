@@ -35,15 +35,15 @@ fn text(words: &str) -> Result<ModelEvent, ModelError> {
 }
 
 #[tokio::test]
-async fn answers_come_in_order_until_the_script_is_over() {
-    let model = ScriptedModel::saying(["one", "two"]).remembering(10);
+async fn scripted_answers_are_ordered_until_script_ends() {
+    let model = ScriptedModel::from_texts(["one", "two"]).with_request_log(10);
     for expected in ["one", "two"] {
         assert_eq!(answer(&model, vec![user("hi")]).await, [text(expected), Ok(ModelEvent::Done)]);
     }
     let error = answer(&model, vec![user("hi")]).await.remove(0).expect_err("nothing is left");
     assert_eq!(error.reason, "the script of this model is over: none of its 2 answers is left for this request");
     assert!(!error.retryable);
-    assert_eq!((model.asked(), model.requests().len()), (3, 3));
+    assert_eq!((model.request_count(), model.requests().len()), (3, 3));
     assert_eq!(model.requests()[0], request(vec![user("hi")]));
 }
 
@@ -102,22 +102,25 @@ async fn by_progress_the_request_alone_decides() {
 
 #[tokio::test]
 async fn memory_is_bounded() {
-    let model = ScriptedModel::saying(["one"]).remembering(256);
+    let model = ScriptedModel::from_texts(["one"]).with_request_log(256);
     for at in 0..300 {
         drop(model.stream(&request(vec![user(&at.to_string())])).await);
     }
-    assert_eq!((model.asked(), model.requests().len()), (300, 256));
+    assert_eq!((model.request_count(), model.requests().len()), (300, 256));
     assert_eq!(model.requests()[0], request(vec![user("44")]), "the oldest went");
 }
 
 #[test]
 fn scripts_survive_json() {
-    let script = Script {
-        pick: Pick::ByProgress,
-        answers: vec![ScriptedAnswer { pieces: vec![Piece::Hang, Piece::WaitMs(5)], ..ScriptedAnswer::default() }],
+    let script = ModelScript {
+        pick: AnswerOrder::ByProgress,
+        answers: vec![ScriptedAnswer {
+            pieces: vec![ScriptedPiece::Hang, ScriptedPiece::WaitMs(5)],
+            ..ScriptedAnswer::default()
+        }],
     };
     let written = serde_json::to_string(&script).expect("JSON");
     assert_eq!(written, r#"{"pick":"by_progress","answers":[{"pieces":["hang",{"wait_ms":5}]}]}"#);
-    assert_eq!(serde_json::from_str::<Script>(&written).expect("a script"), script);
-    assert!(serde_json::from_str::<Script>(r#"{"answers":[{"peices":[]}]}"#).is_err(), "a typo is told");
+    assert_eq!(serde_json::from_str::<ModelScript>(&written).expect("a script"), script);
+    assert!(serde_json::from_str::<ModelScript>(r#"{"answers":[{"peices":[]}]}"#).is_err(), "a typo is told");
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use satchel_local::{
     ScriptedModel,
-    scripted_model::{Failure, Piece, Script, ScriptedAnswer},
+    scripted_model::{ModelScript, ScriptedAnswer, ScriptedFailure, ScriptedPiece},
 };
 use satchel_ports::{ModelEvent, ModelMessage};
 
@@ -35,10 +35,10 @@ fn request() -> ModelRequest {
 }
 
 fn refusing(reason: &str, retryable: bool) -> ScriptedAnswer {
-    ScriptedAnswer { refuse: Some(Failure { reason: reason.into(), retryable }), ..ScriptedAnswer::default() }
+    ScriptedAnswer { refuse: Some(ScriptedFailure { reason: reason.into(), retryable }), ..ScriptedAnswer::default() }
 }
 
-fn saying(pieces: Vec<Piece>) -> ScriptedAnswer {
+fn saying(pieces: Vec<ScriptedPiece>) -> ScriptedAnswer {
     ScriptedAnswer { pieces, ..ScriptedAnswer::default() }
 }
 
@@ -47,10 +47,10 @@ async fn ask(answers: Vec<ScriptedAnswer>) -> (String, Option<ModelError>, Vec<&
     let asked = Arc::new(Mutex::new(Vec::new()));
     let names = ["first", "second", "third"];
     let models = answers.into_iter().zip(names).map(|(answer, name)| {
-        let inner = ScriptedModel::new(Script { answers: vec![answer], ..Script::default() });
+        let inner = ScriptedModel::new(ModelScript { answers: vec![answer], ..ModelScript::default() });
         Arc::new(Noted { name, inner, asked: asked.clone() }) as Arc<dyn LanguageModel>
     });
-    let fallback = Fallback::new(models.collect());
+    let fallback = FallbackModel::new(models.collect());
     let (mut text, mut error) = (String::new(), None);
     match fallback.stream(&request()).await {
         Ok(mut events) => {
@@ -70,15 +70,18 @@ async fn ask(answers: Vec<ScriptedAnswer>) -> (String, Option<ModelError>, Vec<&
 
 #[tokio::test]
 async fn the_first_that_begins_answers() {
-    let words = || saying(vec![Piece::Text("Here.".into())]);
+    let words = || saying(vec![ScriptedPiece::Text("Here.".into())]);
     for (answers, wanted) in [
         (vec![words(), words()], vec!["first"]),
         (vec![refusing("no key", false), words(), words()], vec!["first", "second"]),
         (
-            vec![saying(vec![Piece::Fail(Failure { reason: "cut".into(), retryable: true })]), words()],
+            vec![saying(vec![ScriptedPiece::Fail(ScriptedFailure { reason: "cut".into(), retryable: true })]), words()],
             vec!["first", "second"],
         ),
-        (vec![saying(vec![Piece::BreakOff]), refusing("down", true), words()], vec!["first", "second", "third"]),
+        (
+            vec![saying(vec![ScriptedPiece::BreakOff]), refusing("down", true), words()],
+            vec!["first", "second", "third"],
+        ),
     ] {
         let (text, error, asked) = ask(answers).await;
         assert_eq!((text.as_str(), error, asked), ("Here.", None, wanted));
@@ -87,8 +90,11 @@ async fn the_first_that_begins_answers() {
 
 #[tokio::test]
 async fn a_model_that_has_begun_is_not_replaced() {
-    let half = vec![Piece::Text("So f".into()), Piece::Fail(Failure { reason: "cut".into(), retryable: true })];
-    let (text, error, asked) = ask(vec![saying(half), saying(vec![Piece::Text("no".into())])]).await;
+    let half = vec![
+        ScriptedPiece::Text("So f".into()),
+        ScriptedPiece::Fail(ScriptedFailure { reason: "cut".into(), retryable: true }),
+    ];
+    let (text, error, asked) = ask(vec![saying(half), saying(vec![ScriptedPiece::Text("no".into())])]).await;
     assert_eq!((text.as_str(), error.unwrap().reason.as_str(), asked), ("So f", "cut", vec!["first"]));
 }
 
@@ -115,7 +121,7 @@ fn remedies_of_all_models_reach_the_owner() {
         let error = ModelError { reason: reason.into(), retryable: false, remedy: remedy.map(str::to_owned) };
         (name.to_owned(), error)
     };
-    let error = told(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
+    let error = combined_error(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
     assert_eq!(error.for_owner(), "first: no key; second: down: for first, set it");
     assert_eq!(error.for_others(), "first: no key; second: down; ask the person who runs this bot");
 }

@@ -17,7 +17,7 @@ async fn a_server_with_a_model_is_found() {
     assert!(find_at(&address).await.is_none(), "what only embeds can't talk");
     server.add_model("qwen3:8b");
     let found = find_at(&address).await.expect("it is there");
-    assert_eq!((found.provider, found.model.as_deref()), (Provider::Ollama, Some("qwen3:8b")));
+    assert_eq!((found.provider, found.model.as_deref()), (ModelProvider::Ollama, Some("qwen3:8b")));
     assert!(found.api_key.is_none());
 }
 
@@ -35,7 +35,7 @@ async fn what_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_list_without_a_stated_length_is_read_up_to_a_limit() {
+async fn list_without_content_length_is_bounded() {
     for (filling, is_found) in [(0, true), (LONGEST_LIST, false)] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

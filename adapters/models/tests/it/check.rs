@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_fake_model::ModelWire;
-use satchel_models::Patience;
+use satchel_models::RequestPolicy;
 use secrecy::SecretString;
 
 use crate::stage::{Stage, quick};
@@ -55,7 +55,7 @@ async fn a_check_ends() {
         let stage = Stage::new().await;
         let mut settings = stage.settings(wire);
         settings.base_url = Some(SecretString::from(address.clone()));
-        let model = stage.patient(settings, Patience { begin: Duration::from_millis(100), ..quick() });
+        let model = stage.patient(settings, RequestPolicy { begin: Duration::from_millis(100), ..quick() });
         let error = model.check().await.unwrap_err();
         assert!(error.reason.ends_with("did not start to answer in time"), "{wire:?} {error}");
     }

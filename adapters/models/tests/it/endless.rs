@@ -33,7 +33,7 @@ async fn repeating(frame: String, times: usize, end: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_given_up_and_not_asked_for_again() {
+async fn endless_answer_is_aborted_without_retry() {
     const CHAT_END: &str =
         "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     const MESSAGE_END: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";

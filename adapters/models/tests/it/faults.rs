@@ -1,7 +1,7 @@
 //! What a person is told when something goes wrong, on every wire, and what is tried again.
 
 use satchel_fake_model::{Fate, Finish, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
-use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
+use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::ModelError;
 use secrecy::SecretString;
 
@@ -26,7 +26,7 @@ fn who(wire: ModelWire) -> &'static str {
 }
 
 #[tokio::test]
-async fn refusals_are_told_in_words_and_passing_ones_are_tried_again() {
+async fn refusals_are_explained_and_transient_ones_retried() {
     for wire in ModelWire::ALL {
         let (who, model) = (who(wire), wire.model());
         for (meaning, wanted, passing) in [
@@ -69,7 +69,7 @@ async fn refusals_are_told_in_words_and_passing_ones_are_tried_again() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_told_with_its_wait_and_not_waited_for_when_it_is_long() {
+async fn long_rate_limit_fails_fast_with_its_delay() {
     for wire in ModelWire::ALL {
         let limited = ModelReply::fault(ModelFault::RateLimit { retry_after: "300".into() });
         let (answer, asked) = told(wire, limited).await;
@@ -113,7 +113,7 @@ async fn what_no_provider_says_is_told_too() {
 
 /// A stream that was cut is an error, and what came before it is not said again.
 #[tokio::test]
-async fn a_stream_cut_in_half_is_an_error_that_may_pass() {
+async fn stream_cut_midway_is_retryable_error() {
     for wire in ModelWire::ALL {
         for (piece, wanted) in [
             (ReplyPiece::Cut, "its answer was cut off in the middle".to_owned()),
@@ -139,7 +139,7 @@ async fn a_stream_cut_in_half_is_an_error_that_may_pass() {
 
 /// Nothing was said yet, so the model is asked again.
 #[tokio::test]
-async fn a_stream_that_breaks_off_before_its_first_piece_is_asked_for_again() {
+async fn stream_broken_before_first_delta_is_retried() {
     for wire in ModelWire::ALL {
         for piece in [ReplyPiece::Cut, ReplyPiece::StopShort, ReplyPiece::Trouble(Meaning::Overloaded)] {
             let stage = Stage::new().await;
@@ -164,11 +164,11 @@ async fn an_answer_that_the_filter_ends_is_told() {
 }
 
 #[tokio::test]
-async fn a_rule_that_is_broken_is_told_in_the_providers_words_without_secrets() {
+async fn provider_refusal_is_quoted_without_secrets() {
     let stage = Stage::new().await;
     let mut settings = stage.settings(ModelWire::OpenAiChat);
     // A server of another kind at the address: everything is refused with words of its own.
-    settings.provider = Provider::OpenAiResponses;
+    settings.provider = ModelProvider::OpenAiResponses;
     let mut broken = request(vec![user("hello", Vec::new())]);
     broken.tools = broken
         .tools
@@ -199,7 +199,7 @@ async fn a_server_that_is_not_there_is_told() {
         let wanted = format!("{} can't be reached: check that the server runs, and models.main.base_url", who(wire));
         assert_eq!((error.to_string(), error.retryable), (wanted, true), "{wire:?}");
         settings.base_url = Some(SecretString::from("http://no-such-host.invalid/v1"));
-        let model = stage.patient(settings, Patience { repeats: 0, ..quick() });
+        let model = stage.patient(settings, RequestPolicy { repeats: 0, ..quick() });
         let unresolved = ask(&model, request(vec![user("hello", Vec::new())])).await.error.unwrap();
         assert!(unresolved.reason.contains("can't be reached"), "{wire:?} {unresolved}");
     }
@@ -230,7 +230,7 @@ async fn an_encrypted_way_that_leads_nowhere_is_told() {
     let stage = Stage::new().await;
     let settings =
         ModelSettings { base_url: Some(SecretString::from(address)), ..stage.settings(ModelWire::OpenAiChat) };
-    match RemoteModel::with_patience(settings, stage.blobs.clone(), quick()) {
+    match RemoteModel::with_policy(settings, stage.blobs.clone(), quick()) {
         Ok(model) => {
             let error = error(ask(&model, request(vec![user("hello", Vec::new())])).await);
             assert!(error.reason.starts_with("the server can't be reached") && error.retryable, "{error}");

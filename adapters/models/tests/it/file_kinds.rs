@@ -118,7 +118,7 @@ async fn a_kind_that_no_request_holds_is_refused() {
         ),
     ] {
         let settings = settings(&stage, wire, &[MediaKind::Image, kind]);
-        let refused = RemoteModel::with_patience(settings, stage.blobs.clone(), quick()).map(drop).unwrap_err();
+        let refused = RemoteModel::with_policy(settings, stage.blobs.clone(), quick()).map(drop).unwrap_err();
         assert_eq!(refused.to_string(), format!("models.main.accepts: {says}"));
     }
 }

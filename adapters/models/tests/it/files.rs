@@ -53,7 +53,7 @@ async fn a_pdf_is_shown_or_named() {
 }
 
 #[tokio::test]
-async fn files_that_a_tool_made_are_shown_where_the_provider_can() {
+async fn tool_files_are_sent_where_provider_supports_them() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let model = stage.model(wire);
@@ -98,7 +98,7 @@ async fn files_that_a_tool_made_are_shown_where_the_provider_can() {
 
 /// A model that sees nothing gets every file in words, and nothing of it is read.
 #[tokio::test]
-async fn a_blind_model_is_told_of_every_file_and_none_is_read() {
+async fn text_only_model_gets_file_notes_without_reading() {
     for (wire, name) in
         [(ModelWire::Ollama, "llama3.2"), (ModelWire::OpenAiChat, "my-own-model"), (ModelWire::Anthropic, "claude-2.1")]
     {
@@ -125,7 +125,7 @@ async fn a_blind_model_is_told_of_every_file_and_none_is_read() {
 }
 
 #[tokio::test]
-async fn too_large_too_many_too_wide_and_unreadable_files_are_named() {
+async fn oversized_and_unreadable_files_are_named_with_reason() {
     let stage = Stage::new().await;
     let model = stage.model(ModelWire::Anthropic);
     let mut large = stage.file("large.png", "image/png", PNG).await;
@@ -157,7 +157,7 @@ async fn too_large_too_many_too_wide_and_unreadable_files_are_named() {
 
 /// The newest files are what the turn is about; older ones of the same turn give way.
 #[tokio::test]
-async fn when_there_are_too_many_the_newest_are_shown() {
+async fn newest_files_are_sent_when_too_many() {
     let stage = Stage::new().await;
     let mut photos = Vec::new();
     for number in 0..21_u8 {
@@ -187,7 +187,7 @@ async fn a_file_name_can_forge_no_note() {
 
 /// Files are read anew for every attempt, so that none is kept while a server is waited for.
 #[tokio::test]
-async fn a_file_is_sent_whole_again_when_the_model_is_asked_again() {
+async fn file_is_sent_whole_on_every_attempt() {
     let stage = Stage::new().await;
     let bytes: Vec<u8> = PNG.iter().copied().chain((0..300_000_u32).map(|number| number as u8)).collect();
     let photo = stage.file("big.png", "image/png", &bytes).await;
@@ -202,7 +202,7 @@ async fn a_file_is_sent_whole_again_when_the_model_is_asked_again() {
 
 /// Anthropic counts the base64; a file that is as large as the table allows is still taken.
 #[tokio::test]
-async fn the_largest_image_that_the_table_allows_is_taken() {
+async fn largest_allowed_image_is_accepted() {
     let stage = Stage::new().await;
     let mut bytes = vec![0; 5 * 1024 * 1024 / 4 * 3];
     bytes[..PNG.len()].copy_from_slice(PNG);

@@ -58,7 +58,7 @@ async fn forgetful() -> String {
 }
 
 #[tokio::test]
-async fn a_large_image_is_held_no_more_often_than_needed() {
+async fn large_image_memory_use_is_bounded() {
     let stage = Stage::new().await;
     let mut bytes = vec![7_u8; BYTES];
     bytes[..PNG.len()].copy_from_slice(PNG);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use satchel_fake_model::{AskedModel, Fate, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
-use satchel_models::Patience;
+use satchel_models::RequestPolicy;
 use satchel_ports::{LanguageModel, ModelEvent};
 
 use crate::stage::{Stage, ask, quick, request, user};
@@ -30,7 +30,7 @@ async fn the_servers_wait_is_a_floor() {
 async fn waits_grow_and_end() {
     let stage = Stage::new().await;
     stage.server.reply(ModelReply::fault(ModelFault::Says(Meaning::Overloaded)).every_time());
-    let patience = Patience { first_wait: Duration::from_millis(60), ..quick() };
+    let patience = RequestPolicy { first_wait: Duration::from_millis(60), ..quick() };
     let model = stage.patient(stage.settings(ModelWire::Anthropic), patience);
     assert!(ask(&model, request(vec![user("hello", Vec::new())])).await.error.is_some());
     let gaps = gaps(&stage.server.asked());
@@ -41,11 +41,11 @@ async fn waits_grow_and_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_begin_is_given_up_and_not_asked_again() {
+async fn answer_that_never_starts_times_out_without_retry() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::fault(ModelFault::Hang).every_time());
-        let patience = Patience { begin: Duration::from_millis(150), ..quick() };
+        let patience = RequestPolicy { begin: Duration::from_millis(150), ..quick() };
         let begun = Instant::now();
         let answer = ask(&stage.patient(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
         let error = answer.error.unwrap();
@@ -61,7 +61,7 @@ async fn an_answer_that_falls_silent_is_given_up() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::pieces([ReplyPiece::Text("Well, ".into()), ReplyPiece::Hang]));
-        let patience = Patience { silence: Duration::from_millis(150), ..quick() };
+        let patience = RequestPolicy { silence: Duration::from_millis(150), ..quick() };
         let answer = ask(&stage.patient(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
         assert_eq!(answer.text(), "Well, ", "{wire:?}");
         let error = answer.error.unwrap();
@@ -76,7 +76,7 @@ async fn a_slow_answer_is_waited_for() {
     let stage = Stage::new().await;
     let slow = (0..20).flat_map(|_| [ReplyPiece::Wait(Duration::from_millis(100)), ReplyPiece::Ping]);
     stage.server.reply(ModelReply::pieces(slow.chain([ReplyPiece::Text("at last".into())])));
-    let patience = Patience { silence: Duration::from_millis(1_500), ..quick() };
+    let patience = RequestPolicy { silence: Duration::from_millis(1_500), ..quick() };
     let model = stage.patient(stage.settings(ModelWire::Anthropic), patience);
     let answer = ask(&model, request(vec![user("hi", Vec::new())])).await;
     assert_eq!((answer.text().as_str(), answer.error), ("at last", None));

@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Timestamp, Visibility};
 use satchel_fake_kit::MemoryBlobs;
 use satchel_fake_model::{FakeModelServer, ModelWire};
-use satchel_models::{ModelSettings, Patience, Provider, RemoteModel};
+use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::{
     BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, ToolSpec,
     language_model::{ModelToolCall, TokenUsage},
@@ -67,8 +67,8 @@ impl Stage {
         self.patient(settings, quick())
     }
 
-    pub(crate) fn patient(&self, settings: ModelSettings, patience: Patience) -> RemoteModel {
-        RemoteModel::with_patience(settings, self.blobs.clone(), patience).expect("the settings are right")
+    pub(crate) fn patient(&self, settings: ModelSettings, patience: RequestPolicy) -> RemoteModel {
+        RemoteModel::with_policy(settings, self.blobs.clone(), patience).expect("the settings are right")
     }
 
     pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> Attachment {
@@ -93,8 +93,8 @@ impl Stage {
 }
 
 /// Waits that a test can afford.
-pub(crate) fn quick() -> Patience {
-    Patience {
+pub(crate) fn quick() -> RequestPolicy {
+    RequestPolicy {
         connect: Duration::from_secs(5),
         begin: Duration::from_secs(5),
         silence: Duration::from_secs(5),
@@ -104,13 +104,13 @@ pub(crate) fn quick() -> Patience {
     }
 }
 
-pub(crate) fn provider(wire: ModelWire) -> Provider {
+pub(crate) fn provider(wire: ModelWire) -> ModelProvider {
     match wire {
-        ModelWire::OpenAiChat => Provider::OpenAi,
-        ModelWire::OpenAiResponses => Provider::OpenAiResponses,
-        ModelWire::Anthropic => Provider::Anthropic,
-        ModelWire::Gemini => Provider::Gemini,
-        ModelWire::Ollama => Provider::Ollama,
+        ModelWire::OpenAiChat => ModelProvider::OpenAi,
+        ModelWire::OpenAiResponses => ModelProvider::OpenAiResponses,
+        ModelWire::Anthropic => ModelProvider::Anthropic,
+        ModelWire::Gemini => ModelProvider::Gemini,
+        ModelWire::Ollama => ModelProvider::Ollama,
     }
 }
 

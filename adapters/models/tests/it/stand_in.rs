@@ -12,7 +12,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_fake_kit::MemoryBlobs;
 use satchel_fake_model::ModelWire;
-use satchel_models::{ModelSettings, Patience, RemoteModel};
+use satchel_models::{ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::ModelMessage;
 use satchel_requirements::required;
 use secrecy::SecretString;
@@ -80,8 +80,8 @@ impl StandIn {
             model: Some(wire.model().into()),
             accepts: None,
         };
-        let patience = Patience { repeats: 1, ..quick() };
-        RemoteModel::with_patience(settings, blobs.clone(), patience).expect("the settings are right")
+        let patience = RequestPolicy { repeats: 1, ..quick() };
+        RemoteModel::with_policy(settings, blobs.clone(), patience).expect("the settings are right")
     }
 
     async fn chaos(&self, chaos: Value) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::stage::{Stage, ask, renamed, request, tool, user};
 
 #[tokio::test]
-async fn a_text_comes_in_pieces_with_usage_at_its_end() {
+async fn text_arrives_in_deltas_with_final_usage() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let pieces = ["Привет, ", "that is ", "🎒."].map(|text| ReplyPiece::Text(text.into()));
@@ -93,7 +93,7 @@ async fn a_tool_loop_of_several_steps_goes_through() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_come_as_they_were_written_and_go_back_as_an_object() {
+async fn invalid_json_arguments_stay_text_and_return_wrapped() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let model = stage.model(wire);
@@ -202,7 +202,7 @@ async fn equal_calls_stay_apart() {
 
 /// `-max`, `-medium` and `-high` are parts of real names; the vendor's client would cut them off.
 #[tokio::test]
-async fn a_model_is_asked_for_by_its_whole_name() {
+async fn model_is_requested_by_its_full_name() {
     for (wire, name) in [
         (ModelWire::OpenAiChat, "qwen-max"),
         (ModelWire::OpenAiChat, "org/mistral-medium"),
@@ -227,7 +227,7 @@ async fn a_model_is_asked_for_by_its_whole_name() {
 
 /// A key is asked of nobody who runs a server of his own.
 #[tokio::test]
-async fn a_server_without_a_key_is_asked_without_one() {
+async fn server_without_key_is_called_without_one() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         stage.server.ask_for_no_key();
@@ -305,7 +305,7 @@ async fn turns_alternate() {
 
 /// A model that loses its head asks for more and more; what becomes of it is the agent's to decide.
 #[tokio::test]
-async fn a_storm_of_calls_comes_whole_and_in_order() {
+async fn many_tool_calls_arrive_complete_and_in_order() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let calls = (0..500).map(|number| ScriptedCall::new("file_read", &format!(r#"{{"size": {number}}}"#)));

@@ -29,7 +29,7 @@ fn data(content: &[u8]) -> Vec<u8> {
     chunk(b"data", u32::try_from(content.len()).unwrap(), content)
 }
 
-fn read(wav: &[u8], piece: usize) -> Result<(Vec<f32>, WavReader), Unusable> {
+fn read(wav: &[u8], piece: usize) -> Result<(Vec<f32>, WavReader), UnsupportedAudio> {
     let (mut reader, mut samples) = (WavReader::default(), Vec::new());
     for bytes in wav.chunks(piece.max(1)) {
         reader.push(bytes, &mut samples)?;
@@ -54,7 +54,7 @@ fn every_usual_sample_format_is_read(#[case] tag: u16, #[case] bits: u16, #[case
 }
 
 #[test]
-fn channels_are_mixed_and_chunks_that_nobody_needs_are_skipped() {
+fn wav_channels_are_mixed_and_unknown_chunks_skipped() {
     let content: Vec<u8> = [16_384i16, 0, -16_384, -16_384].into_iter().flat_map(i16::to_le_bytes).collect();
     let list = chunk(b"LIST", 5, b"a\0\0\0\0\0");
     let trailer = chunk(b"id3 ", 4, b"abcd");
@@ -65,7 +65,7 @@ fn channels_are_mixed_and_chunks_that_nobody_needs_are_skipped() {
 }
 
 #[test]
-fn the_extensible_form_is_read_as_what_it_holds() {
+fn extensible_wav_is_read_by_its_subformat() {
     let mut content = format(0xFFFE, 1, 16_000, 16)[8..].to_vec();
     content.extend([22, 0, 16, 0, 4, 0, 0, 0, 1, 0]);
     content.extend([0; 14]);
@@ -95,7 +95,7 @@ fn wavs_that_follow_one_another_are_one_sound() {
     let broken = read(&both[..both.len() - 1], 9).unwrap().1;
     assert!(!broken.is_whole(), "the second one broke off");
     let faster = [one, riff(&[format(1, 1, 16_000, 8), data(&[0; 6])])].concat();
-    assert_eq!(read(&faster, 9).err(), Some(Unusable("WAV whose rate changes in the middle")));
+    assert_eq!(read(&faster, 9).err(), Some(UnsupportedAudio("WAV whose rate changes in the middle")));
 }
 
 #[test]

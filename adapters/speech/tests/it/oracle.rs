@@ -64,7 +64,7 @@ fn written(heard: &Heard, directory: &Path) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn what_espeak_says_is_opus_of_the_right_length_and_loudness() {
+async fn espeak_speech_keeps_length_and_loudness_as_opus() {
     let Some(()) = required(find_programs(&["espeak-ng", "ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let espeak = voice(Some(program(&["espeak-ng", "-v", "en", "--stdout"])), None, directory.path());
@@ -95,7 +95,7 @@ async fn what_espeak_says_is_opus_of_the_right_length_and_loudness() {
 }
 
 #[tokio::test]
-async fn every_rate_and_form_of_wav_that_ffmpeg_makes_becomes_the_same_tone() {
+async fn every_ffmpeg_wav_format_becomes_same_tone() {
     let Some(()) = required(find_programs(&["ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("tone.wav");
@@ -121,7 +121,7 @@ async fn every_rate_and_form_of_wav_that_ffmpeg_makes_becomes_the_same_tone() {
 }
 
 #[tokio::test]
-async fn what_ffmpeg_records_reaches_a_program_that_reads_wav() {
+async fn ffmpeg_recording_reaches_command_as_wav() {
     let Some(()) = required(find_programs(&["ffmpeg", "ffprobe"])) else { return };
     let directory = tempfile::tempdir().unwrap();
     let (source, note) = (directory.path().join("tone.wav"), directory.path().join("note.ogg"));

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use satchel_ports::Speech;
-use satchel_speech::{Engine, Program, SetupError, SpeechSettings, Voice};
+use satchel_speech::{CommandEngine, EngineSettings, SpeechEngine, SpeechSettings, SpeechSetupError};
 
 use crate::stage::{environment, program, recording, script, speak, timed, tone, voice};
 
 #[tokio::test]
-async fn words_go_in_on_standard_input_and_sound_comes_out_as_ogg_opus() {
+async fn command_reads_text_on_stdin_and_yields_opus() {
     let directory = tempfile::tempdir().unwrap();
     let wav = directory.path().join("tone.wav");
     std::fs::write(&wav, tone(22_050, 2_000)).unwrap();
@@ -26,7 +26,7 @@ async fn words_go_in_on_standard_input_and_sound_comes_out_as_ogg_opus() {
 }
 
 #[tokio::test]
-async fn a_program_sees_nothing_of_the_environment_but_what_it_needs() {
+async fn command_gets_minimal_environment() {
     let directory = tempfile::tempdir().unwrap();
     let hears = script("env | grep -v '^_=\\|^PWD=\\|^SHLVL=' | sort");
     let words = voice(None, Some(hears), directory.path()).transcribe(recording(b"x", "audio/ogg")).await.unwrap();
@@ -63,7 +63,11 @@ async fn a_program_sees_nothing_of_the_environment_but_what_it_needs() {
 #[case::not_opus(script("printf 'OggS and so on'"), "`sh` produced OGG that isn't Opus, or is damaged", false)]
 #[case::it_hangs(timed(&["sleep", "60"], Duration::from_millis(300)), "`sleep` took longer than 0 s", true)]
 #[tokio::test]
-async fn what_goes_wrong_is_told_in_words(#[case] engine: Engine, #[case] reason: &str, #[case] retryable: bool) {
+async fn what_goes_wrong_is_told_in_words(
+    #[case] engine: EngineSettings,
+    #[case] reason: &str,
+    #[case] retryable: bool,
+) {
     let directory = tempfile::tempdir().unwrap();
     let began = Instant::now();
     let error = speak(&voice(Some(engine), None, directory.path()), "good night").await.unwrap_err();
@@ -72,7 +76,7 @@ async fn what_goes_wrong_is_told_in_words(#[case] engine: Engine, #[case] reason
 }
 
 #[tokio::test]
-async fn a_program_that_is_given_up_ends_with_all_that_it_has_started() {
+async fn abandoned_command_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let numbers = directory.path().join("numbers");
     let line = format!("sleep 300 & echo $! > {0}; sleep 301 & echo $! >> {0}; wait", numbers.display());
@@ -92,7 +96,7 @@ async fn a_program_that_is_given_up_ends_with_all_that_it_has_started() {
 }
 
 #[tokio::test]
-async fn a_program_that_listens_gets_the_recording_as_a_file_that_is_gone_afterwards() {
+async fn command_gets_recording_as_file_removed_afterwards() {
     let directory = tempfile::tempdir().unwrap();
     let paths = directory.path().join("paths");
     let line = format!(r#"echo "$1" >> {}; printf '  '; cat "$1"; echo"#, paths.display());
@@ -136,7 +140,7 @@ async fn a_program_that_reads_only_wav_gets_wav() {
 #[case::it_writes_without_end(script("exec cat /dev/zero"), "`sh`'s output does not end", false)]
 #[tokio::test]
 async fn a_program_that_understands_nothing_says_why(
-    #[case] engine: Engine,
+    #[case] engine: EngineSettings,
     #[case] reason: &str,
     #[case] again: bool,
 ) {
@@ -149,7 +153,7 @@ async fn a_program_that_understands_nothing_says_why(
 }
 
 #[tokio::test]
-async fn what_is_not_set_up_says_what_to_set_and_what_is_too_long_is_not_tried() {
+async fn missing_engine_names_setting_and_overlong_text_fails() {
     let directory = tempfile::tempdir().unwrap();
     let nothing = voice(None, None, directory.path());
     assert!(!nothing.can_speak() && !nothing.can_transcribe());
@@ -166,11 +170,11 @@ async fn what_is_not_set_up_says_what_to_set_and_what_is_too_long_is_not_tried()
 }
 
 #[test]
-fn a_command_without_a_program_is_found_out_at_the_start() {
+fn empty_command_is_rejected_at_start() {
     for command in [vec![], vec![" ".to_owned()]] {
-        let speak = Some(Engine::Program(Program { command, timeout: Duration::from_secs(1) }));
+        let speak = Some(EngineSettings::Program(CommandEngine { command, timeout: Duration::from_secs(1) }));
         let settings =
             SpeechSettings { speak, transcribe: None, environment: environment(), recordings: "unused".into() };
-        assert_eq!(Voice::new(settings).err(), Some(SetupError::NoProgram { section: "speech.speak" }));
+        assert_eq!(SpeechEngine::new(settings).err(), Some(SpeechSetupError::NoProgram { section: "speech.speak" }));
     }
 }

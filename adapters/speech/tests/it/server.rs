@@ -5,13 +5,13 @@ use std::time::Duration;
 use rstest::rstest;
 use satchel_fake_model::speech::{AskedSpeech, FakeSpeechServer, SpeechFault};
 use satchel_ports::Speech;
-use satchel_speech::{Engine, Server, SetupError, SpeechSettings, Voice};
+use satchel_speech::{EngineSettings, ServerEngine, SpeechEngine, SpeechSettings, SpeechSetupError};
 use secrecy::SecretString;
 
 use crate::stage::{environment, program, recording, speak, tone, voice};
 
-fn server(base_url: &str, key: Option<&str>) -> Server {
-    Server {
+fn server(base_url: &str, key: Option<&str>) -> ServerEngine {
+    ServerEngine {
         base_url: Some(SecretString::from(base_url)),
         api_key: key.map(SecretString::from),
         model: None,
@@ -21,13 +21,17 @@ fn server(base_url: &str, key: Option<&str>) -> Server {
     }
 }
 
-fn both(fake: &FakeSpeechServer, timeout: Duration) -> Voice {
-    let server = Server { timeout, ..server(&fake.base_url(), Some(FakeSpeechServer::KEY)) };
-    voice(Some(Engine::Server(server.clone())), Some(Engine::Server(server)), std::path::Path::new("unused"))
+fn both(fake: &FakeSpeechServer, timeout: Duration) -> SpeechEngine {
+    let server = ServerEngine { timeout, ..server(&fake.base_url(), Some(FakeSpeechServer::KEY)) };
+    voice(
+        Some(EngineSettings::Server(server.clone())),
+        Some(EngineSettings::Server(server)),
+        std::path::Path::new("unused"),
+    )
 }
 
 #[tokio::test]
-async fn words_are_asked_for_as_wav_and_long_ones_in_pieces_that_become_one_voice() {
+async fn long_text_becomes_one_voice_from_wav_pieces() {
     let fake = FakeSpeechServer::start().await.unwrap();
     let voice = both(&fake, Duration::from_secs(20));
     let heard = speak(&voice, "Good night.").await.unwrap();
@@ -54,18 +58,22 @@ async fn words_are_asked_for_as_wav_and_long_ones_in_pieces_that_become_one_voic
 }
 
 #[tokio::test]
-async fn what_is_chosen_is_asked_for_and_a_server_at_home_needs_no_key() {
+async fn chosen_settings_are_sent_and_key_is_optional() {
     let fake = FakeSpeechServer::start().await.unwrap();
     fake.open_to_all();
     fake.hears(" bring bread\n");
-    let chosen = Server {
+    let chosen = ServerEngine {
         model: Some("tts-1".into()),
         voice: Some("nova".into()),
         ..server(&format!("{}/", fake.base_url()), None)
     };
     let listens =
-        Server { model: Some("whisper-1".into()), language: Some("de".into()), ..server(&fake.base_url(), None) };
-    let voice = voice(Some(Engine::Server(chosen)), Some(Engine::Server(listens)), std::path::Path::new("unused"));
+        ServerEngine { model: Some("whisper-1".into()), language: Some("de".into()), ..server(&fake.base_url(), None) };
+    let voice = voice(
+        Some(EngineSettings::Server(chosen)),
+        Some(EngineSettings::Server(listens)),
+        std::path::Path::new("unused"),
+    );
     speak(&voice, "hi").await.unwrap();
     let sound = tone(8_000, 700);
     assert_eq!(voice.transcribe(recording(&sound, "audio/x-wav")).await.unwrap(), "bring bread");
@@ -155,7 +163,7 @@ async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: 
 }
 
 #[tokio::test]
-async fn words_that_can_not_be_read_are_an_error() {
+async fn undecodable_transcription_is_an_error() {
     let fake = FakeSpeechServer::start().await.unwrap();
     let voice = both(&fake, Duration::from_secs(20));
     for answer in [b"{}".to_vec(), b"<html>".to_vec(), b"{\"text\": 7}".to_vec()] {
@@ -170,12 +178,12 @@ async fn words_that_can_not_be_read_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
+async fn unreachable_server_and_rejected_key_are_distinguished() {
     // It has a port and does not listen.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let place = deaf.local_addr().unwrap();
-    let gone = Engine::Server(server(&format!("http://{place}/v1"), None));
+    let gone = EngineSettings::Server(server(&format!("http://{place}/v1"), None));
     let error = speak(&voice(Some(gone), None, std::path::Path::new("unused")), "x").await.unwrap_err();
     assert_eq!((error.reason, error.retryable), (format!("{place} can't be reached"), true));
 
@@ -183,7 +191,7 @@ async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
     for (key, says) in
         [(None, "requires an API key: set speech.speak.api_key"), (Some("sk-wrongcanary"), "does not accept")]
     {
-        let engine = Engine::Server(server(&fake.base_url(), key));
+        let engine = EngineSettings::Server(server(&fake.base_url(), key));
         let error = speak(&voice(Some(engine), None, std::path::Path::new("unused")), "x").await.unwrap_err();
         let told = error.for_owner();
         assert!(told.contains(says) && !told.contains("canary") && !error.retryable, "{error}");
@@ -194,25 +202,29 @@ async fn a_server_that_is_not_there_or_wants_another_key_is_told_as_such() {
 #[case("not an address")]
 #[case("ftp://example.org/v1")]
 #[case("file:///etc/passwd")]
-fn an_address_that_is_none_is_found_out_at_the_start(#[case] base_url: &str) {
-    let transcribe = Some(Engine::Server(server(base_url, None)));
+fn invalid_server_url_is_rejected_at_start(#[case] base_url: &str) {
+    let transcribe = Some(EngineSettings::Server(server(base_url, None)));
     let settings = SpeechSettings { speak: None, transcribe, environment: environment(), recordings: "unused".into() };
-    assert_eq!(Voice::new(settings).err(), Some(SetupError::Address { section: "speech.transcribe" }));
+    assert_eq!(SpeechEngine::new(settings).err(), Some(SpeechSetupError::Address { section: "speech.transcribe" }));
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_by_its_own_rules_is_told_and_for_good() {
+async fn server_side_refusal_is_reported_as_permanent() {
     let fake = FakeSpeechServer::start().await.unwrap();
     let wrong = |model: Option<&str>, voice: Option<&str>, language: Option<&str>| {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let server = server(&fake.base_url(), Some(FakeSpeechServer::KEY));
-        let engine =
-            Engine::Server(Server { model: owned(model), voice: owned(voice), language: owned(language), ..server });
+        let engine = EngineSettings::Server(ServerEngine {
+            model: owned(model),
+            voice: owned(voice),
+            language: owned(language),
+            ..server
+        });
         crate::stage::voice(Some(engine.clone()), Some(engine), std::path::Path::new("unused"))
     };
     let sound = tone(8_000, 100);
-    let spoken = |voice: Voice| async move { speak(&voice, "Good night.").await.unwrap_err() };
-    let heard = |voice: Voice, sound: Vec<u8>| async move {
+    let spoken = |voice: SpeechEngine| async move { speak(&voice, "Good night.").await.unwrap_err() };
+    let heard = |voice: SpeechEngine, sound: Vec<u8>| async move {
         voice.transcribe(recording(&sound, "audio/wav")).await.unwrap_err()
     };
     for (error, says) in [

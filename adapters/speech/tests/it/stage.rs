@@ -5,29 +5,33 @@ use std::{ffi::OsString, path::Path, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
-use satchel_speech::{Engine, Program, SpeechSettings, Voice};
+use satchel_speech::{CommandEngine, EngineSettings, SpeechEngine, SpeechSettings};
 
 /// All that programs are given of the environment.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()), ("LANG".into(), "C.UTF-8".into())]
 }
 
-pub(crate) fn program(command: &[&str]) -> Engine {
+pub(crate) fn program(command: &[&str]) -> EngineSettings {
     timed(command, Duration::from_secs(60))
 }
 
-pub(crate) fn timed(command: &[&str], timeout: Duration) -> Engine {
-    Engine::Program(Program { command: command.iter().map(|word| (*word).to_owned()).collect(), timeout })
+pub(crate) fn timed(command: &[&str], timeout: Duration) -> EngineSettings {
+    EngineSettings::Program(CommandEngine { command: command.iter().map(|word| (*word).to_owned()).collect(), timeout })
 }
 
 /// A shell script as a program.
-pub(crate) fn script(script: &str) -> Engine {
+pub(crate) fn script(script: &str) -> EngineSettings {
     program(&["sh", "-c", script, "script"])
 }
 
-pub(crate) fn voice(speak: Option<Engine>, transcribe: Option<Engine>, directory: &Path) -> Voice {
+pub(crate) fn voice(
+    speak: Option<EngineSettings>,
+    transcribe: Option<EngineSettings>,
+    directory: &Path,
+) -> SpeechEngine {
     let recordings = directory.join("recordings");
-    Voice::new(SpeechSettings { speak, transcribe, environment: environment(), recordings })
+    SpeechEngine::new(SpeechSettings { speak, transcribe, environment: environment(), recordings })
         .expect("it can work as it is set up")
 }
 
@@ -39,7 +43,7 @@ pub(crate) struct Heard {
     pub(crate) waveform: Vec<u8>,
 }
 
-pub(crate) async fn speak(voice: &Voice, words: &str) -> Result<Heard, SpeechError> {
+pub(crate) async fn speak(voice: &SpeechEngine, words: &str) -> Result<Heard, SpeechError> {
     let SynthesizedSpeech { content, duration_ms, waveform } = voice.speak(words).await?;
     let ogg = content.map_ok(|piece| piece.to_vec()).try_concat().await.expect("it was made already");
     Ok(Heard { ogg, duration_ms, waveform })

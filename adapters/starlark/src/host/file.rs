@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use crate::protocol::{CHUNK, Chunk};
 
 /// How many chunks wait to be stored.
-const WAITING: usize = 4;
+const CHANNEL_CAPACITY: usize = 4;
 
-pub(crate) enum Piece {
+pub(crate) enum FileChunk {
     /// Bytes of the file.
     Bytes(Bytes),
     End,
@@ -22,13 +22,13 @@ pub(crate) enum Piece {
 
 /// A way for the pieces of a file. A file whose [`Piece::End`] never comes ends with an error, so that nobody takes a
 /// part of it for the whole.
-pub(crate) fn flow() -> (mpsc::Sender<Piece>, ByteStream) {
-    let (pieces, coming) = mpsc::channel(WAITING);
+pub(crate) fn file_channel() -> (mpsc::Sender<FileChunk>, ByteStream) {
+    let (pieces, coming) = mpsc::channel(CHANNEL_CAPACITY);
     let stream = stream::unfold(Some(coming), |coming| async {
         let mut coming = coming?;
         match coming.recv().await {
-            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(coming))),
-            Some(Piece::End) => None,
+            Some(FileChunk::Bytes(bytes)) => Some((Ok(bytes), Some(coming))),
+            Some(FileChunk::End) => None,
             None => {
                 let broken_off = io::Error::new(io::ErrorKind::UnexpectedEof, "the script broke off in the file");
                 Some((Err(broken_off), None))
@@ -52,7 +52,7 @@ pub(crate) fn visibility_of(word: &str) -> Result<Visibility, String> {
     match word {
         "deliver" => Ok(Visibility::Deliver),
         "internal" => Ok(Visibility::Internal),
-        other => Err(format!("visibility must be `deliver` or `internal`, not `{}`", super::failure::cut(other, 60))),
+        other => Err(format!("visibility must be `deliver` or `internal`, not `{}`", super::error::cut(other, 60))),
     }
 }
 
@@ -61,12 +61,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_ends_where_it_was_said_to_end_and_nowhere_else() {
+    async fn file_stream_ends_only_with_end_marker() {
         for whole in [true, false] {
-            let (pieces, stream) = flow();
-            pieces.send(Piece::Bytes(Bytes::from_static(b"one"))).await.unwrap();
+            let (pieces, stream) = file_channel();
+            pieces.send(FileChunk::Bytes(Bytes::from_static(b"one"))).await.unwrap();
             if whole {
-                pieces.send(Piece::End).await.unwrap();
+                pieces.send(FileChunk::End).await.unwrap();
             }
             drop(pieces);
             let items: Vec<_> = stream.collect().await;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_text_or_base64_and_not_too_large() {
+    fn chunk_is_bounded_text_or_base64() {
         let text = |length| Chunk::Text("x".repeat(length));
         assert_eq!(bytes_of(text(CHUNK)).unwrap().len(), CHUNK);
         assert_eq!(bytes_of(text(CHUNK + 1)), None);

@@ -2,13 +2,13 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-use crate::protocol::LONGEST_LINE;
+use crate::protocol::MAX_LINE_BYTES;
 
 /// How many bytes are read at once.
 const PIECE: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum LineRead {
     /// A whole line, without its end.
     Line(Vec<u8>),
     /// A line that is longer than any may be. Nothing that follows means anything.
@@ -18,28 +18,28 @@ pub(crate) enum Heard {
 }
 
 /// Lines as they come.
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(source: R) -> Self {
         Self { source: BufReader::with_capacity(PIECE, source), line: Vec::new() }
     }
 
     /// The next line. A call that is dropped loses nothing of it.
-    pub(crate) async fn next(&mut self) -> Heard {
-        let room = LONGEST_LINE + 1 - self.line.len();
+    pub(crate) async fn next(&mut self) -> LineRead {
+        let room = MAX_LINE_BYTES + 1 - self.line.len();
         let read = (&mut self.source).take(room as u64).read_until(b'\n', &mut self.line).await;
         if read.is_err() {
-            return Heard::Closed;
+            return LineRead::Closed;
         }
         if self.line.last() == Some(&b'\n') {
             self.line.pop();
-            return Heard::Line(std::mem::take(&mut self.line));
+            return LineRead::Line(std::mem::take(&mut self.line));
         }
-        if self.line.len() > LONGEST_LINE { Heard::TooLong } else { Heard::Closed }
+        if self.line.len() > MAX_LINE_BYTES { LineRead::TooLong } else { LineRead::Closed }
     }
 
     /// Whether something was read already that nobody has asked for.
@@ -58,39 +58,39 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_come_whole_and_half_a_line_at_the_end_is_none() {
-        let mut lines = Lines::new(Cursor::new(b"one\n\ntwo\r\nha".to_vec()));
+    async fn lines_are_whole_and_trailing_fragment_is_dropped() {
+        let mut lines = LineReader::new(Cursor::new(b"one\n\ntwo\r\nha".to_vec()));
         for expected in ["one", "", "two\r"] {
-            assert_eq!(lines.next().await, Heard::Line(expected.into()));
+            assert_eq!(lines.next().await, LineRead::Line(expected.into()));
         }
         assert!(!lines.has_more() || lines.source.buffer() == b"ha");
-        assert_eq!(lines.next().await, Heard::Closed);
-        assert_eq!(lines.next().await, Heard::Closed);
+        assert_eq!(lines.next().await, LineRead::Closed);
+        assert_eq!(lines.next().await, LineRead::Closed);
     }
 
     #[tokio::test]
-    async fn the_longest_line_passes_and_one_byte_more_does_not() {
-        let mut text = vec![b'x'; LONGEST_LINE];
+    async fn longest_line_passes_and_longer_fails() {
+        let mut text = vec![b'x'; MAX_LINE_BYTES];
         text.push(b'\n');
-        let mut lines = Lines::new(Cursor::new(text.clone()));
-        assert_eq!(lines.next().await, Heard::Line(vec![b'x'; LONGEST_LINE]));
+        let mut lines = LineReader::new(Cursor::new(text.clone()));
+        assert_eq!(lines.next().await, LineRead::Line(vec![b'x'; MAX_LINE_BYTES]));
         text.insert(0, b'x');
-        assert_eq!(Lines::new(Cursor::new(text)).next().await, Heard::TooLong);
+        assert_eq!(LineReader::new(Cursor::new(text)).next().await, LineRead::TooLong);
     }
 
     #[tokio::test]
-    async fn an_endless_line_costs_no_more_than_the_longest() {
-        let mut lines = Lines::new(tokio::io::repeat(b'x'));
-        assert_eq!(lines.next().await, Heard::TooLong);
-        assert!(lines.line.capacity() <= 2 * LONGEST_LINE + PIECE, "{}", lines.line.capacity());
-        assert_eq!(lines.next().await, Heard::TooLong, "asking again reads nothing more");
-        assert_eq!(lines.line.len(), LONGEST_LINE + 1);
+    async fn endless_line_uses_bounded_memory() {
+        let mut lines = LineReader::new(tokio::io::repeat(b'x'));
+        assert_eq!(lines.next().await, LineRead::TooLong);
+        assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + PIECE, "{}", lines.line.capacity());
+        assert_eq!(lines.next().await, LineRead::TooLong, "asking again reads nothing more");
+        assert_eq!(lines.line.len(), MAX_LINE_BYTES + 1);
     }
 
     #[tokio::test]
     async fn a_call_that_is_dropped_loses_nothing() {
         let (mut far, near) = tokio::io::duplex(4);
-        let mut lines = Lines::new(near);
+        let mut lines = LineReader::new(near);
         let telling = tokio::spawn(async move {
             for piece in ["on", "e li", "ne\nmo", "re\n"] {
                 far.write_all(piece.as_bytes()).await.unwrap();
@@ -102,7 +102,7 @@ mod tests {
             let waited = tokio::time::timeout(std::time::Duration::from_millis(1), lines.next()).await;
             heard.extend(waited.ok());
         }
-        assert_eq!(heard, [Heard::Line(b"one line".to_vec()), Heard::Line(b"more".to_vec())]);
+        assert_eq!(heard, [LineRead::Line(b"one line".to_vec()), LineRead::Line(b"more".to_vec())]);
         telling.await.unwrap();
     }
 
@@ -111,9 +111,9 @@ mod tests {
         fn any_bytes_come_out_as_their_lines(bytes in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let heard = runtime.block_on(async {
-                let mut lines = Lines::new(bytes.as_slice());
+                let mut lines = LineReader::new(bytes.as_slice());
                 let mut heard = Vec::new();
-                while let Heard::Line(line) = lines.next().await {
+                while let LineRead::Line(line) = lines.next().await {
                     heard.push(line);
                 }
                 heard

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::{DEEPEST_VALUE, LONGEST_LINE, MAX_CALL_RESULT_BYTES, MAX_HOST_LINE_BYTES, ToWorker};
+use crate::protocol::{MAX_CALL_RESULT_BYTES, MAX_HOST_LINE_BYTES, MAX_LINE_BYTES, MAX_VALUE_DEPTH, ToWorker};
 
 /// The most values that one line may hold. A number of one digit takes seventy bytes when it was read: without this, a
 /// line of 8 MiB would become 300 MiB.
@@ -45,12 +45,12 @@ pub(crate) fn is_shallow(value: &Value) -> bool {
             _ => true,
         }
     }
-    fits(value, DEEPEST_VALUE)
+    fits(value, MAX_VALUE_DEPTH)
 }
 
 /// What is to be said, as a line with its end; `None` if that is longer than any may be.
 pub(crate) fn line_of(message: &impl Serialize) -> Option<Vec<u8>> {
-    bounded_line(message, LONGEST_LINE)
+    bounded_line(message, MAX_LINE_BYTES)
 }
 
 /// The line by which a script is given a value; `None` if the value is larger than any may be.
@@ -59,25 +59,25 @@ pub(crate) fn value_line(value: Value) -> Option<Vec<u8>> {
         // Of a text its own bytes count: nobody knows how many characters of a file JSON will escape.
         Value::String(text) if text.len() > MAX_CALL_RESULT_BYTES => return None,
         Value::String(_) => MAX_HOST_LINE_BYTES,
-        _ => LONGEST_LINE,
+        _ => MAX_LINE_BYTES,
     };
     bounded_line(&ToWorker::Value(value), most)
 }
 
 fn bounded_line(message: &impl Serialize, most: usize) -> Option<Vec<u8>> {
-    let mut line = Bounded { bytes: Vec::new(), most };
+    let mut line = BoundedBuffer { bytes: Vec::new(), most };
     serde_json::to_writer(&mut line, message).ok()?;
     line.bytes.push(b'\n');
     Some(line.bytes)
 }
 
 /// Bytes that end at the longest line, so that a huge value is not written out first and measured afterwards.
-struct Bounded {
+struct BoundedBuffer {
     bytes: Vec<u8>,
     most: usize,
 }
 
-impl io::Write for Bounded {
+impl io::Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + bytes.len() > self.most {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -103,18 +103,18 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_be_nested_so_deep_and_no_deeper() {
-        assert!(is_shallow(&nested(0)) && is_shallow(&nested(DEEPEST_VALUE)));
-        assert!(!is_shallow(&nested(DEEPEST_VALUE + 1)));
-        assert!(!is_shallow(&json!([1, { "a": nested(DEEPEST_VALUE - 1) }])));
+    fn value_nesting_is_limited_exactly() {
+        assert!(is_shallow(&nested(0)) && is_shallow(&nested(MAX_VALUE_DEPTH)));
+        assert!(!is_shallow(&nested(MAX_VALUE_DEPTH + 1)));
+        assert!(!is_shallow(&json!([1, { "a": nested(MAX_VALUE_DEPTH - 1) }])));
     }
 
     #[test]
-    fn a_line_is_as_long_as_any_may_be_and_no_longer() {
-        let fits = line_of(&"x".repeat(LONGEST_LINE - 2)).unwrap();
-        assert_eq!(fits.len(), LONGEST_LINE + 1, "with its end");
-        assert_eq!(line_of(&"x".repeat(LONGEST_LINE - 1)), None);
-        assert_eq!(line_of(&vec![0; LONGEST_LINE / 2]), None);
+    fn encoded_line_length_is_limited_exactly() {
+        let fits = line_of(&"x".repeat(MAX_LINE_BYTES - 2)).unwrap();
+        assert_eq!(fits.len(), MAX_LINE_BYTES + 1, "with its end");
+        assert_eq!(line_of(&"x".repeat(MAX_LINE_BYTES - 1)), None);
+        assert_eq!(line_of(&vec![0; MAX_LINE_BYTES / 2]), None);
         assert_eq!(line_of(&json!({"a": "\n"})).unwrap(), b"{\"a\":\"\\n\"}\n", "no end of line stands inside");
     }
 
@@ -122,7 +122,7 @@ mod tests {
     fn text_of_8_mib_is_given_whole() {
         let line =
             value_line(json!("\"\n".repeat(MAX_CALL_RESULT_BYTES / 2))).expect("it is no larger than any may be");
-        assert!(line.len() > LONGEST_LINE && line.len() <= MAX_HOST_LINE_BYTES + 1, "{}", line.len());
+        assert!(line.len() > MAX_LINE_BYTES && line.len() <= MAX_HOST_LINE_BYTES + 1, "{}", line.len());
         assert_eq!(value_line(json!("x".repeat(MAX_CALL_RESULT_BYTES + 1))), None);
         assert_eq!(value_line(json!(["x".repeat(MAX_CALL_RESULT_BYTES)])), None, "with what is around it");
     }

@@ -21,18 +21,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    evaluate::{Outcome, Task},
-    places::{Place, Places},
-    worker::{ScriptHostError, Worker},
+    evaluate::{EvaluationOutcome, EvaluationTask},
+    slots::{SlotPermit, SlotPool},
+    worker::{ScriptHostError, ScriptWorker},
 };
 
 /// How long a script runs undisturbed before the worker that it took is replaced: the start of a process takes longer
 /// than most scripts do.
-const SETTLES: Duration = Duration::from_millis(10);
+const REFILL_DELAY: Duration = Duration::from_millis(10);
 
 /// How scripts are evaluated.
 #[derive(Debug, Clone)]
-pub struct ScriptSettings {
+pub struct ScriptPoolSettings {
     /// The program that evaluates one.
     pub worker: PathBuf,
     /// How many workers wait for the next script, once there was one.
@@ -42,12 +42,12 @@ pub struct ScriptSettings {
     /// How many of them may be one person's, and one conversation's.
     pub at_once_per_holder: usize,
     /// How long a script waits for a place.
-    pub patience: Duration,
+    pub queue_timeout: Duration,
     /// After how long without scripts no worker waits any more.
     pub idle: Duration,
 }
 
-impl ScriptSettings {
+impl ScriptPoolSettings {
     /// What suits this machine: a script for each of its cores, and one of them left to others where there are two.
     #[must_use]
     pub fn new(worker: PathBuf) -> Self {
@@ -57,7 +57,7 @@ impl ScriptSettings {
             warm: 2,
             at_once: cores,
             at_once_per_holder: (cores - 1).clamp(1, 2),
-            patience: Duration::from_secs(60),
+            queue_timeout: Duration::from_secs(60),
             idle: Duration::from_secs(5 * 60),
         }
     }
@@ -65,15 +65,15 @@ impl ScriptSettings {
 
 /// Evaluates each script in a worker process of its own. Dropping the last clone ends every worker.
 #[derive(Clone)]
-pub struct WorkerPool(Arc<Open>);
+pub struct WorkerPool(Arc<PoolShared>);
 
 impl WorkerPool {
     /// Sets it up. Nothing is started before the first script.
     #[must_use]
-    pub fn new(settings: ScriptSettings) -> Self {
-        let places = Places::new(settings.at_once, settings.at_once_per_holder);
-        let inner = Inner { settings, warm: Mutex::default(), taken: Notify::new() };
-        Self(Arc::new(Open {
+    pub fn new(settings: ScriptPoolSettings) -> Self {
+        let places = SlotPool::new(settings.at_once, settings.at_once_per_holder);
+        let inner = WarmPool { settings, warm: Mutex::default(), taken: Notify::new() };
+        Self(Arc::new(PoolShared {
             inner: Arc::new(inner),
             places,
             kept: AtomicBool::new(false),
@@ -88,33 +88,33 @@ impl WorkerPool {
         world: &dyn HostFunctions,
         cancel: &CancellationToken,
     ) -> Result<ScriptEvaluation, ScriptError> {
-        let _place = unless(cancel, self.place(script)).await?;
+        let _place = or_cancelled(cancel, self.acquire_slot(script)).await?;
         // Not before: whoever waits for a place keeps nothing but the script.
-        let task = Task::new(script, world)?;
+        let task = EvaluationTask::new(script, world)?;
         let warm = self.0.inner.warm().pop_front();
-        self.0.keep_some_waiting();
+        self.0.maintain_warm_workers();
         if let Some(worker) = warm
-            && let Outcome::Ended(evaluation) = task.run(worker, cancel).await
+            && let EvaluationOutcome::Ended(evaluation) = task.run(worker, cancel).await
         {
             return Ok(evaluation);
         }
         // None waited, or it died while it did, which shows only now: the script has not begun.
-        let worker = unless(cancel, self.start()).await?;
+        let worker = or_cancelled(cancel, self.start_worker()).await?;
         match task.run(worker, cancel).await {
-            Outcome::NeverBegun(evaluation) | Outcome::Ended(evaluation) => Ok(evaluation),
+            EvaluationOutcome::NotStarted(evaluation) | EvaluationOutcome::Ended(evaluation) => Ok(evaluation),
         }
     }
 
-    async fn place(&self, script: &ScriptRequest) -> Result<Place, ScriptError> {
-        let patience = self.0.inner.settings.patience;
-        timeout(patience, self.0.places.take(script)).await.map_err(|_| {
+    async fn acquire_slot(&self, script: &ScriptRequest) -> Result<SlotPermit, ScriptError> {
+        let patience = self.0.inner.settings.queue_timeout;
+        timeout(patience, self.0.places.acquire(script)).await.map_err(|_| {
             let reason = "too many scripts are running; try again in a moment".to_owned();
             ScriptError::Unavailable { reason }
         })
     }
 
-    async fn start(&self) -> Result<Worker, ScriptError> {
-        Worker::start(&self.0.inner.settings.worker).await.map_err(|error| {
+    async fn start_worker(&self) -> Result<ScriptWorker, ScriptError> {
+        ScriptWorker::start(&self.0.inner.settings.worker).await.map_err(|error| {
             tracing::warn!(%error, "no script can be evaluated");
             ScriptError::Unavailable { reason: error.to_string() }
         })
@@ -137,7 +137,7 @@ impl ScriptHost for WorkerPool {
 }
 
 /// What this comes to, unless it is cancelled before.
-async fn unless<T>(
+async fn or_cancelled<T>(
     cancel: &CancellationToken,
     wanted: impl Future<Output = Result<T, ScriptError>>,
 ) -> Result<T, ScriptError> {
@@ -145,17 +145,17 @@ async fn unless<T>(
 }
 
 /// What the clones of a pool have in common.
-struct Open {
-    inner: Arc<Inner>,
-    places: Arc<Places>,
+struct PoolShared {
+    inner: Arc<WarmPool>,
+    places: Arc<SlotPool>,
     /// Whether somebody keeps workers waiting.
     kept: AtomicBool,
     end: CancellationToken,
 }
 
-impl Open {
+impl PoolShared {
     /// Says that a script has begun: one worker less waits.
-    fn keep_some_waiting(&self) {
+    fn maintain_warm_workers(&self) {
         if self.inner.settings.warm == 0 {
             return;
         }
@@ -167,7 +167,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for PoolShared {
     fn drop(&mut self) {
         self.end.cancel();
         self.inner.warm().clear();
@@ -175,14 +175,14 @@ impl Drop for Open {
 }
 
 /// What whoever keeps workers waiting needs.
-struct Inner {
-    settings: ScriptSettings,
-    warm: Mutex<VecDeque<Worker>>,
+struct WarmPool {
+    settings: ScriptPoolSettings,
+    warm: Mutex<VecDeque<ScriptWorker>>,
     taken: Notify,
 }
 
-impl Inner {
-    fn warm(&self) -> MutexGuard<'_, VecDeque<Worker>> {
+impl WarmPool {
+    fn warm(&self) -> MutexGuard<'_, VecDeque<ScriptWorker>> {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl Inner {
                 self.warm().clear();
                 self.taken.notified().await;
             }
-            sleep(SETTLES).await;
+            sleep(REFILL_DELAY).await;
             if let Err(error) = self.fill().await {
                 // A script that finds none starts one itself, and is told why that fails.
                 tracing::warn!(%error, "no worker waits for the next script");
@@ -203,7 +203,7 @@ impl Inner {
 
     async fn fill(&self) -> Result<(), ScriptHostError> {
         while self.warm().len() < self.settings.warm {
-            let worker = Worker::start(&self.settings.worker).await?;
+            let worker = ScriptWorker::start(&self.settings.worker).await?;
             self.warm().push_back(worker);
         }
         Ok(())

@@ -16,22 +16,22 @@ use tokio::{
 };
 
 use super::{
-    failure,
-    framing::{Heard, Lines},
+    error,
+    framing::{LineRead, LineReader},
 };
 use crate::protocol::{FromWorker, VERSION};
 
 /// How long a worker may take until it waits for a script.
-const READY_WITHIN: Duration = Duration::from_secs(5);
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long what a dead worker has said may still be on its way.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long a worker may live on after it has closed its output.
-const LEAVES_WITHIN: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long is waited for a killed worker to be gone. One that takes longer is gone soon, and does nothing meanwhile.
-const GONE_WITHIN: Duration = Duration::from_millis(50);
+const KILL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How much of standard error is kept, in bytes: its end.
 const COMPLAINT: usize = 4 << 10;
@@ -53,32 +53,32 @@ pub struct ScriptHostError {
 /// When it can't be started, or can't be understood.
 pub async fn probe(worker: &Path) -> Result<Duration, ScriptHostError> {
     let begun = Instant::now();
-    let worker = Worker::start(worker).await?;
+    let worker = ScriptWorker::start(worker).await?;
     let took = begun.elapsed();
-    worker.end().await;
+    worker.kill().await;
     Ok(took)
 }
 
 /// A worker that waits for its script, or evaluates it. Dropping it kills it and everything that it has started.
-pub(crate) struct Worker {
+pub(crate) struct ScriptWorker {
     child: Child,
     group: Option<Pid>,
     input: ChildStdin,
-    lines: Lines<ChildStdout>,
-    complaint: Complaint,
+    lines: LineReader<ChildStdout>,
+    complaint: StderrTail,
 }
 
 /// How a worker that says no more has ended.
-pub(crate) enum Ending {
-    Died {
+pub(crate) enum WorkerExit {
+    Exited {
         status: ExitStatus,
         /// The end of what it wrote on standard error.
         complaint: String,
     },
-    GoesOn,
+    StillRunning,
 }
 
-impl Worker {
+impl ScriptWorker {
     /// Starts one and waits until it is ready.
     pub(crate) async fn start(path: &Path) -> Result<Self, ScriptHostError> {
         let refused = |reason: String| ScriptHostError { worker: path.to_owned(), reason };
@@ -89,15 +89,15 @@ impl Worker {
                 _ => format!("can't be started: {error}"),
             })
         })?;
-        let said = match timeout(READY_WITHIN, worker.hear()).await {
-            Err(_) => return Err(refused(format!("was not ready within {} s", READY_WITHIN.as_secs()))),
-            Ok(Heard::Line(line)) => serde_json::from_slice(&line).ok(),
-            Ok(Heard::TooLong) => None,
-            Ok(Heard::Closed) => match worker.ending().await {
-                Ending::GoesOn => None,
-                Ending::Died { status, complaint } => {
+        let said = match timeout(READY_TIMEOUT, worker.read_line()).await {
+            Err(_) => return Err(refused(format!("was not ready within {} s", READY_TIMEOUT.as_secs()))),
+            Ok(LineRead::Line(line)) => serde_json::from_slice(&line).ok(),
+            Ok(LineRead::TooLong) => None,
+            Ok(LineRead::Closed) => match worker.exit_status().await {
+                WorkerExit::StillRunning => None,
+                WorkerExit::Exited { status, complaint } => {
                     let complaint = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                    let complaint = failure::cut(complaint, TOLD);
+                    let complaint = error::cut(complaint, TOLD);
                     return Err(refused(format!("ended before it was ready ({status}) {complaint}").trim().to_owned()));
                 }
             },
@@ -127,11 +127,11 @@ impl Worker {
         let input = child.stdin.take().expect("standard input is a pipe");
         let output = child.stdout.take().expect("standard output is a pipe");
         let errors = child.stderr.take().expect("standard error is a pipe");
-        Ok(Self { child, group, input, lines: Lines::new(output), complaint: Complaint::hear(errors) })
+        Ok(Self { child, group, input, lines: LineReader::new(output), complaint: StderrTail::spawn(errors) })
     }
 
     /// What it says next. A call that is dropped loses nothing of it.
-    pub(crate) async fn hear(&mut self) -> Heard {
+    pub(crate) async fn read_line(&mut self) -> LineRead {
         let mut dead = false;
         loop {
             tokio::select! {
@@ -139,7 +139,7 @@ impl Worker {
                 heard = self.lines.next() => return heard,
                 _ = self.child.wait(), if !dead => dead = true,
                 // Something else may hold its output open for ever.
-                () = sleep(LAST_WORDS), if dead => return Heard::Closed,
+                () = sleep(STDERR_TIMEOUT), if dead => return LineRead::Closed,
             }
             self.end_group();
         }
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     /// Tells it something; `false` when it doesn't listen any more.
-    pub(crate) async fn tell(&mut self, line: &[u8]) -> bool {
+    pub(crate) async fn write_line(&mut self, line: &[u8]) -> bool {
         let telling = async { self.input.write_all(line).await.is_ok() && self.input.flush().await.is_ok() };
         tokio::select! {
             told = telling => told,
@@ -160,24 +160,24 @@ impl Worker {
     }
 
     /// Waits until it is dead.
-    pub(crate) async fn dead(&mut self) {
+    pub(crate) async fn wait_exited(&mut self) {
         // That it can't be waited for means that it was waited for.
         let _ended = self.child.wait().await;
         self.end_group();
     }
 
     /// How it has ended, once it says no more.
-    pub(crate) async fn ending(&mut self) -> Ending {
-        let Ok(Ok(status)) = timeout(LEAVES_WITHIN, self.child.wait()).await else { return Ending::GoesOn };
+    pub(crate) async fn exit_status(&mut self) -> WorkerExit {
+        let Ok(Ok(status)) = timeout(EXIT_TIMEOUT, self.child.wait()).await else { return WorkerExit::StillRunning };
         self.end_group();
-        Ending::Died { status, complaint: self.complaint.end().await }
+        WorkerExit::Exited { status, complaint: self.complaint.finish().await }
     }
 
     /// Kills it and everything that it has started, and waits until it is gone.
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn kill(mut self) {
         self.end_group();
         let _killed = self.child.start_kill();
-        let _gone = timeout(GONE_WITHIN, self.child.wait()).await;
+        let _gone = timeout(KILL_TIMEOUT, self.child.wait()).await;
     }
 
     fn end_group(&mut self) {
@@ -188,33 +188,33 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for ScriptWorker {
     fn drop(&mut self) {
         self.end_group();
     }
 }
 
 /// What a worker writes on standard error. It is read as it comes, or the worker would wait for somebody to read it.
-struct Complaint {
+struct StderrTail {
     kept: Arc<Mutex<Vec<u8>>>,
     hearing: JoinHandle<()>,
 }
 
-impl Complaint {
-    fn hear(errors: ChildStderr) -> Self {
+impl StderrTail {
+    fn spawn(errors: ChildStderr) -> Self {
         let kept = Arc::<Mutex<Vec<u8>>>::default();
         Self { hearing: tokio::spawn(keep_the_end(errors, Arc::clone(&kept))), kept }
     }
 
     /// What is kept, once nothing more comes.
-    async fn end(&mut self) -> String {
-        let _heard = timeout(LAST_WORDS, &mut self.hearing).await;
+    async fn finish(&mut self) -> String {
+        let _heard = timeout(STDERR_TIMEOUT, &mut self.hearing).await;
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).into_owned()
     }
 }
 
-impl Drop for Complaint {
+impl Drop for StderrTail {
     fn drop(&mut self) {
         self.hearing.abort();
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rstest::rstest;
-use satchel_starlark::protocol::{LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MOST_PRINTED};
+use satchel_starlark::protocol::{LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MAX_PRINTED_BYTES};
 use serde_json::json;
 
 use crate::stage::{World, by, failure, limited, script, value};
@@ -78,13 +78,13 @@ fn long(before: &str, length: usize, after: &str) -> String {
 
 #[tokio::test]
 async fn so_much_may_be_printed_and_no_more() {
-    let full = long("{\"print\":\"", MOST_PRINTED - 1, "\"}");
+    let full = long("{\"print\":\"", MAX_PRINTED_BYTES - 1, "\"}");
     let evaluation = by(&format!("begin; {full}; done_with 1"), &script(""), &World::default()).await;
-    assert_eq!((value(&evaluation), evaluation.printed.len()), (&json!(1), MOST_PRINTED));
+    assert_eq!((value(&evaluation), evaluation.printed.len()), (&json!(1), MAX_PRINTED_BYTES));
     let evaluation =
         by(&format!("begin; {full}; say '{{\"print\":\"\"}}'; hang"), &script(""), &World::default()).await;
     assert!(failure(&evaluation).contains("it printed too much"), "{}", failure(&evaluation));
-    assert_eq!(evaluation.printed.len(), MOST_PRINTED, "what there was room for is kept");
+    assert_eq!(evaluation.printed.len(), MAX_PRINTED_BYTES, "what there was room for is kept");
 }
 
 #[tokio::test]
@@ -92,12 +92,12 @@ async fn endless_prints_are_stopped() {
     let begun = Instant::now();
     let evaluation = by("begin; exec yes '{\"print\":\"\"}'", &script(""), &World::default()).await;
     assert!(failure(&evaluation).contains("it printed too much"));
-    assert_eq!(evaluation.printed.len(), MOST_PRINTED);
+    assert_eq!(evaluation.printed.len(), MAX_PRINTED_BYTES);
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn a_value_may_be_so_large_and_no_larger() {
+async fn returned_value_size_is_limited_exactly() {
     for (surplus, fits) in [(0, true), (2_000, false)] {
         let value = long("{\"done\":\"", LARGEST_VALUE - 2 + surplus, "\"}");
         let evaluation = by(&format!("begin; {value}; hang"), &script(""), &World::default()).await;
@@ -129,7 +129,7 @@ async fn arguments_may_be_so_large_and_no_larger() {
 
 /// What is said of a file is kept as long as the file, and fifty descriptions of eight megabytes would be told to a chat.
 #[tokio::test]
-async fn what_is_said_of_a_file_may_be_so_large_and_no_larger() {
+async fn file_description_size_is_limited_exactly() {
     for (surplus, fits) in [(0, true), (2_000, false)] {
         let create = long(
             "{\"create\":{\"filename\":\"a.txt\",\"mime_type\":\"\",\"visibility\":\"deliver\",\"description\":\"",
@@ -166,7 +166,7 @@ async fn what_a_model_shall_look_at_is_bounded(#[case] body: String) {
 
 /// Eight megabytes of zeros and commas would be three hundred once they are read.
 #[tokio::test]
-async fn a_line_of_very_many_values_is_not_read() {
+async fn line_with_too_many_values_is_rejected() {
     let body = "begin; printf '%s' '{\"call\":{\"function\":\"echo\",\"named\":{},\"positional\":[0'
 yes ,0 | head -n 1500000 | tr -d '\\n'; say ']}}'; hang";
     let world = World::default();
@@ -179,14 +179,14 @@ yes ,0 | head -n 1500000 | tr -d '\\n'; say ']}}'; hang";
 }
 
 #[tokio::test]
-async fn half_a_line_is_waited_for_until_the_deadline_and_no_longer() {
+async fn unfinished_line_is_awaited_only_until_deadline() {
     let evaluation = by("begin; printf '{\"done\":1}'; hang", &limited(400), &World::default()).await;
     assert_eq!(evaluation.value, crate::stage::timed_out(400));
 }
 
 /// A host that writes without a deadline would wait for the reader for ever.
 #[tokio::test]
-async fn a_worker_that_does_not_read_is_stopped_at_the_deadline() {
+async fn worker_not_reading_is_stopped_at_deadline() {
     let begun = Instant::now();
     let large = satchel_ports::ScriptRequest { time_limit: Duration::from_millis(400), ..script(&"x".repeat(4 << 20)) };
     let evaluation = by("ready; hang", &large, &World::default()).await;
@@ -196,7 +196,7 @@ async fn a_worker_that_does_not_read_is_stopped_at_the_deadline() {
 
 /// Its child holds the pipe open, so the write alone would never fail.
 #[tokio::test]
-async fn a_worker_that_dies_while_it_is_told_the_script_is_noticed() {
+async fn worker_death_while_receiving_script_is_detected() {
     let (large, world) = (script(&"x".repeat(4 << 20)), World::default());
     let body = "ready; exec 5<&0; sleep 1000 <&5 & echo $! >> \"$HERE/numbers\"; sleep 0.2; exit 5";
     let evaluation = tokio::time::timeout(Duration::from_secs(10), by(body, &large, &world)).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_worker_that_dies_while_it_is_told_the_script_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_worker_that_complains_without_end_is_still_heard() {
+async fn endless_stderr_does_not_block_worker_output() {
     let body = "begin; head -c 100000000 /dev/zero >&2; say '{\"print\":\"x\"}'; done_with 1";
     let evaluation = by(body, &script(""), &World::default()).await;
     assert_eq!((value(&evaluation), evaluation.printed.as_str()), (&json!(1), "x\n"));
@@ -216,7 +216,7 @@ async fn a_worker_that_complains_without_end_is_still_heard() {
 #[case::that_left_its_group("setsid sleep 4 & sleep 0.1; exit 5", "(code 5)")]
 #[case::after_the_value("sleep 1000 & echo $! >> \"$HERE/numbers\"; done_with 1; exit 0", "")]
 #[tokio::test]
-async fn a_worker_is_not_outlived_by_what_it_has_started(#[case] body: &str, #[case] words: &str) {
+async fn worker_children_never_outlive_worker(#[case] body: &str, #[case] words: &str) {
     let begun = Instant::now();
     let evaluation = by(&format!("begin; {body}"), &script(""), &World::default()).await;
     assert!(begun.elapsed() < Duration::from_millis(3_500), "{:?}", begun.elapsed());

@@ -8,14 +8,14 @@ use std::{
 use rstest::rstest;
 use satchel_domain::WakeRequest;
 use satchel_ports::{ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
-use satchel_starlark::{ScriptSettings, WorkerPool, probe};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool, probe};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{StandIn, World, by, failure, gone, limited, nested, script, timed_out, until, value};
 
 #[tokio::test]
-async fn a_script_goes_to_its_worker_and_its_value_comes_back() {
+async fn script_reaches_worker_and_value_returns() {
     let stand_in = StandIn::new(r#"begin; printf '%s' "$heard" > "$HERE/heard"; done_with '{"a":[1,1.5,"ё"]}'"#);
     let mut script = ScriptRequest { time_limit: Duration::from_millis(2_500), ..script("return \"ёж\"\n") };
     script.globals.insert("who".to_owned(), json!({"name": "Ann", "share": 0.5}));
@@ -44,7 +44,7 @@ fn is_inherited(number: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_worker_gets_no_environment_and_no_files_and_stands_in_the_root() {
+async fn worker_starts_without_environment_and_files() {
     let _open = std::fs::File::open("/etc/passwd").unwrap();
     let stand_in = StandIn::new(
         r#"begin; tr '\0' '\n' < /proc/$$/environ > "$HERE/environment"
@@ -61,7 +61,7 @@ pwd > "$HERE/where"; ls /proc/self/fd > "$HERE/files"; done_with null"#,
 }
 
 #[tokio::test]
-async fn what_it_asks_is_asked_of_the_world_in_its_order() {
+async fn host_calls_are_made_in_script_order() {
     let world = World::default();
     let body = r#"begin
 say '{"call":{"function":"echo","positional":[1,"two"],"named":{"three":[3.5]}}}'; hear; first=$heard
@@ -74,7 +74,7 @@ done_with "$first""#;
 
 /// Two calls in one breath: were they made at once, their effects could overtake one another.
 #[tokio::test]
-async fn the_world_is_asked_for_one_thing_at_a_time() {
+async fn host_calls_run_one_at_a_time() {
     let world = World::default();
     let evaluation =
         by("begin; call wait; call wait; call wait; hear; hear; hear; done_with 1", &script(""), &world).await;
@@ -91,7 +91,7 @@ async fn the_world_is_asked_for_one_thing_at_a_time() {
 )]
 #[case::its_answer_is_too_deep("deep", "{\"error\":\"what `deep` returned is nested deeper than 64 levels\"}")]
 #[tokio::test]
-async fn a_refusal_reaches_the_script_in_the_worlds_words(#[case] function: &str, #[case] answer: &str) {
+async fn host_refusal_reaches_script_verbatim(#[case] function: &str, #[case] answer: &str) {
     let body = format!(
         "begin; call {function}; hear; printf '%s' \"$heard\" > \"$HERE/answer\"
 say '{{\"failed\":{{\"kind\":\"execution\",\"message\":\"no\",\"line\":3,\"column\":7}}}}'"
@@ -169,7 +169,7 @@ async fn a_script_is_stopped_at_its_deadline(#[case] body: &str) {
 }
 
 #[tokio::test]
-async fn the_deadline_is_kept_to_a_tenth_of_a_second() {
+async fn deadline_is_accurate_to_a_tenth_second() {
     let stand_in = StandIn::new("begin; : > \"$HERE/begun\"; while :; do :; done");
     let (pool, begun) = (stand_in.pool(), stand_in.path().with_file_name("begun"));
     let mut late = Vec::new();
@@ -242,7 +242,7 @@ async fn a_global_with_an_unusable_name_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_too_deep_for_a_worker_is_not_begun() {
+async fn oversized_or_deep_input_starts_no_worker() {
     let stand_in = StandIn::new("begin; done_with 1");
     let pool = stand_in.pool();
     let mut deep = script("");
@@ -274,7 +274,7 @@ async fn what_is_too_large_or_too_deep_for_a_worker_is_not_begun() {
 #[case::it_says_half_a_line("printf '{\"ready\"'; exit 0", "ended before it was ready (exit status: 0)")]
 #[case::it_is_silent("hang", "was not ready within 5 s")]
 #[tokio::test]
-async fn a_worker_that_cannot_be_used_is_told_with_its_path(#[case] body: &str, #[case] words: &str) {
+async fn unusable_worker_is_reported_with_its_path(#[case] body: &str, #[case] words: &str) {
     let stand_in = StandIn::new(body);
     if body.is_empty() {
         std::fs::remove_file(stand_in.path()).unwrap();
@@ -294,8 +294,8 @@ async fn a_worker_that_cannot_be_used_is_told_with_its_path(#[case] body: &str, 
 }
 
 #[tokio::test]
-async fn a_program_that_may_not_be_run_is_told() {
-    let pool = WorkerPool::new(ScriptSettings::new("/etc/passwd".into()));
+async fn non_executable_worker_is_reported() {
+    let pool = WorkerPool::new(ScriptPoolSettings::new("/etc/passwd".into()));
     let evaluation = pool.run(&script(""), &World::default(), &CancellationToken::new()).await;
     assert_eq!(failure(&evaluation), "Script execution failed: the script worker `/etc/passwd` may not be run");
 }

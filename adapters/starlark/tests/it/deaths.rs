@@ -46,7 +46,7 @@ async fn a_death_ends_the_script_with_its_reason(
 
 /// It asks for a file and dies after its end, while the world still stores it.
 #[tokio::test]
-async fn a_death_after_the_end_of_a_file_is_a_death() {
+async fn worker_death_after_file_end_is_reported() {
     let world = World::default();
     let evaluation = by("begin; create a.txt; chunk x; end; exit 3", &script(""), &world).await;
     assert_eq!(failure(&evaluation), "Script execution failed: its worker ended unexpectedly (code 3)");
@@ -64,7 +64,7 @@ async fn a_death_after_the_value_changes_nothing(#[case] die: &str) {
 }
 
 #[tokio::test]
-async fn a_death_from_outside_is_noticed_also_in_a_call() {
+async fn killed_worker_is_detected_even_during_call() {
     for body in ["begin; : > \"$HERE/begun\"; while :; do :; done", "begin; : > \"$HERE/begun\"; call hang; hear"] {
         let stand_in = StandIn::new(body);
         let (pool, world, cancel, script) = (stand_in.pool(), World::default(), CancellationToken::new(), script(""));

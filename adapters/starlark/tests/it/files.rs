@@ -36,7 +36,7 @@ async fn a_file_may_be_empty() {
 #[case::the_world_refuses("refused.txt", "deliver", "there are too many files")]
 #[case::nobody_could_get_it("a.txt", "public", "visibility must be `deliver` or `internal`, not `public`")]
 #[tokio::test]
-async fn a_refused_file_is_read_to_its_end_and_answered_there(
+async fn refused_file_is_drained_before_the_response(
     #[case] filename: &str,
     #[case] visibility: &str,
     #[case] words: &str,
@@ -58,7 +58,7 @@ yes '{{"chunk":{{"text":"{}"}}}}' | head -n 400; end; hear; printf '%s' "$heard"
 
 /// Five hundred megabytes are more than a worker can hold, so it makes them up.
 #[tokio::test]
-async fn a_file_without_end_is_stopped_though_nobody_wants_it() {
+async fn endless_refused_file_is_stopped() {
     let piece = "x".repeat(48 << 10);
     let body = format!("begin; create refused.txt; exec yes '{{\"chunk\":{{\"text\":\"{piece}\"}}}}'");
     let long = satchel_ports::ScriptRequest { time_limit: std::time::Duration::from_secs(120), ..script("") };

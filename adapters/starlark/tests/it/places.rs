@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_ports::{ScriptError, ScriptHost, ScriptRequest};
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{StandIn, World, conversation, gone, script, until, value};
@@ -16,9 +16,9 @@ fn of(key: &str) -> ScriptRequest {
 }
 
 #[tokio::test]
-async fn so_many_scripts_run_at_once_and_fewer_of_one_conversation() {
+async fn concurrency_is_limited_overall_and_per_conversation() {
     let stand_in = StandIn::new("begin; call wait; hear; done_with 1");
-    let settings = ScriptSettings { at_once: 4, at_once_per_holder: 2, ..stand_in.settings() };
+    let settings = ScriptPoolSettings { at_once: 4, at_once_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     for (keys, most) in [(vec!["a"; 10], 2), (vec!["a", "b", "c", "a", "b", "c", "a", "b", "c", "d"], 4)] {
         let world = World { waits_for: most, ..World::default() };
@@ -34,9 +34,9 @@ async fn so_many_scripts_run_at_once_and_fewer_of_one_conversation() {
 }
 
 #[tokio::test]
-async fn a_conversation_with_very_many_scripts_does_not_delay_another() {
+async fn busy_conversation_does_not_delay_another() {
     let stand_in = StandIn::new("begin; done_with 1");
-    let settings = ScriptSettings { at_once: 1, at_once_per_holder: 2, ..stand_in.settings() };
+    let settings = ScriptPoolSettings { at_once: 1, at_once_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     let ended = Arc::new(Mutex::new(Vec::new()));
     let run = |key: &'static str| {
@@ -61,9 +61,9 @@ async fn a_conversation_with_very_many_scripts_does_not_delay_another() {
 }
 
 #[tokio::test]
-async fn whoever_waits_too_long_for_a_place_is_told_so() {
+async fn slot_wait_beyond_timeout_is_reported() {
     let stand_in = StandIn::new("begin; hang");
-    let settings = ScriptSettings { at_once: 1, patience: Duration::from_millis(200), ..stand_in.settings() };
+    let settings = ScriptPoolSettings { at_once: 1, queue_timeout: Duration::from_millis(200), ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     let (world, cancel, slow, waiting) = (World::default(), CancellationToken::new(), of("a"), of("b"));
     let first = pool.run(&slow, &world, &cancel);
@@ -88,9 +88,9 @@ async fn whoever_waits_too_long_for_a_place_is_told_so() {
 
 /// Were the wait for a place counted, a busy minute would eat the time of whoever waits.
 #[tokio::test]
-async fn the_time_limit_begins_with_the_worker_and_not_with_the_wait() {
+async fn time_limit_starts_with_worker_not_queueing() {
     let stand_in = StandIn::new("begin; sleep 0.4; done_with 1");
-    let pool = WorkerPool::new(ScriptSettings { at_once: 1, ..stand_in.settings() });
+    let pool = WorkerPool::new(ScriptPoolSettings { at_once: 1, ..stand_in.settings() });
     let short = ScriptRequest { time_limit: Duration::from_millis(1_500), ..script("") };
     let world = World::default();
     let runs = (0..6).map(|_| async { pool.run(&short, &world, &CancellationToken::new()).await });

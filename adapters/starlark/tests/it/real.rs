@@ -8,14 +8,14 @@ use std::{
 use rstest::rstest;
 use satchel_domain::{Visibility, WakeRequest};
 use satchel_ports::{ScriptEvaluation, ScriptHost, ScriptRequest};
-use satchel_starlark::{ScriptSettings, WorkerPool, probe};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool, probe};
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{StandIn, World, conversation, failure, real_worker, script, timed_out, value};
 
 fn pool() -> WorkerPool {
-    WorkerPool::new(ScriptSettings::new(real_worker()))
+    WorkerPool::new(ScriptPoolSettings::new(real_worker()))
 }
 
 async fn run(source: &str, world: &World) -> ScriptEvaluation {
@@ -116,7 +116,7 @@ async fn a_bomb_hurts_nobody_but_its_script(#[case] source: &str) {
     };
     // Above the worker's own limit: should that be gone, this machine stays whole.
     let within = StandIn::new(&format!("ulimit -v 2000000; exec '{}'", real_worker().display()));
-    let (pool, world) = (WorkerPool::new(ScriptSettings::new(within.path())), World::default());
+    let (pool, world) = (WorkerPool::new(ScriptPoolSettings::new(within.path())), World::default());
     let begun = Instant::now();
     let bomb = ScriptRequest { time_limit: Duration::from_secs(2), ..script(&source) };
     let evaluation = pool.run(&bomb, &world, &CancellationToken::new()).await;
@@ -149,7 +149,7 @@ async fn a_tight_loop_is_stopped_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn two_hundred_scripts_at_once_all_get_their_turn() {
+async fn two_hundred_concurrent_scripts_all_run() {
     let (pool, world) = (pool(), World::default());
     let scripts: Vec<_> = (0..200)
         .map(|number| ScriptRequest {

@@ -20,7 +20,7 @@ use satchel_ports::{
     ByteStream, HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
 };
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -69,8 +69,8 @@ impl StandIn {
         self.directory.path().join("worker")
     }
 
-    pub(crate) fn settings(&self) -> ScriptSettings {
-        ScriptSettings { warm: 0, ..ScriptSettings::new(self.path()) }
+    pub(crate) fn settings(&self) -> ScriptPoolSettings {
+        ScriptPoolSettings { warm: 0, ..ScriptPoolSettings::new(self.path()) }
     }
 
     pub(crate) fn pool(&self) -> WorkerPool {

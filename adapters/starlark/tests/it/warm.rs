@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_ports::ScriptHost;
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{StandIn, World, exists, failure, gone, script, until, value};
@@ -16,7 +16,7 @@ async fn runs(pool: &WorkerPool) {
 }
 
 fn warm(stand_in: &StandIn, warm: usize, idle: Duration) -> WorkerPool {
-    WorkerPool::new(ScriptSettings { warm, idle, ..stand_in.settings() })
+    WorkerPool::new(ScriptPoolSettings { warm, idle, ..stand_in.settings() })
 }
 
 /// Waits until so many workers have ever waited, and the pool knows of each.
@@ -30,7 +30,7 @@ async fn have_waited(stand_in: &StandIn, count: usize) {
 const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn none_waits_before_the_first_script_and_some_wait_after_it() {
+async fn warm_workers_start_only_after_first_script() {
     let stand_in = StandIn::new(FRIENDLY);
     let pool = warm(&stand_in, 2, LONG);
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -64,7 +64,7 @@ async fn every_script_gets_a_worker_of_its_own() {
 }
 
 #[tokio::test]
-async fn workers_are_let_go_when_there_are_no_scripts() {
+async fn warm_workers_stop_when_idle() {
     let stand_in = StandIn::new(FRIENDLY);
     let pool = warm(&stand_in, 2, Duration::from_millis(400));
     runs(&pool).await;
@@ -77,7 +77,7 @@ async fn workers_are_let_go_when_there_are_no_scripts() {
 }
 
 #[tokio::test]
-async fn a_worker_that_died_while_it_waited_is_passed_over() {
+async fn warm_worker_that_died_is_skipped() {
     let stand_in = StandIn::new(FRIENDLY);
     let pool = warm(&stand_in, 2, LONG);
     runs(&pool).await;
@@ -94,7 +94,7 @@ async fn a_worker_that_died_while_it_waited_is_passed_over() {
 
 /// It lives, but hears no more: that shows only when it is told the script.
 #[tokio::test]
-async fn a_worker_that_stopped_listening_while_it_waited_is_passed_over() {
+async fn warm_worker_that_stopped_reading_is_skipped() {
     let body = "ready; [ -e \"$HERE/deafen\" ] && { exec < /dev/null; echo $$ > \"$HERE/deaf\"; hang; }
 echo $$ >> \"$HERE/waiting\"; hear; done_with 1; hang";
     let stand_in = StandIn::new(body);
@@ -134,7 +134,7 @@ async fn a_pool_that_is_dropped_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_be_replaced_is_tried_again_with_the_next_script() {
+async fn failed_worker_replacement_is_retried_with_next_script() {
     let stand_in = StandIn::new(&format!("[ -e \"$HERE/broken\" ] && exit 1\n{FRIENDLY}"));
     let pool = warm(&stand_in, 1, LONG);
     runs(&pool).await;

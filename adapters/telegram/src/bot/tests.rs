@@ -56,7 +56,7 @@ fn answers_map_to_outcomes() {
 }
 
 #[test]
-fn only_what_has_the_form_of_a_token_is_one() {
+fn only_well_formed_token_is_accepted() {
     for (text, is_one) in [
         ("123456789:AbC-dEf_1", true),
         ("123456789", false),

@@ -124,7 +124,7 @@ fn a_chat_that_moved_says_where() {
 }
 
 #[test]
-fn a_person_is_told_in_words_of_their_own() {
+fn user_reason_is_worded_for_the_person() {
     let words = |code, description| match classify_error(no(code, description), ApiOperation::Text) {
         CallOutcome::Failed(SendError::Forbidden { reason } | SendError::Refused { reason, .. }) => reason,
         other => format!("{other:?}"),

@@ -15,7 +15,7 @@ use rustix::{
 use satchel_ports::{FetchedFile, FileFetchError};
 use tokio_util::io::ReaderStream;
 
-use super::{not_set_up, refused, try_again};
+use super::{not_set_up, permanent_error, retryable_error};
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
@@ -24,14 +24,14 @@ const PIECE: usize = 64 * 1024;
 const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
 /// Opens a file at the absolute `path` that the server told, which must lie beneath `root`.
-pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<FetchedFile, FileFetchError> {
+pub(super) async fn open_local(root: Option<&Path>, path: &Path) -> Result<FetchedFile, FileFetchError> {
     let Some(root) = root else {
         return Err(not_set_up(
             "the Bot API server stores the file on its own disk",
             "set `telegram.local_files` to that directory",
         ));
     };
-    let Some(names) = beneath(root, path) else {
+    let Some(names) = relative_components(root, path) else {
         return Err(not_set_up(
             "the Bot API server stores the file where I have no access",
             "its path is outside `telegram.local_files`",
@@ -39,28 +39,28 @@ pub(super) async fn open(root: Option<&Path>, path: &Path) -> Result<FetchedFile
     };
     let root = root.to_owned();
     let opened = tokio::task::spawn_blocking(move || open_beneath(&root, &names)).await;
-    match opened.map_err(|_| try_again("it could not be opened"))? {
+    match opened.map_err(|_| retryable_error("it could not be opened"))? {
         Ok((file, bytes)) => {
             let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE).boxed();
             Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
         }
-        Err(NotOpened::Root(error)) => {
+        Err(LocalOpenError::Root(error)) => {
             tracing::warn!(%error, "failed to open the directory `telegram.local_files`");
-            Err(try_again("failed to open the Bot API server's directory"))
+            Err(retryable_error("failed to open the Bot API server's directory"))
         }
-        Err(NotOpened::File(error)) => Err(match error.kind() {
-            io::ErrorKind::NotFound => try_again("the Bot API server no longer has the file"),
+        Err(LocalOpenError::File(error)) => Err(match error.kind() {
+            io::ErrorKind::NotFound => retryable_error("the Bot API server no longer has the file"),
             io::ErrorKind::PermissionDenied => not_set_up(
                 "I have no permission to read the Bot API server's files",
                 "give the user that runs Satchel read access to `telegram.local_files`",
             ),
-            _ => refused("the Bot API server's copy is not a regular file"),
+            _ => permanent_error("the Bot API server's copy is not a regular file"),
         }),
     }
 }
 
 /// The names that lead from `root` to `path`; `None` where it doesn't lie beneath, or goes up on its way.
-fn beneath(root: &Path, path: &Path) -> Option<Vec<PathBuf>> {
+fn relative_components(root: &Path, path: &Path) -> Option<Vec<PathBuf>> {
     let rest = path.strip_prefix(root).ok()?;
     let names: Option<Vec<PathBuf>> = rest
         .components()
@@ -72,26 +72,27 @@ fn beneath(root: &Path, path: &Path) -> Option<Vec<PathBuf>> {
     names.filter(|names| !names.is_empty())
 }
 
-enum NotOpened {
+enum LocalOpenError {
     Root(io::Error),
     File(io::Error),
 }
 
 /// Opens one directory after the other, each from the one before, so that nothing swapped on the way leads elsewhere.
-fn open_beneath(root: &Path, names: &[PathBuf]) -> Result<(File, u64), NotOpened> {
+fn open_beneath(root: &Path, names: &[PathBuf]) -> Result<(File, u64), LocalOpenError> {
     let directories = PLAIN.union(OFlags::DIRECTORY);
     // The root itself may be a link: the operator named it.
     let whatever_it_is = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
-    let mut place = open_root(root, whatever_it_is, Mode::empty()).map_err(|error| NotOpened::Root(error.into()))?;
-    let failed = |error: Errno| NotOpened::File(error.into());
+    let mut place =
+        open_root(root, whatever_it_is, Mode::empty()).map_err(|error| LocalOpenError::Root(error.into()))?;
+    let failed = |error: Errno| LocalOpenError::File(error.into());
     let (name, above) = names.split_last().map_or((OsStr::new("."), names), |(name, above)| (name.as_os_str(), above));
     for directory in above {
         place = openat(&place, directory.as_os_str(), directories, Mode::empty()).map_err(failed)?;
     }
     let file = File::from(openat(&place, name, PLAIN, Mode::empty()).map_err(failed)?);
-    let metadata = file.metadata().map_err(NotOpened::File)?;
+    let metadata = file.metadata().map_err(LocalOpenError::File)?;
     if !metadata.is_file() {
-        return Err(NotOpened::File(io::ErrorKind::InvalidInput.into()));
+        return Err(LocalOpenError::File(io::ErrorKind::InvalidInput.into()));
     }
     Ok((file, metadata.len()))
 }
@@ -106,7 +107,7 @@ mod tests {
 
     async fn read(root: Option<&Path>, path: &Path) -> Result<Vec<u8>, String> {
         let opening =
-            tokio::time::timeout(Duration::from_secs(5), open(root, path)).await.expect("opening never waits");
+            tokio::time::timeout(Duration::from_secs(5), open_local(root, path)).await.expect("opening never waits");
         match opening.map_err(|error| error.to_string())? {
             FetchedFile::Bytes { bytes, content } => {
                 let read: Vec<u8> = content.try_collect::<Vec<_>>().await.unwrap().concat();
@@ -159,7 +160,7 @@ mod tests {
         // What only the operator can change is no part of what everybody reads.
         let nowhere = dir.path().join("nowhere");
         for (root, path) in [(&root, documents.join("link")), (&nowhere, nowhere.join("x"))] {
-            match open(Some(root), &path).await.expect_err("it can't be opened") {
+            match open_local(Some(root), &path).await.expect_err("it can't be opened") {
                 FileFetchError::Permanent { reason } | FileFetchError::Retryable { reason } => {
                     assert!(!reason.contains("telegram."), "{reason}");
                 }

@@ -15,12 +15,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    reading::{Meaning, Reader},
+    reader::{InboundEvent, InboundReader},
     retry::{BACKOFF, stopped_within},
 };
 use crate::{
+    address::{ConversationAddress, channel_name},
     message_ids::MessageIds,
-    place::{Place, channel_name},
 };
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
@@ -36,20 +36,20 @@ pub(super) struct Update {
     key: String,
     /// The update as it came.
     raw: Value,
-    pub(super) meaning: Meaning,
+    pub(super) meaning: InboundEvent,
 }
 
 impl Update {
     /// A move that no update has told of.
     pub(super) fn moved(from: ChatId, to: ChatId) -> Self {
-        let meaning = Meaning::Moved { from: from.0, to: to.0 };
+        let meaning = InboundEvent::Migrated { from: from.0, to: to.0 };
         Self { key: format!("moved:{from}"), raw: Value::Null, meaning }
     }
 }
 
 pub(super) struct Desk {
     inbound: Arc<dyn Inbound>,
-    reader: Mutex<Reader>,
+    reader: Mutex<InboundReader>,
     presses: mpsc::Sender<String>,
     message_ids: Arc<MessageIds>,
     /// What could not be stored so far, so that it is told once and not with each try.
@@ -60,7 +60,7 @@ impl Desk {
     /// A desk, and the queries of the buttons that were pressed.
     pub(super) fn new(
         inbound: Arc<dyn Inbound>,
-        reader: Reader,
+        reader: InboundReader,
         message_ids: Arc<MessageIds>,
     ) -> (Self, mpsc::Receiver<String>) {
         let (presses, pressed) = mpsc::channel(PRESSES);
@@ -69,7 +69,7 @@ impl Desk {
 
     /// Looks through updates that came together, before the first of them is read.
     pub(super) fn look_ahead(&self, updates: &[Value]) {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner).look_ahead(updates);
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).scan_albums(updates);
     }
 
     /// Reads an update. Those of one chat must come in their order.
@@ -129,13 +129,13 @@ impl Desk {
 
     async fn store(&self, update: &Update) -> Result<(), InboundError> {
         match &update.meaning {
-            Meaning::Message { message, kept } => {
+            InboundEvent::Message { message, kept } => {
                 for message in kept.iter().chain([message.as_ref()]) {
                     self.inbound.accept(message.clone()).await?;
                 }
-                self.reader.lock().unwrap_or_else(PoisonError::into_inner).are_stored(kept);
+                self.reader.lock().unwrap_or_else(PoisonError::into_inner).release_stored(kept);
             }
-            Meaning::Pressed { query, message } => {
+            InboundEvent::ButtonPressed { query, message } => {
                 match message {
                     Some(message) => {
                         self.inbound.accept(message.as_ref().clone()).await?;
@@ -144,12 +144,12 @@ impl Desk {
                 }
                 let _spins_on = self.presses.try_send(query.clone());
             }
-            Meaning::Moved { from, to } => {
-                let at = |chat: &i64| Place { chat: ChatId(*chat), topic: None }.conversation();
+            InboundEvent::Migrated { from, to } => {
+                let at = |chat: &i64| ConversationAddress { chat: ChatId(*chat), topic: None }.conversation();
                 self.inbound.rename_conversation(at(from), at(to)).await?;
             }
-            Meaning::Nothing(reason) => tracing::debug!(update.key, reason, "ignoring an update"),
-            Meaning::Unreadable(reason) => {
+            InboundEvent::Ignored(reason) => tracing::debug!(update.key, reason, "ignoring an update"),
+            InboundEvent::Undecodable(reason) => {
                 let unreadable = UndecodableUpdate {
                     channel: channel_name(),
                     key: update.key.clone(),

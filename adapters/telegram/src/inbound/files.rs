@@ -3,16 +3,16 @@
 use satchel_domain::{FileReference, Filename};
 use serde_json::Value;
 
-use super::wire::{Content, Locator, Media, PaidItem};
+use super::wire::{FileLocator, Media, MessageContent, PaidItem};
 
 /// The files that a message carries, in the order in which people see them. `number` is the message's own and tells
 /// apart what Telegram gives no name.
-pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
-    let mut found = Files { number, files: Vec::new() };
+pub(crate) fn files(content: &MessageContent, number: i64) -> Vec<FileReference> {
+    let mut found = FileCollector { number, files: Vec::new() };
     // Telegram repeats an animation as a document for old clients.
     match (&content.animation, &content.document) {
         (Some(animation), _) => found.video("animation", animation),
-        (None, Some(document)) => found.named("document", document, "bin"),
+        (None, Some(document)) => found.push_named("document", document, "bin"),
         (None, None) => {}
     }
     found.photo(&content.photo);
@@ -23,7 +23,7 @@ pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
         found.video("video", video);
     }
     if let Some(video) = &content.video_note {
-        found.add(format!("video-note-{number}.mp4"), video, "video/mp4");
+        found.push(format!("video-note-{number}.mp4"), video, "video/mp4");
     }
     if let Some(audio) = &content.audio {
         found.audio(audio);
@@ -37,7 +37,7 @@ pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
             (_, true) => ("webm", "video/webm"),
             _ => ("webp", "image/webp"),
         };
-        found.add(format!("sticker-{number}.{extension}"), sticker, mime);
+        found.push(format!("sticker-{number}.{extension}"), sticker, mime);
     }
     for item in content.paid_media.iter().flat_map(|paid| &paid.paid_media) {
         let PaidItem { photo, video, live_photo } = item;
@@ -54,27 +54,27 @@ pub(crate) fn files(content: &Content, number: i64) -> Vec<FileReference> {
 
 /// The files of a message that the sender only passes on or answers. A voice in them is somebody else's, so that it is a
 /// recording like any other and not what the sender has to say.
-pub(crate) fn files_of_others(content: &Content, number: i64) -> Vec<FileReference> {
+pub(crate) fn files_of_others(content: &MessageContent, number: i64) -> Vec<FileReference> {
     files(content, number).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
 }
 
-struct Files {
+struct FileCollector {
     number: i64,
     files: Vec<FileReference>,
 }
 
-impl Files {
+impl FileCollector {
     /// A photo in its largest size.
     fn photo(&mut self, sizes: &[Media]) {
         if let Some(largest) = sizes.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
         {
             let name = self.own_name("photo", "jpg");
-            self.add(name, largest, "image/jpeg");
+            self.push(name, largest, "image/jpeg");
         }
     }
 
     fn video(&mut self, kind: &str, video: &Media) {
-        self.named(kind, video, "mp4");
+        self.push_named(kind, video, "mp4");
     }
 
     fn audio(&mut self, audio: &Media) {
@@ -87,29 +87,29 @@ impl Files {
             // A slash in a song's name is no path.
             Some(titled) => {
                 let name = format!("{}.{}", titled.replace(['/', '\\'], "-"), extension(audio, "mp3"));
-                self.add(name, audio, "audio/mpeg");
+                self.push(name, audio, "audio/mpeg");
             }
-            None => self.named("audio", audio, "mp3"),
+            None => self.push_named("audio", audio, "mp3"),
         }
     }
 
     fn voice(&mut self, voice: &Media) {
         let name = self.own_name("voice", "ogg");
-        self.add(name, voice, "audio/ogg");
+        self.push(name, voice, "audio/ogg");
         if let Some(file) = self.files.last_mut() {
             file.voice_note = true;
         }
     }
 
     /// A file that may have a name of its own.
-    fn named(&mut self, kind: &str, file: &Media, usual: &str) {
+    fn push_named(&mut self, kind: &str, file: &Media, usual: &str) {
         let own = self.own_name(kind, extension(file, usual));
         let name = file.file_name.clone().filter(|name| !name.trim().is_empty());
-        self.add(name.unwrap_or(own), file, "");
+        self.push(name.unwrap_or(own), file, "");
     }
 
-    fn add(&mut self, name: String, file: &Media, usual_mime: &str) {
-        let locator = serde_json::to_string(&Locator { file_id: file.file_id.clone() });
+    fn push(&mut self, name: String, file: &Media, usual_mime: &str) {
+        let locator = serde_json::to_string(&FileLocator { file_id: file.file_id.clone() });
         let mime = file.mime_type.clone().or_else(|| (!usual_mime.is_empty()).then(|| usual_mime.to_owned()));
         self.files.push(FileReference {
             mime,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     desk::{Desk, Update},
-    reading::{self, Meaning, kinds::ASKED_FOR},
+    reader::{self, InboundEvent, kinds::ALLOWED_UPDATES},
     retry::{RetryAction, host, new_retry_tracker, stopped_within, wait_before_retry, webhook},
 };
 use crate::{
@@ -21,16 +21,16 @@ use crate::{
 };
 
 /// How long Telegram holds a poll open until something comes. Longer ones are cut by some networks on the way.
-const HELD_OPEN: Duration = Duration::from_secs(30);
+const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the last call may take, which confirms what was taken before the process ends.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The wait before updates are asked for again of which none has a number.
-const STUCK: Duration = Duration::from_secs(5);
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// How many updates are asked for, which is the most that Telegram gives at once.
-const MOST: u8 = 100;
+const MAX_UPDATES: u8 = 100;
 
 /// How many conversations store at once.
 const AT_ONCE: usize = 16;
@@ -38,21 +38,25 @@ const AT_ONCE: usize = 16;
 /// Polls until `stop`.
 pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationToken) -> Result<(), TelegramError> {
     let mut retries = new_retry_tracker();
-    let (mut offset, mut limit) = (0, MOST);
+    let (mut offset, mut limit) = (0, MAX_UPDATES);
     // A webhook that was set before us is of the past; one that comes later is somebody's who lives.
     let mut has_polled = false;
     loop {
-        let asked = client.request_json::<Vec<Value>>("getUpdates", asking(offset, HELD_OPEN, limit), HELD_OPEN);
+        let asked = client.request_json::<Vec<Value>>(
+            "getUpdates",
+            get_updates_body(offset, LONG_POLL_TIMEOUT, limit),
+            LONG_POLL_TIMEOUT,
+        );
         let Some(answered) = stop.run_until_cancelled(asked).await else { break };
         match answered {
             Ok(updates) => {
                 retries.reset();
                 has_polled = true;
-                limit = MOST;
+                limit = MAX_UPDATES;
                 let is_empty = updates.is_empty();
-                let after = take_all(desk, offset, updates, stop).await;
+                let after = store_all(desk, offset, updates, stop).await;
                 // What has no number can't be moved past, and would come again at once.
-                if after == offset && !is_empty && stopped_within(STUCK, stop).await {
+                if after == offset && !is_empty && stopped_within(STALLED_AFTER, stop).await {
                     break;
                 }
                 // What came before an empty answer is confirmed. Asking without a number from then on finds what comes
@@ -74,15 +78,19 @@ pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationTok
         }
     }
     if offset > 0 {
-        let told = client.request_json::<Vec<Value>>("getUpdates", asking(offset, Duration::ZERO, 1), Duration::ZERO);
+        let told = client.request_json::<Vec<Value>>(
+            "getUpdates",
+            get_updates_body(offset, Duration::ZERO, 1),
+            Duration::ZERO,
+        );
         // Without it the last updates come once more and are known by their keys.
-        let _ = tokio::time::timeout(LAST_PATIENCE, told).await;
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, told).await;
     }
     Ok(())
 }
 
-fn asking(offset: i64, held_open: Duration, limit: u8) -> Vec<u8> {
-    let mut body = json!({ "timeout": held_open.as_secs(), "limit": limit, "allowed_updates": ASKED_FOR });
+fn get_updates_body(offset: i64, held_open: Duration, limit: u8) -> Vec<u8> {
+    let mut body = json!({ "timeout": held_open.as_secs(), "limit": limit, "allowed_updates": ALLOWED_UPDATES });
     if offset > 0 {
         body["offset"] = offset.into();
     }
@@ -104,49 +112,54 @@ async fn deleted_webhook(client: &BotClient) -> bool {
 }
 
 /// What came for one conversation, or for none, each with its place among all that came.
-struct Lane {
+struct ConversationUpdates {
     conversation: Option<ConversationId>,
     updates: Vec<(usize, Update)>,
 }
 
 /// Stores updates; what fails is tried until `stop`. Returns the number from which the next poll goes on: everything
 /// before it is stored.
-async fn take_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
+async fn store_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
     let numbers: Vec<Option<i64>> =
         updates.iter().map(|update| update.get("update_id").and_then(Value::as_i64)).collect();
     desk.look_ahead(&updates);
     let stored = Mutex::new(vec![false; updates.len()]);
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut lanes: Vec<ConversationUpdates> = Vec::new();
     for (at, raw) in updates.into_iter().enumerate() {
         let update = desk.read(raw);
-        if matches!(update.meaning, Meaning::Moved { .. }) {
+        if matches!(update.meaning, InboundEvent::Migrated { .. }) {
             // What was said in the group stays before the move, and what is said in the supergroup comes after it.
-            take_side_by_side(desk, std::mem::take(&mut lanes), &stored, stop).await;
+            store_concurrently(desk, std::mem::take(&mut lanes), &stored, stop).await;
             if stop.is_cancelled() {
                 break;
             }
-            let alone = Lane { conversation: None, updates: vec![(at, update)] };
-            take_side_by_side(desk, vec![alone], &stored, stop).await;
+            let alone = ConversationUpdates { conversation: None, updates: vec![(at, update)] };
+            store_concurrently(desk, vec![alone], &stored, stop).await;
             if stop.is_cancelled() {
                 break;
             }
             continue;
         }
-        let conversation = reading::conversation(&update.meaning).cloned();
+        let conversation = reader::conversation(&update.meaning).cloned();
         match lanes.iter_mut().find(|lane| lane.conversation == conversation) {
             Some(lane) => lane.updates.push((at, update)),
-            None => lanes.push(Lane { conversation, updates: vec![(at, update)] }),
+            None => lanes.push(ConversationUpdates { conversation, updates: vec![(at, update)] }),
         }
     }
-    take_side_by_side(desk, lanes, &stored, stop).await;
+    store_concurrently(desk, lanes, &stored, stop).await;
     let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
     let prefix = numbers.into_iter().zip(stored).take_while(|(_, stored)| *stored);
     prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))
 }
 
 /// Stores each conversation's updates in their order, and the conversations side by side.
-async fn take_side_by_side(desk: &Desk, lanes: Vec<Lane>, stored: &Mutex<Vec<bool>>, stop: &CancellationToken) {
-    let store = |lane: Lane| async {
+async fn store_concurrently(
+    desk: &Desk,
+    lanes: Vec<ConversationUpdates>,
+    stored: &Mutex<Vec<bool>>,
+    stop: &CancellationToken,
+) {
+    let store = |lane: ConversationUpdates| async {
         for (at, update) in lane.updates {
             if !desk.insist(&update, stop).await {
                 return;

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     retry::{RetryAction, new_retry_tracker, wait_before_retry},
+    text::BotIdentity,
     wire::User,
-    words::Us,
 };
 use crate::{
     BotCommand, TelegramError,
@@ -19,11 +19,11 @@ use crate::{
 const MOST_COMMANDS: usize = 100;
 
 /// Who we are, however long it takes until Telegram says so; `None` when `stop` came first.
-pub(super) async fn us(
+pub(super) async fn identify_bot(
     client: &BotClient,
     answers_in: &[String],
     stop: &CancellationToken,
-) -> Result<Option<Us>, TelegramError> {
+) -> Result<Option<BotIdentity>, TelegramError> {
     let mut retries = new_retry_tracker();
     loop {
         let asked = client.request_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
@@ -37,7 +37,7 @@ pub(super) async fn us(
                          messages, turn off its privacy mode with /setprivacy at @BotFather"
                     );
                 }
-                return Ok(Some(Us { id: us.id, username: us.username.unwrap_or_default() }));
+                return Ok(Some(BotIdentity { id: us.id, username: us.username.unwrap_or_default() }));
             }
             // A token that was never given to a bot makes an address that isn't found.
             Err(CallError::Refused(ApiError { code: 404, .. })) => return Err(TelegramError::UnknownToken),

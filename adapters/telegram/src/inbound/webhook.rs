@@ -1,6 +1,6 @@
 //! Is told of updates: a small server that Telegram calls, and that answers only once an update is stored.
 
-mod reached;
+mod health;
 mod server;
 
 use std::{sync::Arc, time::Duration};
@@ -12,34 +12,34 @@ use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    reached::{News, Reached},
-    server::{Door, Standing},
+    health::{HealthChange, WebhookHealth},
+    server::{WebhookHandler, WebhookOwnership},
 };
 use super::{
     desk::Desk,
-    reading::kinds::ASKED_FOR,
+    reader::kinds::ALLOWED_UPDATES,
     retry::{self, RetryAction, host, new_retry_tracker, wait_before_retry},
     wire::WebhookInfo,
 };
 use crate::{
-    TelegramError, Webhook,
+    TelegramError, WebhookSettings,
     bot::{ApiError, BotClient, CallError},
 };
 
 /// How soon it is looked whether the webhook is still ours and Telegram gets through to it. Each look is made after
 /// twice the time of the one before: who has just set it up wrong hears of it while they look.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
+const FIRST_CHECK_DELAY: Duration = Duration::from_secs(2);
 
 /// How often at least.
-const LOOKED_AFTER: Duration = Duration::from_secs(300);
+const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How often it is set again at most because of calls without the secret, which anybody can make.
-const DOUBTED: Duration = Duration::from_secs(60);
+const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Sets the webhook and serves it until `stop`. It stays set then, and Telegram keeps what comes until we are back.
-pub(super) async fn listen(
+pub(super) async fn run_webhook(
     client: &BotClient,
-    webhook: &Webhook,
+    webhook: &WebhookSettings,
     desk: Arc<Desk>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
@@ -47,8 +47,8 @@ pub(super) async fn listen(
     let listener = TcpListener::bind(address).await.map_err(|source| TelegramError::Listen { address, source })?;
     let secret = new_secret()?;
     let path = path(webhook.url.expose_secret());
-    let standing = watch::Sender::new(Standing::Untold);
-    let door = Door::new(path, secret.clone(), desk, standing.clone());
+    let standing = watch::Sender::new(WebhookOwnership::Unknown);
+    let door = WebhookHandler::new(path, secret.clone(), desk, standing.clone());
     let over = stop.child_token();
     // The page's limits: what can be reached from everywhere is the same door twice.
     let settings = ServerSettings { trusted_proxies: webhook.trusted_proxies.clone(), ..ServerSettings::default() };
@@ -70,20 +70,20 @@ async fn keep_set(
     client: &BotClient,
     url: &SecretString,
     secret: &SecretString,
-    standing: &watch::Sender<Standing>,
+    standing: &watch::Sender<WebhookOwnership>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
     let mut doubted_from = Instant::now();
-    let mut reached = Reached::default();
+    let mut reached = WebhookHealth::default();
     loop {
-        set(client, url, secret, stop).await?;
-        standing.send_replace(Standing::Untold);
+        set_webhook(client, url, secret, stop).await?;
+        standing.send_replace(WebhookOwnership::Unknown);
         let is_lost = async {
             tokio::select! {
-                () = is_elsewhere(client, url, secret, &mut reached) => {
+                () = wait_until_replaced(client, url, secret, &mut reached) => {
                     tracing::warn!("another process changed this bot's webhook; setting it again");
                 }
-                () = is_in_doubt(standing, doubted_from) => doubted_from = Instant::now() + DOUBTED,
+                () = wait_until_suspect(standing, doubted_from) => doubted_from = Instant::now() + SUSPECT_CHECK_INTERVAL,
             }
         };
         if stop.run_until_cancelled(is_lost).await.is_none() {
@@ -93,45 +93,56 @@ async fn keep_set(
 }
 
 /// Returns once the webhook leads to another address. Until then it tells whether Telegram gets through to ours.
-async fn is_elsewhere(client: &BotClient, url: &SecretString, secret: &SecretString, reached: &mut Reached) {
+async fn wait_until_replaced(
+    client: &BotClient,
+    url: &SecretString,
+    secret: &SecretString,
+    reached: &mut WebhookHealth,
+) {
     if let Some(info) = retry::webhook(client).await {
-        reached.begin(&info);
+        reached.set_baseline(&info);
     }
-    let mut looks = FIRST_LOOK;
+    let mut looks = FIRST_CHECK_DELAY;
     loop {
         tokio::time::sleep(looks).await;
-        looks = (looks * 2).min(LOOKED_AFTER);
+        looks = (looks * 2).min(CHECK_INTERVAL);
         let Some(info) = retry::webhook(client).await else { continue };
-        if !is_same_place(&info.url, url.expose_secret()) {
+        if !is_same_url(&info.url, url.expose_secret()) {
             return;
         }
-        tell(client, info, url, secret, reached);
+        log_health(client, info, url, secret, reached);
     }
 }
 
 /// Tells what is new of how Telegram fares with the webhook.
-fn tell(client: &BotClient, info: WebhookInfo, url: &SecretString, secret: &SecretString, reached: &mut Reached) {
+fn log_health(
+    client: &BotClient,
+    info: WebhookInfo,
+    url: &SecretString,
+    secret: &SecretString,
+    reached: &mut WebhookHealth,
+) {
     let last_error_message = info.last_error_message.map(|words| client.without_token(&words));
     let info = WebhookInfo { last_error_message, ..info };
     let (url, path) = (url.expose_secret(), path(url.expose_secret()));
-    match reached.look(&info, &[url, &path, secret.expose_secret()]) {
-        News::None => {}
-        News::Trouble { words: reason, waiting } => {
+    match reached.update(&info, &[url, &path, secret.expose_secret()]) {
+        HealthChange::None => {}
+        HealthChange::Failing { words: reason, waiting } => {
             tracing::warn!(reason, waiting, "Telegram can't reach this bot's webhook; Telegram keeps retrying");
         }
-        News::Over => tracing::info!("Telegram reaches this bot's webhook again"),
+        HealthChange::Recovered => tracing::info!("Telegram reaches this bot's webhook again"),
     }
 }
 
 /// Returns once only strangers have called, but not before `earliest`.
-async fn is_in_doubt(standing: &watch::Sender<Standing>, earliest: Instant) {
+async fn wait_until_suspect(standing: &watch::Sender<WebhookOwnership>, earliest: Instant) {
     tokio::time::sleep_until(earliest).await;
-    let in_doubt = |standing: &Standing| *standing == Standing::InDoubt;
+    let in_doubt = |standing: &WebhookOwnership| *standing == WebhookOwnership::Suspect;
     standing.subscribe().wait_for(in_doubt).await.expect("its sender is borrowed");
 }
 
 /// Sets the webhook, however long it takes until Telegram can be reached.
-async fn set(
+async fn set_webhook(
     client: &BotClient,
     url: &SecretString,
     secret: &SecretString,
@@ -140,7 +151,7 @@ async fn set(
     let body = json!({
         "url": url.expose_secret(),
         "secret_token": secret.expose_secret(),
-        "allowed_updates": ASKED_FOR,
+        "allowed_updates": ALLOWED_UPDATES,
     });
     let body = body.to_string().into_bytes();
     let mut retries = new_retry_tracker();
@@ -175,7 +186,7 @@ fn new_secret() -> Result<SecretString, TelegramError> {
 }
 
 /// Whether two addresses lead to the same place. Telegram may write one differently than it was told it.
-fn is_same_place(one: &str, other: &str) -> bool {
+fn is_same_url(one: &str, other: &str) -> bool {
     host(one) == host(other) && path(one) == path(other)
 }
 
@@ -209,7 +220,7 @@ mod tests {
             ("https://evil.example/x", false),
             ("", false),
         ] {
-            assert_eq!(is_same_place(url, "https://bot.example/x"), same, "{url}");
+            assert_eq!(is_same_url(url, "https://bot.example/x"), same, "{url}");
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct User {
 
 /// A span of a text, in UTF-16 units.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Entity {
+pub(crate) struct MessageEntity {
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) offset: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Entity {
 
 /// Where a forwarded message comes from: a person, one who hides it, a chat or a channel.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Origin {
+pub(crate) struct MessageOrigin {
     pub(crate) sender_user: Option<User>,
     pub(crate) sender_user_name: Option<String>,
     pub(crate) sender_chat: Option<Chat>,
@@ -55,7 +55,7 @@ pub(crate) struct Origin {
 
 /// The words of another message that a reply is about.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Quote {
+pub(crate) struct TextQuote {
     pub(crate) text: String,
 }
 
@@ -107,19 +107,19 @@ pub(crate) struct Contact {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Poll {
     pub(crate) question: String,
-    pub(crate) options: Vec<Line>,
+    pub(crate) options: Vec<ListItem>,
 }
 
 /// A list of things to do.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Checklist {
     pub(crate) title: String,
-    pub(crate) tasks: Vec<Line>,
+    pub(crate) tasks: Vec<ListItem>,
 }
 
 /// An answer of a poll, or a task.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct ListItem {
     pub(crate) text: String,
     #[serde(default)]
     pub(crate) completion_date: i64,
@@ -134,7 +134,7 @@ pub(crate) struct Dice {
 
 /// A game or an invoice, by its title.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Titled {
+pub(crate) struct TitledContent {
     pub(crate) title: String,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct RichMessage {
 /// What a message carries besides its words. A message and what is known of one in another chat carry it alike.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Content {
+pub(crate) struct MessageContent {
     pub(crate) animation: Option<Media>,
     pub(crate) audio: Option<Media>,
     pub(crate) document: Option<Media>,
@@ -176,10 +176,10 @@ pub(crate) struct Content {
     pub(crate) checklist: Option<Checklist>,
     pub(crate) contact: Option<Contact>,
     pub(crate) dice: Option<Dice>,
-    pub(crate) game: Option<Titled>,
+    pub(crate) game: Option<TitledContent>,
     pub(crate) giveaway: Option<Present>,
     pub(crate) giveaway_winners: Option<Present>,
-    pub(crate) invoice: Option<Titled>,
+    pub(crate) invoice: Option<TitledContent>,
     pub(crate) location: Option<Location>,
     pub(crate) poll: Option<Poll>,
     pub(crate) rich_message: Option<RichMessage>,
@@ -192,7 +192,7 @@ pub(crate) struct Present {}
 
 /// What every message has, whatever it carries.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct MessageHeader {
     pub(crate) message_id: i64,
     pub(crate) message_thread_id: Option<i32>,
     #[serde(default)]
@@ -203,17 +203,17 @@ pub(crate) struct Head {
     #[serde(default)]
     pub(crate) date: i64,
     pub(crate) edit_date: Option<i64>,
-    pub(crate) forward_origin: Option<Origin>,
+    pub(crate) forward_origin: Option<MessageOrigin>,
     pub(crate) reply_to_message: Option<Box<Message>>,
     pub(crate) external_reply: Option<Box<ExternalReply>>,
-    pub(crate) quote: Option<Quote>,
+    pub(crate) quote: Option<TextQuote>,
     pub(crate) media_group_id: Option<String>,
     pub(crate) text: Option<String>,
     #[serde(default)]
-    pub(crate) entities: Vec<Entity>,
+    pub(crate) entities: Vec<MessageEntity>,
     pub(crate) caption: Option<String>,
     #[serde(default)]
-    pub(crate) caption_entities: Vec<Entity>,
+    pub(crate) caption_entities: Vec<MessageEntity>,
     pub(crate) migrate_to_chat_id: Option<i64>,
     pub(crate) migrate_from_chat_id: Option<i64>,
     pub(crate) forum_topic_created: Option<Present>,
@@ -222,22 +222,22 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Message {
-    pub(crate) head: Head,
-    pub(crate) content: Content,
+    pub(crate) head: MessageHeader,
+    pub(crate) content: MessageContent,
 }
 
 /// A message of another chat, as far as a reply to it tells.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct ExternalReply {
-    pub(crate) head: ExternalHead,
-    pub(crate) content: Content,
+    pub(crate) head: ExternalHeader,
+    pub(crate) content: MessageContent,
 }
 
 /// What is known of a message of another chat.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct ExternalHead {
-    pub(crate) origin: Origin,
+pub(crate) struct ExternalHeader {
+    pub(crate) origin: MessageOrigin,
     pub(crate) message_id: Option<i64>,
 }
 
@@ -247,7 +247,7 @@ impl TryFrom<Value> for Message {
     type Error = serde_json::Error;
 
     fn try_from(message: Value) -> Result<Self, Self::Error> {
-        Ok(Self { head: Head::deserialize(&message)?, content: Content::deserialize(&message)? })
+        Ok(Self { head: MessageHeader::deserialize(&message)?, content: MessageContent::deserialize(&message)? })
     }
 }
 
@@ -255,7 +255,7 @@ impl TryFrom<Value> for ExternalReply {
     type Error = serde_json::Error;
 
     fn try_from(reply: Value) -> Result<Self, Self::Error> {
-        Ok(Self { head: ExternalHead::deserialize(&reply)?, content: Content::deserialize(&reply)? })
+        Ok(Self { head: ExternalHeader::deserialize(&reply)?, content: MessageContent::deserialize(&reply)? })
     }
 }
 
@@ -288,7 +288,7 @@ pub(crate) struct FileInfo {
 
 /// What is kept of a file until it is fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Locator {
+pub(crate) struct FileLocator {
     pub(crate) file_id: String,
 }
 
@@ -300,7 +300,7 @@ impl Chat {
 
     /// The name that people see.
     pub(crate) fn name(&self) -> String {
-        let person = joined(self.first_name.as_deref(), self.last_name.as_deref());
+        let person = join_lines(self.first_name.as_deref(), self.last_name.as_deref());
         let name = self.title.clone().or(person).or_else(|| self.username.clone());
         name.unwrap_or_else(|| self.id.to_string())
     }
@@ -309,12 +309,12 @@ impl Chat {
 impl User {
     /// The name that people see.
     pub(crate) fn name(&self) -> String {
-        let name = joined(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
+        let name = join_lines(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
         name.unwrap_or_else(|| self.id.to_string())
     }
 }
 
-impl Origin {
+impl MessageOrigin {
     /// The name of whoever wrote the message first.
     pub(crate) fn name(&self) -> String {
         let user = self.sender_user.as_ref().map(User::name).or_else(|| self.sender_user_name.clone());
@@ -323,7 +323,7 @@ impl Origin {
     }
 }
 
-fn joined(first: Option<&str>, last: Option<&str>) -> Option<String> {
+fn join_lines(first: Option<&str>, last: Option<&str>) -> Option<String> {
     let names: Vec<&str> = [first, last].into_iter().flatten().map(str::trim).filter(|name| !name.is_empty()).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Span {
+pub(super) enum HtmlSpan {
     Bold,
     Italic,
     Struck,
@@ -17,26 +17,26 @@ pub(super) enum Span {
 
 /// A span that is open, or one that can't stand where it is and has no tag.
 #[derive(Debug)]
-struct Open {
-    span: Option<Span>,
+struct OpenSpan {
+    span: Option<HtmlSpan>,
     /// A tag is written only when characters follow it: an empty one would count as an entity.
     written: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Html {
+pub(super) struct HtmlWriter {
     text: String,
-    open: Vec<Open>,
+    open: Vec<OpenSpan>,
     units: usize,
     entities: usize,
     /// The most spans that are formatted; `None` for any number.
     most: Option<usize>,
 }
 
-impl Html {
+impl HtmlWriter {
     /// HTML in which at most so many spans are formatted; the words of further ones stand bare. Telegram would drop their
     /// formatting too, and chooses for itself which.
-    pub(super) fn of_at_most(entities: Option<usize>) -> Self {
+    pub(super) fn with_entity_limit(entities: Option<usize>) -> Self {
         Self { most: entities, ..Self::default() }
     }
 
@@ -59,17 +59,17 @@ impl Html {
     }
 
     /// Begins a span. One that Telegram doesn't allow here is passed over.
-    pub(super) fn open(&mut self, span: Span) {
+    pub(super) fn open(&mut self, span: HtmlSpan) {
         let allowed = !self.open.iter().flat_map(|open| &open.span).any(|around| match (&span, around) {
-            (Span::Link(_), Span::Link(_)) => true,
+            (HtmlSpan::Link(_), HtmlSpan::Link(_)) => true,
             (span, around) => span == around,
         });
-        self.open.push(Open { span: allowed.then_some(span), written: false });
+        self.open.push(OpenSpan { span: allowed.then_some(span), written: false });
     }
 
     /// Ends the innermost span.
     pub(super) fn close(&mut self) {
-        if let Some(Open { span: Some(span), written: true }) = self.open.pop() {
+        if let Some(OpenSpan { span: Some(span), written: true }) = self.open.pop() {
             self.end_tag(&span);
         }
     }
@@ -80,7 +80,7 @@ impl Html {
     }
 
     /// Writes characters into the open spans.
-    pub(super) fn words(&mut self, words: &str) {
+    pub(super) fn push_text(&mut self, words: &str) {
         if words.is_empty() {
             return;
         }
@@ -105,16 +105,16 @@ impl Html {
     }
 
     /// Writes a piece of code. Bold and its like end before it and go on behind it; in a link it is words like others.
-    pub(super) fn code(&mut self, code: &str) {
+    pub(super) fn push_code(&mut self, code: &str) {
         if code.is_empty() {
             return;
         }
-        if !self.has_room() || self.open.iter().any(|open| matches!(open.span, Some(Span::Link(_)))) {
-            return self.words(code);
+        if !self.has_room() || self.open.iter().any(|open| matches!(open.span, Some(HtmlSpan::Link(_)))) {
+            return self.push_text(code);
         }
         for index in (0..self.open.len()).rev() {
             match self.open[index].span.clone() {
-                Some(Span::Quote) => break,
+                Some(HtmlSpan::Quote) => break,
                 Some(span) if self.open[index].written => {
                     self.open[index].written = false;
                     self.end_tag(&span);
@@ -135,7 +135,7 @@ impl Html {
             return;
         }
         if !self.has_room() {
-            return self.words(code);
+            return self.push_text(code);
         }
         self.write_quote();
         self.entities += 1;
@@ -154,10 +154,10 @@ impl Html {
 
     /// Writes the tag of the quote that code is the first thing in; nothing else may be around it.
     fn write_quote(&mut self) {
-        let quote = self.open.iter_mut().find(|open| open.span == Some(Span::Quote) && !open.written);
+        let quote = self.open.iter_mut().find(|open| open.span == Some(HtmlSpan::Quote) && !open.written);
         if let Some(quote) = quote {
             quote.written = true;
-            self.start_tag(&Span::Quote);
+            self.start_tag(&HtmlSpan::Quote);
         }
     }
 
@@ -165,10 +165,10 @@ impl Html {
         self.most.is_none_or(|most| self.entities < most)
     }
 
-    fn start_tag(&mut self, span: &Span) {
+    fn start_tag(&mut self, span: &HtmlSpan) {
         self.entities += 1;
         match span {
-            Span::Link(address) => {
+            HtmlSpan::Link(address) => {
                 self.text.push_str("<a href=\"");
                 escape(address, &mut self.text);
                 self.text.push_str("\">");
@@ -177,7 +177,7 @@ impl Html {
         }
     }
 
-    fn end_tag(&mut self, span: &Span) {
+    fn end_tag(&mut self, span: &HtmlSpan) {
         write!(self.text, "</{}>", name(span)).expect("a text takes everything");
     }
 
@@ -187,13 +187,13 @@ impl Html {
     }
 }
 
-fn name(span: &Span) -> &'static str {
+fn name(span: &HtmlSpan) -> &'static str {
     match span {
-        Span::Bold => "b",
-        Span::Italic => "i",
-        Span::Struck => "s",
-        Span::Link(_) => "a",
-        Span::Quote => "blockquote",
+        HtmlSpan::Bold => "b",
+        HtmlSpan::Italic => "i",
+        HtmlSpan::Struck => "s",
+        HtmlSpan::Link(_) => "a",
+        HtmlSpan::Quote => "blockquote",
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn linkable(address: &str) -> Option<String> {
 
 /// An address that can't be a link, in words; `None` where the words say it already. Telegram finds mail addresses in
 /// plain text by itself.
-pub(super) fn in_words(address: &str, words: &str) -> Option<String> {
+pub(super) fn address_text(address: &str, words: &str) -> Option<String> {
     let shown = address.strip_prefix("mailto:").unwrap_or(address).trim();
     (!shown.is_empty() && shown != words.trim()).then(|| format!(" ({shown})"))
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::{
-    html::{Html, Span},
-    link::{in_words, linkable},
-    table::{self, Table},
+    html::{HtmlSpan, HtmlWriter},
+    link::{address_text, linkable},
+    table::{self, MarkdownTable},
 };
 
 /// What models write beyond CommonMark.
@@ -19,7 +19,7 @@ fn options() -> Options {
 const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 
 /// What the lines of a block begin with.
-enum Container {
+enum RichContainer {
     /// A quote; Telegram's own where nothing is around it, for it can't be nested.
     Quote { has_tag: bool },
     /// An item of a list, whose further lines stand below its words.
@@ -27,7 +27,7 @@ enum Container {
 }
 
 /// A link or an image that is open.
-struct Link {
+struct OpenLink {
     /// Where it goes, if that has to be said in words.
     address: Option<String>,
     has_tag: bool,
@@ -35,15 +35,15 @@ struct Link {
 }
 
 /// A text as it is rendered.
-pub(super) struct Rich<'text> {
+pub(super) struct RichRenderer<'text> {
     source: &'text str,
-    html: Html,
-    containers: Vec<Container>,
+    html: HtmlWriter,
+    containers: Vec<RichContainer>,
     /// The number of the next item of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
-    links: Vec<Link>,
+    links: Vec<OpenLink>,
     code: Option<(String, String)>,
-    table: Option<Table<'text>>,
+    table: Option<MarkdownTable<'text>>,
     /// Up to where the source has been shown.
     shown: usize,
     /// Line breaks that are due before the next character.
@@ -54,10 +54,10 @@ pub(super) struct Rich<'text> {
     block_ended: bool,
 }
 
-pub(super) fn render(text: &str) -> Html {
-    let mut rich = Rich {
+pub(super) fn render(text: &str) -> HtmlWriter {
+    let mut rich = RichRenderer {
         source: text,
-        html: Html::default(),
+        html: HtmlWriter::default(),
         containers: Vec::new(),
         lists: Vec::new(),
         links: Vec::new(),
@@ -69,17 +69,17 @@ pub(super) fn render(text: &str) -> Html {
         block_ended: false,
     };
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
-        rich.take(event, range);
+        rich.handle_event(event, range);
     }
     rich.html
 }
 
-impl<'text> Rich<'text> {
-    fn take(&mut self, event: Event<'text>, range: Range<usize>) {
+impl<'text> RichRenderer<'text> {
+    fn handle_event(&mut self, event: Event<'text>, range: Range<usize>) {
         if let Some(table) = &mut self.table
             && event != Event::End(TagEnd::Table)
         {
-            table.take(event);
+            table.handle_event(event);
             return;
         }
         if let Some((_, code)) = &mut self.code
@@ -89,11 +89,11 @@ impl<'text> Rich<'text> {
             return;
         }
         match event {
-            Event::Start(tag) => self.start(tag, &range),
-            Event::End(tag) => self.end(tag, &range),
+            Event::Start(tag) => self.start_tag(tag, &range),
+            Event::End(tag) => self.end_tag(tag, &range),
             Event::Rule => {
                 self.begin_block(range.start);
-                self.words("────────");
+                self.push_text("────────");
                 self.block_ended = true;
                 self.shown = self.end_of(&range);
             }
@@ -108,17 +108,17 @@ impl<'text> Rich<'text> {
     /// What stands on a line. Tables call it for their cells.
     pub(super) fn inline(&mut self, event: &Event<'text>) {
         match event {
-            Event::Text(text) => self.words(text),
+            Event::Text(text) => self.push_text(text),
             Event::Code(code) => {
                 self.break_lines();
-                self.html.code(code);
+                self.html.push_code(code);
                 self.line_begun = true;
             }
             Event::Html(html) | Event::InlineHtml(html) if is_line_break(html) => self.breaks += 1,
             Event::Html(html) | Event::InlineHtml(html) => self.lines(html),
             Event::SoftBreak | Event::HardBreak => self.breaks += 1,
-            Event::TaskListMarker(done) => self.words(if *done { "☑ " } else { "☐ " }),
-            Event::FootnoteReference(label) => self.words(&format!("[{label}]")),
+            Event::TaskListMarker(done) => self.push_text(if *done { "☑ " } else { "☐ " }),
+            Event::FootnoteReference(label) => self.push_text(&format!("[{label}]")),
             Event::Start(tag) => self.start_inline(tag),
             Event::End(tag) => self.end_inline(*tag),
             // Rules are blocks, and the extension for formulas is off.
@@ -126,21 +126,21 @@ impl<'text> Rich<'text> {
         }
     }
 
-    fn start(&mut self, tag: Tag<'text>, range: &Range<usize>) {
+    fn start_tag(&mut self, tag: Tag<'text>, range: &Range<usize>) {
         match tag {
             Tag::Paragraph => self.continue_block(range.start),
             Tag::Heading { .. } => {
                 self.begin_block(range.start);
-                self.html.open(Span::Bold);
+                self.html.open(HtmlSpan::Bold);
             }
             Tag::BlockQuote(_) => {
                 self.begin_block(range.start);
                 let has_tag = self.containers.is_empty();
-                self.containers.push(Container::Quote { has_tag });
+                self.containers.push(RichContainer::Quote { has_tag });
                 if has_tag {
-                    self.html.open(Span::Quote);
+                    self.html.open(HtmlSpan::Quote);
                 } else {
-                    self.words("> ");
+                    self.push_text("> ");
                     self.line_begun = false;
                 }
             }
@@ -160,12 +160,12 @@ impl<'text> Rich<'text> {
             Tag::Item => self.item(range),
             Tag::FootnoteDefinition(label) => {
                 self.begin_block(range.start);
-                self.words(&format!("[{label}] "));
+                self.push_text(&format!("[{label}] "));
                 self.line_begun = false;
             }
             Tag::Table(_) => {
                 self.begin_block_of_columns(range.start);
-                self.table = Some(Table::default());
+                self.table = Some(MarkdownTable::default());
             }
             inline => {
                 self.continue_block(range.start);
@@ -174,7 +174,7 @@ impl<'text> Rich<'text> {
         }
     }
 
-    fn end(&mut self, tag: TagEnd, range: &Range<usize>) {
+    fn end_tag(&mut self, tag: TagEnd, range: &Range<usize>) {
         match tag {
             TagEnd::Paragraph | TagEnd::FootnoteDefinition => self.block_ended = true,
             TagEnd::HtmlBlock => {
@@ -186,7 +186,7 @@ impl<'text> Rich<'text> {
                 self.block_ended = true;
             }
             TagEnd::BlockQuote(_) => {
-                if let Some(Container::Quote { has_tag: true }) = self.containers.pop() {
+                if let Some(RichContainer::Quote { has_tag: true }) = self.containers.pop() {
                     self.html.close();
                 }
                 self.block_ended = true;
@@ -224,16 +224,16 @@ impl<'text> Rich<'text> {
 
     fn start_inline(&mut self, tag: &Tag<'text>) {
         match tag {
-            Tag::Emphasis => self.html.open(Span::Italic),
-            Tag::Strong => self.html.open(Span::Bold),
-            Tag::Strikethrough => self.html.open(Span::Struck),
+            Tag::Emphasis => self.html.open(HtmlSpan::Italic),
+            Tag::Strong => self.html.open(HtmlSpan::Bold),
+            Tag::Strikethrough => self.html.open(HtmlSpan::Struck),
             // Telegram finds bare addresses by itself.
             Tag::Link { link_type: LinkType::Autolink | LinkType::Email, .. } => self.link(""),
             Tag::Link { dest_url, .. } => self.link(dest_url),
             Tag::Image { dest_url, .. } => {
                 self.break_lines();
                 self.link(dest_url);
-                self.html.words("🖼 ");
+                self.html.push_text("🖼 ");
             }
             _ => {}
         }
@@ -244,14 +244,14 @@ impl<'text> Rich<'text> {
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => self.html.close(),
             TagEnd::Link | TagEnd::Image => {
                 if tag == TagEnd::Image && self.links.last().is_some_and(|link| link.said.is_empty()) {
-                    self.words("image");
+                    self.push_text("image");
                 }
                 let Some(link) = self.links.pop() else { return };
                 if link.has_tag {
                     self.html.close();
                 }
-                if let Some(words) = link.address.and_then(|address| in_words(&address, &link.said)) {
-                    self.words(&words);
+                if let Some(words) = link.address.and_then(|address| address_text(&address, &link.said)) {
+                    self.push_text(&words);
                 }
             }
             _ => {}
@@ -262,9 +262,9 @@ impl<'text> Rich<'text> {
         let linkable = linkable(address);
         let has_tag = linkable.is_some();
         let address = (!has_tag && !address.is_empty()).then(|| address.to_owned());
-        self.links.push(Link { address, has_tag, said: String::new() });
+        self.links.push(OpenLink { address, has_tag, said: String::new() });
         if let Some(address) = linkable {
-            self.html.open(Span::Link(address));
+            self.html.open(HtmlSpan::Link(address));
         }
     }
 
@@ -282,9 +282,9 @@ impl<'text> Rich<'text> {
             _ if is_task => String::new(),
             _ => format!("{} ", BULLETS[depth.min(BULLETS.len() - 1)]),
         };
-        self.words(&marker);
+        self.push_text(&marker);
         self.line_begun = false;
-        self.containers.push(Container::Item { indent: marker.chars().count().max(2) });
+        self.containers.push(RichContainer::Item { indent: marker.chars().count().max(2) });
     }
 
     /// Begins a block that stands on lines of its own.
@@ -314,9 +314,9 @@ impl<'text> Rich<'text> {
     }
 
     /// Writes words on the current line.
-    pub(super) fn words(&mut self, words: &str) {
+    pub(super) fn push_text(&mut self, words: &str) {
         self.break_lines();
-        self.html.words(words);
+        self.html.push_text(words);
         self.line_begun = true;
         if let Some(link) = self.links.last_mut() {
             link.said.push_str(words);
@@ -324,7 +324,7 @@ impl<'text> Rich<'text> {
     }
 
     /// Writes words in bold or italic.
-    pub(super) fn within(&mut self, span: Span, write: impl FnOnce(&mut Self)) {
+    pub(super) fn with_span(&mut self, span: HtmlSpan, write: impl FnOnce(&mut Self)) {
         self.break_lines();
         self.html.open(span);
         write(self);
@@ -346,7 +346,7 @@ impl<'text> Rich<'text> {
         for (number, line) in text.split('\n').enumerate() {
             self.breaks += usize::from(number > 0);
             if !line.is_empty() {
-                self.words(line.trim_end_matches('\r'));
+                self.push_text(line.trim_end_matches('\r'));
             }
         }
     }
@@ -362,9 +362,9 @@ impl<'text> Rich<'text> {
         let mut prefix = String::new();
         for container in &self.containers {
             match container {
-                Container::Quote { has_tag: true } => {}
-                Container::Quote { has_tag: false } => prefix.push_str("> "),
-                Container::Item { indent } => prefix.push_str(&" ".repeat(*indent)),
+                RichContainer::Quote { has_tag: true } => {}
+                RichContainer::Quote { has_tag: false } => prefix.push_str("> "),
+                RichContainer::Item { indent } => prefix.push_str(&" ".repeat(*indent)),
             }
         }
         self.html.between(&prefix);

@@ -3,26 +3,26 @@
 use pulldown_cmark::{Event, Tag};
 use unicode_width::UnicodeWidthStr;
 
-use super::{html::Span, rich::Rich};
+use super::{html::HtmlSpan, rich::RichRenderer};
 
 /// The widest table that a telephone shows without breaking its lines, in columns.
-const WIDEST: usize = 44;
+const MAX_TABLE_WIDTH: usize = 44;
 
 /// What parts two columns.
-const BETWEEN: &str = " │ ";
+const COLUMN_SEPARATOR: &str = " │ ";
 
 /// What stands in a cell, unrendered.
-type Cell<'text> = Vec<Event<'text>>;
+type TableCell<'text> = Vec<Event<'text>>;
 
 /// A table as it is read; its first row holds the headings.
 #[derive(Default)]
-pub(super) struct Table<'text> {
-    rows: Vec<Vec<Cell<'text>>>,
+pub(super) struct MarkdownTable<'text> {
+    rows: Vec<Vec<TableCell<'text>>>,
 }
 
-impl<'text> Table<'text> {
+impl<'text> MarkdownTable<'text> {
     /// Reads what comes next in it.
-    pub(super) fn take(&mut self, event: Event<'text>) {
+    pub(super) fn handle_event(&mut self, event: Event<'text>) {
         match event {
             Event::Start(Tag::TableHead | Tag::TableRow) => self.rows.push(Vec::new()),
             Event::Start(Tag::TableCell) => self.rows.last_mut().expect("a cell is in a row").push(Vec::new()),
@@ -54,18 +54,18 @@ impl<'text> Table<'text> {
         if self.rows.iter().flatten().flatten().any(links) {
             return None;
         }
-        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(plain).collect()).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(cell_text).collect()).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
         let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
-        let width = widths.iter().sum::<usize>() + BETWEEN.width() * columns.saturating_sub(1);
-        if width > WIDEST {
+        let width = widths.iter().sum::<usize>() + COLUMN_SEPARATOR.width() * columns.saturating_sub(1);
+        if width > MAX_TABLE_WIDTH {
             return None;
         }
         let line = |row: &Vec<String>| {
             let cells =
                 row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width())));
-            cells.collect::<Vec<_>>().join(BETWEEN).trim_end().to_owned()
+            cells.collect::<Vec<_>>().join(COLUMN_SEPARATOR).trim_end().to_owned()
         };
         let mut lines: Vec<String> = rows.iter().map(line).collect();
         lines.insert(1.min(lines.len()), "─".repeat(width));
@@ -74,7 +74,7 @@ impl<'text> Table<'text> {
 }
 
 /// Shows a table; `source` is how it was written.
-pub(super) fn show<'text>(table: &Table<'text>, source: &str, rich: &mut Rich<'text>) {
+pub(super) fn show<'text>(table: &MarkdownTable<'text>, source: &str, rich: &mut RichRenderer<'text>) {
     // A row with more cells than there are headings loses them when it is read. It is shown as it stands.
     if table.letters() < letters(source) {
         return rich.columns(source.trim_end());
@@ -84,7 +84,7 @@ pub(super) fn show<'text>(table: &Table<'text>, source: &str, rich: &mut Rich<'t
     }
     let Some((headings, records)) = table.rows.split_first() else { return };
     if headings.len() <= 2 || records.is_empty() {
-        rich.within(Span::Italic, |rich| pair(headings, rich));
+        rich.with_span(HtmlSpan::Italic, |rich| pair(headings, rich));
     }
     for (number, record) in records.iter().enumerate() {
         if headings.len() <= 2 {
@@ -98,38 +98,38 @@ pub(super) fn show<'text>(table: &Table<'text>, source: &str, rich: &mut Rich<'t
         }
         for (column, (heading, value)) in headings.iter().zip(record).enumerate() {
             if column == 0 {
-                rich.within(Span::Bold, |rich| named(heading, value, rich));
+                rich.with_span(HtmlSpan::Bold, |rich| write_labelled(heading, value, rich));
             } else {
                 rich.new_line();
-                named(heading, value, rich);
+                write_labelled(heading, value, rich);
             }
         }
     }
 }
 
 /// The cells of a row after each other.
-fn pair<'text>(cells: &[Cell<'text>], rich: &mut Rich<'text>) {
+fn pair<'text>(cells: &[TableCell<'text>], rich: &mut RichRenderer<'text>) {
     for (number, words) in cells.iter().enumerate() {
         if number > 0 {
-            rich.words(": ");
+            rich.push_text(": ");
         }
         cell(words, rich);
     }
 }
 
-fn named<'text>(heading: &Cell<'text>, value: &Cell<'text>, rich: &mut Rich<'text>) {
+fn write_labelled<'text>(heading: &TableCell<'text>, value: &TableCell<'text>, rich: &mut RichRenderer<'text>) {
     if !heading.is_empty() {
         cell(heading, rich);
-        rich.words(": ");
+        rich.push_text(": ");
     }
     cell(value, rich);
 }
 
-fn cell<'text>(cell: &Cell<'text>, rich: &mut Rich<'text>) {
+fn cell<'text>(cell: &TableCell<'text>, rich: &mut RichRenderer<'text>) {
     cell.iter().for_each(|event| rich.inline(event));
 }
 
-fn plain(cell: &Cell<'_>) -> String {
+fn cell_text(cell: &TableCell<'_>) -> String {
     let mut words = String::new();
     for event in cell {
         match event {

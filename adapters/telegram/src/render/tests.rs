@@ -63,7 +63,7 @@ fn units(text: &str) -> usize {
 }
 
 #[test]
-fn markdown_becomes_what_a_person_would_want_to_read() {
+fn markdown_becomes_readable_html() {
     let text = include_str!("tests/everything.md");
     let html = render(text, &TELEGRAM);
     read(&html).unwrap();
@@ -107,7 +107,7 @@ fn everything_is_escaped() {
 }
 
 #[test]
-fn only_known_schemes_become_links_and_no_other_address_is_lost() {
+fn only_supported_schemes_become_links_others_stay_text() {
     for (markdown, html) in [
         ("[a](HTTPS://x.example)", "<a href=\"HTTPS://x.example\">a</a>"),
         ("[a](tg://user?id=1)", "<a href=\"tg://user?id=1\">a</a>"),
@@ -145,7 +145,7 @@ fn what_would_become_too_long_is_shown_verbatim() {
 }
 
 #[test]
-fn what_has_more_formatting_than_there_is_room_for_keeps_its_words() {
+fn excess_formatting_is_dropped_and_text_stays() {
     let limit = TextLimit { entities: Some(1), ..TELEGRAM };
     for (text, html) in
         [("***x***", "<i>x</i>"), ("**a** `b`", "<b>a</b> b"), ("*a*\n\n    b\n", "<i>a</i>\n\n    b\n")]
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_fits_when_it_is_split_fits_when_it_is_rendered(text in markdown(), max in 48usize..400, entities in 1usize..12) {
+    fn split_text_always_fits_when_rendered(text in markdown(), max in 48usize..400, entities in 1usize..12) {
         let limit = TextLimit { max: Some(max), entities: Some(entities), ..TELEGRAM };
         for chunk in split(&text, &limit) {
             let html = render(&chunk, &limit);

@@ -8,50 +8,50 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::{
-    html::{Html, Span},
+    html::{HtmlSpan, HtmlWriter},
     link::linkable,
 };
 
 /// What takes the place of a range of the text.
-enum Mark {
-    Open(Span),
+enum MarkupEdit {
+    Open(HtmlSpan),
     Close,
     /// Nothing: the marker of a link that can't be one.
-    Nothing,
+    None,
     Code(Range<usize>),
     CodeBlock(Vec<Range<usize>>),
 }
 
 /// Renders a text with at most so many formatted spans: what can't be split further, such as one letter in bold and
 /// italics, may have more than there is room for.
-pub(super) fn render(text: &str, entities: Option<usize>) -> Html {
-    let mut html = Html::of_at_most(entities);
+pub(super) fn render(text: &str, entities: Option<usize>) -> HtmlWriter {
+    let mut html = HtmlWriter::with_entity_limit(entities);
     let mut shown = 0;
-    for (range, mark) in marks(text) {
-        html.words(&text[shown..range.start]);
+    for (range, mark) in markup_edits(text) {
+        html.push_text(&text[shown..range.start]);
         shown = range.end;
         match mark {
-            Mark::Open(span) => html.open(span),
-            Mark::Close => html.close(),
-            Mark::Nothing => {}
+            MarkupEdit::Open(span) => html.open(span),
+            MarkupEdit::Close => html.close(),
+            MarkupEdit::None => {}
             // In another span it would cut that in two, and there may be no room for one span more.
-            Mark::Code(code) if html.is_in_span() => html.words(&text[code]),
-            Mark::Code(code) => html.code(&text[code]),
-            Mark::CodeBlock(lines) => {
+            MarkupEdit::Code(code) if html.is_in_span() => html.push_text(&text[code]),
+            MarkupEdit::Code(code) => html.push_code(&text[code]),
+            MarkupEdit::CodeBlock(lines) => {
                 let code: String = lines.into_iter().map(|line| &text[line]).collect();
                 html.code_block("", code.trim_end_matches('\n'));
                 if text[range].ends_with('\n') {
-                    html.words("\n");
+                    html.push_text("\n");
                 }
             }
         }
     }
-    html.words(&text[shown..]);
+    html.push_text(&text[shown..]);
     html
 }
 
 /// The marks in the order of the text.
-fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
+fn markup_edits(text: &str) -> Vec<(Range<usize>, MarkupEdit)> {
     let mut marks = Vec::new();
     let mut block: Option<Vec<Range<usize>>> = None;
     let mut links = Vec::new();
@@ -62,11 +62,11 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
             Event::Start(tag) => {
                 last_end = range.start;
                 match tag {
-                    Tag::Emphasis => span(Span::Italic, &range, 1, &mut marks),
-                    Tag::Strong => span(Span::Bold, &range, 2, &mut marks),
+                    Tag::Emphasis => span(HtmlSpan::Italic, &range, 1, &mut marks),
+                    Tag::Strong => span(HtmlSpan::Bold, &range, 2, &mut marks),
                     Tag::Strikethrough => {
                         let width = if text[range.clone()].starts_with("~~") { 2 } else { 1 };
-                        span(Span::Struck, &range, width, &mut marks);
+                        span(HtmlSpan::Struck, &range, width, &mut marks);
                     }
                     Tag::Link { dest_url, .. } => links.push(linkable(&dest_url)),
                     Tag::CodeBlock(_) => block = Some(Vec::new()),
@@ -82,13 +82,13 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
                     && text[last_end..range.end].starts_with("](");
                 if is_inline {
                     let has_tag = address.is_some();
-                    let open = address.map_or(Mark::Nothing, |address| Mark::Open(Span::Link(address)));
+                    let open = address.map_or(MarkupEdit::None, |address| MarkupEdit::Open(HtmlSpan::Link(address)));
                     marks.push((range.start..range.start + 1, open));
-                    marks.push((last_end..range.end, if has_tag { Mark::Close } else { Mark::Nothing }));
+                    marks.push((last_end..range.end, if has_tag { MarkupEdit::Close } else { MarkupEdit::None }));
                 }
             }
             Event::End(TagEnd::CodeBlock) => {
-                marks.extend(block.take().map(|lines| (range.clone(), Mark::CodeBlock(lines))));
+                marks.extend(block.take().map(|lines| (range.clone(), MarkupEdit::CodeBlock(lines))));
             }
             Event::Text(_) => {
                 if let Some(lines) = &mut block {
@@ -98,7 +98,7 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
             Event::Code(_) => {
                 let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
                 if range.len() > 2 * ticks {
-                    marks.push((range.clone(), Mark::Code(range.start + ticks..range.end - ticks)));
+                    marks.push((range.clone(), MarkupEdit::Code(range.start + ticks..range.end - ticks)));
                 }
             }
             _ => {}
@@ -109,9 +109,9 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
     marks
 }
 
-fn span(span: Span, range: &Range<usize>, width: usize, marks: &mut Vec<(Range<usize>, Mark)>) {
+fn span(span: HtmlSpan, range: &Range<usize>, width: usize, marks: &mut Vec<(Range<usize>, MarkupEdit)>) {
     if range.len() > 2 * width {
-        marks.push((range.start..range.start + width, Mark::Open(span)));
-        marks.push((range.end - width..range.end, Mark::Close));
+        marks.push((range.start..range.start + width, MarkupEdit::Open(span)));
+        marks.push((range.end - width..range.end, MarkupEdit::Close));
     }
 }

@@ -21,32 +21,32 @@ use teloxide::{
     },
 };
 
-use crate::{place::Place, render::render};
+use crate::{address::ConversationAddress, render::render};
 
 /// What a voice is called that goes as a file.
 pub(crate) const VOICE_NAME: &str = "voice.ogg";
 
 /// The longest command that a button carries (Bot API, InlineKeyboardButton: "1-64 bytes").
-const LONGEST_COMMAND: usize = 64;
+const MAX_CALLBACK_DATA_BYTES: usize = 64;
 
 /// How many characters the labels of buttons share on one row of a telephone.
 const ROW: usize = 24;
 
 /// A call, ready to be made.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Composed {
+pub(crate) struct ComposedMessage {
     pub(crate) method: &'static str,
     /// Its parameters; a file's is `attach://` and the name of its upload.
     pub(crate) fields: Map<String, Value>,
     /// The files that go with it.
-    pub(crate) uploads: Vec<Upload>,
+    pub(crate) uploads: Vec<FileUpload>,
     /// What people are shown while they go.
     pub(crate) activity: ChatAction,
 }
 
 /// A file of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Upload {
+pub(crate) struct FileUpload {
     /// Its name in the request.
     pub(crate) name: String,
     /// The address of its bytes.
@@ -59,25 +59,25 @@ pub(crate) struct Upload {
 
 /// Why a part can't become a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoCall {
+pub(crate) enum ComposeError {
     /// There is nothing to be sent.
-    Nothing,
+    Empty,
     /// Files can't ride on a text.
     FilesOnText,
     /// The message can't be made to show it.
-    NotByEditing,
+    NotEditable,
 }
 
 /// The call that sends a part as a new message.
 pub(crate) fn new_message(
     content: &PartContent,
-    place: Place,
+    place: ConversationAddress,
     reply_to: Option<&MessageRef>,
     limit: &TextLimit,
-) -> Result<Composed, NoCall> {
-    let to = Address { place, reply: reply_to.and_then(reply) };
+) -> Result<ComposedMessage, ComposeError> {
+    let to = SendTarget { place, reply: reply_to.and_then(reply) };
     match content {
-        PartContent::Text { files, .. } if !files.is_empty() => Err(NoCall::FilesOnText),
+        PartContent::Text { files, .. } if !files.is_empty() => Err(ComposeError::FilesOnText),
         PartContent::Text { text, markup, .. } => Ok(text_message(text, *markup, &[], &to, limit)),
         PartContent::Notice { text } => Ok(text_message(text, Markup::Rich, &[], &to, limit)),
         PartContent::Question { text, buttons } => Ok(text_message(text, Markup::Rich, buttons, &to, limit)),
@@ -86,18 +86,20 @@ pub(crate) fn new_message(
             [only] => Ok(file(only, &to)),
             items => Ok(album(items, &to)),
         },
-        PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => Ok(spoken(voice, *as_file, caption, &to)),
-        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => Err(NoCall::Nothing),
+        PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {
+            Ok(voice_message(voice, *as_file, caption, &to))
+        }
+        PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => Err(ComposeError::Empty),
     }
 }
 
 /// The call that makes a message show a part. Buttons that it had go, unless the part has some.
 pub(crate) fn edit(
     content: &PartContent,
-    place: Place,
+    place: ConversationAddress,
     message: MessageId,
     limit: &TextLimit,
-) -> Result<Composed, NoCall> {
+) -> Result<ComposedMessage, ComposeError> {
     let (text, markup, buttons): (_, _, &[Button]) = match content {
         PartContent::Text { text, markup, files } if files.is_empty() => (text, *markup, &[]),
         PartContent::Notice { text } => (text, Markup::Rich, &[]),
@@ -105,23 +107,23 @@ pub(crate) fn edit(
         PartContent::File(item) => {
             let (upload, input) = upload(item, 0);
             let payload = EditMessageMedia::new(place.chat, message, media(item, input));
-            return Ok(Composed::new(&payload, vec![upload], activity(item.form)));
+            return Ok(ComposedMessage::new(&payload, vec![upload], activity(item.form)));
         }
-        PartContent::Text { .. } => return Err(NoCall::FilesOnText),
-        PartContent::Withdraw => return Err(NoCall::Nothing),
+        PartContent::Text { .. } => return Err(ComposeError::FilesOnText),
+        PartContent::Withdraw => return Err(ComposeError::Empty),
         // An album is several messages, and a voice can't take the place of anything.
-        PartContent::Album { .. } | PartContent::Voice { .. } => return Err(NoCall::NotByEditing),
+        PartContent::Album { .. } | PartContent::Voice { .. } => return Err(ComposeError::NotEditable),
     };
-    let (text, mode) = written(text, markup, limit);
+    let (text, mode) = render_text(text, markup, limit);
     let mut payload = EditMessageText::new(place.chat, message, text).link_preview_options(no_preview());
     payload.parse_mode = mode;
     payload.reply_markup = keyboard(buttons);
-    Ok(Composed::new(&payload, Vec::new(), ChatAction::Typing))
+    Ok(ComposedMessage::new(&payload, Vec::new(), ChatAction::Typing))
 }
 
 /// Where a message goes.
-struct Address {
-    place: Place,
+struct SendTarget {
+    place: ConversationAddress,
     reply: Option<ReplyParameters>,
 }
 
@@ -144,49 +146,49 @@ macro_rules! captioned {
     }};
 }
 
-fn text_message(text: &str, markup: Markup, buttons: &[Button], to: &Address, limit: &TextLimit) -> Composed {
-    let (text, mode) = written(text, markup, limit);
+fn text_message(text: &str, markup: Markup, buttons: &[Button], to: &SendTarget, limit: &TextLimit) -> ComposedMessage {
+    let (text, mode) = render_text(text, markup, limit);
     let mut payload = addressed!(SendMessage::new(to.place.chat, text), to).link_preview_options(no_preview());
     payload.parse_mode = mode;
     payload.reply_markup = keyboard(buttons).map(Into::into);
-    Composed::new(&payload, Vec::new(), ChatAction::Typing)
+    ComposedMessage::new(&payload, Vec::new(), ChatAction::Typing)
 }
 
-fn file(item: &FileItem, to: &Address) -> Composed {
+fn file(item: &FileItem, to: &SendTarget) -> ComposedMessage {
     let (upload, input) = upload(item, 0);
     let (chat, caption, media, activity) = (to.place.chat, &item.caption, item.attachment.media, activity(item.form));
     let seconds = media.duration_ms.map(seconds);
     match item.form {
         FileForm::Photo => {
             let payload = captioned!(addressed!(SendPhoto::new(chat, input), to), caption);
-            Composed::new(&payload, vec![upload], activity)
+            ComposedMessage::new(&payload, vec![upload], activity)
         }
         FileForm::Video => {
             let payload = captioned!(addressed!(SendVideo::new(chat, input), to), caption);
             let mut payload = payload.supports_streaming(true);
             (payload.width, payload.height, payload.duration) = (media.width, media.height, seconds);
-            Composed::new(&payload, vec![upload], activity)
+            ComposedMessage::new(&payload, vec![upload], activity)
         }
         FileForm::Animation => {
             let mut payload = captioned!(addressed!(SendAnimation::new(chat, input), to), caption);
             (payload.width, payload.height, payload.duration) = (media.width, media.height, seconds);
-            Composed::new(&payload, vec![upload], activity)
+            ComposedMessage::new(&payload, vec![upload], activity)
         }
         FileForm::Audio => {
             let mut payload = captioned!(addressed!(SendAudio::new(chat, input), to), caption);
             payload.duration = seconds;
-            Composed::new(&payload, vec![upload], activity)
+            ComposedMessage::new(&payload, vec![upload], activity)
         }
         FileForm::Document => {
             let payload = captioned!(addressed!(SendDocument::new(chat, input), to), caption);
             // What was meant as a file stays one.
             let payload = payload.disable_content_type_detection(true);
-            Composed::new(&payload, vec![upload], activity)
+            ComposedMessage::new(&payload, vec![upload], activity)
         }
     }
 }
 
-fn album(items: &[FileItem], to: &Address) -> Composed {
+fn album(items: &[FileItem], to: &SendTarget) -> ComposedMessage {
     let (mut uploads, mut group) = (Vec::new(), Vec::new());
     for (index, item) in items.iter().enumerate() {
         let (upload, input) = upload(item, index);
@@ -194,13 +196,17 @@ fn album(items: &[FileItem], to: &Address) -> Composed {
         group.push(media(item, input));
     }
     let payload = addressed!(SendMediaGroup::new(to.place.chat, group), to);
-    Composed::new(&payload, uploads, items.first().map_or(ChatAction::UploadDocument, |item| activity(item.form)))
+    ComposedMessage::new(
+        &payload,
+        uploads,
+        items.first().map_or(ChatAction::UploadDocument, |item| activity(item.form)),
+    )
 }
 
-fn spoken(voice: &PreparedVoice, as_file: bool, caption: &str, to: &Address) -> Composed {
+fn voice_message(voice: &PreparedVoice, as_file: bool, caption: &str, to: &SendTarget) -> ComposedMessage {
     let name = "file0".to_owned();
     let input = InputFile::file_id(FileId(format!("attach://{name}")));
-    let upload = Upload {
+    let upload = FileUpload {
         name,
         sha256: voice.sha256,
         bytes: voice.bytes,
@@ -210,10 +216,10 @@ fn spoken(voice: &PreparedVoice, as_file: bool, caption: &str, to: &Address) -> 
     let duration = seconds(voice.duration_ms);
     if as_file {
         let payload = captioned!(addressed!(SendAudio::new(to.place.chat, input), to), caption).duration(duration);
-        Composed::new(&payload, vec![upload], ChatAction::UploadVoice)
+        ComposedMessage::new(&payload, vec![upload], ChatAction::UploadVoice)
     } else {
         let payload = captioned!(addressed!(SendVoice::new(to.place.chat, input), to), caption).duration(duration);
-        Composed::new(&payload, vec![upload], ChatAction::UploadVoice)
+        ComposedMessage::new(&payload, vec![upload], ChatAction::UploadVoice)
     }
 }
 
@@ -249,11 +255,11 @@ fn media(item: &FileItem, input: InputFile) -> InputMedia {
 }
 
 /// A file, and what stands for it among the parameters.
-fn upload(item: &FileItem, index: usize) -> (Upload, InputFile) {
+fn upload(item: &FileItem, index: usize) -> (FileUpload, InputFile) {
     let name = format!("file{index}");
     let input = InputFile::file_id(FileId(format!("attach://{name}")));
     let attachment = &item.attachment;
-    let upload = Upload {
+    let upload = FileUpload {
         name,
         sha256: attachment.sha256,
         bytes: attachment.bytes,
@@ -264,7 +270,7 @@ fn upload(item: &FileItem, index: usize) -> (Upload, InputFile) {
 }
 
 /// A text in the form in which it is sent. Where nothing of it would be seen, its marks are what it says.
-fn written(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<ParseMode>) {
+fn render_text(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<ParseMode>) {
     match markup {
         Markup::Plain => (text.to_owned(), None),
         Markup::Rich => {
@@ -276,7 +282,7 @@ fn written(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<Par
 
 /// Buttons in rows. One whose command is too long is left out: the words of the question name it.
 fn keyboard(buttons: &[Button]) -> Option<InlineKeyboardMarkup> {
-    let fits = |button: &&Button| !button.command.is_empty() && button.command.len() <= LONGEST_COMMAND;
+    let fits = |button: &&Button| !button.command.is_empty() && button.command.len() <= MAX_CALLBACK_DATA_BYTES;
     let mut rows: Vec<(usize, Vec<InlineKeyboardButton>)> = Vec::new();
     for Button { label, command } in buttons.iter().filter(fits) {
         let width = label.chars().count() + 2;
@@ -323,8 +329,8 @@ fn seconds(milliseconds: u64) -> u32 {
     u32::try_from(milliseconds.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
-impl Composed {
-    fn new<P: Payload + Serialize>(payload: &P, uploads: Vec<Upload>, activity: ChatAction) -> Self {
+impl ComposedMessage {
+    fn new<P: Payload + Serialize>(payload: &P, uploads: Vec<FileUpload>, activity: ChatAction) -> Self {
         let Ok(Value::Object(fields)) = serde_json::to_value(payload) else {
             unreachable!("a payload is a struct of texts and numbers");
         };

@@ -10,10 +10,10 @@ use teloxide::types::{ChatId, MessageId, ThreadId};
 use uuid::Uuid;
 
 use super::*;
-use crate::place::Place;
+use crate::address::ConversationAddress;
 
-const CHAT: Place = Place { chat: ChatId(4711), topic: None };
-const TOPIC: Place = Place { chat: ChatId(-100_123), topic: Some(ThreadId(MessageId(42))) };
+const CHAT: ConversationAddress = ConversationAddress { chat: ChatId(4711), topic: None };
+const TOPIC: ConversationAddress = ConversationAddress { chat: ChatId(-100_123), topic: Some(ThreadId(MessageId(42))) };
 
 fn limit() -> satchel_domain::capabilities::TextLimit {
     satchel_routing::tables::telegram().text
@@ -38,7 +38,7 @@ fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &
 }
 
 /// The call as one value, to be compared as a whole.
-fn shown(composed: &Composed) -> Value {
+fn shown(composed: &ComposedMessage) -> Value {
     let uploads: Vec<_> = composed
         .uploads
         .iter()
@@ -47,7 +47,7 @@ fn shown(composed: &Composed) -> Value {
     json!({ "method": composed.method, "fields": composed.fields, "uploads": uploads })
 }
 
-fn sent(content: &PartContent, place: Place) -> Value {
+fn sent(content: &PartContent, place: ConversationAddress) -> Value {
     let reply_to = MessageRef("7".to_owned());
     shown(&new_message(content, place, Some(&reply_to), &limit()).unwrap())
 }
@@ -107,7 +107,7 @@ fn every_part_is_a_call_of_the_manual() {
 }
 
 #[test]
-fn an_edit_shows_the_part_and_takes_old_buttons_away() {
+fn edit_replaces_content_and_removes_old_buttons() {
     let edited = |content: &PartContent| shown(&edit(content, CHAT, MessageId(9), &limit()).unwrap());
     let text = edited(&PartContent::from_text("_done_"));
     let expected = json!({
@@ -136,9 +136,9 @@ fn what_has_no_call_says_why() {
         caption: String::new(),
     };
     for (content, sending, editing) in [
-        (&text_with_files, NoCall::FilesOnText, NoCall::FilesOnText),
-        (&unspoken, NoCall::Nothing, NoCall::NotByEditing),
-        (&PartContent::Withdraw, NoCall::Nothing, NoCall::Nothing),
+        (&text_with_files, ComposeError::FilesOnText, ComposeError::FilesOnText),
+        (&unspoken, ComposeError::Empty, ComposeError::NotEditable),
+        (&PartContent::Withdraw, ComposeError::Empty, ComposeError::Empty),
     ] {
         assert_eq!(new_message(content, CHAT, None, &limit()), Err(sending));
         assert_eq!(edit(content, CHAT, MessageId(1), &limit()), Err(editing));

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::capabilities::{
     CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
 };
@@ -17,13 +17,13 @@ use tempfile::TempDir;
 use super::*;
 
 /// The channel, with a note of what was answered: each message and what it was to say.
-struct Noted {
+struct RecordingBus {
     channel: WebChannel,
     arrived: Mutex<Vec<(MessageRef, PartContent)>>,
 }
 
-impl Noted {
-    fn note(&self, part: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
+impl RecordingBus {
+    fn record(&self, part: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
         let mut arrived = self.arrived.lock().unwrap();
         for message in answer.iter().flatten() {
             match arrived.iter_mut().find(|(known, _)| known == message) {
@@ -35,7 +35,7 @@ impl Noted {
 }
 
 #[async_trait]
-impl Channel for Noted {
+impl Channel for RecordingBus {
     fn name(&self) -> ChannelName {
         self.channel.name()
     }
@@ -46,13 +46,13 @@ impl Channel for Noted {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let answer = self.channel.send(part).await;
-        self.note(part, &answer);
+        self.record(part, &answer);
         answer
     }
 
     async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let answer = self.channel.edit(message, part).await;
-        self.note(part, &answer);
+        self.record(part, &answer);
         answer
     }
 
@@ -74,7 +74,7 @@ impl Channel for Noted {
 }
 
 struct Fixture {
-    noted: Arc<Noted>,
+    noted: Arc<RecordingBus>,
     blobs: Arc<dyn Blobs>,
     _dir: TempDir,
 }
@@ -102,7 +102,7 @@ fn fixture() -> Fixture {
     let key = SigningKey::load_or_make(&key_file).unwrap();
     let links = SignedLinks::new(key.clone(), RevokedLinks::load(&key_file).unwrap());
     let channel = WebChannel { capabilities, blobs: Arc::clone(&blobs), key, links };
-    Fixture { noted: Arc::new(Noted { channel, arrived: Mutex::default() }), blobs, _dir: dir }
+    Fixture { noted: Arc::new(RecordingBus { channel, arrived: Mutex::default() }), blobs, _dir: dir }
 }
 
 #[async_trait]
@@ -119,7 +119,7 @@ impl ChannelFixture for Fixture {
         Arc::clone(&self.blobs)
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
         let arrived = |(message, content): &(MessageRef, PartContent)| {
             let (text, voice) = match content {
                 PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
@@ -131,12 +131,12 @@ impl ChannelFixture for Fixture {
             let files = content.files().iter().map(|item| &item.attachment);
             let files = files.map(|file| (file.filename.to_string(), file.sha256));
             let voice = voice.map(|voice| ("voice.ogg".to_owned(), voice.sha256));
-            Arrived { message: message.clone(), text, files: files.chain(voice).collect() }
+            ArrivedMessage { message: message.clone(), text, files: files.chain(voice).collect() }
         };
         self.noted.arrived.lock().unwrap().iter().map(arrived).collect()
     }
 
-    async fn trouble(&self, _: Trouble) -> bool {
+    async fn inject_fault(&self, _: ChannelFault) -> bool {
         false
     }
 
@@ -145,7 +145,8 @@ impl ChannelFixture for Fixture {
         let content = stream::once(async move { Ok(content) }).boxed();
         let blob = self.blobs.put(content, &BlobHint::default(), 1 << 30).await.unwrap();
         let (bytes, stored) = (Some(blob.bytes), Some(blob.sha256));
-        let upload = Upload { blob, conversation: self.conversation(), filename: filename.clone(), at: Timestamp(0) };
+        let upload =
+            UploadHandle { blob, conversation: self.conversation(), filename: filename.clone(), at: Timestamp(0) };
         let locator = self.noted.channel.key.sign(Purpose::Upload, &upload);
         Some(FileReference { bytes, stored, ..FileReference::new(locator, filename) })
     }
@@ -168,10 +169,10 @@ mod promises {
 }
 
 #[tokio::test]
-async fn what_the_store_has_lost_is_refused_with_a_way_out() {
+async fn lost_upload_is_refused_with_remedy() {
     let fixture = fixture();
     let reference = fixture.person_sends("a.txt", Bytes::from_static(b"x")).await.unwrap();
-    let mut upload: Upload = fixture.noted.channel.key.read(Purpose::Upload, &reference.locator).unwrap();
+    let mut upload: UploadHandle = fixture.noted.channel.key.read(Purpose::Upload, &reference.locator).unwrap();
     upload.blob.sha256 = Sha256([7; 32]);
     let locator = fixture.noted.channel.key.sign(Purpose::Upload, &upload);
     let answer = fixture.channel().fetch(&FileReference { locator, ..reference }).await;

@@ -6,12 +6,12 @@ use serde::Serialize;
 /// Sent while nothing happens, so that everything on the way knows that the stream is alive.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";
 
-pub(crate) fn of(name: &str, content: &impl Serialize) -> Bytes {
+pub(crate) fn event_frame(name: &str, content: &impl Serialize) -> Bytes {
     write(&format!("event: {name}\ndata: "), content)
 }
 
 /// Writes the first event, and how soon to come back when the stream ends.
-pub(crate) fn first(name: &str, content: &impl Serialize) -> Bytes {
+pub(crate) fn first_frame(name: &str, content: &impl Serialize) -> Bytes {
     write(&format!("retry: 1000\nevent: {name}\ndata: "), content)
 }
 

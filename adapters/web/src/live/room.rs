@@ -5,14 +5,14 @@ use std::collections::{BTreeSet, VecDeque};
 use satchel_domain::{Button, CallId, TurnId};
 use satchel_ports::BusEvent;
 
-use super::Client;
+use super::Subscriber;
 use crate::wire::ToolState;
 
 /// The longest text that is shown while it grows; the rest comes with the turn.
 const LONGEST: usize = 256 * 1024;
 
 /// The most calls that are shown while a turn runs.
-const MOST_CALLS: usize = 200;
+const MAX_LIVE_CALLS: usize = 200;
 
 /// How many turns are known to have ended, so that what comes late says nothing.
 const ENDED: usize = 32;
@@ -21,11 +21,11 @@ const ENDED: usize = 32;
 #[derive(Default)]
 pub(super) struct RoomState {
     /// The turn that is running.
-    pub(super) growing: Option<Growing>,
+    pub(super) growing: Option<LiveTurn>,
     /// The turns of which something may have changed.
     pub(super) dirty: BTreeSet<TurnId>,
     /// Who wants to be shown the conversation.
-    pub(super) joining: Vec<Client>,
+    pub(super) joining: Vec<Subscriber>,
     /// Whether a task shows it already.
     pub(super) tended: bool,
     ended: VecDeque<TurnId>,
@@ -33,19 +33,19 @@ pub(super) struct RoomState {
 
 /// A turn that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Growing {
+pub(super) struct LiveTurn {
     pub(super) turn: TurnId,
     /// Which of its model messages is being written.
     message: u32,
     pub(super) text: String,
     /// A text that was too long grows no further; pieces after a gap would be nonsense.
     full: bool,
-    pub(super) tools: Vec<Called>,
+    pub(super) tools: Vec<LiveCall>,
 }
 
 /// A tool that the running turn has called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Called {
+pub(super) struct LiveCall {
     pub(super) call: CallId,
     pub(super) tool: String,
     pub(super) state: ToolState,
@@ -57,17 +57,17 @@ pub(super) struct Called {
 
 impl RoomState {
     /// Takes an event in.
-    pub(super) fn hear(&mut self, event: &BusEvent) {
+    pub(super) fn apply(&mut self, event: &BusEvent) {
         match event {
             BusEvent::MessageReceived { turn, .. } | BusEvent::DeliveryPart { turn, .. } => {
                 self.dirty.insert(*turn);
             }
             BusEvent::TurnCompleted { turn, .. } => {
-                self.end(*turn);
+                self.on_turn_completed(*turn);
                 self.dirty.insert(*turn);
             }
             BusEvent::TextDelta { turn, message, text, .. } => {
-                if let Some(growing) = self.growing(*turn) {
+                if let Some(growing) = self.live_turn(*turn) {
                     growing.write(*message, text);
                 }
             }
@@ -76,12 +76,12 @@ impl RoomState {
                 self.tool(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
             }
             BusEvent::ToolQuestion { call, text, buttons, .. } => {
-                if let Some(called) = self.called(*call).filter(|called| !called.answered) {
+                if let Some(called) = self.live_call(*call).filter(|called| !called.answered) {
                     called.question = Some((text.clone(), buttons.clone()));
                 }
             }
             BusEvent::ToolDecided { call, .. } => {
-                if let Some(called) = self.called(*call) {
+                if let Some(called) = self.live_call(*call) {
                     (called.question, called.answered) = (None, true);
                 }
             }
@@ -90,7 +90,7 @@ impl RoomState {
     }
 
     /// Notes that a turn is complete: nothing of it grows any more.
-    pub(super) fn end(&mut self, turn: TurnId) {
+    pub(super) fn on_turn_completed(&mut self, turn: TurnId) {
         if !self.ended.contains(&turn) {
             self.ended.push_back(turn);
             if self.ended.len() > ENDED {
@@ -103,13 +103,13 @@ impl RoomState {
     }
 
     /// The running turn, if this is it: one that has ended isn't, and neither is one before it.
-    fn growing(&mut self, turn: TurnId) -> Option<&mut Growing> {
+    fn live_turn(&mut self, turn: TurnId) -> Option<&mut LiveTurn> {
         let known = self.growing.as_ref().map(|growing| growing.turn);
         if self.ended.contains(&turn) || known.is_some_and(|known| known > turn) {
             return None;
         }
         if known != Some(turn) {
-            self.growing = Some(Growing { turn, message: 0, text: String::new(), full: false, tools: Vec::new() });
+            self.growing = Some(LiveTurn { turn, message: 0, text: String::new(), full: false, tools: Vec::new() });
             // Its first sign of life: it runs, and its files have been looked at.
             self.dirty.insert(turn);
         }
@@ -117,7 +117,7 @@ impl RoomState {
     }
 
     fn tool(&mut self, call: CallId, tool: &str, state: ToolState) {
-        let Some(called) = self.called(call) else { return };
+        let Some(called) = self.live_call(call) else { return };
         if called.tool.is_empty() {
             tool.clone_into(&mut called.tool);
         }
@@ -129,13 +129,13 @@ impl RoomState {
     }
 
     /// The call of the running turn, whatever of it was heard first.
-    fn called(&mut self, call: CallId) -> Option<&mut Called> {
-        let growing = self.growing(call.turn)?;
+    fn live_call(&mut self, call: CallId) -> Option<&mut LiveCall> {
+        let growing = self.live_turn(call.turn)?;
         match growing.tools.binary_search_by_key(&call, |called| called.call) {
             Ok(at) => growing.tools.get_mut(at),
-            Err(at) if growing.tools.len() < MOST_CALLS => {
+            Err(at) if growing.tools.len() < MAX_LIVE_CALLS => {
                 let called =
-                    Called { call, tool: String::new(), state: ToolState::Started, question: None, answered: false };
+                    LiveCall { call, tool: String::new(), state: ToolState::Started, question: None, answered: false };
                 growing.tools.insert(at, called);
                 growing.tools.get_mut(at)
             }
@@ -144,7 +144,7 @@ impl RoomState {
     }
 }
 
-impl Growing {
+impl LiveTurn {
     fn write(&mut self, message: u32, piece: &str) {
         if message > self.message {
             (self.message, self.full) = (message, false);
@@ -192,7 +192,7 @@ mod tests {
 
     fn check(events: &[BusEvent], expected: Seen<'_>) {
         let mut state = RoomState::default();
-        events.iter().for_each(|event| state.hear(event));
+        events.iter().for_each(|event| state.apply(event));
         let growing = state.growing.as_ref();
         let tools: Vec<ToolState> =
             growing.iter().flat_map(|growing| &growing.tools).map(|called| called.state).collect();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_come_late_twice_or_out_of_turn_do_no_harm() {
+    fn late_repeated_and_reordered_events_are_harmless() {
         use ToolState::{Failed, Finished, Started};
         check(&[], None);
         check(&[delta(1, 0, "a"), delta(1, 0, "b")], Some((1, "ab", &[])));
@@ -215,26 +215,26 @@ mod tests {
     }
 
     #[test]
-    fn a_text_or_a_storm_of_calls_without_end_stays_within_bounds() {
+    fn endless_text_and_tool_calls_stay_bounded() {
         let mut state = RoomState::default();
         let piece = "x".repeat(10_000);
         for ordinal in 0..1_000 {
-            state.hear(&delta(1, 0, &piece));
-            state.hear(&tool(1, ordinal, None));
+            state.apply(&delta(1, 0, &piece));
+            state.apply(&tool(1, ordinal, None));
         }
         let growing = state.growing.as_ref().unwrap();
-        assert!(growing.text.len() <= LONGEST && growing.tools.len() == MOST_CALLS);
-        state.hear(&delta(1, 1, "next"));
+        assert!(growing.text.len() <= LONGEST && growing.tools.len() == MAX_LIVE_CALLS);
+        state.apply(&delta(1, 1, "next"));
         assert_eq!(state.growing.unwrap().text, "next", "another message begins anew");
         for number in 2..1_000 {
             let mut other = RoomState::default();
-            other.hear(&completed(number));
+            other.apply(&completed(number));
             assert_eq!(other.ended.len(), 1);
         }
     }
 
     #[test]
-    fn a_question_stands_until_it_is_answered_whatever_comes_late() {
+    fn question_stays_open_until_decided_despite_late_events() {
         let (conversation, call) =
             ("web:a".parse::<satchel_domain::ConversationId>().unwrap(), CallId { turn: turn(1), ordinal: 0 });
         let asked =
@@ -242,7 +242,7 @@ mod tests {
         let decided = BusEvent::ToolDecided { conversation, call, allowed: true, words: "Allowed".into() };
         let stands = |events: &[&BusEvent]| {
             let mut state = RoomState::default();
-            events.iter().for_each(|event| state.hear(event));
+            events.iter().for_each(|event| state.apply(event));
             state.growing.unwrap().tools[0].question.is_some()
         };
         let (started, finished) = (tool(1, 0, None), tool(1, 0, Some(false)));

@@ -37,7 +37,7 @@ fn delta(text: &str) -> BusEvent {
 }
 
 /// A hub over a ledger in which one turn runs; counts how often its turns are read.
-fn hub() -> (Arc<Hub>, Arc<AtomicUsize>) {
+fn hub() -> (Arc<LiveHub>, Arc<AtomicUsize>) {
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reads);
     let mut ledger = MockLedger::new();
@@ -47,10 +47,10 @@ fn hub() -> (Arc<Hub>, Arc<AtomicUsize>) {
     });
     ledger.expect_turn().returning(|_| Ok(Some(record(1))));
     let channel = ChannelName::new("web").unwrap();
-    (Hub::new(Arc::new(ledger), channel, CancellationToken::new()), reads)
+    (LiveHub::new(Arc::new(ledger), channel, CancellationToken::new()), reads)
 }
 
-async fn next(listening: &mut Listening) -> Option<(String, Value)> {
+async fn next(listening: &mut LiveSubscription) -> Option<(String, Value)> {
     let frame = timeout(Duration::from_secs(10), listening.frames.recv()).await.expect("a frame comes")?;
     let frame = String::from_utf8(frame.frame.to_vec()).unwrap();
     let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -58,14 +58,14 @@ async fn next(listening: &mut Listening) -> Option<(String, Value)> {
 }
 
 #[tokio::test]
-async fn many_who_come_at_once_are_one_read_and_are_sent_the_same_bytes() {
+async fn simultaneous_clients_share_one_read_and_same_bytes() {
     let (hub, reads) = hub();
-    let mut clients: Vec<Listening> = (0..200).map(|_| hub.join(&conversation())).collect();
+    let mut clients: Vec<LiveSubscription> = (0..200).map(|_| hub.subscribe(&conversation())).collect();
     for client in &mut clients {
         assert_eq!(next(client).await.unwrap().0, "snapshot");
     }
     assert!(reads.load(Ordering::Relaxed) <= 2, "{reads:?} reads");
-    hub.hear(&delta("Hello"));
+    hub.on_event(&delta("Hello"));
     let mut frames = Vec::new();
     for client in &mut clients {
         loop {
@@ -80,14 +80,14 @@ async fn many_who_come_at_once_are_one_read_and_are_sent_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn who_takes_nothing_is_cut_off_and_the_others_miss_nothing() {
+async fn stalled_client_is_disconnected_and_others_miss_nothing() {
     let (hub, _) = hub();
-    let (sleeper, mut reader) = (hub.join(&conversation()), hub.join(&conversation()));
+    let (sleeper, mut reader) = (hub.subscribe(&conversation()), hub.subscribe(&conversation()));
     assert_eq!(next(&mut reader).await.unwrap().0, "snapshot");
     let call = |ordinal| satchel_domain::CallId { turn: turn(1), ordinal };
     for ordinal in 0..WAITING_FRAMES as u32 + 10 {
         let (conversation, call) = (conversation(), call(ordinal));
-        hub.hear(&BusEvent::ToolStarted { conversation, call, tool: "t".into() });
+        hub.on_event(&BusEvent::ToolStarted { conversation, call, tool: "t".into() });
         let wanted = Value::from(call.to_string());
         loop {
             let (_, data) = next(&mut reader).await.unwrap();
@@ -101,14 +101,14 @@ async fn who_takes_nothing_is_cut_off_and_the_others_miss_nothing() {
 }
 
 #[tokio::test]
-async fn few_frames_that_are_large_are_too_much_as_well() {
+async fn few_large_frames_disconnect_stalled_client_too() {
     let (hub, _) = hub();
-    let (mut sleeper, mut reader) = (hub.join(&conversation()), hub.join(&conversation()));
+    let (mut sleeper, mut reader) = (hub.subscribe(&conversation()), hub.subscribe(&conversation()));
     assert_eq!(next(&mut reader).await.unwrap().0, "snapshot");
     let large = "x".repeat(200 * 1024);
     for message in 0..60 {
         let (conversation, text) = (conversation(), format!("{message} {large}"));
-        hub.hear(&BusEvent::TextDelta { conversation, turn: turn(1), message, text });
+        hub.on_event(&BusEvent::TextDelta { conversation, turn: turn(1), message, text });
         let wanted = format!("<p>{message} ");
         loop {
             let (_, data) = next(&mut reader).await.unwrap();
@@ -126,24 +126,24 @@ async fn few_frames_that_are_large_are_too_much_as_well() {
 }
 
 #[tokio::test]
-async fn what_was_begun_while_nobody_looked_is_seen_and_its_end_forgets_it() {
+async fn unwatched_draft_is_visible_until_turn_completes() {
     let (hub, _) = hub();
-    hub.hear(&delta("Hel"));
-    hub.hear(&delta("lo"));
-    let mut client = hub.join(&conversation());
+    hub.on_event(&delta("Hel"));
+    hub.on_event(&delta("lo"));
+    let mut client = hub.subscribe(&conversation());
     let (name, snapshot) = next(&mut client).await.unwrap();
     assert_eq!((name.as_str(), &snapshot["live"]["blocks"][0]), ("snapshot", &Value::from("<p>Hello</p>")));
     drop(client);
     let ended = async {
         while hub.rooms().values().any(|room| room.state().tended) {
-            hub.hear(&delta("."));
+            hub.on_event(&delta("."));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(Duration::from_secs(10), ended).await.expect("nobody looks any more");
     assert_eq!(hub.rooms().len(), 1, "it is still being written");
     let (conversation, response) = (conversation(), OutgoingResponse::default());
-    hub.hear(&BusEvent::TurnCompleted { conversation, turn: turn(1), ending: "done".into(), response });
+    hub.on_event(&BusEvent::TurnCompleted { conversation, turn: turn(1), ending: "done".into(), response });
     assert_eq!(hub.rooms().len(), 0);
 }
 
@@ -152,9 +152,9 @@ async fn conversations_that_nobody_looks_at_are_bounded() {
     let (hub, _) = hub();
     for number in 0..2_000_u128 {
         let conversation = format!("web:c{number}").parse().unwrap();
-        hub.hear(&BusEvent::TextDelta { conversation, turn: turn(number), message: 0, text: "x".into() });
+        hub.on_event(&BusEvent::TextDelta { conversation, turn: turn(number), message: 0, text: "x".into() });
     }
-    assert!(hub.rooms().len() <= UNSEEN, "{}", hub.rooms().len());
+    assert!(hub.rooms().len() <= MAX_IDLE_ROOMS, "{}", hub.rooms().len());
     assert!(hub.rooms().contains_key(&"web:c1999".parse().unwrap()), "the newest are kept");
 }
 
@@ -164,7 +164,7 @@ async fn only_the_webs_own_conversations_are_remembered() {
     let elsewhere = "console:main".parse().unwrap();
     let elsewhere = BusEvent::TextDelta { conversation: elsewhere, turn: turn(2), message: 0, text: "x".into() };
     let running = CancellationToken::new();
-    let end = Arc::clone(&hub).listen(futures::stream::iter([elsewhere, delta("y")]).boxed(), &running).await;
+    let end = Arc::clone(&hub).run(futures::stream::iter([elsewhere, delta("y")]).boxed(), &running).await;
     assert_eq!(end, ListenerEnd::BusClosed);
     assert_eq!(hub.rooms().keys().collect::<Vec<_>>(), [&conversation()]);
 }
@@ -174,16 +174,16 @@ async fn bus_that_closes_after_stop_is_no_news() {
     let (hub, _) = hub();
     let stop = CancellationToken::new();
     stop.cancel();
-    let end = Arc::clone(&hub).listen(futures::stream::empty().boxed(), &stop).await;
+    let end = Arc::clone(&hub).run(futures::stream::empty().boxed(), &stop).await;
     assert_eq!(end, ListenerEnd::Stopped);
 }
 
 #[tokio::test]
 async fn a_stopped_hub_lets_everybody_go() {
     let (hub, _) = hub();
-    let mut client = hub.join(&conversation());
+    let mut client = hub.subscribe(&conversation());
     next(&mut client).await.unwrap();
     hub.stop.cancel();
-    timeout(Duration::from_secs(10), hub.stopped()).await.expect("it ends");
+    timeout(Duration::from_secs(10), hub.wait_stopped()).await.expect("it ends");
     assert!(client.cut.is_cancelled());
 }

@@ -5,7 +5,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, LinkType, Ta
 use super::{escape, links};
 
 /// How deep elements are nested; what lies deeper is written without its own element.
-const DEEPEST: usize = 48;
+const MAX_DEPTH: usize = 48;
 
 /// How much longer than its Markdown the HTML may become.
 const GROWTH: usize = 32;
@@ -14,7 +14,7 @@ const GROWTH: usize = 32;
 const LONGEST_LANGUAGE: usize = 32;
 
 /// The pieces so far.
-pub(super) struct Writer {
+pub(super) struct MarkdownHtmlWriter {
     room: usize,
     done: Vec<String>,
     html: String,
@@ -27,7 +27,7 @@ pub(super) struct Writer {
     column: usize,
 }
 
-impl Writer {
+impl MarkdownHtmlWriter {
     pub(super) fn new(length: usize) -> Self {
         Self {
             room: length.saturating_mul(GROWTH) + 64 * 1024,
@@ -45,8 +45,8 @@ impl Writer {
     /// Writes an event; `false` when the HTML has become too long.
     pub(super) fn write(&mut self, event: Event<'_>) -> bool {
         match event {
-            Event::Start(tag) => self.start(&tag),
-            Event::End(end) => self.end(end),
+            Event::Start(tag) => self.start_tag(&tag),
+            Event::End(end) => self.end_tag(end),
             Event::Text(text) if self.in_code || self.links > 0 => escape(&text, &mut self.html),
             Event::Text(text) => links::with_links(&text, &mut self.html),
             Event::Code(code) => {
@@ -79,7 +79,7 @@ impl Writer {
         self.done
     }
 
-    fn start(&mut self, tag: &Tag<'_>) {
+    fn start_tag(&mut self, tag: &Tag<'_>) {
         let closing = match tag {
             Tag::Paragraph => self.element("<p>", "</p>"),
             Tag::HtmlBlock => self.element("<p class=\"plain\">", "</p>"),
@@ -91,7 +91,7 @@ impl Writer {
                 HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => self.element("<h6>", "</h6>"),
             },
             Tag::BlockQuote(_) => self.element("<blockquote>", "</blockquote>"),
-            Tag::CodeBlock(kind) => self.code(kind),
+            Tag::CodeBlock(kind) => self.push_code(kind),
             Tag::List(None) => self.element("<ul>", "</ul>"),
             Tag::List(Some(1)) => self.element("<ol>", "</ol>"),
             Tag::List(Some(first)) => self.element(&format!("<ol start=\"{first}\">"), "</ol>"),
@@ -119,7 +119,7 @@ impl Writer {
         self.open.push(closing);
     }
 
-    fn end(&mut self, end: TagEnd) {
+    fn end_tag(&mut self, end: TagEnd) {
         match end {
             TagEnd::TableHead => self.in_head = false,
             TagEnd::CodeBlock => self.in_code = false,
@@ -132,14 +132,14 @@ impl Writer {
 
     /// Opens an element and returns what ends it.
     fn element(&mut self, opening: &str, closing: &'static str) -> &'static str {
-        if self.open.len() >= DEEPEST {
+        if self.open.len() >= MAX_DEPTH {
             return "";
         }
         self.html.push_str(opening);
         closing
     }
 
-    fn code(&mut self, kind: &CodeBlockKind<'_>) -> &'static str {
+    fn push_code(&mut self, kind: &CodeBlockKind<'_>) -> &'static str {
         self.in_code = true;
         let plain = |c: &char| c.is_ascii_alphanumeric() || "+#-_.".contains(*c);
         let language: String = match kind {
@@ -169,7 +169,7 @@ impl Writer {
     /// A picture is a link too: the page loads nothing from elsewhere. Links in links don't exist in HTML.
     fn link(&mut self, address: &str) -> &'static str {
         self.links += 1;
-        if self.links > 1 || self.open.len() >= DEEPEST || !links::may_be_followed(address) {
+        if self.links > 1 || self.open.len() >= MAX_DEPTH || !links::may_be_followed(address) {
             return "";
         }
         links::open(address, &mut self.html);

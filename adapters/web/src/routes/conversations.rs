@@ -6,10 +6,10 @@ use axum::{Json, extract::State};
 use satchel_ports::ledger::TurnQuery;
 use serde::Deserialize;
 
-use super::parameters::{InPath, InQuery};
+use super::extract::{ApiPath, ApiQuery};
 use crate::{
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
     view,
     wire::{Conversation, Conversations, Turns},
 };
@@ -24,7 +24,7 @@ const MOST: u32 = 200;
 const SHOWN: u32 = 30;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct ListQuery {
+pub(crate) struct ConversationListQuery {
     /// At most this many.
     limit: Option<u32>,
 }
@@ -37,8 +37,8 @@ pub(crate) struct ListQuery {
     responses((status = 200, body = Conversations)),
 )]
 pub(crate) async fn list(
-    State(site): State<Arc<Site>>,
-    InQuery(query): InQuery<ListQuery>,
+    State(site): State<Arc<AppState>>,
+    ApiQuery(query): ApiQuery<ConversationListQuery>,
 ) -> Result<Json<Conversations>, Problem> {
     let limit = query.limit.unwrap_or(LISTED).clamp(1, MOST);
     let known = site.ledger.conversations(&site.channel_name(), limit).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn list(
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct TurnsOf {
+pub(crate) struct TurnListQuery {
     /// Only those before this one.
     before: Option<String>,
     /// At most this many, the newest.
@@ -73,9 +73,9 @@ pub(crate) struct TurnsOf {
     )
 )]
 pub(crate) async fn turns(
-    State(site): State<Arc<Site>>,
-    InPath(id): InPath<String>,
-    InQuery(query): InQuery<TurnsOf>,
+    State(site): State<Arc<AppState>>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(query): ApiQuery<TurnListQuery>,
 ) -> Result<Json<Turns>, Problem> {
     let before = query.before.map(|before| before.parse()).transpose();
     let before = before.map_err(|_| Problem::invalid("`before` must be the id of a turn."))?;

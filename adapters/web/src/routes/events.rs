@@ -12,11 +12,11 @@ use bytes::Bytes;
 use futures::stream;
 use tokio::time::timeout;
 
-use super::parameters::InPath;
+use super::extract::ApiPath;
 use crate::{
-    live::{KEEP_ALIVE, Listening},
+    live::{KEEP_ALIVE, LiveSubscription},
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
 };
 
 /// How long nothing is sent before a sign of life is.
@@ -33,9 +33,12 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
         (status = 404, description = "The conversation id is invalid.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn events(State(site): State<Arc<Site>>, InPath(id): InPath<String>) -> Result<Response, Problem> {
+pub(crate) async fn events(
+    State(site): State<Arc<AppState>>,
+    ApiPath(id): ApiPath<String>,
+) -> Result<Response, Problem> {
     let conversation = site.conversation(&id)?;
-    let frames = stream::unfold(site.hub.join(&conversation), async |mut listening| {
+    let frames = stream::unfold(site.hub.subscribe(&conversation), async |mut listening| {
         next(&mut listening).await.map(|frame| (Ok::<_, Infallible>(frame), listening))
     });
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"))];
@@ -44,8 +47,8 @@ pub(crate) async fn events(State(site): State<Arc<Site>>, InPath(id): InPath<Str
     Ok((kind, through, Body::from_stream(frames)).into_response())
 }
 
-async fn next(listening: &mut Listening) -> Option<Bytes> {
-    let Listening { frames, cut } = listening;
+async fn next(listening: &mut LiveSubscription) -> Option<Bytes> {
+    let LiveSubscription { frames, cut } = listening;
     tokio::select! {
         biased;
         () = cut.cancelled() => None,

@@ -18,12 +18,12 @@ use satchel_ports::{
 use serde::Deserialize;
 
 use super::{
-    conditions::{Wanted, is_known, wanted},
-    parameters::{InPath, InQuery},
+    extract::{ApiPath, ApiQuery},
+    range::{RangeRequest, is_not_modified, parse_range},
 };
 use crate::{
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
     view,
     wire::Inline,
 };
@@ -33,19 +33,19 @@ const FILE_POLICY: HeaderValue = HeaderValue::from_static("sandbox; default-src 
 
 /// What a link to a file may add.
 #[derive(Debug, Deserialize)]
-pub(crate) struct How {
+pub(crate) struct DownloadQuery {
     /// `1`: to be saved, not shown.
     download: Option<String>,
 }
 
-impl How {
+impl DownloadQuery {
     pub(crate) fn is_download(&self) -> bool {
         self.download.as_deref() == Some("1")
     }
 }
 
 /// A file that is sent.
-pub(crate) struct Served<'a> {
+pub(crate) struct ServedFile<'a> {
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
     pub(crate) mime: &'a str,
@@ -70,17 +70,17 @@ pub(crate) struct Served<'a> {
     )
 )]
 pub(crate) async fn file(
-    State(site): State<Arc<Site>>,
-    InPath((id, attachment)): InPath<(String, String)>,
-    InQuery(how): InQuery<How>,
+    State(site): State<Arc<AppState>>,
+    ApiPath((id, attachment)): ApiPath<(String, String)>,
+    ApiQuery(how): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let conversation = site.conversation(&id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))?;
-    let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    serve(&*site.blobs, &headers, served, how.is_download()).await
+    let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
+    serve_file(&*site.blobs, &headers, served, how.is_download()).await
 }
 
 /// Sends the sound of a voice part.
@@ -98,9 +98,9 @@ pub(crate) async fn file(
     )
 )]
 pub(crate) async fn voice(
-    State(site): State<Arc<Site>>,
-    InPath((id, part)): InPath<(String, String)>,
-    InQuery(how): InQuery<How>,
+    State(site): State<Arc<AppState>>,
+    ApiPath((id, part)): ApiPath<(String, String)>,
+    ApiQuery(how): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let conversation = Some(site.conversation(&id)?);
@@ -111,15 +111,15 @@ pub(crate) async fn voice(
         return Err(Problem::not_found("voice"));
     };
     let filename = view::voice_name(&part);
-    let served = Served { sha256: voice.sha256, bytes: voice.bytes, mime: view::VOICE, filename: &filename };
-    serve(&*site.blobs, &headers, served, how.is_download()).await
+    let served = ServedFile { sha256: voice.sha256, bytes: voice.bytes, mime: view::VOICE, filename: &filename };
+    serve_file(&*site.blobs, &headers, served, how.is_download()).await
 }
 
 /// Answers with a file, or the piece of it that is asked for.
-pub(crate) async fn serve(
+pub(crate) async fn serve_file(
     blobs: &dyn Blobs,
     headers: &HeaderMap,
-    served: Served<'_>,
+    served: ServedFile<'_>,
     download: bool,
 ) -> Result<Response, Problem> {
     let tag = format!("\"{}\"", served.sha256);
@@ -137,15 +137,15 @@ pub(crate) async fn serve(
     answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     answer.insert(header::CONTENT_SECURITY_POLICY, FILE_POLICY);
     answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if is_known(headers, &tag) {
+    if is_not_modified(headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
     }
     answer.insert(header::CONTENT_TYPE, HeaderValue::try_from(kind).expect("types that are shown are plain ASCII"));
     let bytes = served.bytes;
-    let (status, range) = match wanted(headers, &tag, bytes) {
-        Wanted::Whole => (StatusCode::OK, None),
-        Wanted::Piece(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
-        Wanted::Nothing => {
+    let (status, range) = match parse_range(headers, &tag, bytes) {
+        RangeRequest::Full => (StatusCode::OK, None),
+        RangeRequest::Partial(range) => (StatusCode::PARTIAL_CONTENT, Some(range)),
+        RangeRequest::Unsatisfiable => {
             let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", "The file is shorter.");
             let length = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
             return Ok((length, problem).into_response());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_turns_out_to_be_damaged_is_never_complete() {
+    async fn damaged_file_is_never_sent_completely() {
         let pieces = |error: bool| -> ByteStream {
             let mut pieces: Vec<io::Result<Bytes>> = vec![Ok("a".into()), Ok("".into()), Ok("b".into())];
             if error {

@@ -12,15 +12,15 @@ use satchel_domain::{AttachmentId, ConversationId};
 use satchel_ports::ledger::AttachmentKey;
 
 use super::{
-    files::{How, Served, serve},
-    parameters::{InPath, InQuery},
+    extract::{ApiPath, ApiQuery},
+    files::{DownloadQuery, ServedFile, serve_file},
     read_json,
 };
 use crate::{
     guard::OwnOrigin,
-    links::OpenedLink,
+    links::LinkCheck,
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
     wire::{Link, NewLink},
 };
 
@@ -42,11 +42,11 @@ const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
     )
 )]
 pub(crate) async fn make(
-    State(site): State<Arc<Site>>,
-    InPath((id, attachment)): InPath<(String, String)>,
+    State(site): State<Arc<AppState>>,
+    ApiPath((id, attachment)): ApiPath<(String, String)>,
     request: Request,
 ) -> Result<Json<Link>, Problem> {
-    let (conversation, attachment) = known(&site, &id, &attachment).await?;
+    let (conversation, attachment) = resolve_link(&site, &id, &attachment).await?;
     let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
     let NewLink { hours } = read_json(request).await?;
     let life = Duration::from_secs(u64::from(hours) * 60 * 60);
@@ -72,10 +72,10 @@ pub(crate) async fn make(
     )
 )]
 pub(crate) async fn revoke(
-    State(site): State<Arc<Site>>,
-    InPath((id, attachment)): InPath<(String, String)>,
+    State(site): State<Arc<AppState>>,
+    ApiPath((id, attachment)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let (_, attachment) = known(&site, &id, &attachment).await?;
+    let (_, attachment) = resolve_link(&site, &id, &attachment).await?;
     site.channel.links().revoke(attachment, site.ledger.now()).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "failed to revoke the links to a file");
         Problem::unavailable("The links could not be revoked; please try again.")
@@ -97,30 +97,30 @@ pub(crate) async fn revoke(
         (status = 410, description = "It has expired or was revoked.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn open(
-    State(site): State<Arc<Site>>,
-    InPath(link): InPath<String>,
-    InQuery(how): InQuery<How>,
+pub(crate) async fn open_link(
+    State(site): State<Arc<AppState>>,
+    ApiPath(link): ApiPath<String>,
+    ApiQuery(how): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (conversation, attachment) = match site.channel.links().open(&link, site.ledger.now()) {
-        OpenedLink::File(conversation, attachment) => (conversation, attachment),
-        OpenedLink::Ended => {
+    let (conversation, attachment) = match site.channel.links().check(&link, site.ledger.now()) {
+        LinkCheck::Valid(conversation, attachment) => (conversation, attachment),
+        LinkCheck::Revoked => {
             let detail = "This link has expired or was revoked. Ask for a new one.";
             return Err(Problem::new(StatusCode::GONE, "link_expired", detail));
         }
-        OpenedLink::Foreign => return Err(Problem::not_found("link")),
+        LinkCheck::Unknown => return Err(Problem::not_found("link")),
     };
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file any more"))?;
-    let served = Served { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    let mut answer = serve(&*site.blobs, &headers, served, how.is_download()).await?;
+    let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
+    let mut answer = serve_file(&*site.blobs, &headers, served, how.is_download()).await?;
     // A browser that kept it would open it after its end.
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
 
-async fn known(site: &Site, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
+async fn resolve_link(site: &AppState, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
     let conversation = site.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
     let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;

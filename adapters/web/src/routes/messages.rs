@@ -9,12 +9,12 @@ use axum::{
 };
 use satchel_domain::{ConversationId, FileReference, InboundMessage, MessageRef, Sender};
 
-use super::{parameters::InPath, read_json};
+use super::{extract::ApiPath, read_json};
 use crate::{
     problem::{Problem, ProblemBody},
     signing::Purpose,
-    site::Site,
-    upload::{self, Upload},
+    state::AppState,
+    upload::{self, UploadHandle},
     wire::{Accepted, NewMessage},
 };
 
@@ -33,8 +33,8 @@ use crate::{
     )
 )]
 pub(crate) async fn accept(
-    State(site): State<Arc<Site>>,
-    InPath(id): InPath<String>,
+    State(site): State<Arc<AppState>>,
+    ApiPath(id): ApiPath<String>,
     request: Request,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
     let conversation = site.conversation(&id)?;
@@ -49,7 +49,8 @@ pub(crate) async fn accept(
     if text.trim().is_empty() && uploads.is_empty() {
         return Err(Problem::invalid("Write something or attach a file."));
     }
-    let files = uploads.into_iter().map(|handle| reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
+    let files =
+        uploads.into_iter().map(|handle| file_reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
     let message = InboundMessage {
         message: Some(MessageRef(key.clone())),
         edit_of,
@@ -72,13 +73,13 @@ fn unique(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
     Ok(format!("{}/{key}", conversation.key()))
 }
 
-fn reference(site: &Site, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
-    let upload: Option<Upload> = site.channel.key().read(Purpose::Upload, &handle);
+fn file_reference(site: &AppState, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
+    let upload: Option<UploadHandle> = site.channel.key().read(Purpose::Upload, &handle);
     let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
         let detail = "The message names an upload that doesn't belong to this conversation.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
     };
-    if site.ledger.now().saturating_duration_since(upload.at) > upload::VALID {
+    if site.ledger.now().saturating_duration_since(upload.at) > upload::UPLOAD_TTL {
         let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
         return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
     }

@@ -12,7 +12,7 @@ use axum::{
 use super::read_json_within;
 use crate::{
     problem::{Problem, ProblemBody},
-    site::Site,
+    state::AppState,
     wire::{Limits, Login, Session},
 };
 
@@ -28,7 +28,7 @@ const LOGIN_TIME: Duration = Duration::from_secs(10);
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> Result<Json<Session>, Problem> {
+pub(crate) async fn session(State(site): State<Arc<AppState>>, request: Request) -> Result<Json<Session>, Problem> {
     let authorized = match site.admits(&request) {
         Err(problem) if problem.status() == StatusCode::TOO_MANY_REQUESTS => return Err(problem),
         admits => admits.unwrap_or(false),
@@ -54,10 +54,10 @@ pub(crate) async fn session(State(site): State<Arc<Site>>, request: Request) -> 
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn login(State(site): State<Arc<AppState>>, request: Request) -> Result<Response, Problem> {
     let sender = site.sender(&request);
-    match given(request).await? {
-        Login::Token(token) => site.access.check(&token, sender)?,
+    match parse_login(request).await? {
+        Login::Token(token) => site.access.verify_token(&token, sender)?,
         Login::Link(secret) => redeem(&site, secret, sender).await?,
     }
     if !site.access.needs_token() {
@@ -68,7 +68,7 @@ pub(crate) async fn login(State(site): State<Arc<Site>>, request: Request) -> Re
 }
 
 /// Uses a login link up.
-async fn redeem(site: &Site, secret: String, sender: IpAddr) -> Result<(), Problem> {
+async fn redeem(site: &AppState, secret: String, sender: IpAddr) -> Result<(), Problem> {
     let login_links = site.login_links.clone();
     let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret)).await;
     match redeemed.map_err(std::io::Error::other).flatten() {
@@ -81,7 +81,7 @@ async fn redeem(site: &Site, secret: String, sender: IpAddr) -> Result<(), Probl
     }
 }
 
-async fn given(request: Request) -> Result<Login, Problem> {
+async fn parse_login(request: Request) -> Result<Login, Problem> {
     read_json_within(request, LOGIN_TIME).await
 }
 
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_that_does_not_come_is_not_waited_for() {
+    async fn stalled_login_body_times_out() {
         let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
         let request = Request::post("/api/login").header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
         let began = Instant::now();
-        assert_eq!(given(request).await.unwrap_err().code(), "stalled");
+        assert_eq!(parse_login(request).await.unwrap_err().code(), "stalled");
         assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
     }
 }

@@ -16,23 +16,23 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::{
-    files::{Served, serve},
-    parameters::{InPath, InQuery},
+    extract::{ApiPath, ApiQuery},
+    files::{ServedFile, serve_file},
 };
 use crate::{
     problem::{Problem, ProblemBody},
     signing::Purpose,
-    site::Site,
-    upload::Upload,
+    state::AppState,
+    upload::UploadHandle,
     view,
     wire::{Inline, Uploaded},
 };
 
 /// How long an upload may stand still.
-const STANDSTILL: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct UploadQuery {
     /// What the file is called.
     filename: String,
 }
@@ -54,9 +54,9 @@ pub(crate) struct Named {
     )
 )]
 pub(crate) async fn upload(
-    State(site): State<Arc<Site>>,
-    InPath(id): InPath<String>,
-    InQuery(named): InQuery<Named>,
+    State(site): State<Arc<AppState>>,
+    ApiPath(id): ApiPath<String>,
+    ApiQuery(named): ApiQuery<UploadQuery>,
     request: Request,
 ) -> Result<(StatusCode, Json<Uploaded>), Problem> {
     let conversation = site.conversation(&id)?;
@@ -67,9 +67,9 @@ pub(crate) async fn upload(
         return Err(Problem::file_too_large(limit));
     }
     let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: told };
-    let blob = site.blobs.put(arriving(request.into_body()), &hint, limit).await?;
+    let blob = site.blobs.put(body_stream(request.into_body()), &hint, limit).await?;
     let (bytes, mime) = (blob.bytes, blob.mime.clone());
-    let upload = Upload { blob, conversation: conversation.clone(), filename, at: site.ledger.now() };
+    let upload = UploadHandle { blob, conversation: conversation.clone(), filename, at: site.ledger.now() };
     let handle = site.channel.key().sign(Purpose::Upload, &upload);
     let inline = view::inline(&mime);
     let preview = (inline != Inline::None).then(|| format!("{}/uploads/{handle}", view::path(&conversation)));
@@ -91,23 +91,23 @@ pub(crate) async fn upload(
     )
 )]
 pub(crate) async fn preview(
-    State(site): State<Arc<Site>>,
-    InPath((id, handle)): InPath<(String, String)>,
+    State(site): State<Arc<AppState>>,
+    ApiPath((id, handle)): ApiPath<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let conversation = site.conversation(&id)?;
-    let upload: Option<Upload> = site.channel.key().read(Purpose::Upload, &handle);
+    let upload: Option<UploadHandle> = site.channel.key().read(Purpose::Upload, &handle);
     let upload = upload.filter(|upload| upload.conversation == conversation);
-    let Upload { blob, filename, .. } = upload.ok_or_else(|| Problem::not_found("upload"))?;
-    let served = Served { sha256: blob.sha256, bytes: blob.bytes, mime: &blob.mime, filename: &filename };
-    serve(&*site.blobs, &headers, served, false).await
+    let UploadHandle { blob, filename, .. } = upload.ok_or_else(|| Problem::not_found("upload"))?;
+    let served = ServedFile { sha256: blob.sha256, bytes: blob.bytes, mime: &blob.mime, filename: &filename };
+    serve_file(&*site.blobs, &headers, served, false).await
 }
 
 /// The bytes of a body as they come; one that stands still ends in an error.
-fn arriving(body: Body) -> ByteStream {
+fn body_stream(body: Body) -> ByteStream {
     let pieces = stream::unfold(Some(body.into_data_stream()), async |pieces| {
         let mut pieces = pieces?;
-        match timeout(STANDSTILL, pieces.next()).await {
+        match timeout(STALL_TIMEOUT, pieces.next()).await {
             Ok(Some(Ok(piece))) => Some((Ok(piece), Some(pieces))),
             Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
             Ok(None) => None,
@@ -124,15 +124,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_upload_that_stands_still_ends_and_a_slow_one_goes_on() {
+    async fn stalled_upload_times_out_and_slow_one_continues() {
         let pieces = stream::iter(0..3).then(async |number: u8| {
-            tokio::time::sleep(STANDSTILL - Duration::from_secs(1)).await;
+            tokio::time::sleep(STALL_TIMEOUT - Duration::from_secs(1)).await;
             Ok::<_, io::Error>(Bytes::from(vec![number]))
         });
-        let slow: Vec<_> = arriving(Body::from_stream(pieces)).map(Result::unwrap).collect().await;
+        let slow: Vec<_> = body_stream(Body::from_stream(pieces)).map(Result::unwrap).collect().await;
         assert_eq!(slow.concat(), [0, 1, 2]);
         let still = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"x"))]).chain(stream::pending());
-        let still: Vec<_> = arriving(Body::from_stream(still)).collect().await;
+        let still: Vec<_> = body_stream(Body::from_stream(still)).collect().await;
         assert_eq!(still.last().unwrap().as_ref().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(still.len(), 2);
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn only_what_can_do_no_harm_is_shown_in_the_page() {
+fn only_harmless_types_are_displayed_inline() {
     for (mime, shown) in [
         ("image/png", Inline::Image),
         ("image/jpeg", Inline::Image),

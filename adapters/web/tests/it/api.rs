@@ -35,7 +35,7 @@ async fn a_page_hears_first_what_it_must_know() {
 }
 
 #[tokio::test]
-async fn a_message_is_stored_before_it_is_accepted_and_only_once() {
+async fn message_is_stored_once_before_acceptance() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     let record = stage.ledger.turn(turn).await.unwrap().expect("it is in the ledger");
@@ -269,7 +269,7 @@ async fn the_api_describes_itself() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_ends_its_streams_and_its_requests() {
+async fn stopped_server_ends_streams_and_requests() {
     let mut stage = Stage::new().await;
     let mut events = Events::of(&stage).await;
     events.expect("snapshot").await;

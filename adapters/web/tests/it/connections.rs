@@ -80,7 +80,7 @@ fn resident() -> u64 {
 }
 
 #[tokio::test]
-async fn an_upload_in_flight_ends_before_the_server_does() {
+async fn in_flight_upload_finishes_before_shutdown() {
     let mut stage = Stage::new().await;
     let mut socket = tokio::net::TcpStream::connect(stage.address).await.unwrap();
     let head = format!(

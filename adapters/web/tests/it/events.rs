@@ -17,7 +17,7 @@ fn state_of(part: usize) -> impl Fn(&Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_stream_begins_with_all_there_is_and_goes_on_with_every_change() {
+async fn event_stream_starts_with_snapshot_and_follows_changes() {
     let stage = Stage::new().await;
     let first = stage.say("k1", "Hello").await.to_string();
     let mut events = Events::of(&stage).await;
@@ -55,7 +55,7 @@ async fn a_long_conversation_begins_with_its_newest_turns() {
 }
 
 #[tokio::test]
-async fn what_the_ledger_says_is_shown_though_nobody_was_told() {
+async fn ledger_changes_appear_without_bus_events() {
     let stage = Stage::on(Arc::new(Deaf), |_| {}).await;
     let turn = stage.say("k1", "Hello").await.to_string();
     let mut events = Events::of(&stage).await;
@@ -82,9 +82,9 @@ impl satchel_ports::EventBus for Deaf {
 }
 
 #[tokio::test]
-async fn a_bus_that_repeats_and_reorders_ends_in_the_same_picture() {
+async fn reordered_events_converge() {
     for seed in 0..5 {
-        let stage = Stage::on(Arc::new(LocalBus::unruly(seed)), |_| {}).await;
+        let stage = Stage::on(Arc::new(LocalBus::with_reordering(seed)), |_| {}).await;
         let turn = stage.say("k1", "Hello").await;
         let mut events = Events::of(&stage).await;
         events.expect("snapshot").await;
@@ -105,7 +105,7 @@ async fn a_bus_that_repeats_and_reorders_ends_in_the_same_picture() {
 }
 
 #[tokio::test]
-async fn words_that_were_injected_move_into_the_turn_that_took_them() {
+async fn steering_messages_move_into_consuming_turn() {
     let stage = Stage::new().await;
     let first = stage.say("k1", "Hello").await;
     let second = stage.say("k2", "and quickly").await;

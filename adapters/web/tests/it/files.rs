@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_file_comes_whole_with_everything_that_a_browser_must_know() {
+async fn file_is_served_whole_with_required_headers() {
     let stage = Stage::new().await;
     let (made, path) = stage.file("Отчёт.bin", (0..=255).cycle().take(200_000).collect::<Vec<u8>>()).await;
     let answer = stage.get(&path).await;
@@ -158,7 +158,7 @@ async fn a_reader_that_goes_away_harms_nobody() {
 }
 
 #[tokio::test]
-async fn removed_file_is_shown_as_removed_and_opens_no_more() {
+async fn removed_file_is_listed_as_removed_and_unavailable() {
     let stage = Stage::new().await;
     let (made, path) = stage.file("secret.txt", "some words").await;
     let forget = ForgetFile { conversation: made.conversation.clone(), number: 1, only_of: None };

@@ -20,7 +20,7 @@ async fn link(stage: &Stage, path: &str, hours: u32) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
+async fn link_opens_file_without_login_until_revoked() {
     let stage = Stage::new().await;
     let (token, bearer) = ("authorization", BEARER);
     let made = stage.made("Отчёт.pdf", "%PDF-1.7\n").await;
@@ -59,7 +59,7 @@ async fn a_link_opens_its_file_without_login_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn links_are_made_for_known_files_and_bounded_times() {
+async fn links_need_existing_file_and_bounded_lifetime() {
     let stage = Stage::new().await;
     let (_, path) = stage.file("a.txt", "x").await;
     for hours in [0, 721, u32::MAX] {
@@ -94,7 +94,7 @@ async fn a_link_names_the_address_that_others_know() {
 }
 
 #[tokio::test]
-async fn what_another_channel_gives_away_opens_and_ends_as_every_link() {
+async fn links_from_other_channels_open_and_expire_alike() {
     let (stage, bearer) = public().await;
     let links = stage.links.clone().expect("others reach the page");
     let made = stage.made("film.mov", "a film").await;
@@ -142,7 +142,7 @@ async fn what_another_channel_gives_away_opens_and_ends_as_every_link() {
 }
 
 #[tokio::test]
-async fn where_nobody_else_can_open_the_page_no_links_are_given_away() {
+async fn locally_reachable_page_offers_no_links() {
     let local = [
         "http://localhost:8787",
         "http://LOCALHOST.",

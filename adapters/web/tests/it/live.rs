@@ -57,7 +57,7 @@ fn tool(turn: TurnId, ordinal: u32, failed: Option<bool>) -> BusEvent {
 }
 
 #[tokio::test]
-async fn the_first_piece_comes_at_once_and_later_ones_change_only_the_end() {
+async fn first_delta_is_immediate_and_updates_are_incremental() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     let mut events = Events::of(&stage).await;
@@ -75,7 +75,7 @@ async fn the_first_piece_comes_at_once_and_later_ones_change_only_the_end() {
 }
 
 #[tokio::test]
-async fn a_page_that_comes_back_in_mid_stream_sees_what_the_others_see() {
+async fn reconnecting_page_catches_up_mid_stream() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     // Nobody looks yet; what is written is remembered all the same.
@@ -113,7 +113,7 @@ async fn a_page_that_comes_back_in_mid_stream_sees_what_the_others_see() {
 }
 
 #[tokio::test]
-async fn another_message_of_the_model_takes_the_place_of_the_one_before() {
+async fn next_model_message_replaces_previous_draft() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     let mut events = Events::of(&stage).await;
@@ -131,7 +131,7 @@ async fn another_message_of_the_model_takes_the_place_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_storm_of_calls_is_one_event_and_nobody_is_cut_off() {
+async fn burst_of_calls_is_merged_and_disconnects_nobody() {
     let stage = Stage::new().await;
     let turn = stage.say("k1", "Hello").await;
     let mut events = Events::of(&stage).await;

@@ -62,7 +62,7 @@ async fn a_name_that_is_not_ours_is_misdirected() {
 }
 
 #[tokio::test]
-async fn another_page_can_do_nothing_in_a_persons_name() {
+async fn cross_site_requests_are_rejected() {
     let stage = Stage::new().await;
     let own = format!("http://{}", stage.address);
     let https = format!("https://{}", stage.address);
@@ -194,7 +194,7 @@ async fn without_the_token_there_is_nothing_to_see() {
 }
 
 #[tokio::test]
-async fn who_logs_in_stays_so_by_a_cookie_that_scripts_cant_read() {
+async fn login_persists_by_http_only_cookie() {
     let stage = Stage::with(|settings| settings.public_url = Some("http://127.0.0.1:1".into())).await;
     let login = async |token: &str| stage.post("/api/login").json(&json!({ "token": token })).send().await.unwrap();
     problem(login("sesame").await, 401, "wrong_token").await;
@@ -263,7 +263,7 @@ async fn a_login_link_gives_one_cookie() {
 
 /// What neither logs in nor says why would leave people and programs without a way on.
 #[tokio::test]
-async fn refusal_says_where_the_token_lies_and_how_to_get_a_link() {
+async fn refusal_names_token_file_and_link_command() {
     let stage = Stage::new().await;
     let refused = problem(stage.visit("/api/conversations").await, 401, "unauthorized").await;
     let detail = refused["detail"].as_str().unwrap();
@@ -298,7 +298,7 @@ async fn exhaust_guesses(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn right_secret_is_taken_while_wrong_ones_are_throttled() {
+async fn valid_secret_is_accepted_while_guesses_are_throttled() {
     let figures = || "satchel_turns 3\n".to_owned();
     let stage = Stage::with(|settings| settings.metrics = Some(Arc::new(figures))).await;
     let login = async |body| stage.visitor.post(stage.url("/api/login")).json(&body).send().await.unwrap();
@@ -325,7 +325,7 @@ async fn right_secret_is_taken_while_wrong_ones_are_throttled() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_count_for_whom_a_trusted_proxy_names() {
+async fn failed_logins_count_against_client_behind_trusted_proxy() {
     let guess = async |stage: &Stage, forwarded: &str| {
         let login = stage.visitor.post(stage.url("/api/login")).header("x-forwarded-for", forwarded);
         login.json(&json!({ "token": "guess" })).send().await.unwrap().status().as_u16()

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn an_upload_is_stored_looked_at_and_fetched_by_its_message() {
+async fn upload_is_stored_previewed_and_fetched_with_message() {
     let stage = Stage::new().await;
     let uploaded = stage.uploaded("../../C:\\фото\r\n1.png", PNG).await;
     assert_eq!((&uploaded["filename"], &uploaded["bytes"]), (&json!("фото1.png"), &json!(PNG.len())));
@@ -35,7 +35,7 @@ async fn an_upload_is_stored_looked_at_and_fetched_by_its_message() {
 }
 
 #[tokio::test]
-async fn empty_files_and_files_of_the_exact_size_are_files() {
+async fn empty_and_maximum_size_files_are_accepted() {
     let stage = Stage::new().await;
     for bytes in [0, 1, FILE_BYTES as usize] {
         let uploaded = stage.uploaded("a.bin", vec![7; bytes]).await;
@@ -45,7 +45,7 @@ async fn empty_files_and_files_of_the_exact_size_are_files() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused_with_and_without_a_length() {
+async fn oversized_upload_is_refused_with_or_without_length() {
     let stage = Stage::new().await;
     let bytes = FILE_BYTES as usize + 1;
     let told = stage.upload("a.bin", vec![7; bytes]).send().await.unwrap();
@@ -66,7 +66,7 @@ async fn what_is_too_large_is_refused_with_and_without_a_length() {
 
 /// The answer to a file that is far too large is read by a client that still sends.
 #[tokio::test]
-async fn a_client_that_still_sends_reads_that_it_is_too_large() {
+async fn client_still_sending_receives_too_large_response() {
     let stage = Stage::new().await;
     let mut socket = tokio::net::TcpStream::connect(stage.address).await.unwrap();
     let head = format!(
@@ -99,7 +99,7 @@ async fn an_upload_that_breaks_off_leaves_nothing() {
 
 /// What follows a body is the next request, never part of the file.
 #[tokio::test]
-async fn bytes_beyond_the_told_length_are_no_part_of_the_file() {
+async fn bytes_beyond_content_length_are_not_stored() {
     let stage = Stage::new().await;
     let mut socket = tokio::net::TcpStream::connect(stage.address).await.unwrap();
     let request = format!(
@@ -118,7 +118,7 @@ async fn bytes_beyond_the_told_length_are_no_part_of_the_file() {
 }
 
 #[tokio::test]
-async fn a_message_names_only_uploads_of_its_own_conversation_that_are_fresh() {
+async fn message_accepts_only_fresh_uploads_of_its_conversation() {
     let stage = Stage::new().await;
     let handle = stage.uploaded("a.txt", "abc").await["upload"].as_str().unwrap().to_owned();
     let send = async |conversation: &str, handle: &str| {
@@ -160,7 +160,7 @@ async fn many_files_come_in_at_once() {
 }
 
 #[tokio::test]
-async fn an_upload_needs_a_name_and_the_right_type() {
+async fn upload_needs_name_and_correct_type() {
     let stage = Stage::new().await;
     let nameless = stage.post("/api/conversations/a/uploads").header("content-type", "application/octet-stream");
     problem(nameless.body("x").send().await.unwrap(), 422, "invalid_request").await;

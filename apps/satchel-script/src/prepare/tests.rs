@@ -58,7 +58,7 @@ fn a_tab_becomes_a_space_but_in_strings() {
 }
 
 #[test]
-fn a_place_in_the_result_is_found_in_the_script() {
+fn prepared_positions_map_back_to_script() {
     let script = "return f'{x:>3}' + y";
     let prepared = prepare(script);
     for word in ["f'", "x", "y"] {
@@ -78,7 +78,7 @@ fn without_returns_the_rest_stays_edited() {
 
 /// A hundred of them are read past one by one; a script of nothing else must not take the square of its length.
 #[test]
-fn many_specs_that_the_lexer_can_not_read_are_no_problem() {
+fn many_unreadable_format_specs_stay_fast() {
     let script = "f'{x:#x}'\n".repeat(20_000);
     let prepared = prepare(&script);
     assert_eq!(prepared.text.matches("_satchel_format").count(), 100);
@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_text_is_prepared_and_every_place_leads_back(script in pieces()) {
+    fn any_text_is_prepared_with_valid_positions(script in pieces()) {
         let prepared = prepare(&script);
         let mut last = 0;
         for at in 0..=prepared.text.len() {

@@ -27,7 +27,7 @@ fn bytes(chunks: &[Chunk]) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_of_text_is_said_and_its_id_is_the_value() {
+fn text_file_is_sent_and_returns_its_id() {
     let told = evaluate(
         "return attachment_create('é', 'a.txt', description='d', mime_type='text/plain', visibility='internal')",
     );
@@ -70,7 +70,7 @@ fn bytes_and_base64_arrive_as_they_were() {
 }
 
 #[test]
-fn a_file_that_can_not_be_is_an_error_before_the_host_hears_of_it() {
+fn invalid_file_is_an_error_before_any_message() {
     for (script, words) in [
         ("attachment_create({'a': 1}, 'x')", "must be text or bytes, not dict: json_encode"),
         ("attachment_create(1, 'x')", "must be text or bytes, not int"),
@@ -109,7 +109,7 @@ fn json_goes_both_ways() {
 }
 
 #[test]
-fn json_that_can_not_be_read_or_written_is_an_error() {
+fn undecodable_or_unencodable_json_is_an_error() {
     for (script, words) in [
         ("json_decode('{')", "json_decode: EOF"),
         ("json_decode('[1e400]')", "too large"),
@@ -154,7 +154,7 @@ fn times_are_read_computed_and_written() {
 }
 
 #[test]
-fn a_time_that_can_not_be_is_an_error() {
+fn invalid_time_is_an_error() {
     for (script, words) in [
         ("time_parse('tomorrow')", "is no time such as"),
         ("time_format(1 << 60)", "out of the calendar's range"),

@@ -38,7 +38,7 @@ fn ready_worker_has_the_lowest_priority() {
 
 /// Catches: a limit that can't be raised taken for a wall that can't be built, where the operator allows less.
 #[test]
-fn a_worker_works_where_less_is_allowed_than_it_would_allow_itself() {
+fn worker_runs_under_stricter_operator_limits() {
     let mut worker = Worker::start_within("ulimit -t 5; ulimit -v 400000; ulimit -f 0");
     worker.send(&ToWorker::Run(run("return 1 + 2")));
     assert_eq!(worker.finish(answer).outcome, Ok(json!(3)));
@@ -54,7 +54,7 @@ fn an_idle_worker_ends_with_its_host() {
 
 /// Without a thread that does nothing but listen, the loop would run on for the rest of its processor time.
 #[test]
-fn a_worker_in_a_tight_loop_ends_with_its_host() {
+fn busy_worker_exits_with_host() {
     for script in ["for i in range(2000000000):\n    pass", "x = [0 for i in range(2000000000) if False]"] {
         let mut worker = Worker::start();
         worker.send(&ToWorker::Run(run(&format!("print('on')\n{script}"))));
@@ -88,7 +88,7 @@ fn what_is_not_understood_ends_the_worker() {
 }
 
 #[test]
-fn a_line_that_is_too_long_or_cut_off_ends_the_worker() {
+fn overlong_or_truncated_line_ends_worker() {
     for (bytes, word) in
         [(vec![b' '; MAX_HOST_LINE_BYTES + 2], "longer than"), (b"{\"run\":".to_vec(), "middle of a line")]
     {
@@ -135,14 +135,14 @@ fn globals_are_variables_and_win_over_functions() {
 }
 
 #[test]
-fn a_function_that_is_no_name_or_is_built_in_is_not_set() {
+fn invalid_or_builtin_function_name_is_ignored() {
     let mut run = run("return [len([1, 2]), json_decode('1')]");
     run.functions = ["len", "json_decode", "attachment.add", "for", "", "a b"].map(str::to_owned).to_vec();
     assert_eq!(evaluate_run(run).outcome, Ok(json!([2, 1])));
 }
 
 #[test]
-fn a_call_carries_its_arguments_and_brings_its_value() {
+fn call_carries_arguments_and_returns_value() {
     let told = evaluate("return echo(1, 'two', [3.5, None], key={'a': (1, 2)}, **{'more': True})");
     let expected = json!({
         "positional": [1, "two", [3.5, null]],
@@ -153,7 +153,7 @@ fn a_call_carries_its_arguments_and_brings_its_value() {
 
 /// A host that is slow reads later what was said: nothing may be lost between the last word and the end.
 #[test]
-fn all_that_was_said_can_be_read_after_the_end() {
+fn all_output_is_readable_after_worker_exit() {
     let mut worker = Worker::start();
     worker.send(&ToWorker::Run(run("for i in range(200):\n    print('line', i)\nreturn 'x' * 1000")));
     thread::sleep(Duration::from_millis(300));
@@ -163,7 +163,7 @@ fn all_that_was_said_can_be_read_after_the_end() {
 }
 
 #[test]
-fn the_processor_limit_ends_a_loop_that_the_host_forgot() {
+fn cpu_limit_kills_orphaned_loop() {
     let mut endless = run("for i in range(2000000000):\n    for j in range(2000000000):\n        pass");
     endless.processor_seconds = 1;
     let mut worker = Worker::start();

@@ -54,7 +54,7 @@ fn a_function_returns_from_itself() {
 }
 
 #[test]
-fn without_a_return_the_last_expression_is_the_value() {
+fn last_expression_is_value_without_return() {
     check(&[
         ("x = 20\nx * 2 + 2", json!(42)),
         ("x = 1", json!(null)),
@@ -103,7 +103,7 @@ fn f_strings_hold_format_specs() {
 }
 
 #[test]
-fn lines_end_and_are_indented_as_editors_like_it() {
+fn editor_line_endings_and_tabs_are_accepted() {
     check(&[
         ("x = 1\r\nif x:\r\n    return x\r\n", json!(1)),
         ("if True:\n\tif True:\n\t\treturn 'a\tb'\n", json!("a\tb")),
@@ -152,7 +152,7 @@ fn a_value_may_be_sixty_four_levels_deep() {
 }
 
 #[test]
-fn the_extras_are_there_and_the_insides_are_not() {
+fn extensions_are_available_and_internals_are_not() {
     check(&[(
         "return [map(lambda x: x + 1, [1]), filter(lambda x: x > 1, [1, 2]), partial(max, 3)(2), json.decode('1')]",
         json!([[2], [2], 3, 1]),

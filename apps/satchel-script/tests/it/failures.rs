@@ -40,7 +40,7 @@ fn an_error_after_an_edit_has_its_place() {
 }
 
 #[test]
-fn an_error_in_an_f_string_has_its_place() {
+fn f_string_error_has_its_position() {
     check("a = 1\nx = f'é {a + 1} {a.b}'", Execution, "b", 2, 18);
     check("return f'{nowhere:>3}'", Syntax, "`nowhere` not found", 1, 11);
     check("return f'{1:{nowhere}}'", Syntax, "`nowhere` not found", 1, 14);
@@ -51,7 +51,7 @@ fn an_error_in_an_f_string_has_its_place() {
 }
 
 #[test]
-fn an_error_in_a_function_names_the_innermost_place() {
+fn error_in_function_names_innermost_position() {
     check("def f(x):\n    y = x + 1\n    return y + 's'\n\nz = 3\nreturn f(z)", Execution, "not supported", 3, 12);
     check("def f():\n    return refuse(1)\n\nreturn f()", Execution, "the host refuses: \"no\"", 2, 12);
     check("return sorted([1], key=lambda x: x.y)", Execution, "y", 1, 34);
@@ -59,7 +59,7 @@ fn an_error_in_a_function_names_the_innermost_place() {
 }
 
 #[test]
-fn a_failed_call_ends_the_script_at_its_place() {
+fn failed_call_ends_script_at_its_position() {
     check("x = 1\ny = refuse(a=x)\nprint('never')", Execution, "the host refuses: \"no\"", 2, 5);
     check("echo(len)", Execution, "the arguments of echo: a value of type `function` can't leave", 1, 1);
     check("echo(x=1, **{'x': 2})", Execution, "", 1, 1);
@@ -67,7 +67,7 @@ fn a_failed_call_ends_the_script_at_its_place() {
 }
 
 #[test]
-fn what_does_not_exist_is_found_before_anything_runs() {
+fn undefined_names_are_found_before_execution() {
     let told = evaluate("echo('done')\nif False:\n    nowhere()");
     assert!(told.said.is_empty());
     let failure = told.outcome.unwrap_err();
@@ -94,14 +94,14 @@ fn habits_from_python_are_answered_with_advice() {
 
 /// The interpreter calls the first of these an error of its parser.
 #[test]
-fn an_error_of_a_function_that_parses_is_no_syntax_error() {
+fn runtime_parse_error_is_not_a_syntax_error() {
     check("return int('x')", Execution, "Cannot parse `x`", 1, 8);
     check("return '%.2f' % 1.5", Execution, "f-strings", 1, 8);
     check("return '{:.2f}'.format(1.5)", Execution, "f-strings", 1, 8);
 }
 
 #[test]
-fn a_value_that_can_not_leave_is_an_error_at_the_return() {
+fn unserializable_value_is_an_error_at_return() {
     check("x = 1\nreturn [len]", Execution, "a value of type `function` can't leave", 2, 1);
     check("return float('inf')", Execution, "float +inf", 1, 1);
     check("return [float('nan')]", Execution, "float nan", 1, 1);
@@ -122,7 +122,7 @@ fn the_arguments_of_a_call_are_bounded_together() {
 
 /// Every level doubles the value without using more memory in the script; as JSON it would have 2^60 items.
 #[test]
-fn a_small_value_that_is_huge_as_json_is_refused_at_once() {
+fn small_value_with_huge_json_is_refused_quickly() {
     check("x = [0]\nfor i in range(60):\n    x = [x, x]\nreturn x", Execution, "more than 1048576 bytes", 4, 1);
 }
 
@@ -141,7 +141,7 @@ fn fail_says_its_words() {
 }
 
 #[test]
-fn a_variable_that_can_not_be_set_is_an_error() {
+fn invalid_global_variable_is_an_error() {
     let mut run = run("return 1");
     run.globals.insert("x".to_owned(), serde_json::from_str("1e400").unwrap());
     let failure = evaluate_run(run).outcome.unwrap_err();

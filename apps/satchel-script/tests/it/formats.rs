@@ -72,7 +72,7 @@ fn a_value_is_formatted_as_in_python() {
 }
 
 #[test]
-fn a_format_that_does_not_fit_is_an_error() {
+fn unsuitable_format_spec_is_an_error() {
     for (value, spec, words) in [
         ("'x'", "d", "is for numbers, not for string"),
         ("1.5", "d", "is for an int, not for a float"),

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use satchel::embed::{
-    Access, ChannelAccess, ExtraTool, OfflineModel, Ports, Satchel, SatchelOptions, build,
+    AccessPolicy, ChannelAccess, ExtraTool, OfflineModel, Ports, Satchel, SatchelOptions, build,
     domain::{ChannelName, FileReference, Filename, InboundMessage, Sender},
     ports::ledger::OutboxQuery,
 };
@@ -20,7 +20,7 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
     // Ada owns this Satchel, by her id on the board. Anyone else needs a code that she approves with `/pair`.
     let rules = ChannelAccess { owners: vec!["7".to_owned()], ..ChannelAccess::default() };
-    let access = Access::of([(ChannelName::new("board")?, rules)]);
+    let access = AccessPolicy::new([(ChannelName::new("board")?, rules)]);
     let Satchel { inbound, runner, .. } = build(ports, SatchelOptions { access, ..SatchelOptions::default() })?;
     let stop = CancellationToken::new();
     let working = tokio::spawn(runner.run(stop.clone()));

@@ -18,9 +18,9 @@ use satchel_ports::{
 };
 use tokio::io::AsyncWriteExt;
 
-use super::{WrongUsage, one_line, write_json, write_table, written_at};
+use super::{UsageError, format_timestamp, one_line, write_json, write_table};
 use crate::{
-    cli::{AttachmentChoice, FileKey},
+    cli::{AttachmentSelector, FileSelectorArg},
     maintenance::{self, GcReport},
 };
 
@@ -49,7 +49,7 @@ pub async fn list(
             file.mime.clone(),
             size::format_bytes(file.bytes),
             file.conversation.to_string(),
-            written_at(file.created_at),
+            format_timestamp(file.created_at),
             file.id.to_string(),
         ]
     };
@@ -63,7 +63,7 @@ pub async fn list(
 /// When there is no such file, its number is ambiguous, the ledger fails, or the output can't be written.
 pub async fn show(
     ledger: &dyn Ledger,
-    choice: &AttachmentChoice,
+    choice: &AttachmentSelector,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -79,9 +79,9 @@ pub async fn show(
         ("type", file.mime.clone()),
         ("size", format!("{} ({} bytes)", size::format_bytes(file.bytes), file.bytes)),
         ("sha256", file.sha256.to_string()),
-        ("source", word(&file.source)),
-        ("visibility", word(&file.visibility)),
-        ("stored", written_at(file.created_at)),
+        ("source", serde_name(&file.source)),
+        ("visibility", serde_name(&file.visibility)),
+        ("stored", format_timestamp(file.created_at)),
     ];
     if let (Some(width), Some(height)) = (file.media.width, file.media.height) {
         rows.push(("pixels", format!("{width} x {height}")));
@@ -104,7 +104,7 @@ pub async fn show(
 pub async fn export(
     ledger: &dyn Ledger,
     blobs: &dyn Blobs,
-    choice: &AttachmentChoice,
+    choice: &AttachmentSelector,
     to: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -114,12 +114,12 @@ pub async fn export(
         Ok(found) if found.is_dir() => to.join(file.filename.as_str()),
         _ => to.to_owned(),
     };
-    let unfinished = Unfinished(Some(target.clone()));
+    let unfinished = PartialFileGuard(Some(target.clone()));
     let opened = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&target).await;
     let mut new = match opened {
         Ok(new) => new,
         Err(error) => {
-            unfinished.keep();
+            unfinished.persist();
             if error.kind() == std::io::ErrorKind::AlreadyExists {
                 anyhow::bail!("`{}` already exists and is not overwritten; choose another path", target.display());
             }
@@ -132,7 +132,7 @@ pub async fn export(
         new.write_all(&piece).await.with_context(|| format!("failed to write `{}`", target.display()))?;
     }
     new.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
-    unfinished.keep();
+    unfinished.persist();
     writeln!(out, "{} ({})", target.display(), size::format_bytes(file.bytes))?;
     Ok(())
 }
@@ -171,12 +171,12 @@ pub async fn usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyh
 pub async fn remove(
     ledger: &dyn Ledger,
     blobs: &dyn Blobs,
-    files: &[FileKey],
+    files: &[FileSelectorArg],
     conversation: Option<&ConversationId>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     for file in files {
-        let choice = AttachmentChoice { file: *file, conversation: conversation.cloned() };
+        let choice = AttachmentSelector { file: *file, conversation: conversation.cloned() };
         let Attachment { conversation, number, .. } = find(ledger, &choice).await?;
         let forget = ForgetFile { conversation: conversation.clone(), number, only_of: None };
         match forget_file(ledger, blobs, &forget).await? {
@@ -185,7 +185,7 @@ pub async fn remove(
                 writeln!(out, "removed #{number} {name} of {conversation} ({})", size::format_bytes(was.bytes))?;
             }
             Forgotten::Before(at) => {
-                writeln!(out, "#{number} of {conversation} was removed on {}", written_at(at))?;
+                writeln!(out, "#{number} of {conversation} was removed on {}", format_timestamp(at))?;
             }
             Forgotten::Unsettled => anyhow::bail!(
                 "#{number} of {conversation} is still being sent; `satchel outbox list` shows its progress"
@@ -212,15 +212,15 @@ pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> 
 }
 
 /// Removes the new file when it is dropped before it is complete, cancellation included.
-struct Unfinished(Option<PathBuf>);
+struct PartialFileGuard(Option<PathBuf>);
 
-impl Unfinished {
-    fn keep(mut self) {
+impl PartialFileGuard {
+    fn persist(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for PartialFileGuard {
     fn drop(&mut self) {
         if let Some(path) = &self.0
             && let Err(error) = std::fs::remove_file(path)
@@ -231,40 +231,40 @@ impl Drop for Unfinished {
 }
 
 /// A number counts within its conversation; without one it must be the only file of that number.
-async fn find(ledger: &dyn Ledger, choice: &AttachmentChoice) -> anyhow::Result<Attachment> {
+async fn find(ledger: &dyn Ledger, choice: &AttachmentSelector) -> anyhow::Result<Attachment> {
     let key = match choice.file {
-        FileKey::Id(id) => AttachmentKey::Id(id),
-        FileKey::Number(number) => AttachmentKey::Number(number),
+        FileSelectorArg::Id(id) => AttachmentKey::Id(id),
+        FileSelectorArg::Number(number) => AttachmentKey::Number(number),
     };
     if let Some(conversation) = &choice.conversation {
         let found = ledger.attachment(conversation, key).await?;
-        return found.with_context(|| format!("{conversation} has no file {}", written(choice.file)));
+        return found.with_context(|| format!("{conversation} has no file {}", format_key(choice.file)));
     }
     let mut files = ledger.attachments(&AttachmentQuery::default()).await?;
     files.retain(|file| match choice.file {
-        FileKey::Id(id) => file.id == id,
-        FileKey::Number(number) => file.number == number,
+        FileSelectorArg::Id(id) => file.id == id,
+        FileSelectorArg::Number(number) => file.number == number,
     });
     if files.len() > 1 {
         let conversations: Vec<String> = files.iter().map(|file| file.conversation.to_string()).collect();
-        let written = written(choice.file);
+        let written = format_key(choice.file);
         let message = format!(
             "several conversations have a file {written}: add --conversation with one of {}",
             conversations.join(", ")
         );
-        return Err(WrongUsage(message).into());
+        return Err(UsageError(message).into());
     }
-    files.pop().with_context(|| format!("there is no file {}", written(choice.file)))
+    files.pop().with_context(|| format!("there is no file {}", format_key(choice.file)))
 }
 
-fn written(file: FileKey) -> String {
+fn format_key(file: FileSelectorArg) -> String {
     match file {
-        FileKey::Id(id) => id.to_string(),
-        FileKey::Number(number) => format!("#{number}"),
+        FileSelectorArg::Id(id) => id.to_string(),
+        FileSelectorArg::Number(number) => format!("#{number}"),
     }
 }
 
-fn word(value: &impl serde::Serialize) -> String {
+fn serde_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 

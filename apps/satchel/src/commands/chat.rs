@@ -6,16 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use satchel_console::{ConverseSettings, Prompt, banner, converse};
+use satchel_console::{ChatSettings, Prompt, banner, run_chat};
 
 use super::{
-    complain,
     piped::{self, PipedFile},
-    terminal::{Opening, Surroundings, Terminal, verdict},
+    print_error,
+    terminal::{TerminalEnv, TerminalOptions, TerminalSession, check_turn},
 };
 use crate::{
-    build::SatchelOptions, cli::ChatOptions, commands::record::Record, config::Config, models::Decision, scripts,
-    stores::Stores,
+    build::SatchelOptions, cli::ChatOptions, commands::turn_json::TurnJson, config::Config, models::ModelSelection,
+    scripts, stores::Stores,
 };
 
 /// Talks until the person leaves, or sends `message` and ends with its reply.
@@ -27,14 +27,14 @@ pub async fn run(
     message: Option<&str>,
     config: &Config,
     stores: Stores,
-    decision: &Decision,
-    around: Surroundings,
+    decision: &ModelSelection,
+    around: TerminalEnv,
 ) -> anyhow::Result<()> {
     let piped = match piped::is_attached(&options.attach) {
         true => Some(PipedFile::read(config.storage.data_dir(), config.attachments.max_inbound_file_bytes.0).await?),
         false => None,
     };
-    let opening = Opening {
+    let opening = TerminalOptions {
         config,
         stores,
         decision,
@@ -45,7 +45,7 @@ pub async fn run(
         shown: !options.json,
         live: message.is_none(),
     };
-    let terminal = Terminal::open(opening).await?;
+    let terminal = TerminalSession::open(opening).await?;
     let files: Vec<PathBuf> = options
         .attach
         .iter()
@@ -56,21 +56,25 @@ pub async fn run(
         .collect();
     let ended = match message {
         Some(text) => answer_once(options, text, files, piped, &terminal).await,
-        None => talk(config, decision, &terminal, &around).await,
+        None => run_session(config, decision, &terminal, &around).await,
     };
     terminal.close().await?;
     ended
 }
 
-async fn talk(config: &Config, decision: &Decision, terminal: &Terminal, around: &Surroundings) -> anyhow::Result<()> {
+async fn run_session(
+    config: &Config,
+    decision: &ModelSelection,
+    terminal: &TerminalSession,
+    around: &TerminalEnv,
+) -> anyhow::Result<()> {
     let data_dir = config.storage.data_dir();
     let screen = &terminal.client.screen;
     let colour = std::io::stderr().is_terminal() && !around.no_color;
-    complain(&banner(&decision.title(), &data_dir.display().to_string(), colour));
-    let settings =
-        ConverseSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
+    print_error(&banner(&decision.title(), &data_dir.display().to_string(), colour));
+    let settings = ChatSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
     let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"))?;
-    Ok(converse(&terminal.client, &settings, prompt).await?)
+    Ok(run_chat(&terminal.client, &settings, prompt).await?)
 }
 
 async fn answer_once(
@@ -78,9 +82,9 @@ async fn answer_once(
     text: &str,
     files: Vec<PathBuf>,
     piped: Option<PipedFile>,
-    terminal: &Terminal,
+    terminal: &TerminalSession,
 ) -> anyhow::Result<()> {
-    let asked = terminal.ask(text, &files).await;
+    let asked = terminal.send_and_wait(text, &files).await;
     if let (Err(_), Some(piped)) = (&asked, piped) {
         // The message may be taken, and its file not be fetched yet.
         piped.leave();
@@ -88,8 +92,8 @@ async fn answer_once(
     let record = asked?;
     if options.json {
         let out = &mut std::io::stdout().lock();
-        serde_json::to_writer_pretty(&mut *out, &Record::from(&record)).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut *out, &TurnJson::from(&record)).map_err(std::io::Error::from)?;
         writeln!(out)?;
     }
-    verdict(&record)
+    check_turn(&record)
 }

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing and may run beside a running `satchel run`.
 
+mod environment;
 mod machine;
 mod model;
 mod people;
@@ -10,7 +11,6 @@ mod schedules;
 mod scripts;
 mod speech;
 mod storage;
-mod surroundings;
 #[cfg(test)]
 mod tests;
 mod web;
@@ -19,12 +19,12 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{config::Loaded, models, platforms};
+use crate::{config::LoadedConfig, models, platforms};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum FindingLevel {
     /// As it should be.
     Ok,
     /// It works, and may not for long or not well.
@@ -38,7 +38,7 @@ pub struct Finding {
     /// What was looked at.
     pub check: &'static str,
     /// How bad it is.
-    pub level: Level,
+    pub level: FindingLevel,
     pub found: String,
     /// What to do about it.
     pub advice: Option<String>,
@@ -46,15 +46,15 @@ pub struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, level: Level::Ok, found: found.into(), advice: None }
+        Self { check, level: FindingLevel::Ok, found: found.into(), advice: None }
     }
 
     fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, level: Level::Warning, found: found.into(), advice: Some(advice.into()) }
+        Self { check, level: FindingLevel::Warning, found: found.into(), advice: Some(advice.into()) }
     }
 
     fn problem(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, level: Level::Problem, found: found.into(), advice: Some(advice.into()) }
+        Self { check, level: FindingLevel::Problem, found: found.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -62,7 +62,7 @@ impl Finding {
 ///
 /// # Errors
 /// When there is a problem, or the output can't be written.
-pub async fn run(loaded: &Loaded, json: bool, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
     let findings = examine(loaded).await;
     if json {
         super::write_json(out, &serde_json::json!({ "version": 1, "findings": findings }))?;
@@ -70,25 +70,25 @@ pub async fn run(loaded: &Loaded, json: bool, out: &mut (dyn Write + Send)) -> a
         print(&findings, out)?;
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    match (count(Level::Problem), count(Level::Warning)) {
+    match (count(FindingLevel::Problem), count(FindingLevel::Warning)) {
         (0, _) => Ok(()),
         (1, 0) => anyhow::bail!("there is 1 problem"),
         (problems, warnings) => anyhow::bail!("problems: {problems}, warnings: {warnings}"),
     }
 }
 
-async fn examine(loaded: &Loaded) -> Vec<Finding> {
+async fn examine(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = loaded.config();
     let http = platforms::client();
-    let decision = models::decide(&config.models).await;
-    let mut findings = surroundings::configuration(loaded);
-    findings.extend(model::answers(&decision).await);
+    let decision = models::select_models(&config.models).await;
+    let mut findings = environment::configuration(loaded);
+    findings.extend(model::check_model(&decision).await);
     let processes = storage::database(config, &mut findings).await;
     findings.extend(storage::directories(config));
-    findings.extend(permissions::look(config));
+    findings.extend(permissions::check_permissions(config));
     findings.extend(web::page(config).await);
     findings.extend(web::figures(config));
-    findings.extend(surroundings::unencrypted(config, &decision));
+    findings.extend(environment::unencrypted(config, &decision));
     findings.extend(people::people(config));
     findings.extend(speech::speech(config).await);
     findings.push(scripts::scripts(config).await);
@@ -96,8 +96,8 @@ async fn examine(loaded: &Loaded) -> Vec<Finding> {
     findings.extend(schedules::schedules(config, now));
     match &http {
         Ok(http) => {
-            findings.extend(surroundings::platforms(config, http).await);
-            findings.push(surroundings::clock(config, &decision, http).await);
+            findings.extend(environment::platforms(config, http).await);
+            findings.push(environment::clock(config, &decision, http).await);
         }
         Err(error) => findings.push(Finding::problem(
             "certificates",
@@ -115,9 +115,9 @@ fn print(findings: &[Finding], out: &mut dyn Write) -> std::io::Result<()> {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     for Finding { check, level, found, advice } in findings {
         let level = match level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "PROBLEM",
+            FindingLevel::Ok => "ok",
+            FindingLevel::Warning => "warning",
+            FindingLevel::Problem => "PROBLEM",
         };
         writeln!(out, "{level:<7}  {check:<width$}  {}", super::one_line(found, 400))?;
         if let Some(advice) = advice {

@@ -12,8 +12,8 @@ use satchel_ledger::{has_database, open_data_dirs};
 use satchel_ports::Ledger;
 
 use crate::{
-    commands::complain,
-    config::{Config, Sources, locate},
+    commands::print_error,
+    config::{Config, ConfigSources, paths},
     stores,
 };
 
@@ -22,11 +22,11 @@ use crate::{
 /// # Errors
 /// When it doesn't exist or can't be looked at, with the configuration and the directory that were used and how to name
 /// others.
-pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<Vec<PathBuf>> {
+pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let directory = stores::database_dir(config)?;
-    let file = locate::config_file(sources.file, sources.environment, sources.cwd);
+    let file = paths::config_file(sources.file, sources.environment, sources.cwd);
     let has_one = has_database(directory).with_context(|| {
-        let configuration = described(file.as_deref());
+        let configuration = describe_file(file.as_deref());
         format!("failed to read the data in {} (configuration: {configuration})", directory.display())
     })?;
     let running = open_data_dirs();
@@ -34,7 +34,7 @@ pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<Vec<PathB
         let is_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
         return Ok(if is_here { Vec::new() } else { running });
     }
-    let usual = locate::usual_data_dirs(sources.environment, sources.cwd);
+    let usual = paths::usual_data_dirs(sources.environment, sources.cwd);
     let idle =
         usual.into_iter().filter(|directory| has_database(directory).is_ok_and(|has_one| has_one)).map(|directory| {
             // As the system writes the directories that processes have open.
@@ -49,7 +49,11 @@ pub fn check(config: &Config, sources: &Sources<'_>) -> anyhow::Result<Vec<PathB
 ///
 /// # Errors
 /// When the ledger can't be read.
-pub async fn tell_elsewhere(config: &Config, ledger: &dyn Ledger, elsewhere: &[PathBuf]) -> anyhow::Result<()> {
+pub async fn report_running_elsewhere(
+    config: &Config,
+    ledger: &dyn Ledger,
+    elsewhere: &[PathBuf],
+) -> anyhow::Result<()> {
     if elsewhere.is_empty() || !ledger.active_conversations(Timestamp(0)).await?.is_empty() {
         return Ok(());
     }
@@ -57,16 +61,16 @@ pub async fn tell_elsewhere(config: &Config, ledger: &dyn Ledger, elsewhere: &[P
     for directory in elsewhere {
         let _ = write!(text, "\nSatchel is running with the data in {}", directory.display());
     }
-    complain(&text);
+    print_error(&text);
     Ok(())
 }
 
-fn described(file: Option<&Path>) -> String {
+fn describe_file(file: Option<&Path>) -> String {
     file.map_or_else(|| "none found".to_owned(), |file| file.display().to_string())
 }
 
 fn message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[PathBuf]) -> String {
-    let configuration = described(file);
+    let configuration = describe_file(file);
     let mut text =
         format!("there is no data in {}; nothing was created (configuration: {configuration})", directory.display());
     for directory in running {

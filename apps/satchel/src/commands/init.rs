@@ -16,64 +16,64 @@ use secrecy::SecretString;
 
 use self::{
     dialogue::Dialogue,
-    file::{Answers, ModelAnswer, render},
+    file::{InitAnswers, InitModelAnswer, render},
 };
-use super::WrongUsage;
+use super::UsageError;
 use crate::{
     cli::{InitModel, InitOptions},
     config::{
-        self, Config, Sources,
+        self, Config, ConfigSources,
         leaf::{address::HttpUrl, secret::Secret},
         models::ModelConfig,
         models::ProviderConfig,
     },
-    models::{Candidate, no_files},
+    models::{ModelCandidate, no_files},
     platforms::{self, TokenError},
 };
 
 /// How often something wrong may be given before it is taken for a mistake of another kind.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// What `init` works with.
-pub struct Setting<'a> {
+pub struct InitContext<'a> {
     /// What was said on the command line.
     pub options: &'a InitOptions,
     /// The file to write.
     pub path: PathBuf,
     /// What the rest of the configuration would be read from.
-    pub sources: Sources<'a>,
+    pub sources: ConfigSources<'a>,
 }
 
 /// Asks and writes.
 ///
 /// # Errors
 /// When the file is there and may not be replaced, something that was given is wrong, or the file can't be written.
-pub async fn run(setting: &Setting<'_>, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let Setting { options, path, sources } = setting;
+pub async fn run(setting: &InitContext<'_>, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let InitContext { options, path, sources } = setting;
     // Only what stands outside the file: where the platforms are.
     let outside = config::load_text(path, "{}", sources)?;
     let mut dialogue = (!options.yes).then(|| Dialogue::with_stdin(out));
     let replaces = may_replace(path, options, dialogue.as_mut())?;
     if let Some(dialogue) = &mut dialogue {
-        dialogue.say(&format!(
+        dialogue.print_line(&format!(
             "Satchel will write {}. Press Enter to accept the value in [brackets]. Ctrl-C quits without writing.\n",
             path.display()
         ))?;
     }
     let data_dir = outside.config().storage.data_dir();
-    let answers = Answers {
+    let answers = InitAnswers {
         // With a `satchel.yaml` beside it another directory would be taken, and what was said would seem lost.
         data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.to_owned()),
         model: model(options, sources, dialogue.as_mut()).await?,
-        telegram: token(Platform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
-        discord: token(Platform::Discord, options, outside.config(), dialogue.as_mut()).await?,
+        telegram: token(InitPlatform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
+        discord: token(InitPlatform::Discord, options, outside.config(), dialogue.as_mut()).await?,
     };
     let text = render(&answers);
     config::load_text(path, &text, sources)?.ready()?;
     write(path, &text, replaces)?;
     drop(dialogue);
     writeln!(out, "\nwrote {}; only you can read it", path.display())?;
-    let loaded = config::load(&Sources { file: Some(path), ..*sources })?;
+    let loaded = config::load(&ConfigSources { file: Some(path), ..*sources })?;
     writeln!(out, "your data will be stored in {}", loaded.config().storage.data_dir().display())?;
     writeln!(out, "next: `satchel doctor` checks this machine, `satchel run` starts Satchel")?;
     Ok(())
@@ -86,9 +86,9 @@ fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogu
     }
     let shown = path.display();
     let Some(dialogue) = dialogue else {
-        return Err(WrongUsage(format!("{shown} already exists; use --force to replace it")).into());
+        return Err(UsageError(format!("{shown} already exists; use --force to replace it")).into());
     };
-    match dialogue.agrees(&format!("{shown} already exists. Replace it?"))? {
+    match dialogue.confirm(&format!("{shown} already exists. Replace it?"))? {
         true => Ok(true),
         false => bail!("{shown} was not changed"),
     }
@@ -96,52 +96,52 @@ fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogu
 
 async fn model(
     options: &InitOptions,
-    sources: &Sources<'_>,
+    sources: &ConfigSources<'_>,
     mut dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<ModelAnswer>> {
-    for _ in 0..TRIES {
+) -> anyhow::Result<Option<InitModelAnswer>> {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(answer) = model_answer(options, sources, dialogue.as_deref_mut()).await? else { return Ok(None) };
         if options.no_check {
             return Ok(Some(answer));
         }
         match (check_model(&answer, sources).await, dialogue.as_deref_mut()) {
             (Ok(title), Some(dialogue)) => {
-                dialogue.say(&format!("ok: {title} answers\n"))?;
+                dialogue.print_line(&format!("ok: {title} answers\n"))?;
                 return Ok(Some(answer));
             }
             (Ok(_), None) => return Ok(Some(answer)),
             (Err(words), None) => bail!("the model can't be used: {words}; use --no-check to save it anyway"),
             (Err(words), Some(dialogue)) => {
-                dialogue.say(&format!("That did not work: {words}"))?;
+                dialogue.print_line(&format!("That did not work: {words}"))?;
                 if options.model.is_some() {
                     bail!("nothing was written; use --no-check to save it anyway");
                 }
-                if dialogue.agrees("Save it anyway?")? {
+                if dialogue.confirm("Save it anyway?")? {
                     return Ok(Some(answer));
                 }
             }
         }
     }
-    bail!("gave up after {TRIES} attempts; nothing was written")
+    bail!("gave up after {MAX_ATTEMPTS} attempts; nothing was written")
 }
 
 /// What the options say, or the owner does. `None` is the offline model.
 async fn model_answer(
     options: &InitOptions,
-    sources: &Sources<'_>,
+    sources: &ConfigSources<'_>,
     dialogue: Option<&mut Dialogue<'_>>,
-) -> anyhow::Result<Option<ModelAnswer>> {
+) -> anyhow::Result<Option<InitModelAnswer>> {
     if let Some(chosen) = options.model {
         let InitOptions { base_url, api_key, model_name: model, .. } = options;
         let (base_url, api_key, model) = (base_url.clone(), api_key.clone(), model.clone());
-        return Ok(provider_of(chosen).map(|provider| ModelAnswer { provider, base_url, api_key, model }));
+        return Ok(provider_of(chosen).map(|provider| InitModelAnswer { provider, base_url, api_key, model }));
     }
     let (likely, found) = likely(sources).await;
     let Some(dialogue) = dialogue else {
-        let answer = |provider| ModelAnswer { provider, base_url: None, api_key: None, model: found };
+        let answer = |provider| InitModelAnswer { provider, base_url: None, api_key: None, model: found };
         return Ok(provider_of(likely).map(answer));
     };
-    dialogue.say(
+    dialogue.print_line(
         "Which model should answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
          5  another server with an OpenAI-compatible API\n  6  none yet: the offline model, which needs no key",
     )?;
@@ -152,7 +152,7 @@ async fn model_answer(
         InitModel::Ollama => "4",
         InitModel::Offline => "6",
     };
-    let (provider, elsewhere) = match dialogue.ask("Model", default)?.as_str() {
+    let (provider, elsewhere) = match dialogue.prompt("Model", default)?.as_str() {
         "1" => (ProviderConfig::OpenAi, false),
         "2" => (ProviderConfig::Anthropic, false),
         "3" => (ProviderConfig::Gemini, false),
@@ -160,11 +160,11 @@ async fn model_answer(
         "5" => (ProviderConfig::OpenAi, true),
         _ => return Ok(None),
     };
-    let mut answer = ModelAnswer { provider, base_url: None, api_key: None, model: None };
+    let mut answer = InitModelAnswer { provider, base_url: None, api_key: None, model: None };
     if elsewhere {
-        answer.base_url = Some(SecretString::from(dialogue.ask("Server address", "http://127.0.0.1:8000/v1/")?));
+        answer.base_url = Some(SecretString::from(dialogue.prompt("Server address", "http://127.0.0.1:8000/v1/")?));
     } else if provider == ProviderConfig::Ollama {
-        let given = dialogue.ask("Server address", "http://127.0.0.1:11434/")?;
+        let given = dialogue.prompt("Server address", "http://127.0.0.1:11434/")?;
         answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
     }
     answer.api_key = match provider.key_variable() {
@@ -175,16 +175,16 @@ async fn model_answer(
         None => None,
     };
     let named = match (elsewhere, found.filter(|_| provider == ProviderConfig::Ollama)) {
-        (_, Some(found)) => dialogue.ask("Model name", &found)?,
-        (true, None) => dialogue.ask("Model name", "")?,
-        (false, None) => dialogue.ask("Model name (Enter for the default)", "")?,
+        (_, Some(found)) => dialogue.prompt("Model name", &found)?,
+        (true, None) => dialogue.prompt("Model name", "")?,
+        (false, None) => dialogue.prompt("Model name (Enter for the default)", "")?,
     };
     answer.model = (!named.is_empty()).then_some(named);
     Ok(Some(answer))
 }
 
 /// What a start without any configuration would choose, and the name of a model that was found.
-async fn likely(sources: &Sources<'_>) -> (InitModel, Option<String>) {
+async fn likely(sources: &ConfigSources<'_>) -> (InitModel, Option<String>) {
     let keyed = [
         ("OPENAI_API_KEY", InitModel::Openai),
         ("ANTHROPIC_API_KEY", InitModel::Anthropic),
@@ -210,19 +210,19 @@ fn provider_of(model: InitModel) -> Option<ProviderConfig> {
     }
 }
 
-fn has_variable(sources: &Sources<'_>, name: &str) -> bool {
+fn has_variable(sources: &ConfigSources<'_>, name: &str) -> bool {
     sources.environment.iter().any(|(key, value)| key == name && !value.is_empty())
 }
 
-async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<String, String> {
-    let ModelAnswer { provider, base_url, api_key, model } = answer.clone();
+async fn check_model(answer: &InitModelAnswer, sources: &ConfigSources<'_>) -> Result<String, String> {
+    let InitModelAnswer { provider, base_url, api_key, model } = answer.clone();
     let from_environment = provider.key_variable().filter(|_| base_url.is_none()).and_then(|variable| {
         let found = sources.environment.iter().find(|(key, _)| key == variable);
         Some(SecretString::from(found?.1.to_str()?))
     });
     let api_key = api_key.or(from_environment);
     let (base_url, api_key) = (base_url.map(HttpUrl), api_key.map(Secret));
-    let candidate = Candidate::Remote(ModelConfig {
+    let candidate = ModelCandidate::Remote(ModelConfig {
         name: "main".to_owned(),
         provider,
         base_url,
@@ -239,29 +239,29 @@ async fn check_model(answer: &ModelAnswer, sources: &Sources<'_>) -> Result<Stri
 
 /// A platform whose token is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Platform {
+enum InitPlatform {
     Telegram,
     Discord,
 }
 
 async fn token(
-    platform: Platform,
+    platform: InitPlatform,
     options: &InitOptions,
     outside: &Config,
     mut dialogue: Option<&mut Dialogue<'_>>,
 ) -> anyhow::Result<Option<SecretString>> {
     let (name, given, question) = match platform {
-        Platform::Telegram => {
+        InitPlatform::Telegram => {
             ("Telegram", &options.telegram_token, "Telegram bot token from @BotFather (not shown; Enter for none)")
         }
-        Platform::Discord => (
+        InitPlatform::Discord => (
             "Discord",
             &options.discord_token,
             "Discord bot token from the developer portal (not shown; Enter for none)",
         ),
     };
     let http = platforms::client()?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let token = match (given, dialogue.as_deref_mut()) {
             (Some(token), _) => Some(token.clone()),
             (None, Some(dialogue)) => dialogue.ask_secret(question)?,
@@ -272,26 +272,26 @@ async fn token(
             return Ok(Some(token));
         }
         let checked = match platform {
-            Platform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_deref(), &token).await,
-            Platform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_deref(), &token).await,
+            InitPlatform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_deref(), &token).await,
+            InitPlatform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_deref(), &token).await,
         };
         match (checked, dialogue.as_deref_mut()) {
             (Ok(bot), Some(dialogue)) => {
-                dialogue.say(&format!("ok: {name} knows it as {bot}\n"))?;
+                dialogue.print_line(&format!("ok: {name} knows it as {bot}\n"))?;
                 return Ok(Some(token));
             }
             (Ok(_), None) => return Ok(Some(token)),
             (Err(error), Some(dialogue)) if given.is_none() => {
-                dialogue.say(&format!("That did not work: {error}"))?;
+                dialogue.print_line(&format!("That did not work: {error}"))?;
                 // A wrong token helps nobody; one that could not be tried may be right.
-                if matches!(error, TokenError::NotAsked(_)) && dialogue.agrees("Save it anyway?")? {
+                if matches!(error, TokenError::Unverified(_)) && dialogue.confirm("Save it anyway?")? {
                     return Ok(Some(token));
                 }
             }
             (Err(error), _) => bail!("{name}: {error}; nothing was written"),
         }
     }
-    bail!("gave up after {TRIES} attempts; nothing was written")
+    bail!("gave up after {MAX_ATTEMPTS} attempts; nothing was written")
 }
 
 /// Writes the file so that only its owner can read it, at no moment anybody else, and never half of it.
@@ -307,7 +307,7 @@ fn write(path: &Path, text: &str, replaces: bool) -> anyhow::Result<()> {
     if !replaces {
         return match written(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(WrongUsage(format!("{} was created in the meantime; use --force to replace it", path.display()))
+                Err(UsageError(format!("{} was created in the meantime; use --force to replace it", path.display()))
                     .into())
             }
             ended => ended.with_context(failed),

@@ -9,7 +9,7 @@ use satchel_ports::{
     ledger::{ClaimMode, OutboxQuery},
 };
 
-use super::{summary, write_json, write_table, written_at};
+use super::{format_timestamp, summary, write_json, write_table};
 
 /// The sender under whose name the operator's commands are stored.
 pub const OPERATOR: &str = "operator";
@@ -39,7 +39,7 @@ pub async fn list(
             part.id.to_string(),
             part.conversation.to_string(),
             part.content.kind().to_owned(),
-            standing(&part.state),
+            describe_state(&part.state),
             summary(&part.content),
         ]
     };
@@ -62,12 +62,12 @@ pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn W
         ("turn", part.turn.to_string()),
         ("kind", part.content.kind().to_owned()),
         ("content", summary(&part.content)),
-        ("state", standing(&part.state)),
+        ("state", describe_state(&part.state)),
         ("attempts", part.attempts.to_string()),
-        ("planned", written_at(part.created_at)),
+        ("planned", format_timestamp(part.created_at)),
     ];
     if let Some(first) = part.first_attempt_at {
-        rows.push(("first attempt", written_at(first)));
+        rows.push(("first attempt", format_timestamp(first)));
     }
     if part.labelled {
         rows.push(("label", "possible duplicate".to_owned()));
@@ -119,7 +119,7 @@ async fn find(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
     ledger.outbox(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
 }
 
-fn standing(state: &PartState) -> String {
+fn describe_state(state: &PartState) -> String {
     match state {
         PartState::Failed { reason } => format!("failed: {}", super::one_line(&reason.to_string(), 120)),
         PartState::Waiting { reason, .. } | PartState::InDoubt { reason, .. } => {

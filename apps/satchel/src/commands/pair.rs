@@ -9,7 +9,7 @@ use satchel_ports::{
     ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
-use super::{one_line, outbox::OPERATOR, write_json, write_table, written_at};
+use super::{format_timestamp, one_line, outbox::OPERATOR, write_json, write_table};
 
 /// How many characters of a name are shown.
 const NAME: usize = 60;
@@ -28,11 +28,11 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
         return Ok(());
     }
     let asking = pairings.iter().map(|Pairing { code, person, conversation, expires_at, .. }| {
-        let until = format!("waiting, until {}", written_at(*expires_at));
+        let until = format!("waiting, until {}", format_timestamp(*expires_at));
         vec![conversation.channel().to_string(), one_line(&person.id, NAME), name_of(person), until, code.to_string()]
     });
     let let_in = people.iter().map(|Person { channel, person, approved_at, approved_by }| {
-        let since = format!("approved, {}", written_at(*approved_at));
+        let since = format!("approved, {}", format_timestamp(*approved_at));
         let by = format!("by {}", one_line(approved_by, NAME));
         vec![channel.to_string(), one_line(&person.id, NAME), name_of(person), since, by]
     });
@@ -63,7 +63,7 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
             bail!("there is no such code; `satchel pair list` shows the valid ones (tries left: {tries_left})")
         }
         PairingOutcome::LockedOut { until } => {
-            bail!("too many wrong codes; try again after {}", written_at(until))
+            bail!("too many wrong codes; try again after {}", format_timestamp(until))
         }
     }
 }

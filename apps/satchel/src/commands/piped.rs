@@ -14,7 +14,7 @@ use satchel_domain::size;
 use tokio::io::AsyncReadExt;
 use uuid::Uuid;
 
-use super::{WrongUsage, complain};
+use super::{UsageError, print_error};
 use crate::cli::ChatOptions;
 
 /// The longest text that is taken from standard input; more of it is a file.
@@ -60,7 +60,7 @@ fn noticing_wait<T>(read: impl FnOnce() -> T) -> T {
     let (over, is_over) = mpsc::channel::<()>();
     thread::spawn(move || {
         if is_over.recv_timeout(WAIT_NOTICE_DELAY) == Err(RecvTimeoutError::Timeout) {
-            complain(
+            print_error(
                 "waiting for the end of standard input, which is added to the message; use `< /dev/null` to add nothing",
             );
         }
@@ -76,18 +76,18 @@ fn read_text(input: impl Read) -> anyhow::Result<String> {
     if bytes.len() as u64 > MAX_PIPED_TEXT_BYTES {
         let limit = size::format_bytes(MAX_PIPED_TEXT_BYTES);
         let message = format!("standard input is longer than {limit} of text; send it as a file with `--attach -`");
-        return Err(WrongUsage(message).into());
+        return Err(UsageError(message).into());
     }
-    let not_text = |_| WrongUsage("standard input is not UTF-8 text; send it as a file with `--attach -`".to_owned());
+    let not_text = |_| UsageError("standard input is not UTF-8 text; send it as a file with `--attach -`".to_owned());
     Ok(String::from_utf8(bytes).map_err(not_text)?)
 }
 
-fn compose(typed: Option<&str>, piped: &str, with_files: bool) -> Result<String, WrongUsage> {
+fn compose(typed: Option<&str>, piped: &str, with_files: bool) -> Result<String, UsageError> {
     let piped = piped.trim_end();
     match typed {
         Some(typed) if piped.is_empty() => Ok(typed.to_owned()),
         Some(typed) => Ok(format!("{typed}\n\n{piped}")),
-        None if piped.is_empty() && !with_files => Err(WrongUsage(
+        None if piped.is_empty() && !with_files => Err(UsageError(
             "there is no message: `--once` without TEXT reads it from standard input, as in \
              `echo hello | satchel chat --once`"
                 .to_owned(),

@@ -12,10 +12,10 @@ use satchel_routing::tables;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::WrongUsage;
+use super::UsageError;
 use crate::{
     cli::{PlanChannel, PlanOptions},
-    config::{Loaded, Setting, origin::Origin},
+    config::{ConfigSetting, LoadedConfig, origin::SettingOrigin},
 };
 
 /// The longest response that is read.
@@ -26,18 +26,18 @@ const EXAMPLE: &str =
 /// A response as people write it for a dry run: an `OutgoingResponse` in which a file needs only a name and a size.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draft {
+struct PlanInput {
     #[serde(default)]
     text: Option<String>,
     #[serde(default)]
     voice: Option<VoiceRequest>,
     #[serde(default)]
-    attachments: Vec<DraftFile>,
+    attachments: Vec<PlanInputFile>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DraftFile {
+struct PlanInputFile {
     id: Option<AttachmentId>,
     number: Option<u64>,
     conversation: Option<satchel_domain::ConversationId>,
@@ -63,14 +63,14 @@ pub fn run(
     input: &mut dyn Read,
     name: &str,
     options: &PlanOptions,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut text = String::new();
     input.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("failed to read {name}"))?;
     if text.len() as u64 > LONGEST {
         let limit = satchel_domain::size::format_bytes(LONGEST);
-        return Err(WrongUsage(format!("{name} is larger than {limit}")).into());
+        return Err(UsageError(format!("{name} is larger than {limit}")).into());
     }
     let response = parse(name, &text)?;
     let limits = PlanLimits::new(options.channel, loaded);
@@ -95,7 +95,7 @@ struct PlanLimits {
 }
 
 impl PlanLimits {
-    fn new(channel: PlanChannel, loaded: &Loaded) -> Self {
+    fn new(channel: PlanChannel, loaded: &LoadedConfig) -> Self {
         let (telegram, discord) = (&loaded.config().telegram, &loaded.config().discord);
         let (channel, capabilities, source) = match channel {
             PlanChannel::Telegram => {
@@ -114,8 +114,9 @@ impl PlanLimits {
             PlanChannel::Console => ("console", tables::console(), None),
         };
         let prefix = format!("{channel}.limits.");
-        let is_set = |setting: &&Setting| setting.key.starts_with(&prefix) && setting.origin != Origin::Default;
-        let set = loaded.settings.iter().filter(is_set).map(|Setting { key, value, origin }| {
+        let is_set =
+            |setting: &&ConfigSetting| setting.key.starts_with(&prefix) && setting.origin != SettingOrigin::Default;
+        let set = loaded.settings.iter().filter(is_set).map(|ConfigSetting { key, value, origin }| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("; {key} {value} ({origin})")
         });
@@ -124,21 +125,21 @@ impl PlanLimits {
     }
 }
 
-fn parse(name: &str, text: &str) -> Result<OutgoingResponse, WrongUsage> {
+fn parse(name: &str, text: &str) -> Result<OutgoingResponse, UsageError> {
     // serde would take a list for an object without names.
     if text.trim_start().starts_with('[') {
-        return Err(WrongUsage(format!("{name}:1:1: a list is not a response; a response looks like {EXAMPLE}")));
+        return Err(UsageError(format!("{name}:1:1: a list is not a response; a response looks like {EXAMPLE}")));
     }
-    let draft: Draft = serde_json::from_str(text).map_err(|error| {
+    let draft: PlanInput = serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();
         let words = words.split_once(" at line ").map_or(words.as_str(), |(words, _)| words);
         let (line, column) = (error.line(), error.column());
-        WrongUsage(format!("{name}:{line}:{column}: {words}; a response looks like {EXAMPLE}"))
+        UsageError(format!("{name}:{line}:{column}: {words}; a response looks like {EXAMPLE}"))
     })?;
     let conversation: satchel_domain::ConversationId = "console:main"
         .parse()
-        .map_err(|error: satchel_domain::conversation::ParseConversationIdError| WrongUsage(error.to_string()))?;
-    let file = |(index, file): (usize, DraftFile)| Attachment {
+        .map_err(|error: satchel_domain::conversation::ParseConversationIdError| UsageError(error.to_string()))?;
+    let file = |(index, file): (usize, PlanInputFile)| Attachment {
         id: file.id.unwrap_or(AttachmentId(Uuid::from_u128(index as u128 + 1))),
         number: file.number.unwrap_or(index as u64 + 1),
         conversation: file.conversation.unwrap_or_else(|| conversation.clone()),
@@ -177,7 +178,7 @@ mod tests {
     use std::{ffi::OsString, path::Path};
 
     use super::*;
-    use crate::config::{self, Sources};
+    use crate::config::{self, ConfigSources};
 
     const CHANNELS: [PlanChannel; 5] = [
         PlanChannel::Telegram,
@@ -195,15 +196,15 @@ mod tests {
     fn check_with(yaml: &str, set: &[&str], variable: (&str, &str), channel: PlanChannel) -> String {
         let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
         let environment: Vec<(OsString, OsString)> = vec![(variable.0.into(), variable.1.into())];
-        let sources = Sources { file: None, set: &set, environment: &environment, cwd: Path::new("") };
+        let sources = ConfigSources { file: None, set: &set, environment: &environment, cwd: Path::new("") };
         let loaded = config::load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
         let mut out = Vec::new();
         run(&mut MIXED.as_bytes(), "response.json", &options(channel, false), &loaded, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
-    fn default_settings() -> Loaded {
-        let sources = Sources { file: None, set: &[], environment: &[], cwd: Path::new("") };
+    fn default_settings() -> LoadedConfig {
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("") };
         config::load_text(Path::new("satchel.yaml"), "", &sources).unwrap()
     }
 
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn input_that_is_no_response_is_told_where_and_why() {
+    fn invalid_response_reports_position_and_reason() {
         let cases = [
             "",
             "[]",
@@ -318,6 +319,6 @@ mod tests {
     fn wrong_input_is_wrong_usage() {
         let options = options(PlanChannel::Web, false);
         let error = run(&mut "{".as_bytes(), "-", &options, &default_settings(), &mut Vec::new()).unwrap_err();
-        assert!(error.is::<WrongUsage>());
+        assert!(error.is::<UsageError>());
     }
 }

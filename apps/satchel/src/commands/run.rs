@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use satchel_intake::commands::menu;
+use satchel_intake::commands::command_menu;
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
 use satchel_routing::tables;
@@ -27,14 +27,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{WrongUsage, terminal::WATCHED};
+use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     disks::file_directories,
     fetch,
-    metrics::{self, Figures, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel},
-    models::{self, Decision},
+    metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, Metrics},
+    models::{self, ModelSelection},
     ports::Ports,
     retention::RetentionTask,
     schedules, scripts, speech,
@@ -49,25 +49,25 @@ pub(crate) const OPEN_TO_ALL: &str =
     "`web.token` is off: every user and program on this machine can use the page as its owner";
 
 /// A platform that is served.
-struct Platform {
+struct HostedPlatform {
     channel: Arc<dyn Channel>,
     /// Its way in, which goes on until it is told to stop.
-    listen: Listen,
+    listen: ListenFn,
 }
 
 /// Takes in what people write, until it is told to stop.
-type Listen = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
+type ListenFn = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
 
 /// Whether anything is there to be served.
 ///
 /// # Errors
 /// When nothing is, with what can be done about it.
-pub fn check(config: &Config) -> Result<(), WrongUsage> {
+pub fn check(config: &Config) -> Result<(), UsageError> {
     let platforms = [&config.telegram.token, &config.discord.token];
     if config.web.listen.0.is_some() || platforms.into_iter().any(Option::is_some) {
         return Ok(());
     }
-    Err(WrongUsage(
+    Err(UsageError(
         "there is nothing to serve: `web.listen` is off and no platform is configured; set `web.listen` to an address \
          such as 127.0.0.1:8787, set a `telegram.token` or a `discord.token`, or talk in the terminal with `satchel chat`"
             .to_owned(),
@@ -82,13 +82,13 @@ pub fn check(config: &Config) -> Result<(), WrongUsage> {
 pub async fn run(
     config: &Config,
     stores: Stores,
-    decision: &Decision,
+    decision: &ModelSelection,
     browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let at_once = stop_on_signals(&stop)?;
-    let figures = Figures::new(&CHANNELS, file_directories(config));
+    let figures = Metrics::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen.0 {
         let listener = metrics::server::bind(address).await?;
@@ -104,11 +104,11 @@ pub async fn run(
             Ok(())
         });
     }
-    let address = serve(config, &stores, decision, &figures, &mut tasks, &stop).await?;
+    let address = serve_web(config, &stores, decision, &figures, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { unless_failed(login_links.create()) } else { None };
-    greet(config, decision, address, link.as_deref(), out)?;
+    print_banner(config, decision, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
         let page = if needs_login { unless_failed(login_links.create_page()) } else { None };
         open_page(browser, page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", reachable(address)))).as_path());
@@ -118,39 +118,41 @@ pub async fn run(
         () = at_once.cancelled() => {
             anyhow::bail!("stopped; messages that were being sent are checked at the next start")
         }
-        ended = all_ended(&mut tasks, &stop) => ended,
+        ended = wait_for_tasks(&mut tasks, &stop) => ended,
     }
 }
 
 /// Puts everything together and begins to work; answers with the page's address.
-async fn serve(
+async fn serve_web(
     config: &Config,
     stores: &Stores,
-    decision: &Decision,
-    figures: &Arc<Figures>,
+    decision: &ModelSelection,
+    figures: &Arc<Metrics>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
     let measured = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(figures), name)) as _;
-    let model = models::open(decision, &stores.blobs, WATCHED, &measured)?;
+    let model = models::open(decision, &stores.blobs, OFFLINE_CHUNK_DELAY, &measured)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(figures)));
     let page = match web_settings(config, decision, figures, &stores.ledger)? {
         Some(settings) => {
-            let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(told)?;
+            let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
             Some((settings, Arc::new(channel)))
         }
         None => None,
     };
     let links = match &page {
-        Some((settings, channel)) => WebLinks::new(settings, channel, Arc::clone(&stores.ledger)).map_err(told)?,
+        Some((settings, channel)) => {
+            WebLinks::new(settings, channel, Arc::clone(&stores.ledger)).map_err(into_cli_error)?
+        }
         None => None,
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = fetch::open(config);
-    let menu = menu(links.is_some());
+    let menu = command_menu(links.is_some());
     let platforms =
-        [telegram::open(config, &stores.blobs, &menu)?, discord::open(config, &stores.blobs, &fetcher, &menu)?];
-    let platforms: Vec<Platform> = platforms.into_iter().flatten().collect();
+        [telegram::open(config, &stores.blobs, &menu)?, discord::open_channel(config, &stores.blobs, &fetcher, &menu)?];
+    let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
     let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _);
@@ -170,7 +172,7 @@ async fn serve(
     let Satchel { inbound, internal_inbound, runner } = build(ports, SatchelOptions::from_config(config))?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
     let mut address = None;
-    for Platform { listen, .. } in platforms {
+    for HostedPlatform { listen, .. } in platforms {
         tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
     }
     let retention = RetentionTask {
@@ -190,7 +192,7 @@ async fn serve(
     });
     if let Some((settings, channel)) = page {
         let (ledger, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.blobs));
-        let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(told)?;
+        let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
         tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
@@ -205,13 +207,15 @@ async fn serve(
 
 fn web_settings(
     config: &Config,
-    decision: &Decision,
-    figures: &Arc<Figures>,
+    decision: &ModelSelection,
+    figures: &Arc<Metrics>,
     ledger: &Arc<dyn Ledger>,
 ) -> anyhow::Result<Option<WebSettings>> {
     let Some(listen) = config.web.listen.0 else { return Ok(None) };
     let token = match &config.web.token {
-        WebToken::Generated => Some(load_or_create_token(&config.storage.data_dir().join("web-token")).map_err(told)?),
+        WebToken::Generated => {
+            Some(load_or_create_token(&config.storage.data_dir().join("web-token")).map_err(into_cli_error)?)
+        }
         WebToken::Configured(token) => Some(token.clone()),
         WebToken::Off => {
             tracing::warn!("{OPEN_TO_ALL}");
@@ -241,9 +245,9 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
 }
 
 /// Settings that can't be followed are a wrong configuration; whatever else goes wrong is a failure.
-fn told(error: WebError) -> anyhow::Error {
+fn into_cli_error(error: WebError) -> anyhow::Error {
     match error {
-        WebError::Settings(words) => WrongUsage(words).into(),
+        WebError::Settings(words) => UsageError(words).into(),
         error => anyhow::Error::new(error)
             .context("failed to serve the page (check `web.listen`; `satchel doctor` shows what uses the address)"),
     }
@@ -274,7 +278,7 @@ fn open_page(browser: &str, page: &Path) {
 }
 
 /// Waits until everything has ended. Whatever ends before it is told to takes the rest along.
-async fn all_ended(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) -> anyhow::Result<()> {
+async fn wait_for_tasks(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) -> anyhow::Result<()> {
     let mut first = Ok(());
     while let Some(ended) = tasks.join_next().await {
         let ended = ended.context("a part of the process failed").flatten();
@@ -313,9 +317,9 @@ fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken
 }
 
 /// The lines for a person: where it is, who answers, where everything is kept; and how to log in.
-fn greet(
+fn print_banner(
     config: &Config,
-    decision: &Decision,
+    decision: &ModelSelection,
     address: Option<SocketAddr>,
     link: Option<&str>,
     out: &mut dyn Write,

@@ -18,20 +18,22 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    record::AttachmentRecord,
-    terminal::{Opening, Surroundings, Terminal, verdict},
+    terminal::{TerminalEnv, TerminalOptions, TerminalSession, check_turn},
+    turn_json::AttachmentJson,
 };
-use crate::{build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::Decision, scripts, stores::Stores};
+use crate::{
+    build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::ModelSelection, scripts, stores::Stores,
+};
 
 /// Among how many messages of the history the script's words are: its turn's, whatever a model did in it.
 const LAST_MESSAGES: u32 = 200;
 
 /// The result as JSON; the attachments are as in `chat --json`.
 #[derive(Debug, Serialize)]
-struct Printed<'a> {
+struct ScriptJson<'a> {
     text: Option<&'a str>,
     data: Option<&'a Value>,
-    attachments: Vec<AttachmentRecord<'a>>,
+    attachments: Vec<AttachmentJson<'a>>,
 }
 
 /// Reads a script; `-` is standard input.
@@ -62,8 +64,8 @@ pub async fn run(
     script: &str,
     config: &Config,
     stores: Stores,
-    decision: &Decision,
-    around: Surroundings,
+    decision: &ModelSelection,
+    around: TerminalEnv,
 ) -> anyhow::Result<()> {
     let Some(host) = scripts::open(config) else {
         let worker = scripts::worker(config);
@@ -73,11 +75,11 @@ pub async fn run(
             worker.display()
         );
     };
-    let last = Arc::new(Remembering { inner: host, last: Mutex::default() });
+    let last = Arc::new(RecordingScriptHost { inner: host, last: Mutex::default() });
     let mut behaviour = SatchelOptions::from_config(config);
     // Whoever runs a script at the terminal has given their word for what it does, though not for a model's ideas.
     behaviour.agent.trust_written_scripts = true;
-    let opening = Opening {
+    let opening = TerminalOptions {
         config,
         stores,
         decision,
@@ -88,8 +90,8 @@ pub async fn run(
         shown: !options.json,
         live: false,
     };
-    let terminal = Terminal::open(opening).await?;
-    let record = terminal.ask(&to_script_message(script), &[]).await;
+    let terminal = TerminalSession::open(opening).await?;
+    let record = terminal.send_and_wait(&to_script_message(script), &[]).await;
     let history = terminal.client.ledger.history(&options.conversation, LAST_MESSAGES).await;
     terminal.close().await?;
     let record = record?;
@@ -101,7 +103,7 @@ pub async fn run(
     let value = last.last.lock().unwrap_or_else(PoisonError::into_inner).take();
     if options.json {
         let response = record.response.as_ref();
-        let printed = Printed {
+        let printed = ScriptJson {
             text: said.as_deref(),
             data: value.as_ref().and_then(Option::as_ref).filter(|value| value.is_object() || value.is_array()),
             attachments: response.iter().flat_map(|response| &response.attachments).map(Into::into).collect(),
@@ -113,17 +115,17 @@ pub async fn run(
     if value.flatten().is_none() {
         anyhow::bail!("the script failed");
     }
-    verdict(&record)
+    check_turn(&record)
 }
 
 /// Evaluates scripts and remembers the value of the last one; `None` in its place where it failed.
-struct Remembering {
+struct RecordingScriptHost {
     inner: Arc<dyn ScriptHost>,
     last: Mutex<Option<Option<Value>>>,
 }
 
 #[async_trait]
-impl ScriptHost for Remembering {
+impl ScriptHost for RecordingScriptHost {
     async fn run<'a>(
         &self,
         script: &ScriptRequest,

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use futures::stream;
-use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow, once};
+use satchel_console::{ConsoleChannel, ConsoleClient, ConsoleError, ConsoleSettings, Screen, follow_events, run_once};
 use satchel_domain::{ConversationId, Ending};
 use satchel_local::LocalBus;
 use satchel_ports::{ScriptHost, ledger::TurnRecord};
@@ -24,18 +24,18 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     config::Config,
     fetch,
-    models::{self, Decision},
+    models::{self, ModelSelection},
     ports::Ports,
     speech,
     stores::Stores,
 };
 
 /// How long the offline model waits before each piece when somebody watches it write.
-pub(super) const WATCHED: Duration = Duration::from_millis(12);
+pub(super) const OFFLINE_CHUNK_DELAY: Duration = Duration::from_millis(12);
 
 /// What the terminal's surroundings are.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct TerminalEnv {
     /// Where replies' files go, and what relative paths mean.
     pub cwd: PathBuf,
     /// What `~` stands for.
@@ -46,10 +46,10 @@ pub struct Surroundings {
     pub no_color: bool,
 }
 
-impl Surroundings {
+impl TerminalEnv {
     /// Reads them off the environment.
     #[must_use]
-    pub fn of(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
+    pub fn from_env(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
         let value = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str());
         let given = |name: &str| value(name).filter(|value| !value.is_empty());
         Self {
@@ -62,18 +62,18 @@ impl Surroundings {
 }
 
 /// A terminal with Satchel behind it.
-pub(super) struct Terminal {
+pub(super) struct TerminalSession {
     pub(super) client: ConsoleClient,
     stop: CancellationToken,
     runner: JoinHandle<()>,
 }
 
 /// What a terminal is opened with.
-pub(super) struct Opening<'a> {
+pub(super) struct TerminalOptions<'a> {
     pub(super) config: &'a Config,
     pub(super) stores: Stores,
-    pub(super) decision: &'a Decision,
-    pub(super) around: &'a Surroundings,
+    pub(super) decision: &'a ModelSelection,
+    pub(super) around: &'a TerminalEnv,
     pub(super) conversation: ConversationId,
     pub(super) behaviour: SatchelOptions,
     pub(super) scripts: Option<Arc<dyn ScriptHost>>,
@@ -83,13 +83,14 @@ pub(super) struct Opening<'a> {
     pub(super) live: bool,
 }
 
-impl Terminal {
+impl TerminalSession {
     /// Puts everything together and begins to work.
     ///
     /// # Errors
     /// When signals can't be heard, or what the configuration names can't be used.
-    pub(super) async fn open(opening: Opening<'_>) -> anyhow::Result<Self> {
-        let Opening { config, stores, decision, around, conversation, behaviour, scripts, shown, live } = opening;
+    pub(super) async fn open(opening: TerminalOptions<'_>) -> anyhow::Result<Self> {
+        let TerminalOptions { config, stores, decision, around, conversation, behaviour, scripts, shown, live } =
+            opening;
         let stop = CancellationToken::new();
         cancel_on(SignalKind::terminate(), &stop)?;
         if live {
@@ -100,8 +101,8 @@ impl Terminal {
         let bus = Arc::new(LocalBus::new());
         let console = ConsoleSettings { files_dir: around.cwd.join("files"), capabilities: tables::console() };
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
-        let piece_delay = if live && screen.look().terminal { WATCHED } else { Duration::ZERO };
-        let model = models::open(decision, &stores.blobs, piece_delay, &models::as_it_is)?;
+        let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
+        let model = models::open(decision, &stores.blobs, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
@@ -126,7 +127,7 @@ impl Terminal {
             shutdown: stop.clone(),
         };
         // The screen listens before the runner works, so that nothing of what they find to do is missed.
-        follow(&client).await?;
+        follow_events(&client).await?;
         let runner = tokio::spawn(runner.run(stop.clone()));
         Ok(Self { client, stop, runner })
     }
@@ -135,10 +136,10 @@ impl Terminal {
     ///
     /// # Errors
     /// When it isn't taken, or the process is told to stop before.
-    pub(super) async fn ask(&self, text: &str, files: &[PathBuf]) -> anyhow::Result<TurnRecord> {
+    pub(super) async fn send_and_wait(&self, text: &str, files: &[PathBuf]) -> anyhow::Result<TurnRecord> {
         let interrupted = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
         let interrupts = stream::unfold(interrupted, async |mut told| told.recv().await.map(|()| ((), told)));
-        match once(&self.client, text, files, interrupts).await {
+        match run_once(&self.client, text, files, interrupts).await {
             Ok(record) => Ok(record),
             Err(ConsoleError::Stopped) => {
                 anyhow::bail!("stopped before the reply was complete; the next chat continues it")
@@ -161,7 +162,7 @@ impl Terminal {
 ///
 /// # Errors
 /// When it didn't.
-pub(super) fn verdict(record: &TurnRecord) -> anyhow::Result<()> {
+pub(super) fn check_turn(record: &TurnRecord) -> anyhow::Result<()> {
     if record.ending != Some(Ending::Done) {
         anyhow::bail!("the turn ended early: {}", record.ending.as_ref().map_or("not complete", Ending::as_str));
     }

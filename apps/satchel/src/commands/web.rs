@@ -5,7 +5,7 @@ use std::io::Write;
 use satchel_web::LoginLinks;
 
 use super::{
-    WrongUsage,
+    UsageError,
     run::{OPEN_TO_ALL, key_file},
 };
 use crate::config::{Config, web::WebToken};
@@ -17,10 +17,10 @@ use crate::config::{Config, web::WebToken};
 pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
     if config.web.listen.0.is_none() {
         let reason = "there is no page to log in to: `web.listen` is off; set it to an address such as 127.0.0.1:8787";
-        return Err(WrongUsage(reason.to_owned()).into());
+        return Err(UsageError(reason.to_owned()).into());
     }
     if matches!(config.web.token, WebToken::Off) {
-        return Err(WrongUsage(format!("{OPEN_TO_ALL}, so you need no link; open the page's address")).into());
+        return Err(UsageError(format!("{OPEN_TO_ALL}, so you need no link; open the page's address")).into());
     }
     let link = LoginLinks::new(&key_file(config)).create()?.ok_or_else(|| {
         let data_dir = config.storage.data_dir().display();
@@ -30,6 +30,6 @@ pub fn link(config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
         )
     })?;
     writeln!(out, "{link}")?;
-    super::complain("It works once, for 10 minutes, while `satchel run` serves the page.");
+    super::print_error("It works once, for 10 minutes, while `satchel run` serves the page.");
     Ok(())
 }

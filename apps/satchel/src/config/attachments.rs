@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_http::Allowed;
+use satchel_http::AllowedTarget;
 use satchel_ports::ledger::usage::Quotas;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,11 +99,11 @@ impl Default for AttachmentsConfig {
 impl Default for AllowedMimeTypes {
     fn default() -> Self {
         Self {
-            image: Texts::of(&["image/*"]),
-            audio: Texts::of(&["audio/*"]),
-            video: Texts::of(&["video/*"]),
-            pdf: Texts::of(&["application/pdf"]),
-            file: Texts::of(&["*/*"]),
+            image: Texts::from_strs(&["image/*"]),
+            audio: Texts::from_strs(&["audio/*"]),
+            video: Texts::from_strs(&["video/*"]),
+            pdf: Texts::from_strs(&["application/pdf"]),
+            file: Texts::from_strs(&["*/*"]),
         }
     }
 }
@@ -124,7 +124,7 @@ impl RetentionConfig {
 
 impl AttachmentsConfig {
     /// What may be fetched from although it isn't the public internet.
-    pub fn allow_hosts(&self) -> impl Iterator<Item = Allowed> {
+    pub fn allow_hosts(&self) -> impl Iterator<Item = AllowedTarget> {
         self.allow_hosts.0.iter().filter_map(|given| given.parse().ok())
     }
 
@@ -137,7 +137,7 @@ impl AttachmentsConfig {
     /// Hosts and types must be well formed.
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
         for given in &self.allow_hosts.0 {
-            if let Err(error) = given.parse::<Allowed>() {
+            if let Err(error) = given.parse::<AllowedTarget>() {
                 resolver.report("attachments.allow_hosts", format!("`attachments.allow_hosts`: {error}"));
             }
         }

@@ -132,7 +132,7 @@ impl TelegramConfig {
             resolver.report("telegram.local_files", message.to_owned());
         }
         check_owners(&self.owners, "telegram.owners", resolver);
-        let limits = serde_json::to_value(TelegramLimits::of(&self.limits())).unwrap_or(Json::Null);
+        let limits = serde_json::to_value(TelegramLimits::from_capabilities(&self.limits())).unwrap_or(Json::Null);
         for (name, limit) in limits.as_object().into_iter().flatten() {
             resolver.show_default(&format!("telegram.limits.{name}"), limit.clone());
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use super::tree::Value;
+use super::tree::ConfigValue;
 use address::{FilePath, HttpUrl, Listen};
 use amount::{Size, SizeOrZero, Span};
 use secret::{Instructions, Secret};
@@ -102,18 +102,18 @@ pub(super) struct Kind {
 }
 
 static KINDS: [Kind; 12] = [
-    Kind::of::<Size>(),
-    Kind::of::<SizeOrZero>(),
-    Kind::of::<Span>(),
-    Kind::of::<FilePath>(),
-    Kind::of::<HttpUrl>(),
-    Kind::of::<Listen>(),
-    Kind::of::<Secret>(),
-    Kind::of::<Instructions>(),
-    Kind::of::<super::storage::DatabaseBackend>(),
-    Kind::of::<super::storage::BlobBackend>(),
-    Kind::of::<super::storage::BusBackend>(),
-    Kind::of::<super::web::WebToken>(),
+    Kind::for_leaf::<Size>(),
+    Kind::for_leaf::<SizeOrZero>(),
+    Kind::for_leaf::<Span>(),
+    Kind::for_leaf::<FilePath>(),
+    Kind::for_leaf::<HttpUrl>(),
+    Kind::for_leaf::<Listen>(),
+    Kind::for_leaf::<Secret>(),
+    Kind::for_leaf::<Instructions>(),
+    Kind::for_leaf::<super::storage::DatabaseBackend>(),
+    Kind::for_leaf::<super::storage::BlobBackend>(),
+    Kind::for_leaf::<super::storage::BusBackend>(),
+    Kind::for_leaf::<super::web::WebToken>(),
 ];
 
 /// A value as serde reads it, and as people see it.
@@ -124,7 +124,7 @@ pub(super) struct Reading {
 }
 
 impl Kind {
-    const fn of<L: Leaf>() -> Self {
+    const fn for_leaf<L: Leaf>() -> Self {
         Self {
             name: L::KIND,
             expected: L::EXPECTED,
@@ -157,10 +157,10 @@ pub(super) fn is_secret(schema: &Json) -> bool {
 ///
 /// # Errors
 /// With what it must be.
-pub(super) fn read(schema: &Json, written: &Value, base: &Path) -> Result<Reading, String> {
+pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<Reading, String> {
     if let Some(kind) = Kind::find(schema) {
         let number = match written {
-            Value::Integer(number) if kind.takes_numbers => Some(number.to_string()),
+            ConfigValue::Integer(number) if kind.takes_numbers => Some(number.to_string()),
             _ => None,
         };
         let text = number.or_else(|| list::as_text(written)).ok_or_else(|| kind.expected.to_owned())?;

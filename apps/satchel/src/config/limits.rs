@@ -67,14 +67,14 @@ pub(super) struct DiscordLimits {
 
 impl TelegramLimits {
     /// The limits of a table.
-    pub(super) fn of(table: &ChannelCapabilities) -> Self {
+    pub(super) fn from_capabilities(table: &ChannelCapabilities) -> Self {
         let rates = table.rate_limits.as_ref();
         Self {
-            text: table.text.max.map(Count::of),
-            caption: caption(table).map(Count::of),
+            text: table.text.max.map(Count::from_len),
+            caption: caption(table).map(Count::from_len),
             file_bytes: Some(Size(table.file_bytes)),
             photo_bytes: table.photo.as_ref().map(|photo| Size(photo.max_bytes)),
-            files_together: files_together(table).map(Count::of),
+            files_together: files_together(table).map(Count::from_len),
             per_second: rates.and_then(|rates| rates.per_second).map(Count),
             per_chat_second: rates.and_then(|rates| rates.per_conversation_second).map(Count),
             per_group_minute: rates.and_then(|rates| rates.per_group_minute).map(Count),
@@ -101,13 +101,13 @@ impl TelegramLimits {
 
 impl DiscordLimits {
     /// The limits of a table.
-    fn of(table: &ChannelCapabilities) -> Self {
+    fn from_capabilities(table: &ChannelCapabilities) -> Self {
         Self {
-            text: table.text.max.map(Count::of),
-            caption: caption(table).map(Count::of),
+            text: table.text.max.map(Count::from_len),
+            caption: caption(table).map(Count::from_len),
             file_bytes: Some(Size(table.file_bytes)),
             request_bytes: table.request_bytes.map(Size),
-            files_together: files_together(table).map(Count::of),
+            files_together: files_together(table).map(Count::from_len),
             per_second: table.rate_limits.as_ref().and_then(|rates| rates.per_second).map(Count),
         }
     }
@@ -126,11 +126,11 @@ impl DiscordLimits {
 }
 
 fn telegram_defaults(schema: &mut Schema) {
-    set_defaults(schema, serde_json::to_value(TelegramLimits::of(&tables::telegram())));
+    set_defaults(schema, serde_json::to_value(TelegramLimits::from_capabilities(&tables::telegram())));
 }
 
 fn discord_defaults(schema: &mut Schema) {
-    set_defaults(schema, serde_json::to_value(DiscordLimits::of(&tables::discord())));
+    set_defaults(schema, serde_json::to_value(DiscordLimits::from_capabilities(&tables::discord())));
 }
 
 fn set_defaults(schema: &mut Schema, defaults: serde_json::Result<Json>) {
@@ -178,15 +178,15 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, Sources, load_text};
+    use crate::config::{Config, ConfigSources, load_text};
 
     fn load(yaml: &str) -> Config {
-        let sources = Sources { file: None, set: &[], environment: &[], cwd: Path::new("") };
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("") };
         load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap().ready().unwrap()
     }
 
     #[test]
-    fn what_is_not_given_is_as_the_table_says() {
+    fn missing_limits_default_to_capability_tables() {
         let config = load("");
         assert_eq!(config.telegram.limits(), tables::telegram());
         assert_eq!(config.discord.limits(), tables::discord());

@@ -14,7 +14,7 @@ use super::{
         list::{Names, words},
         secret::{MASK, Secret},
     },
-    origin::Origin,
+    origin::SettingOrigin,
     resolve::Resolver,
     schema,
 };
@@ -78,14 +78,14 @@ impl fmt::Display for ProviderConfig {
 impl ProviderConfig {
     /// Who serves it, as the adapter knows them; `None` for the one that is built in.
     #[must_use]
-    pub fn adapter(self) -> Option<satchel_models::Provider> {
+    pub fn adapter(self) -> Option<satchel_models::ModelProvider> {
         match self {
             Self::Offline => None,
-            Self::OpenAi => Some(satchel_models::Provider::OpenAi),
-            Self::OpenAiResponses => Some(satchel_models::Provider::OpenAiResponses),
-            Self::Anthropic => Some(satchel_models::Provider::Anthropic),
-            Self::Gemini => Some(satchel_models::Provider::Gemini),
-            Self::Ollama => Some(satchel_models::Provider::Ollama),
+            Self::OpenAi => Some(satchel_models::ModelProvider::OpenAi),
+            Self::OpenAiResponses => Some(satchel_models::ModelProvider::OpenAiResponses),
+            Self::Anthropic => Some(satchel_models::ModelProvider::Anthropic),
+            Self::Gemini => Some(satchel_models::ModelProvider::Gemini),
+            Self::Ollama => Some(satchel_models::ModelProvider::Ollama),
         }
     }
 
@@ -162,7 +162,7 @@ impl ModelsConfig {
                 resolver.show_default("model", json!(names.first().map_or(BUILT_IN, String::as_str)));
             }
             ModelChoice::FromEnvironment { variable, model } => {
-                resolver.show_instead("model", json!(model.name), Origin::Environment((*variable).to_owned()));
+                resolver.show_instead("model", json!(model.name), SettingOrigin::Environment((*variable).to_owned()));
             }
             ModelChoice::Default => resolver.show_default("model", json!("a local Ollama, or else offline")),
         }
@@ -191,7 +191,7 @@ impl ModelConfig {
             && let Some(key) = resolver.variable(variable)
         {
             self.api_key = Some(Secret(SecretString::from(key.trim())));
-            let origin = Origin::Environment(variable.to_owned());
+            let origin = SettingOrigin::Environment(variable.to_owned());
             resolver.show_instead(&format!("{section}.api_key"), json!(MASK), origin);
         }
         if let Some(provider) = self.provider.adapter() {

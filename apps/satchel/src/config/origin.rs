@@ -4,7 +4,7 @@ use std::{fmt, path::Path, path::PathBuf, sync::Arc};
 
 /// Where a value was given. The later variants win over the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// Nowhere: it is what Satchel does unasked.
     Default,
     /// In the configuration file.
@@ -25,11 +25,11 @@ pub enum Origin {
         /// The file that was read.
         path: PathBuf,
         /// Where the `…_file` key was given.
-        named_by: Box<Origin>,
+        named_by: Box<SettingOrigin>,
     },
 }
 
-impl Origin {
+impl SettingOrigin {
     /// How strongly it counts: a value of a higher rank replaces one of a lower.
     pub(crate) fn rank(&self) -> u8 {
         match self {
@@ -42,7 +42,7 @@ impl Origin {
     }
 
     /// What mistakes are sorted by: the file from top to bottom, then the rest.
-    pub(crate) fn place(&self) -> (u8, u64, u64) {
+    pub(crate) fn sort_key(&self) -> (u8, u64, u64) {
         match self {
             Self::File { line, column, .. } => (self.rank(), *line, *column),
             _ => (self.rank(), 0, 0),
@@ -50,7 +50,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -64,21 +64,23 @@ impl fmt::Display for Origin {
 
 /// One mistake in the configuration, or one part that is switched on and isn't built yet. Never holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where the mistake was made.
-    pub origin: Origin,
+    pub origin: SettingOrigin,
     /// What is wrong and what is allowed.
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::Default => f.write_str(&self.message),
-            Origin::File { path, line, column } => write!(f, "{}:{line}:{column}: {}", path.display(), self.message),
-            Origin::Environment(name) => write!(f, "{name}: {}", self.message),
-            Origin::CommandLine => write!(f, "--set: {}", self.message),
-            Origin::SecretFile { named_by, .. } => {
+            SettingOrigin::Default => f.write_str(&self.message),
+            SettingOrigin::File { path, line, column } => {
+                write!(f, "{}:{line}:{column}: {}", path.display(), self.message)
+            }
+            SettingOrigin::Environment(name) => write!(f, "{name}: {}", self.message),
+            SettingOrigin::CommandLine => write!(f, "--set: {}", self.message),
+            SettingOrigin::SecretFile { named_by, .. } => {
                 Self { origin: (**named_by).clone(), message: self.message.clone() }.fmt(f)
             }
         }
@@ -87,9 +89,9 @@ impl fmt::Display for Problem {
 
 /// Everything that is wrong with the configuration, as far as it could be read; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
+pub struct ConfigProblems(pub Vec<ConfigProblem>);
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             if index > 0 {

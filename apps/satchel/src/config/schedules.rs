@@ -17,7 +17,7 @@ use super::{
 use crate::{
     schedules::{
         Schedule,
-        due::{Missed, Rhythm},
+        cron::{CronSchedule, MissedPolicy},
     },
     time_zone::machine_zone,
 };
@@ -57,8 +57,8 @@ pub(super) struct ScheduleConfig {
     conversation: Option<String>,
     /// What happens to times at which Satchel didn't run. `run_once`: the last one is made up for. `skip`: they are
     /// skipped. `run_all`: the last 24 are made up for.
-    #[schemars(with = "String", extend("enum" = [Missed::RunOnce, Missed::Skip, Missed::RunAll]))]
-    missed: Missed,
+    #[schemars(with = "String", extend("enum" = [MissedPolicy::RunOnce, MissedPolicy::Skip, MissedPolicy::RunAll]))]
+    missed: MissedPolicy,
     /// Whether it runs at all.
     enabled: Switch,
 }
@@ -73,7 +73,7 @@ impl Default for ScheduleConfig {
             script: None,
             script_file: None,
             conversation: None,
-            missed: Missed::RunOnce,
+            missed: MissedPolicy::RunOnce,
             enabled: Switch(true),
         }
     }
@@ -144,7 +144,7 @@ impl ScheduleConfig {
         let zone = self.zone(resolver, &format!("{section}.timezone"));
         let rhythm = self.cron.as_ref().zip(zone).and_then(|(cron, zone)| {
             let described = |error| format!("`{section}.cron` must be {CRON}, not {cron:?}: {error}");
-            let rhythm = Rhythm::parse(cron, zone).map_err(described);
+            let rhythm = CronSchedule::parse(cron, zone).map_err(described);
             rhythm.map_err(|message| resolver.report(&format!("{section}.cron"), message)).ok()
         });
         let words = self.task_text(resolver, &section);

@@ -12,8 +12,8 @@ use serde_json::{Map, Value as Json, json};
 use super::{
     CONFIG_VARIABLE, Config,
     leaf::{Kind, Leaf, address::FilePath, schema_of},
-    overlay::variable_of,
-    tree::{Node, Value},
+    overrides::variable_of,
+    tree::{ConfigNode, ConfigValue},
 };
 
 /// Stands for any name that the owner gives a model or a schedule.
@@ -69,12 +69,12 @@ pub(super) fn default_of(schema: &Json) -> Json {
 }
 
 /// What a value that passed switches on and isn't built yet.
-pub(super) fn not_built<'a>(schema: &'a Json, node: &Node) -> Option<&'a str> {
+pub(super) fn not_built<'a>(schema: &'a Json, node: &ConfigNode) -> Option<&'a str> {
     let next = schema.get("x-next")?;
     match &node.value {
-        Value::List(items) if items.is_empty() => None,
-        Value::Section(entries) if entries.is_empty() => None,
-        Value::Text(url) | Value::Given(url) => next.get(url.split_once(':')?.0)?.as_str(),
+        ConfigValue::List(items) if items.is_empty() => None,
+        ConfigValue::Section(entries) if entries.is_empty() => None,
+        ConfigValue::Text(url) | ConfigValue::Given(url) => next.get(url.split_once(':')?.0)?.as_str(),
         _ => next.as_str(),
     }
 }

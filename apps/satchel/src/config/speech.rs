@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use satchel_speech::{Engine, Program, Server};
+use satchel_speech::{CommandEngine, EngineSettings, ServerEngine};
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use super::{
         list::Texts,
         secret::{MASK, Secret},
     },
-    locate,
-    origin::Origin,
+    origin::SettingOrigin,
+    paths,
     resolve::Resolver,
 };
 
@@ -124,18 +124,18 @@ impl Default for TranscribeConfig {
 impl SpeechConfig {
     /// What speaks; `None` for nothing.
     #[must_use]
-    pub fn speak_engine(&self) -> Option<Engine> {
+    pub fn speak_engine(&self) -> Option<EngineSettings> {
         let SpeakConfig { provider, command, base_url, api_key, model, voice, timeout } = &self.speak;
         let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
-        engine(*provider, command, Server { voice: voice.clone(), ..server })
+        engine(*provider, command, ServerEngine { voice: voice.clone(), ..server })
     }
 
     /// What transcribes; `None` for nothing.
     #[must_use]
-    pub fn transcribe_engine(&self) -> Option<Engine> {
+    pub fn transcribe_engine(&self) -> Option<EngineSettings> {
         let TranscribeConfig { provider, command, base_url, api_key, model, language, timeout } = &self.transcribe;
         let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
-        engine(*provider, command, Server { language: language.clone(), ..server })
+        engine(*provider, command, ServerEngine { language: language.clone(), ..server })
     }
 
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
@@ -145,7 +145,7 @@ impl SpeechConfig {
         let TranscribeConfig { provider, command, base_url, api_key, .. } = &mut self.transcribe;
         let side = Side { section: "speech.transcribe", own: "language", provider, command, base_url, api_key };
         side.resolve(resolver);
-        let passed = |name: &&str| Some(((*name).into(), locate::variable(resolver.environment, name)?.to_owned()));
+        let passed = |name: &&str| Some(((*name).into(), paths::variable(resolver.environment, name)?.to_owned()));
         self.environment = PASSED_VARIABLES.iter().filter_map(passed).collect();
     }
 }
@@ -195,7 +195,7 @@ impl Side<'_> {
                 match resolver.variable(KEY_VARIABLE) {
                     Some(found) => {
                         *api_key = Some(Secret(SecretString::from(found.trim())));
-                        let origin = Origin::Environment(KEY_VARIABLE.to_owned());
+                        let origin = SettingOrigin::Environment(KEY_VARIABLE.to_owned());
                         resolver.show_instead(&key("api_key"), json!(MASK), origin);
                     }
                     None => {
@@ -216,8 +216,8 @@ fn names_no_program(command: &Texts) -> bool {
     command.0.first().is_none_or(|program| program.trim().is_empty())
 }
 
-fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&String>, timeout: Span) -> Server {
-    Server {
+fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&String>, timeout: Span) -> ServerEngine {
+    ServerEngine {
         base_url: base_url.map(|url| url.0.clone()),
         api_key: api_key.map(|key| key.0.clone()),
         model: model.cloned(),
@@ -227,35 +227,35 @@ fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&S
     }
 }
 
-fn engine(provider: Option<SpeechProvider>, command: &Texts, server: Server) -> Option<Engine> {
+fn engine(provider: Option<SpeechProvider>, command: &Texts, server: ServerEngine) -> Option<EngineSettings> {
     match provider? {
         SpeechProvider::Off => None,
         SpeechProvider::Command if names_no_program(command) => None,
         SpeechProvider::Command => {
-            Some(Engine::Program(Program { command: command.0.clone(), timeout: server.timeout }))
+            Some(EngineSettings::Program(CommandEngine { command: command.0.clone(), timeout: server.timeout }))
         }
-        SpeechProvider::OpenAi => Some(Engine::Server(server)),
+        SpeechProvider::OpenAi => Some(EngineSettings::Server(server)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use satchel_speech::Engine;
+    use satchel_speech::EngineSettings;
     use secrecy::ExposeSecret;
 
-    use crate::config::{Config, Sources, load_text, origin::Problems};
+    use crate::config::{Config, ConfigSources, load_text, origin::ConfigProblems};
 
-    fn config(yaml: &str, key: Option<&str>) -> Result<Config, Problems> {
+    fn config(yaml: &str, key: Option<&str>) -> Result<Config, ConfigProblems> {
         let mut environment = vec![("PATH".into(), "/bin".into()), ("SECRET".into(), "x".into())];
         environment.extend(key.map(|key| ("OPENAI_API_KEY".into(), key.into())));
         let cwd = std::path::Path::new("/");
-        let sources = Sources { file: None, set: &[], environment: &environment, cwd };
+        let sources = ConfigSources { file: None, set: &[], environment: &environment, cwd };
         load_text(&cwd.join("satchel.yaml"), yaml, &sources)?.ready()
     }
 
-    fn server(engine: Option<Engine>) -> satchel_speech::Server {
+    fn server(engine: Option<EngineSettings>) -> satchel_speech::ServerEngine {
         match engine {
-            Some(Engine::Server(server)) => server,
+            Some(EngineSettings::Server(server)) => server,
             other => panic!("no server: {other:?}"),
         }
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_given_says_which_engine_is_meant() {
         let speech = config("speech: { speak: { command: [espeak-ng, --stdout] } }", None).unwrap().speech;
-        let Some(Engine::Program(program)) = speech.speak_engine() else { panic!("a program was named") };
+        let Some(EngineSettings::Program(program)) = speech.speak_engine() else { panic!("a program was named") };
         assert_eq!(
             (program.command.as_slice(), program.timeout.as_secs()),
             (&["espeak-ng".to_owned(), "--stdout".to_owned()][..], 60)
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_work_is_told_at_the_start() {
+    fn invalid_speech_config_is_reported_at_start() {
         for (yaml, says) in [
             ("speech: { speak: { command: [espeak-ng], model: tts-1 } }", "names both a command and a server"),
             ("speech: { speak: { provider: command } }", "`speech.speak` has no `command`"),

@@ -16,7 +16,7 @@ use super::{
         leaf,
         secret::mask_url,
     },
-    locate,
+    paths,
     resolve::Resolver,
 };
 
@@ -183,7 +183,7 @@ impl StorageConfig {
     }
 
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
-        self.default_data_dir = locate::data_dir(resolver.environment, resolver.cwd);
+        self.default_data_dir = paths::data_dir(resolver.environment, resolver.cwd);
         resolver.show_default("storage.data_dir", json!(self.data_dir().display().to_string()));
     }
 }

@@ -1,19 +1,19 @@
 //! Which known key was probably meant by one that nobody knows.
 
-use super::origin::{Origin, Problem};
-use super::overlay::{PREFIX, variable_of};
+use super::origin::{ConfigProblem, SettingOrigin};
+use super::overrides::{PREFIX, variable_of};
 
 /// Shorter ones begin and end too many names by chance.
 const SHORTEST_WORD: usize = 3;
 
 /// Says which setting an environment variable without effect was probably meant to be.
-pub(super) fn without_effect(variable: &str, known: &[String]) -> Problem {
+pub(super) fn without_effect(variable: &str, known: &[String]) -> ConfigProblem {
     let key = variable.trim_start_matches(PREFIX).to_lowercase();
     let message = match nearest(&key, known).map(|near| first_in(&near, known)) {
         Some(near) => format!("no setting has this name, so it has no effect: did you mean {}?", variable_of(&near)),
         None => "no setting has this name, so it has no effect: `satchel config show` lists the settings".to_owned(),
     };
-    Problem { origin: Origin::Environment(variable.to_owned()), message }
+    ConfigProblem { origin: SettingOrigin::Environment(variable.to_owned()), message }
 }
 
 /// A key as it is; of a section its first key, since a section itself takes no value.
@@ -24,16 +24,16 @@ fn first_in(key: &str, known: &[String]) -> String {
 }
 
 /// Says what was probably meant by a key that nobody knows, or what is known beside it.
-pub(super) fn unknown(origin: &Origin, key: &str, known: &[String]) -> Problem {
+pub(super) fn unknown(origin: &SettingOrigin, key: &str, known: &[String]) -> ConfigProblem {
     let message = match (origin, nearest(key, known)) {
-        (Origin::Environment(_), Some(near)) => {
+        (SettingOrigin::Environment(_), Some(near)) => {
             format!("no setting has this name: did you mean {}?", variable_of(&near))
         }
-        (Origin::Environment(_), None) => format!("no setting has this name: {}", allowed_beside(key, known)),
+        (SettingOrigin::Environment(_), None) => format!("no setting has this name: {}", allowed_beside(key, known)),
         (_, Some(near)) => format!("unknown key `{key}`: did you mean `{near}`?"),
         (_, None) => format!("unknown key `{key}`: {}", allowed_beside(key, known)),
     };
-    Problem { origin: origin.clone(), message }
+    ConfigProblem { origin: origin.clone(), message }
 }
 
 /// The known key that was probably meant: one with a typo, else one whose name holds the given one, else one of that name

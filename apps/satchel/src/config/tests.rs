@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 use super::*;
 use crate::{
     commands,
-    models::{Candidate, Decision},
+    models::{ModelCandidate, ModelSelection},
 };
 
 const CANARY: &str = "canary-5f1d0e";
@@ -49,9 +49,9 @@ impl Place {
         self
     }
 
-    fn load(&self) -> Result<Loaded, Problems> {
+    fn load(&self) -> Result<LoadedConfig, ConfigProblems> {
         let cwd = self.dir.path();
-        load(&Sources { file: None, set: &self.set, environment: &self.environment, cwd })
+        load(&ConfigSources { file: None, set: &self.set, environment: &self.environment, cwd })
     }
 
     fn config(&self) -> Config {
@@ -70,13 +70,13 @@ impl Place {
         problems.to_string().replace(&self.dir.path().display().to_string(), "<dir>")
     }
 
-    fn setting(&self, key: &str) -> Setting {
+    fn setting(&self, key: &str) -> ConfigSetting {
         self.load().unwrap().settings.into_iter().find(|setting| setting.key == key).unwrap()
     }
 }
 
 #[test]
-fn every_mistake_in_the_file_says_where_it_is_and_what_is_allowed() {
+fn file_mistakes_report_position_and_allowed_values() {
     let cases = [
         ("unknown key", "telegram:\n  tokn: x\n"),
         ("unknown section", "telgram:\n  token: x\n"),
@@ -164,7 +164,7 @@ fn scripts_may_be_allowed_tools_by_either_spelling() {
 }
 
 #[test]
-fn what_is_not_built_yet_is_named_with_its_place() {
+fn unimplemented_settings_are_reported_with_position() {
     let cases = [
         "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
         "bus:\n  url: nats://h\n",
@@ -195,7 +195,7 @@ fn what_is_not_built_yet_is_named_with_its_place() {
 }
 
 #[test]
-fn the_environment_and_the_command_line_are_as_strict_as_the_file() {
+fn environment_and_arguments_are_validated_like_the_file() {
     let cases = [
         Place::empty().env("SATCHEL_TELEGRAM__TOKN", "x"),
         Place::empty().env("SATCHEL_TELEGRAM__URL", "x"),
@@ -226,7 +226,7 @@ fn variable_without_key_warns_with_nearest_setting() {
     let loaded = place.load().unwrap();
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     assert!(!warnings.concat().contains(CANARY), "{warnings:?}");
-    assert!(loaded.settings.iter().all(|setting| !matches!(setting.origin, Origin::Environment(_))));
+    assert!(loaded.settings.iter().all(|setting| !matches!(setting.origin, SettingOrigin::Environment(_))));
     insta::assert_snapshot!(warnings.join("\n"));
 }
 
@@ -263,7 +263,7 @@ fn plain_key_in_environment_is_a_setting() {
 
 #[cfg(unix)]
 #[test]
-fn a_variable_that_is_not_utf8_is_named_and_others_may_hold_anything() {
+fn only_non_utf8_satchel_variables_are_reported() {
     use std::os::unix::ffi::OsStringExt;
 
     let mut place = Place::empty();
@@ -293,13 +293,13 @@ fn the_stronger_origin_wins_and_is_remembered() {
 }
 
 #[test]
-fn a_wrong_value_that_a_stronger_one_replaces_does_no_harm() {
+fn overridden_invalid_value_is_ignored() {
     let place = Place::with("delivery:\n  max_age: soon\n").set("delivery.max_age=3h");
     assert_eq!(place.config().delivery.max_age.0.as_secs(), 3 * 3600);
 }
 
 #[test]
-fn lists_and_names_can_be_given_outside_the_file() {
+fn environment_and_arguments_accept_lists_and_names() {
     let place = Place::with("models:\n  My-Model:\n    provider: offline\n")
         .env("SATCHEL_TELEGRAM__ALLOW_USERS", "1, 2,@three")
         .env("SATCHEL_MODELS__MY_MODEL__MODEL", "m")
@@ -333,7 +333,7 @@ fn reserve_is_a_size_or_none() {
 }
 
 #[test]
-fn the_model_is_the_first_of_what_is_configured_and_what_has_a_key() {
+fn model_choice_prefers_setting_then_declared_then_key() {
     let choice = |place: &Place| {
         let setting = place.setting("model");
         format!(
@@ -358,7 +358,7 @@ fn the_model_is_the_first_of_what_is_configured_and_what_has_a_key() {
 }
 
 #[test]
-fn a_key_of_the_environment_goes_to_its_own_provider_only() {
+fn environment_key_goes_only_to_its_provider() {
     let yaml = "models:\n  own: { provider: openai_responses }\n  given: { provider: openai, api_key: mine }\n  \
                 elsewhere: { provider: openai, base_url: 'http://box/v1' }\n  other: { provider: gemini }\n";
     let place = Place::with(yaml).env("OPENAI_API_KEY", CANARY);
@@ -384,7 +384,7 @@ fn every_key_of_the_specification_can_be_given() {
     let unset: Vec<_> = loaded
         .settings
         .iter()
-        .filter(|setting| setting.origin == Origin::Default)
+        .filter(|setting| setting.origin == SettingOrigin::Default)
         .map(|setting| setting.key.as_str())
         // Stand for each other: only one of the three can be given.
         .filter(|key| !["schedules.report.prompt", "schedules.report.script"].contains(key))
@@ -395,10 +395,10 @@ fn every_key_of_the_specification_can_be_given() {
 }
 
 #[test]
-fn all_of_it_can_be_given_by_the_environment_too() {
+fn every_setting_has_an_environment_variable() {
     let keys: Vec<_> = Place::empty().load().unwrap().settings;
     for setting in keys {
-        let place = Place::empty().env(&overlay::variable_of(&setting.key), "\u{1}");
+        let place = Place::empty().env(&overrides::variable_of(&setting.key), "\u{1}");
         // Whatever becomes of the value, the name is known.
         assert!(!place.complaint().contains("no setting has this name"), "{}", setting.key);
     }
@@ -451,7 +451,8 @@ fn instructions_are_a_text_or_a_file() {
     fs::create_dir(dir.path().join("etc")).unwrap();
     fs::write(dir.path().join("etc/who.md"), "You are Ada's.").unwrap();
     fs::write(dir.path().join("etc/satchel.yaml"), "instructions_file: who.md\n").unwrap();
-    let sources = Sources { file: Some(Path::new("etc/satchel.yaml")), set: &[], environment: &[], cwd: dir.path() };
+    let sources =
+        ConfigSources { file: Some(Path::new("etc/satchel.yaml")), set: &[], environment: &[], cwd: dir.path() };
     assert_eq!(load(&sources).unwrap().config().instructions, Some(Instructions("You are Ada's.".into())));
 }
 
@@ -476,7 +477,8 @@ fn wrong_instructions_are_named_with_their_place() {
 /// What `config show` prints, with the directory's own name taken out.
 fn shown(place: &Place, json: bool) -> String {
     let mut out = Vec::new();
-    let decision = Decision { candidates: vec![Candidate::Offline { name: "offline".into() }], why: "so".into() };
+    let decision =
+        ModelSelection { candidates: vec![ModelCandidate::Offline { name: "offline".into() }], why: "so".into() };
     commands::config::show(&place.load().unwrap(), &decision, json, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap().replace(&place.dir.path().display().to_string(), "<dir>");
     // The directory's name has another length each time and pads the column behind it.

@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_saphyr::{Error as YamlError, Spanned};
 
-use super::origin::{Origin, Problem};
+use super::origin::{ConfigProblem, SettingOrigin};
 
 /// How many values a file may hold, aliases counted as often as they are used.
 const MOST_VALUES: usize = 20_000;
@@ -20,16 +20,16 @@ const DEEPEST: usize = 64;
 
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct ConfigNode {
     /// The value.
-    pub(crate) value: Value,
+    pub(crate) value: ConfigValue,
     /// Where it was given; for an entry of a section the place of its key.
-    pub(crate) origin: Origin,
+    pub(crate) origin: SettingOrigin,
 }
 
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum ConfigValue {
     /// Nothing, or `null`: as if the key weren't there.
     Null,
     /// `true` or `false`.
@@ -43,29 +43,29 @@ pub(crate) enum Value {
     /// Text from the environment or the command line, whose type the key decides.
     Given(String),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<ConfigNode>),
     /// A section.
-    Section(Vec<(String, Node)>),
+    Section(Vec<(String, ConfigNode)>),
 }
 
-impl Node {
+impl ConfigNode {
     /// A section without entries.
     pub(crate) fn empty_section() -> Self {
-        Self { value: Value::Section(Vec::new()), origin: Origin::Default }
+        Self { value: ConfigValue::Section(Vec::new()), origin: SettingOrigin::Default }
     }
 
     /// The entry at the dotted `key`, if it is there and not empty.
     pub(crate) fn find(&self, key: &str) -> Option<&Self> {
         let found = key.split('.').try_fold(self, |node, name| match &node.value {
-            Value::Section(entries) => entries.iter().find(|(entry, _)| entry == name).map(|(_, node)| node),
+            ConfigValue::Section(entries) => entries.iter().find(|(entry, _)| entry == name).map(|(_, node)| node),
             _ => None,
         })?;
-        (found.value != Value::Null).then_some(found)
+        (found.value != ConfigValue::Null).then_some(found)
     }
 }
 
 /// Reads the text of a configuration file.
-pub(crate) fn parse(path: &Arc<Path>, text: &str) -> Result<Node, Problem> {
+pub(crate) fn parse(path: &Arc<Path>, text: &str) -> Result<ConfigNode, ConfigProblem> {
     // Excerpts of the file would show secrets that stand near a mistake.
     // Bare words such as `off` and `no`, and numbers such as 012, are what they look like: text.
     let options = serde_saphyr::options! {
@@ -75,106 +75,106 @@ pub(crate) fn parse(path: &Arc<Path>, text: &str) -> Result<Node, Problem> {
         underscored_numbers_as_strings: true,
         budget: serde_saphyr::budget! { max_nodes: MOST_VALUES, max_depth: DEEPEST },
     };
-    let raw: Option<Spanned<Raw>> =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(path, text, &error))?;
-    let Some(raw) = raw else { return Ok(Node::empty_section()) };
-    let node = place(path, raw.value, at(path, raw.referenced.line(), raw.referenced.column()));
+    let raw: Option<Spanned<RawValue>> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| yaml_problem(path, text, &error))?;
+    let Some(raw) = raw else { return Ok(ConfigNode::empty_section()) };
+    let node = to_node(path, raw.value, file_origin(path, raw.referenced.line(), raw.referenced.column()));
     match node.value {
-        Value::Section(_) => Ok(node),
-        Value::Null => Ok(Node::empty_section()),
-        _ => Err(Problem { origin: node.origin, message: "expected sections such as `storage:`".to_owned() }),
+        ConfigValue::Section(_) => Ok(node),
+        ConfigValue::Null => Ok(ConfigNode::empty_section()),
+        _ => Err(ConfigProblem { origin: node.origin, message: "expected sections such as `storage:`".to_owned() }),
     }
 }
 
-fn at(path: &Arc<Path>, line: u64, column: u64) -> Origin {
-    Origin::File { path: Arc::clone(path), line: line.max(1), column: column.max(1) }
+fn file_origin(path: &Arc<Path>, line: u64, column: u64) -> SettingOrigin {
+    SettingOrigin::File { path: Arc::clone(path), line: line.max(1), column: column.max(1) }
 }
 
-fn place(path: &Arc<Path>, raw: Raw, origin: Origin) -> Node {
+fn to_node(path: &Arc<Path>, raw: RawValue, origin: SettingOrigin) -> ConfigNode {
     let value = match raw {
-        Raw::Scalar(value) => value,
-        Raw::List(items) => {
-            let item = |item: Spanned<Raw>| {
-                let origin = at(path, item.referenced.line(), item.referenced.column());
-                place(path, item.value, origin)
+        RawValue::Scalar(value) => value,
+        RawValue::List(items) => {
+            let item = |item: Spanned<RawValue>| {
+                let origin = file_origin(path, item.referenced.line(), item.referenced.column());
+                to_node(path, item.value, origin)
             };
-            Value::List(items.into_iter().map(item).collect())
+            ConfigValue::List(items.into_iter().map(item).collect())
         }
-        Raw::Section(entries) => {
-            let entry = |(key, value): (Spanned<String>, Raw)| {
-                let origin = at(path, key.referenced.line(), key.referenced.column());
-                (key.value, place(path, value, origin))
+        RawValue::Section(entries) => {
+            let entry = |(key, value): (Spanned<String>, RawValue)| {
+                let origin = file_origin(path, key.referenced.line(), key.referenced.column());
+                (key.value, to_node(path, value, origin))
             };
-            Value::Section(entries.into_iter().map(entry).collect())
+            ConfigValue::Section(entries.into_iter().map(entry).collect())
         }
     };
-    Node { value, origin }
+    ConfigNode { value, origin }
 }
 
 /// What the YAML reader hands over, before places are attached.
-enum Raw {
-    Scalar(Value),
-    List(Vec<Spanned<Raw>>),
-    Section(Vec<(Spanned<String>, Raw)>),
+enum RawValue {
+    Scalar(ConfigValue),
+    List(Vec<Spanned<RawValue>>),
+    Section(Vec<(Spanned<String>, RawValue)>),
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
+        deserializer.deserialize_any(RawValueVisitor)
     }
 }
 
-struct RawVisitor;
+struct RawValueVisitor;
 
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+impl<'de> Visitor<'de> for RawValueVisitor {
+    type Value = RawValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Boolean(value)))
+    fn visit_bool<E>(self, value: bool) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Boolean(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Integer(value.into())))
+    fn visit_i64<E>(self, value: i64) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Integer(value.into())))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Integer(value.into())))
+    fn visit_u64<E>(self, value: u64) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Integer(value.into())))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Integer(value)))
+    fn visit_i128<E>(self, value: i128) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Integer(value)))
     }
 
-    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Raw, E> {
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<RawValue, E> {
         let value = i128::try_from(value).map_err(|_| E::custom("a number that is far too large"))?;
-        Ok(Raw::Scalar(Value::Integer(value)))
+        Ok(RawValue::Scalar(ConfigValue::Integer(value)))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Decimal(value)))
+    fn visit_f64<E>(self, value: f64) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Decimal(value)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
-        Ok(Raw::Scalar(Value::Text(value.to_owned())))
+    fn visit_str<E>(self, value: &str) -> Result<RawValue, E> {
+        Ok(RawValue::Scalar(ConfigValue::Text(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawValue, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Raw::List(list))
+        Ok(RawValue::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawValue, A::Error> {
         let mut section = Vec::new();
         while let Some(key) = entries.next_key::<Spanned<String>>()? {
             if key.value.is_empty() {
@@ -182,12 +182,12 @@ impl<'de> Visitor<'de> for RawVisitor {
             }
             section.push((key, entries.next_value()?));
         }
-        Ok(Raw::Section(section))
+        Ok(RawValue::Section(section))
     }
 }
 
 /// Puts the YAML reader's complaint into words that say what to do.
-fn explain(path: &Arc<Path>, text: &str, error: &YamlError) -> Problem {
+fn yaml_problem(path: &Arc<Path>, text: &str, error: &YamlError) -> ConfigProblem {
     let error = error.without_snippet();
     let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
     let line_text = |number: u64| {
@@ -197,24 +197,24 @@ fn explain(path: &Arc<Path>, text: &str, error: &YamlError) -> Problem {
     for suspect in [line, line.saturating_sub(1)] {
         if let Some(column) = unquoted_template(line_text(suspect)) {
             let message = r#"quote templates: write "{{ … }}" with quotation marks around it"#.to_owned();
-            return Problem { origin: at(path, suspect, column), message };
+            return ConfigProblem { origin: file_origin(path, suspect, column), message };
         }
         if let Some(column) = unquoted_sign(line_text(suspect)) {
             let message =
                 "quote a value that begins with `*` or `@`: write \"* * * * *\" with quotation marks around it";
-            return Problem { origin: at(path, suspect, column), message: message.to_owned() };
+            return ConfigProblem { origin: file_origin(path, suspect, column), message: message.to_owned() };
         }
         if let Some(column) = tab_in_indentation(line_text(suspect)) {
             let message = "a tab stands in the indentation: indent with spaces".to_owned();
-            return Problem { origin: at(path, suspect, column), message };
+            return ConfigProblem { origin: file_origin(path, suspect, column), message };
         }
     }
-    Problem { origin: at(path, line, column), message: words(error) }
+    ConfigProblem { origin: file_origin(path, line, column), message: describe_value(error) }
 }
 
-fn words(error: &YamlError) -> String {
+fn describe_value(error: &YamlError) -> String {
     match error {
-        YamlError::AliasError { error, .. } => words(error.without_snippet()),
+        YamlError::AliasError { error, .. } => describe_value(error.without_snippet()),
         YamlError::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` stands here twice: remove one"),
         YamlError::DuplicateMappingKey { key: None, .. } => "a key stands here twice: remove one".to_owned(),
         YamlError::Budget { .. }

@@ -7,17 +7,17 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
-    Lane, Services,
-    complete::{Completion, complete},
-    run::{MOST_CRASHES, run, stopped},
+    AgentServices, LaneHandle,
+    complete::{TurnResult, complete},
+    run::{MAX_CRASHES, run, stopped},
     streaming::reply_to,
 };
 use satchel_domain::{Ending, Part};
 use satchel_intake::{
-    commands::{self, Command, CommandAnswer, Speaking, Storage},
-    errands,
-    pairing::Asked,
-    prepare::{Fetching, fetch_files, refuse_files},
+    commands::{self, ChatCommand, CommandReply, Storage, VoiceStatus},
+    pairing::CommandContext,
+    prepare::{PrepareContext, fetch_files, refuse_files},
+    system_tasks,
 };
 use satchel_ports::{
     Lease, LedgerError,
@@ -70,11 +70,11 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             rules: hosting.rules,
             stop: laid_down.clone(),
         };
-        let lane = Lane {
+        let lane = LaneHandle {
             lease: lease.clone(),
             channel: Arc::clone(&channel),
             wake: Arc::clone(&wake),
-            stirred: Arc::default(),
+            woken: Arc::default(),
             planned: Arc::default(),
             stop: laid_down,
         };
@@ -130,11 +130,11 @@ enum Turned {
 /// other: a platform that is down keeps nobody from asking on.
 async fn turns_and_deliveries(
     hosting: &Hosting,
-    lane: &Lane,
+    lane: &LaneHandle,
     delivery: &DeliveryContext,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
-    let Lane { lease, stop, .. } = lane;
+    let LaneHandle { lease, stop, .. } = lane;
     let ledger = &hosting.services.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<DeliverOutcome, LedgerError>>> = None;
     let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
@@ -248,42 +248,44 @@ async fn turns_and_deliveries(
 }
 
 /// Looks for the lane's oldest turn and runs it if it is ready.
-async fn next_turn(hosting: &Hosting, lane: &Lane) -> Result<Turned, LedgerError> {
+async fn next_turn(hosting: &Hosting, lane: &LaneHandle) -> Result<Turned, LedgerError> {
     let ledger = &hosting.services.ledger;
     let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
     let wait = turn.ready_at.saturating_duration_since(ledger.now());
     if !wait.is_zero() {
         return Ok(Turned::NotReady(wait));
     }
-    lane.stirred.store(false, Ordering::Relaxed);
+    lane.woken.store(false, Ordering::Relaxed);
     let followed = turn.has_followers;
     let begun = turn_of(hosting, lane, turn).await?;
-    Ok(Turned::Ran { begun, followed: followed || lane.stirred.load(Ordering::Relaxed) })
+    Ok(Turned::Ran { begun, followed: followed || lane.woken.load(Ordering::Relaxed) })
 }
 
 /// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was begun.
-async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
+async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
     let services = &hosting.services;
-    let speaking =
-        Speaking { possible: hosting.speech.as_ref().is_some_and(|speech| speech.can_speak()), wanted: turn.voice };
+    let speaking = VoiceStatus {
+        available: hosting.speech.as_ref().is_some_and(|speech| speech.can_speak()),
+        enabled: turn.voice,
+    };
     // A voice that is there no more is not missed at every reply.
-    turn.voice &= speaking.possible;
-    if let Some(CommandAnswer { response, history, buttons }) = answered(hosting, &turn, speaking).await? {
-        let completion = Completion {
+    turn.voice &= speaking.available;
+    if let Some(CommandReply { response, history, buttons }) = answered(hosting, &turn, speaking).await? {
+        let completion = TurnResult {
             turn: turn.id,
             ending: Ending::Done,
             response,
             refused: Vec::new(),
             history,
             steered: Vec::new(),
-            told: Vec::new(),
+            reported_failures: Vec::new(),
             reply_to: reply_to(&turn),
             streamed: false,
             buttons,
         };
         return complete(services, lane, completion).await;
     }
-    let fetching = Fetching {
+    let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
         blobs: hosting.blobs.as_ref(),
         ledger: services.ledger.as_ref(),
@@ -292,7 +294,7 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
         limits: hosting.inbound,
         access: &hosting.access,
     };
-    if turn.crashes >= MOST_CRASHES {
+    if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
         return run(services, lane, turn).await;
     }
@@ -323,21 +325,21 @@ async fn turn_of(hosting: &Hosting, lane: &Lane, mut turn: QueuedTurn) -> Result
 async fn answered(
     hosting: &Hosting,
     turn: &QueuedTurn,
-    speaking: Speaking,
-) -> Result<Option<CommandAnswer>, LedgerError> {
-    if let Some(errand) = errands::errand_of(turn) {
-        return Ok(errands::answer(errand));
+    speaking: VoiceStatus,
+) -> Result<Option<CommandReply>, LedgerError> {
+    if let Some(errand) = system_tasks::system_task(turn) {
+        return Ok(system_tasks::system_reply(errand));
     }
     let [QueuedMessage { message, files, .. }] = turn.messages.as_slice() else { return Ok(None) };
-    let Some(command) = files.is_empty().then(|| Command::parse(&message.text)).flatten() else { return Ok(None) };
-    let asked = Asked {
+    let Some(command) = files.is_empty().then(|| ChatCommand::parse(&message.text)).flatten() else { return Ok(None) };
+    let asked = CommandContext {
         conversation: &message.conversation,
         group: message.group,
         sender: &message.sender,
         access: &hosting.access,
     };
-    let Services { ledger, links, .. } = &hosting.services;
+    let AgentServices { ledger, links, .. } = &hosting.services;
     let storage =
         Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
-    commands::answer(&command, ledger.as_ref(), &asked, speaking, links.as_deref(), &storage).await.map(Some)
+    commands::handle_command(&command, ledger.as_ref(), &asked, speaking, links.as_deref(), &storage).await.map(Some)
 }

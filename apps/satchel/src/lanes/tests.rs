@@ -28,8 +28,8 @@ use self::{
     stage::{Stage, message, place, until, with_file},
 };
 use crate::schedules::{
-    Clock, Schedule, Schedules,
-    due::{Missed, Rhythm},
+    Schedule, Scheduler, WallClock,
+    cron::{CronSchedule, MissedPolicy},
 };
 
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -50,8 +50,8 @@ async fn a_message_is_answered_and_its_lane_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_conversations_are_all_answered_in_order_within_each() {
-    for bus in [LocalBus::new(), LocalBus::unruly(7)] {
+async fn many_conversations_are_all_answered_in_order() {
+    for bus in [LocalBus::new(), LocalBus::with_reordering(7)] {
         let stage = Stage { bus: Arc::new(bus), ..Stage::new() };
         let process = stage.start().await;
         let places: Vec<_> = (0..30).map(|n| place(&format!("c{n}"))).collect();
@@ -73,7 +73,7 @@ async fn many_conversations_are_all_answered_in_order_within_each() {
 
 /// Nobody looks for work here: a message that nobody took up would lie for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_comes_while_its_lane_is_released_is_not_left_lying() {
+async fn message_during_lane_release_is_processed() {
     let here = place("main");
     let stage = Stage { look: NEVER, ..Stage::new() };
     let process = stage.start().await;
@@ -87,7 +87,7 @@ async fn a_message_that_comes_while_its_lane_is_released_is_not_left_lying() {
 
 /// Nobody looks for work here, and nobody holds the lane: what is due begins because its lane is claimed with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_due_in_an_idle_conversation_begins_at_once() {
+async fn due_schedule_in_idle_conversation_starts_at_once() {
     let here = place("main");
     let stage = Stage { look: NEVER, ..Stage::new() };
     let process = stage.start().await;
@@ -96,18 +96,18 @@ async fn what_is_due_in_an_idle_conversation_begins_at_once() {
     process.settles().await;
     let every_second = Schedule {
         name: "tick".into(),
-        rhythm: Rhythm::parse("* * * * * *", TimeZone::UTC).unwrap(),
+        rhythm: CronSchedule::parse("* * * * * *", TimeZone::UTC).unwrap(),
         words: "tick".into(),
         conversation: here.clone(),
-        missed: Missed::RunOnce,
+        missed: MissedPolicy::RunOnce,
         enabled: true,
     };
     let (ledger, stop) = (Arc::clone(&process.ledger) as Arc<dyn Ledger>, CancellationToken::new());
-    let clock: Clock = {
+    let clock: WallClock = {
         let ledger = Arc::clone(&ledger);
         Arc::new(move || ledger.now())
     };
-    let schedules = Schedules::of([every_second], clock).run(process.own_door(), ledger, stop.clone());
+    let schedules = Scheduler::new([every_second], clock).run(process.own_door(), ledger, stop.clone());
     let waiting = tokio::spawn(schedules);
     until("two answers more", || stage.chat.log(&here).len() >= 3).await;
     stop.cancel();
@@ -117,7 +117,7 @@ async fn what_is_due_in_an_idle_conversation_begins_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_platform_keeps_no_turn_from_running_and_order_is_kept() {
+async fn slow_platform_blocks_no_turn_and_keeps_order() {
     let (stage, here) = (Stage::new(), place("main"));
     let process = stage.start().await;
     stage.chat.answers(false);
@@ -152,7 +152,7 @@ async fn a_command_is_answered_while_a_delivery_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_ends_a_turn_whose_tool_hangs_and_one_whose_file_never_comes() {
+async fn stop_command_ends_hanging_tool_and_fetch() {
     let (stage, here, there) = (Stage::new(), place("main"), place("other"));
     let process = stage.start().await;
     process.hears(&message(&here, "1", "hang")).await;
@@ -172,7 +172,7 @@ async fn a_stop_ends_a_turn_whose_tool_hangs_and_one_whose_file_never_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_the_middle_of_a_turn_leaves_all_to_the_next_process() {
+async fn shutdown_during_turn_leaves_it_to_next_process() {
     let (stage, here) = (Stage::new(), place("main"));
     let first = stage.start().await;
     stage.model.paused.send_replace(true);
@@ -188,7 +188,7 @@ async fn a_stop_in_the_middle_of_a_turn_leaves_all_to_the_next_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_a_wait_leaves_the_part_to_the_next_process() {
+async fn shutdown_during_retry_wait_leaves_part_to_successor() {
     let (stage, here) = (Stage::new(), place("main"));
     let first = stage.start().await;
     stage.chat.next_send(Quirk::NotNow(1_500));
@@ -205,7 +205,7 @@ async fn a_stop_in_a_wait_leaves_the_part_to_the_next_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_awaits_the_first_message_of_a_streamed_reply() {
+async fn shutdown_awaits_first_message_of_streamed_reply() {
     let (stage, here) = (Stage::streaming(StreamRule::Edits { interval_ms: 50 }), place("main"));
     let first = stage.start().await;
     stage.model.paused.send_replace(true);
@@ -248,7 +248,7 @@ async fn explanations_are_given_while_a_turn_runs() {
 
 /// From the claim of the lane to its release there are a dozen moments in which a stop may come.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_at_any_moment_loses_nothing_and_leaves_no_doubt() {
+async fn shutdown_never_loses_messages_or_leaves_doubt() {
     let stage = Stage::new();
     for n in 0..40_u64 {
         let here = place(&format!("c{n}"));
@@ -271,7 +271,7 @@ async fn a_stop_at_any_moment_loses_nothing_and_leaves_no_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_in_flight_is_cut_off_when_its_lease_is_lost() {
+async fn lost_lease_cancels_request_in_flight() {
     let cases = [
         ("it was taken, and the renewal says so", None),
         ("it can't be renewed", Some(Trouble::FailsAlways)),
@@ -335,7 +335,7 @@ async fn a_lease_that_is_renewed_outlasts_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_leap_of_the_clock_leases_are_renewed_before_work_is_looked_for() {
+async fn clock_leap_renews_leases_before_new_claims() {
     for (fails_first, renewals) in [(false, 1), (true, 2)] {
         let (stage, here) = (Stage { look: Duration::from_millis(20), ..Stage::new() }, place("main"));
         stage.chat.answers(false);
@@ -403,7 +403,7 @@ async fn a_deaf_bus_costs_only_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_during_the_last_model_call_is_asked_right_after_it_though_the_platform_is_slow() {
+async fn late_message_starts_next_turn_before_slow_delivery() {
     let (stage, here) = (Stage::new(), place("main"));
     stage.chat.answers(false);
     let process = stage.start().await;
@@ -422,7 +422,7 @@ async fn what_comes_during_the_last_model_call_is_asked_right_after_it_though_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_album_waits_for_quiet_and_is_one_turn() {
+async fn album_is_debounced_into_one_turn() {
     let settings = Settings { album_quiet: Duration::from_secs(2), ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     let process = stage.start().await;
@@ -446,7 +446,7 @@ async fn an_album_waits_for_quiet_and_is_one_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
+async fn ledger_error_is_survived_at_every_call() {
     let cases =
         ["next_part", "next_turn", "list_queued_behind", "history", "complete_turn", "begin_stream", "save_part"];
     let others = ["settle_part", "claim_lane", "renew"];
@@ -497,7 +497,7 @@ async fn an_error_of_the_ledger_is_survived_wherever_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_in_a_turn_cuts_off_no_delivery() {
+async fn turn_error_does_not_cancel_delivery() {
     let (stage, here) = (Stage::new(), place("main"));
     let process = stage.start().await;
     stage.chat.takes(Duration::from_millis(400));
@@ -512,7 +512,7 @@ async fn an_error_in_a_turn_cuts_off_no_delivery() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_whose_work_panics_is_taken_up_again() {
+async fn lane_is_resumed_after_panic() {
     let settings = Settings { lease: Duration::from_millis(300), ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     let process = stage.start_with(|timing| timing.renew = Duration::from_millis(50)).await;

@@ -11,19 +11,19 @@ use satchel_domain::TurnId;
 use satchel_ports::{BusError, BusEvent, EventBus, event_bus::EventStream};
 use tracing::{Span, field::Empty};
 
-use super::{Figures, OfChannel, OfPart, OfTurn, one_of};
+use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, one_of};
 
 const ENDINGS: [&str; 5] = ["done", "budget", "cancelled", "model_failed", "crashed"];
 pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
 const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
 
 /// How many turns are followed at once; a message that was injected into another turn leaves one that never ends.
-const FOLLOWED: usize = 1_000;
+const MAX_TRACKED_TURNS: usize = 1_000;
 
 /// A bus that counts.
 pub struct MeasuredBus {
     inner: Arc<dyn EventBus>,
-    figures: Arc<Figures>,
+    figures: Arc<Metrics>,
     /// The turns that have begun, where somebody wants their spans.
     turns: Mutex<HashMap<TurnId, Span>>,
 }
@@ -31,19 +31,19 @@ pub struct MeasuredBus {
 impl MeasuredBus {
     /// Counts what goes over `inner`.
     #[must_use]
-    pub fn new(inner: Arc<dyn EventBus>, figures: Arc<Figures>) -> Self {
+    pub fn new(inner: Arc<dyn EventBus>, figures: Arc<Metrics>) -> Self {
         Self { inner, figures, turns: Mutex::default() }
     }
 
     /// Begins a turn's span when its message is stored, and ends it with the turn.
-    fn follow(&self, event: &BusEvent) {
+    fn track_turn(&self, event: &BusEvent) {
         let turns = || self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             BusEvent::MessageReceived { conversation, turn } => {
                 let span = tracing::debug_span!("turn", turn.id = %turn, chat.id = %conversation, ending = Empty);
                 if !span.is_disabled() {
                     let mut turns = turns();
-                    if turns.len() >= FOLLOWED {
+                    if turns.len() >= MAX_TRACKED_TURNS {
                         turns.clear();
                     }
                     turns.entry(*turn).or_insert(span);
@@ -62,15 +62,15 @@ impl MeasuredBus {
         let channel = self.figures.channel(event.conversation().channel().as_str());
         match event {
             BusEvent::MessageReceived { .. } => {
-                self.figures.messages.get_or_create(&OfChannel { channel }).inc();
+                self.figures.messages.get_or_create(&ChannelLabels { channel }).inc();
             }
             BusEvent::TurnCompleted { ending, .. } => {
                 let ending = one_of(ending, &ENDINGS);
-                self.figures.turns.get_or_create(&OfTurn { channel, ending }).inc();
+                self.figures.turns.get_or_create(&TurnLabels { channel, ending }).inc();
             }
             BusEvent::DeliveryPart { kind, state, .. } => {
                 let (kind, state) = (one_of(kind, &KINDS), one_of(state, &STATES));
-                self.figures.parts.get_or_create(&OfPart { channel, kind, state }).inc();
+                self.figures.parts.get_or_create(&PartLabels { channel, kind, state }).inc();
             }
             BusEvent::TextDelta { .. }
             | BusEvent::ToolStarted { .. }
@@ -87,7 +87,7 @@ impl MeasuredBus {
 impl EventBus for MeasuredBus {
     async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
         self.count(&event);
-        self.follow(&event);
+        self.track_turn(&event);
         self.inner.publish(event).await
     }
 

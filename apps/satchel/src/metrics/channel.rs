@@ -14,19 +14,19 @@ use satchel_ports::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::{Figures, OfAttempt, OfBytes, OfChannel, bus::KINDS, one_of};
+use super::{AttemptLabels, ByteLabels, ChannelLabels, Metrics, bus::KINDS, one_of};
 
 /// A channel that counts.
 pub struct MeasuredChannel {
     inner: Arc<dyn Channel>,
-    figures: Arc<Figures>,
+    figures: Arc<Metrics>,
     name: String,
 }
 
 impl MeasuredChannel {
     /// Counts what goes through `inner`.
     #[must_use]
-    pub fn new(inner: Arc<dyn Channel>, figures: Arc<Figures>) -> Self {
+    pub fn new(inner: Arc<dyn Channel>, figures: Arc<Metrics>) -> Self {
         let name = figures.channel(inner.name().as_str());
         Self { inner, figures, name }
     }
@@ -34,16 +34,16 @@ impl MeasuredChannel {
     fn count(&self, content: &PartContent, began: Instant, answer: &Result<Vec<MessageRef>, SendError>) {
         let channel = self.name.clone();
         let took = began.elapsed().as_secs_f64();
-        self.figures.attempt_seconds.get_or_create(&OfChannel { channel: channel.clone() }).observe(took);
+        self.figures.attempt_seconds.get_or_create(&ChannelLabels { channel: channel.clone() }).observe(took);
         let (kind, answered) = (one_of(content.kind(), &KINDS), word_for(answer));
-        self.figures.attempts.get_or_create(&OfAttempt { channel, kind, answer: answered }).inc();
+        self.figures.attempts.get_or_create(&AttemptLabels { channel, kind, answer: answered }).inc();
         if answer.is_ok() {
             self.bytes("out").inc_by(bytes_of(content));
         }
     }
 
     fn bytes(&self, direction: &'static str) -> prometheus_client::metrics::counter::Counter {
-        self.figures.bytes.get_or_create_owned(&OfBytes { channel: self.name.clone(), direction })
+        self.figures.bytes.get_or_create_owned(&ByteLabels { channel: self.name.clone(), direction })
     }
 }
 

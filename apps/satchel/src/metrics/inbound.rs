@@ -7,18 +7,18 @@ use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, Undeco
 use satchel_ports::{Inbound, InboundError};
 use serde_json::Value;
 
-use super::{Figures, OfChannel};
+use super::{ChannelLabels, Metrics};
 
 /// A door that counts.
 pub struct MeasuredInbound {
     inner: Arc<dyn Inbound>,
-    figures: Arc<Figures>,
+    figures: Arc<Metrics>,
 }
 
 impl MeasuredInbound {
     /// Counts what goes through `inner`.
     #[must_use]
-    pub fn new(inner: Arc<dyn Inbound>, figures: Arc<Figures>) -> Self {
+    pub fn new(inner: Arc<dyn Inbound>, figures: Arc<Metrics>) -> Self {
         Self { inner, figures }
     }
 }
@@ -30,7 +30,7 @@ impl Inbound for MeasuredInbound {
         let channel = self.figures.channel(message.conversation.channel().as_str());
         let taken = self.inner.accept(message).await?;
         if taken.is_none() {
-            self.figures.turned_away.get_or_create(&OfChannel { channel }).inc();
+            self.figures.turned_away.get_or_create(&ChannelLabels { channel }).inc();
         }
         Ok(taken)
     }

@@ -16,19 +16,19 @@ use satchel_ports::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::Empty};
 
-use super::{Figures, OfModel, OfModelCall, OfTokens};
+use super::{Metrics, ModelCallLabels, ModelLabels, TokenLabels};
 
 /// A model that counts.
 pub struct MeasuredModel {
     inner: Arc<dyn LanguageModel>,
-    figures: Arc<Figures>,
+    figures: Arc<Metrics>,
     name: String,
 }
 
 impl MeasuredModel {
     /// Counts what is asked of `inner` under the name that it has in the configuration.
     #[must_use]
-    pub fn new(inner: Arc<dyn LanguageModel>, figures: Arc<Figures>, name: &str) -> Self {
+    pub fn new(inner: Arc<dyn LanguageModel>, figures: Arc<Metrics>, name: &str) -> Self {
         Self { inner, figures, name: name.to_owned() }
     }
 }
@@ -41,7 +41,7 @@ impl LanguageModel for MeasuredModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let mut call = Call {
+        let mut call = ModelCallTimer {
             figures: Arc::clone(&self.figures),
             model: self.name.clone(),
             began: Instant::now(),
@@ -50,9 +50,9 @@ impl LanguageModel for MeasuredModel {
             span: tracing::debug_span!("model.answer", model = self.name, outcome = Empty),
         };
         match self.inner.stream(request).instrument(call.span.clone()).await {
-            Ok(inner) => Ok(Box::pin(Watched { call, inner })),
+            Ok(inner) => Ok(Box::pin(MeasuredStream { call, inner })),
             Err(error) => {
-                call.end("failed");
+                call.finish("failed");
                 Err(error)
             }
         }
@@ -60,8 +60,8 @@ impl LanguageModel for MeasuredModel {
 }
 
 /// One question and its answer. Dropped before its end it counts as stopped.
-struct Call {
-    figures: Arc<Figures>,
+struct ModelCallTimer {
+    figures: Arc<Metrics>,
     model: String,
     began: Instant,
     has_begun: bool,
@@ -69,62 +69,62 @@ struct Call {
     span: Span,
 }
 
-impl Call {
-    fn has(&mut self, event: &ModelEvent) {
+impl ModelCallTimer {
+    fn record_event(&mut self, event: &ModelEvent) {
         match event {
             ModelEvent::Text(_) | ModelEvent::Call(_) if !self.has_begun => {
                 self.has_begun = true;
-                let model = OfModel { model: self.model.clone() };
+                let model = ModelLabels { model: self.model.clone() };
                 let took = self.began.elapsed().as_secs_f64();
                 self.figures.model_first_piece_seconds.get_or_create(&model).observe(took);
             }
             ModelEvent::Text(_) | ModelEvent::Call(_) => {}
             ModelEvent::Usage(TokenUsage { input_tokens, output_tokens }) => {
                 for (direction, tokens) in [("input", *input_tokens), ("output", *output_tokens)] {
-                    let of = OfTokens { model: self.model.clone(), direction };
+                    let of = TokenLabels { model: self.model.clone(), direction };
                     self.figures.model_tokens.get_or_create(&of).inc_by(tokens);
                 }
             }
             ModelEvent::Done => {
-                let model = OfModel { model: self.model.clone() };
+                let model = ModelLabels { model: self.model.clone() };
                 let took = self.began.elapsed().as_secs_f64();
                 self.figures.model_answer_seconds.get_or_create(&model).observe(took);
-                self.end("done");
+                self.finish("done");
             }
         }
     }
 
-    fn end(&mut self, outcome: &'static str) {
+    fn finish(&mut self, outcome: &'static str) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            let of = OfModelCall { model: self.model.clone(), outcome };
+            let of = ModelCallLabels { model: self.model.clone(), outcome };
             self.figures.model_calls.get_or_create(&of).inc();
             self.span.record("outcome", outcome);
         }
     }
 }
 
-impl Drop for Call {
+impl Drop for ModelCallTimer {
     fn drop(&mut self) {
-        self.end("stopped");
+        self.finish("stopped");
     }
 }
 
 /// An answer that is counted as it comes.
-struct Watched {
-    call: Call,
+struct MeasuredStream {
+    call: ModelCallTimer,
     inner: ModelStream,
 }
 
-impl Stream for Watched {
+impl Stream for MeasuredStream {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let span = self.call.span.clone();
         let next = span.in_scope(|| self.inner.as_mut().poll_next(context));
         match &next {
-            Poll::Ready(Some(Ok(event))) => self.call.has(event),
+            Poll::Ready(Some(Ok(event))) => self.call.record_event(event),
             // A stream that ends without `Done` broke off.
-            Poll::Ready(Some(Err(_)) | None) => self.call.end("failed"),
+            Poll::Ready(Some(Err(_)) | None) => self.call.finish("failed"),
             Poll::Pending => {}
         }
         next

@@ -11,7 +11,7 @@ use satchel_domain::{
     delivery::SendError,
     part::{FileForm, FileItem},
 };
-use satchel_local::{LocalBus, Script, ScriptedModel};
+use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::ledger::usage::Usage;
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
@@ -69,7 +69,7 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
 }
 
 /// The lines of the text that hold a sample, without those of the buckets and those that count nothing yet.
-async fn samples(figures: &Figures) -> Vec<String> {
+async fn samples(figures: &Metrics) -> Vec<String> {
     let text = figures.text(&ledger(None)).await;
     let wanted = |line: &&str| {
         !line.starts_with('#')
@@ -82,7 +82,7 @@ async fn samples(figures: &Figures) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_published_is_counted_and_still_published() {
-    let figures = Figures::new(&["web"], Vec::new());
+    let figures = Metrics::new(&["web"], Vec::new());
     let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
     let mut heard = bus.subscribe().await.unwrap();
     let delivered = |conversation: ConversationId, kind: &str, state: &str| BusEvent::DeliveryPart {
@@ -153,7 +153,7 @@ fn file(bytes: u64) -> PartContent {
 }
 
 #[tokio::test]
-async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
+async fn channel_attempts_doubts_and_bytes_are_counted() {
     let mut inner = MockChannel::new();
     inner.expect_name().returning(|| ChannelName::new("web").unwrap());
     let mut answers = vec![
@@ -176,7 +176,7 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
         })),
         _ => Err(FileFetchError::Permanent { reason: "gone".into() }),
     });
-    let figures = Figures::new(&["web"], Vec::new());
+    let figures = Metrics::new(&["web"], Vec::new());
     let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&figures));
     let part = |content| SendRequest {
         part: PartId(Uuid::nil()),
@@ -214,7 +214,7 @@ async fn attempts_doubts_and_bytes_of_a_channel_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_counted_by_how_its_answers_end() {
+async fn model_calls_are_counted_by_result() {
     let script = r#"{"answers": [
         {"pieces": [{"wait_ms": 300}, {"text": "a"}, {"wait_ms": 2000}, {"text": "b"},
                     {"usage": {"input_tokens": 11, "output_tokens": 7}}]},
@@ -222,8 +222,8 @@ async fn a_model_is_counted_by_how_its_answers_end() {
         {"pieces": [{"text": "half"}, "break_off"]},
         {"pieces": [{"text": "never read"}, {"wait_ms": 60000}, {"text": "never read"}]}
     ]}"#;
-    let script: Script = serde_json::from_str(script).unwrap();
-    let figures = Figures::new(&[], Vec::new());
+    let script: ModelScript = serde_json::from_str(script).unwrap();
+    let figures = Metrics::new(&[], Vec::new());
     let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&figures), "main");
     let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
     let whole = model.stream(&request()).await.unwrap();
@@ -252,8 +252,8 @@ async fn a_model_is_counted_by_how_its_answers_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say() {
-    let figures = Figures::new(&["web"], Vec::new());
+async fn oldest_part_age_is_unknown_when_ledger_fails() {
+    let figures = Metrics::new(&["web"], Vec::new());
     let age = async |ledger: MockLedger| {
         let text = figures.text(&ledger).await;
         let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
@@ -269,8 +269,8 @@ async fn the_oldest_part_is_asked_of_the_ledger_and_unknown_when_it_does_not_say
 }
 
 #[tokio::test]
-async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
-    let figures = Figures::new(&["telegram"], Vec::new());
+async fn refused_senders_and_undecodable_updates_are_counted() {
+    let figures = Metrics::new(&["telegram"], Vec::new());
     let mut door = MockInbound::new();
     door.expect_accept().returning(|message| Ok((message.key == "known").then(turn)));
     let door = MeasuredInbound::new(Arc::new(door), Arc::clone(&figures));
@@ -301,7 +301,7 @@ async fn who_is_turned_away_and_what_can_not_be_read_is_counted() {
 
 #[tokio::test]
 async fn kept_files_are_summed_by_channel() {
-    let figures = Figures::new(&["telegram"], Vec::new());
+    let figures = Metrics::new(&["telegram"], Vec::new());
     let conversation = |name: &str, bytes| Usage {
         scope: UsageScope::Conversation(name.parse().unwrap()),
         files: 2,
@@ -337,7 +337,7 @@ fn kept(path: &Path) -> FileDirectory {
 #[tokio::test]
 async fn free_disk_and_its_reserve_are_measured() {
     let directory = tempfile::tempdir().unwrap();
-    let figures = Figures::new(&[], vec![kept(directory.path())]);
+    let figures = Metrics::new(&[], vec![kept(directory.path())]);
     let samples = samples(&figures).await;
     let of_disk = |name: &str| {
         let sample = samples.iter().find_map(|line| line.strip_prefix(&format!("{name}{{holds=\"data\"}} ")));
@@ -349,20 +349,20 @@ async fn free_disk_and_its_reserve_are_measured() {
 
 #[tokio::test]
 async fn every_metric_is_in_the_guide() {
-    let figures = Figures::new(&["web"], vec![kept(Path::new("/"))]);
+    let figures = Metrics::new(&["web"], vec![kept(Path::new("/"))]);
     let (channel, model) = (|| "web".to_owned(), || "main".to_owned());
     // What has counted nothing yet is not in the text.
-    figures.messages.get_or_create(&OfChannel { channel: channel() }).inc();
-    figures.turned_away.get_or_create(&OfChannel { channel: channel() }).inc();
-    figures.turns.get_or_create(&OfTurn { channel: channel(), ending: OTHER }).inc();
-    figures.parts.get_or_create(&OfPart { channel: channel(), kind: OTHER, state: OTHER }).inc();
-    figures.attempts.get_or_create(&OfAttempt { channel: channel(), kind: OTHER, answer: OTHER }).inc();
-    figures.attempt_seconds.get_or_create(&OfChannel { channel: channel() }).observe(1.0);
-    figures.bytes.get_or_create(&OfBytes { channel: channel(), direction: OTHER }).inc();
-    figures.model_calls.get_or_create(&OfModelCall { model: model(), outcome: OTHER }).inc();
-    figures.model_first_piece_seconds.get_or_create(&OfModel { model: model() }).observe(1.0);
-    figures.model_answer_seconds.get_or_create(&OfModel { model: model() }).observe(1.0);
-    figures.model_tokens.get_or_create(&OfTokens { model: model(), direction: OTHER }).inc();
+    figures.messages.get_or_create(&ChannelLabels { channel: channel() }).inc();
+    figures.turned_away.get_or_create(&ChannelLabels { channel: channel() }).inc();
+    figures.turns.get_or_create(&TurnLabels { channel: channel(), ending: OTHER }).inc();
+    figures.parts.get_or_create(&PartLabels { channel: channel(), kind: OTHER, state: OTHER }).inc();
+    figures.attempts.get_or_create(&AttemptLabels { channel: channel(), kind: OTHER, answer: OTHER }).inc();
+    figures.attempt_seconds.get_or_create(&ChannelLabels { channel: channel() }).observe(1.0);
+    figures.bytes.get_or_create(&ByteLabels { channel: channel(), direction: OTHER }).inc();
+    figures.model_calls.get_or_create(&ModelCallLabels { model: model(), outcome: OTHER }).inc();
+    figures.model_first_piece_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
+    figures.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
+    figures.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
     let guide = include_str!("../../../../docs/guide/operating.md");
     let text = figures.text(&ledger(None)).await;
     let names: Vec<&str> = text

@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;
 
 use super::*;
-use crate::metrics::{Figures, MeasuredBus, MeasuredModel};
+use crate::metrics::{MeasuredBus, MeasuredModel, Metrics};
 
 /// Takes one request and hands over its head and body.
 fn collector() -> (String, mpsc::Receiver<Vec<u8>>) {
@@ -39,12 +39,12 @@ fn collector() -> (String, mpsc::Receiver<Vec<u8>>) {
 }
 
 #[test]
-fn the_spans_of_a_turn_arrive_at_a_collector_without_its_words() {
+fn turn_spans_reach_collector_without_message_text() {
     let (url, received) = collector();
     let environment = [(OsString::from(ENDPOINT), OsString::from(url))];
     let (layer, exporting) = layer(&environment).unwrap().unwrap();
     let subscriber = tracing_subscriber::registry().with(layer);
-    let figures = Figures::new(&["web"], Vec::new());
+    let figures = Metrics::new(&["web"], Vec::new());
     let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
     let model = MeasuredModel::new(Arc::new(OfflineModel::default()), figures, "main");
     let turn = TurnId(Uuid::now_v7());

@@ -4,7 +4,7 @@ use satchel_domain::{
     AttachmentId, AttachmentSource, Ending, Filename, MediaInfo, OutgoingResponse, Sha256, ToolOutcome, Visibility,
     part::Plan,
 };
-use satchel_intake::Reception;
+use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
@@ -83,7 +83,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
 fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
     let ledger: Arc<dyn Ledger> = Arc::clone(ledger) as _;
     let (lanes, _) = mpsc::channel(64);
-    let reception = Reception::new(
+    let reception = InboundService::new(
         Arc::clone(&ledger),
         Arc::new(LocalBus::new()),
         lanes,
@@ -91,7 +91,7 @@ fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask
         Arc::new(MockWorkspace::new()),
         None,
     );
-    RetentionTask { retention, ledger, door: reception.own_door() }
+    RetentionTask { retention, ledger, door: reception.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.
@@ -104,7 +104,7 @@ async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<SystemTask>) {
 }
 
 #[tokio::test]
-async fn old_files_go_once_a_day_and_the_conversation_is_told() {
+async fn daily_retention_removes_old_files_and_notifies_conversation() {
     let (_directory, ledger) = with_files(4).await;
     let keep = |items| RetentionConfig { items: Some(Count(items)), ..RetentionConfig::default() };
     assert_eq!(task(&ledger, RetentionConfig::default()).run().await.unwrap(), 0);

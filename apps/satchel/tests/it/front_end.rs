@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use satchel::embed::{
-    ExtraTool, Ports, Satchel, SatchelOptions, Script, ScriptedModel, build,
+    ExtraTool, ModelScript, Ports, Satchel, SatchelOptions, ScriptedModel, build,
     domain::{InboundMessage, Sender},
     ports::ledger::OutboxQuery,
-    scripted_model::{Piece, ScriptedAnswer},
+    scripted_model::{ScriptedAnswer, ScriptedPiece},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +38,9 @@ async fn plan_hangs_on_the_board_once() {
 async fn tool_gives_the_person_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let answer = |pieces| ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
-    let call = Piece::Call { name: "dice".to_owned(), arguments: json!({"count": 3}) };
-    let answers = vec![answer(vec![call]), answer(vec![Piece::Text("Here they are.".to_owned())])];
-    let model = Arc::new(ScriptedModel::new(Script { answers, ..Script::default() }));
+    let call = ScriptedPiece::Call { name: "dice".to_owned(), arguments: json!({"count": 3}) };
+    let answers = vec![answer(vec![call]), answer(vec![ScriptedPiece::Text("Here they are.".to_owned())])];
+    let model = Arc::new(ScriptedModel::new(ModelScript { answers, ..ModelScript::default() }));
     let ports = Ports::local(&directory.path().join("data"), model).await.unwrap();
     let (ledger, blobs) = (Arc::clone(&ports.ledger), Arc::clone(&ports.blobs));
     let messages = directory.path().join("messages");

@@ -13,7 +13,7 @@ use satchel::embed::{
     domain::{ConversationId, FileReference, Filename, MessageRef, Sha256},
     ports::{Blobs, Channel},
 };
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 
 use super::board::Board;
 
@@ -43,13 +43,13 @@ impl ChannelFixture for Fixture {
     }
 
     /// What a person sees: each directory is a message.
-    async fn arrived(&self) -> Vec<Arrived> {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
         let conversation = self.board.directory.join(self.conversation().to_file_name());
         let messages = sorted(conversation).into_iter().filter(|path| !name(path).starts_with('.'));
         let message = |path: PathBuf| {
             let (texts, files): (Vec<_>, Vec<_>) =
                 sorted(path.clone()).into_iter().partition(|path| name(path) == "text.md");
-            Arrived {
+            ArrivedMessage {
                 message: MessageRef(name(&path)),
                 text: texts.iter().map(|path| fs::read_to_string(path).unwrap()).collect(),
                 files: files.iter().map(|path| (name(path), Sha256::digest(fs::read(path).unwrap()))).collect(),
@@ -59,7 +59,7 @@ impl ChannelFixture for Fixture {
     }
 
     /// A directory has no connection that could break.
-    async fn trouble(&self, _: Trouble) -> bool {
+    async fn inject_fault(&self, _: ChannelFault) -> bool {
         false
     }
 

@@ -15,8 +15,8 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Answer, ask};
-use crate::{AgentSettings, Lane, Services, Toolbox, streaming::Streaming};
+use super::{ModelResponse, call_model};
+use crate::{AgentServices, AgentSettings, LaneHandle, Toolbox, streaming::Streaming};
 
 const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -44,14 +44,14 @@ fn play(script: Script) -> ModelStream {
     Box::pin(paced)
 }
 
-fn services(script: Result<Script, ModelError>) -> Services {
+fn services(script: Result<Script, ModelError>) -> AgentServices {
     let mut model = MockLanguageModel::new();
     model.expect_name().returning(|| "scripted".into());
     let script = Mutex::new(Some(script));
     model.expect_stream().returning(move |_| script.lock().unwrap().take().expect("it is asked once").map(play));
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
-    Services {
+    AgentServices {
         ledger: Arc::new(MockLedger::new()),
         bus: Arc::new(bus),
         model: Arc::new(model),
@@ -64,13 +64,13 @@ fn services(script: Result<Script, ModelError>) -> Services {
     }
 }
 
-fn streaming(services: &Services) -> Streaming {
+fn streaming(services: &AgentServices) -> Streaming {
     let conversation: ConversationId = "console:main".parse().unwrap();
-    let lane = Lane {
+    let lane = LaneHandle {
         lease: Lease { conversation, holder: HolderId(Uuid::nil()), token: 1 },
         channel: Arc::new(MockChannel::new()),
         wake: Arc::new(Notify::new()),
-        stirred: Arc::default(),
+        woken: Arc::default(),
         planned: Arc::default(),
         stop: CancellationToken::new(),
     };
@@ -89,17 +89,17 @@ fn streaming(services: &Services) -> Streaming {
 }
 
 /// Asks once and returns the answer together with what is left in `written`.
-async fn asked(script: Result<Script, ModelError>) -> (Result<Answer, ModelError>, String) {
+async fn asked(script: Result<Script, ModelError>) -> (Result<ModelResponse, ModelError>, String) {
     let services = services(script);
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let answer = ask(&services, &request, TURN, 7, &mut written, &streaming.growth).await;
+    let answer = call_model(&services, &request, TURN, 7, &mut written, &streaming.growth).await;
     (answer, written)
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
+async fn response_is_collected_with_continued_call_numbers() {
     let usage = (0, Some(Ok(ModelEvent::Usage(TokenUsage::default()))));
     let script = vec![text(0, "Look"), text(1, "ing."), call("a"), call("b"), usage, DONE];
     let (answer, written) = asked(Ok(script)).await;
@@ -112,7 +112,7 @@ async fn the_answer_is_gathered_and_its_calls_are_numbered_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_could_not_be_read_back_are_left_out() {
+async fn arguments_that_cannot_round_trip_are_dropped() {
     for (depth, kept) in [(1, true), (64, true), (65, false), (200, false)] {
         let arguments = (0..depth).fold(json!(1), |inside, _| json!({ "a": inside }));
         let deep = ModelEvent::Call(ModelToolCall { id: "1".into(), name: "t".into(), arguments: arguments.clone() });
@@ -125,7 +125,7 @@ async fn arguments_that_could_not_be_read_back_are_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_model_is_given_up_and_what_it_wrote_is_kept() {
+async fn silent_model_times_out_with_partial_text() {
     let begun = Instant::now();
     // Slow is not silent: each piece begins the time anew.
     let (answer, written) = asked(Ok(vec![text(25, "Half"), text(25, " an"), text(25, " answer"), (0, None)])).await;
@@ -135,7 +135,7 @@ async fn a_silent_model_is_given_up_and_what_it_wrote_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
+async fn unresponsive_model_request_times_out() {
     struct Deaf;
     #[async_trait::async_trait]
     impl satchel_ports::LanguageModel for Deaf {
@@ -147,10 +147,10 @@ async fn a_model_that_can_not_even_be_asked_in_time_is_given_up() {
             std::future::pending().await
         }
     }
-    let services = Services { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
+    let services = AgentServices { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
-    let error = ask(&services, &request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
+    let error = call_model(&services, &request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
     assert_eq!(error.reason, "it sent nothing for 30 seconds");
 }
 
@@ -169,12 +169,12 @@ async fn errors_and_broken_answers_keep_what_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_kept_when_the_question_is_dropped() {
+async fn partial_text_survives_cancelled_model_call() {
     let services = services(Ok(vec![text(0, "Half an "), text(1, "answer"), (0, None)]));
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let asking = ask(&services, &request, TURN, 0, &mut written, &streaming.growth);
+    let asking = call_model(&services, &request, TURN, 0, &mut written, &streaming.growth);
     assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");
     assert_eq!(written, "Half an answer");
 }

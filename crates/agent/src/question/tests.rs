@@ -109,8 +109,8 @@ struct Scene {
     lookups: Arc<Mutex<VecDeque<LookupOutcome>>>,
     /// What the ledger was told of questions.
     recorded: Arc<Mutex<Vec<String>>>,
-    services: Services,
-    lane: Lane,
+    services: AgentServices,
+    lane: LaneHandle,
     /// Whether the turn is complete.
     completed: watch::Sender<bool>,
 }
@@ -155,7 +155,7 @@ impl Scene {
             }
             Ok(())
         });
-        let services = Services {
+        let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
@@ -166,11 +166,11 @@ impl Scene {
             is_owners_chat: Arc::new(|_| false),
             settings: AgentSettings::default(),
         };
-        let lane = Lane {
+        let lane = LaneHandle {
             lease: Lease { conversation: "discord:1".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::default(),
-            stirred: Arc::default(),
+            woken: Arc::default(),
             planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
@@ -205,7 +205,7 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_whose_answer_was_lost_is_put_again_under_its_key_and_loses_its_buttons() {
+async fn in_doubt_question_retries_by_key_and_closes() {
     let scene = Scene::failing(&[lost(), busy(), lost()]);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
@@ -219,7 +219,7 @@ async fn a_question_whose_answer_was_lost_is_put_again_under_its_key_and_loses_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
+async fn in_doubt_question_is_reposted_with_label() {
     let labelled = ["send at 0 s", "look", "send labelled at 0 s"];
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     let mut question = scene.ask(true).await;
@@ -242,7 +242,7 @@ async fn without_a_key_a_question_in_doubt_is_put_once_more_with_a_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_doubt_that_history_shows_is_put_no_more_and_loses_its_buttons() {
+async fn question_found_in_history_is_closed_not_reposted() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     let seen = LookupOutcome::Found { messages: vec![MessageRef("seen".into())], duplicates: Vec::new() };
     scene.lookups.lock().unwrap().push_back(seen);
@@ -276,7 +276,7 @@ async fn question_is_recorded_before_posting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_doubt_is_put_no_more_where_an_operator_wants_no_repeats() {
+async fn in_doubt_question_is_not_reposted_on_hold() {
     let mut scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     scene.services.settings.on_doubt = OnDoubt::Hold;
     let mut question = scene.ask(true).await;
@@ -285,7 +285,7 @@ async fn a_question_in_doubt_is_put_no_more_where_an_operator_wants_no_repeats()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_doubt_waits_for_a_platform_that_is_away() {
+async fn unreachable_platform_delays_in_doubt_question() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[lost()], &[]);
     *scene.away.lock().unwrap() = 30;
     let mut question = scene.ask(true).await;
@@ -300,7 +300,7 @@ async fn a_question_in_doubt_waits_for_a_platform_that_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_its_keys_time_a_question_in_doubt_is_put_under_another_and_then_no_more() {
+async fn expired_key_reposts_question_under_new_key_once() {
     let scene = Scene::failing(&vec![lost(); 1_000]);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
@@ -318,7 +318,7 @@ async fn after_its_keys_time_a_question_in_doubt_is_put_under_another_and_then_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_repeat_says_nothing_about_the_first_and_a_refused_first_can_not_be_asked() {
+async fn refused_retry_keeps_doubt_but_first_refusal_fails() {
     let mut question = Scene::failing(&[lost(), forbidden()]).ask(true).await;
     assert_eq!(question.stands().await, Ok(()));
     let mut question = Scene::failing(&[forbidden()]).ask(true).await;
@@ -329,7 +329,7 @@ async fn a_refused_repeat_says_nothing_about_the_first_and_a_refused_first_can_n
 
 /// The attack: a deadline that drops the call while its question is on the way, and one whose answer was lost.
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_needs_any_more_loses_its_buttons_though_it_was_on_its_way() {
+async fn unneeded_question_in_flight_loses_its_buttons() {
     let ended = ["told No longer needed: false", "edit q: No longer needed: `vault`"];
     for sends in [&[][..], &[lost()][..]] {
         let scene = Scene::new(tables::discord().idempotency, Duration::from_secs(10), sends, &[]);
@@ -349,7 +349,7 @@ async fn a_question_that_nobody_needs_any_more_loses_its_buttons_though_it_was_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_buttons_of_a_call_that_is_taken_up_again_stay_until_its_turn_is_complete() {
+async fn resumable_calls_buttons_stay_until_turn_completes() {
     for (taken_up_again, completes, lines) in [(true, false, 1), (true, true, 3), (false, false, 3)] {
         let mut scene = Scene::failing(&[]);
         let mut question = scene.ask(taken_up_again).await;
@@ -366,7 +366,7 @@ async fn the_buttons_of_a_call_that_is_taken_up_again_stay_until_its_turn_is_com
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_told_until_the_platform_has_taken_it() {
+async fn question_result_is_published_until_accepted() {
     let scene = Scene::new(Idempotency::None, Duration::ZERO, &[], &[lost(), busy(), lost()]);
     let mut question = scene.ask(true).await;
     assert_eq!(question.stands().await, Ok(()));

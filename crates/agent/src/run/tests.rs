@@ -33,7 +33,7 @@ async fn a_text_turn_journals_nothing_and_completes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parallel_calls_are_folded_in_the_order_of_the_model() {
+async fn parallel_outcomes_are_folded_in_call_order() {
     let mut stage = Stage::with_model(vec![calls(&[("slow", json!({})), ("fast", json!({}))]), says("Both.")]);
     stage.tools.push(tool("slow", SafetyTier::SideEffecting, |_| async {
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -49,7 +49,7 @@ async fn parallel_calls_are_folded_in_the_order_of_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_tool_does_the_model_is_told_and_the_turn_goes_on() {
+async fn every_tool_failure_is_reported_and_turn_continues() {
     let asked = calls(&[
         ("missing", json!({})),
         ("fails", json!("no object")),
@@ -77,7 +77,7 @@ async fn whatever_a_tool_does_the_model_is_told_and_the_turn_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_loops_for_ever_is_stopped_and_what_it_made_is_delivered() {
+async fn endless_model_loop_is_stopped_and_files_delivered() {
     let round = || calls(&[("make", json!({}))]);
     let mut stage = Stage::with_model((0..40).map(|_| round()).collect());
     stage.tools.push(tool("make", SafetyTier::ReadOnly, |_| async {
@@ -96,7 +96,7 @@ async fn a_model_that_loops_for_ever_is_stopped_and_what_it_made_is_delivered() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_writes_for_ever_is_cut_off_and_heard_that_far() {
+async fn endless_response_is_cut_off_but_delivered() {
     let piece = "for ever and ever ".repeat(1_000);
     let played = Stage::with_model(vec![(0..300).map(|_| Ok(ModelEvent::Text(piece.clone()))).collect()]);
     let played = played.play().await;
@@ -105,7 +105,7 @@ async fn a_model_that_writes_for_ever_is_cut_off_and_heard_that_far() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_failed_at_once_was_told_nothing_and_consumed_nothing() {
+async fn immediate_model_failure_leaves_failures_unreported() {
     let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
     stage.turn.unreported_failures = vec![RoutingError {
         part: PartId(Uuid::from_u128(4)),
@@ -151,7 +151,7 @@ async fn owner_of_a_schedules_chat_reads_what_helps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_an_answer_is_delivered_with_how_it_ended() {
+async fn partial_response_is_delivered_with_failure_reason() {
     for (events, reason) in [
         (vec![Ok(ModelEvent::Text("Half an ".into()))], "cut off"),
         (vec![Ok(ModelEvent::Text("Half an ".into())), Err("the provider is down")], "the provider is down"),
@@ -172,7 +172,7 @@ fn recorded(name: &str, ordinal: u32) -> ToolCall {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect() {
+async fn turn_resumes_from_journal_without_repeating_effects() {
     let mut stage = Stage::with_model(vec![says("Finished.")]);
     let (write, look) = (stage.counter(), stage.counter());
     let (written, looked) = (write.clone(), look.clone());
@@ -204,7 +204,7 @@ async fn a_turn_goes_on_from_its_journal_and_repeats_nothing_that_had_an_effect(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_killed_three_processes_is_ended_and_told() {
+async fn turn_is_ended_and_reported_after_three_crashes() {
     let mut stage = Stage::with_model(vec![]);
     stage.turn.crashes = 3;
     let outcome = ToolOutcome { attachments: vec![file(1, "kept.txt")], ..ToolOutcome::default() };
@@ -224,7 +224,7 @@ async fn a_turn_that_killed_three_processes_is_ended_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_keeps_what_was_gathered_and_is_consumed() {
+async fn stop_keeps_collected_files_and_is_consumed() {
     let mut stage = Stage::with_model(vec![calls(&[("make", json!({}))]), calls(&[("hangs", json!({}))])]);
     stage.tools.push(tool("make", SafetyTier::ReadOnly, |_| async {
         Ok(ToolOutcome { attachments: vec![file(1, "made.txt")], ..ToolOutcome::default() })
@@ -347,15 +347,15 @@ async fn model_reads_recorded_files_in_results() {
 }
 
 #[test]
-fn an_early_end_stands_in_the_history_as_the_person_read_it() {
+fn history_records_early_ending_as_delivered() {
     let rounds = Rounds { partial: "\n```\nls".into(), ..Rounds::default() };
-    let history = rounds.as_history(&Stage::with_model(vec![]).turn, &Ending::Cancelled);
+    let history = rounds.to_history(&Stage::with_model(vec![]).turn, &Ending::Cancelled);
     let text = "```\nls\n```\n\nStopped, as you asked.".to_owned();
     assert_eq!(history.last(), Some(&HistoryMessage::Model { text, calls: vec![] }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_messages_reach_the_model_between_two_calls_once() {
+async fn later_messages_are_steered_once_between_calls() {
     let look = || calls(&[("look", json!({}))]);
     let mut stage = Stage::with_model(vec![look(), look(), says("Both done.")]);
     stage.tools.push(tool("look", SafetyTier::ReadOnly, |_| async {
@@ -375,7 +375,7 @@ async fn later_messages_reach_the_model_between_two_calls_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_while_files_were_fetched_reaches_the_first_request() {
+async fn message_during_file_fetch_joins_first_request() {
     // When the turn was read nothing stood behind it.
     let stage = |files: Vec<InboundFileState>| {
         let mut stage = Stage::with_model(vec![says("Seen.")]);
@@ -391,7 +391,7 @@ async fn what_came_while_files_were_fetched_reaches_the_first_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_injected_message_survives_a_crash_in_its_place() {
+async fn steered_message_keeps_its_position_after_crash() {
     let mut stage = Stage::with_model(vec![says("Done.")]);
     let steered = SteeringMessage {
         id: InboxId(Uuid::from_u128(9)),
@@ -431,7 +431,7 @@ async fn the_model_is_told_what_was_not_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_are_named_to_the_model_and_refused_ones_to_the_person_too() {
+async fn model_sees_all_files_and_person_sees_refusals() {
     let mut stage = Stage::with_model(vec![says("Seen.")]);
     let refused = RefusedFile {
         filename: Filename::from_untrusted("big.mov"),

@@ -8,7 +8,7 @@ use satchel_ports::BusEvent;
 use self::scene::{INTERVAL, Stage, forbidden, in_doubt, not_sent, part, refused, sent};
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_visible_before_it_is_committed_and_the_id_is_stored_as_soon_as_it_is_known() {
+async fn stream_commits_before_send_and_stores_id_after() {
     let mut scene = Stage::default().open();
     scene.writes("Hello.").await;
     scene.passes(310).await;
@@ -17,7 +17,7 @@ async fn nothing_is_visible_before_it_is_committed_and_the_id_is_stored_as_soon_
 }
 
 #[tokio::test(start_paused = true)]
-async fn edits_keep_the_channels_interval_and_show_the_newest_text() {
+async fn edits_respect_interval_with_newest_text() {
     let mut scene = Stage { takes_ms: 150, ..Stage::default() }.open();
     for _ in 0..40 {
         scene.writes("ab ").await;
@@ -33,7 +33,7 @@ async fn edits_keep_the_channels_interval_and_show_the_newest_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_platforms_wait_prolongs_the_interval_and_the_same_text_is_tried_again() {
+async fn retry_after_extends_interval_and_text_is_retried() {
     let mut scene = Stage { edits: vec![not_sent(5_000), sent()], ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(INTERVAL + 310).await;
@@ -46,7 +46,7 @@ async fn the_platforms_wait_prolongs_the_interval_and_the_same_text_is_tried_aga
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
+async fn streaming_stops_at_text_limit_until_next_message() {
     let mut stage = Stage::default();
     stage.capabilities.text.max = Some(40);
     let mut scene = stage.open();
@@ -68,7 +68,7 @@ async fn growth_stops_at_the_channels_limit_and_goes_on_within_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_an_earlier_reply_is_on_its_way_nothing_is_shown() {
+async fn nothing_is_streamed_before_earlier_reply_settles() {
     let mut scene = Stage { busy: 3, ..Stage::default() }.open();
     scene.writes("Thinking").await;
     scene.passes(2 * INTERVAL + 310).await;
@@ -78,7 +78,7 @@ async fn while_an_earlier_reply_is_on_its_way_nothing_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_message_takes_the_place_of_an_earlier_one() {
+async fn later_message_replaces_streamed_text() {
     let mut scene = Stage::default().open();
     scene.writes("Looking. ").await;
     scene.passes(INTERVAL + 310).await;
@@ -92,7 +92,7 @@ async fn a_later_message_takes_the_place_of_an_earlier_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_that_run_are_named_until_text_takes_their_place() {
+async fn running_tools_are_named_until_text_arrives() {
     let mut scene = Stage::default().open();
     scene.works(&["file_list"]);
     scene.passes(INTERVAL + 310).await;
@@ -119,7 +119,7 @@ async fn blank_text_is_not_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
+async fn finish_awaits_edit_in_flight_without_further_edits() {
     let mut scene = Stage { takes_ms: 3_000, ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(310).await;
@@ -132,7 +132,7 @@ async fn the_end_awaits_the_edit_in_flight_and_no_edit_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_is_awaited_for_longer_than_an_adapter_lets_a_call_take() {
+async fn edit_timeout_exceeds_adapter_call_timeout() {
     let mut scene = Stage { takes_ms: 55_000, ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(310).await;
@@ -141,7 +141,7 @@ async fn an_edit_is_awaited_for_longer_than_an_adapter_lets_a_call_take() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_that_never_comes_back_is_cut_off_and_may_be_visible() {
+async fn hanging_edit_is_cut_off_and_possibly_visible() {
     let mut scene = Stage { takes_ms: 86_400_000, ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(310).await;
@@ -155,7 +155,7 @@ fn earlier(part: Part) -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_known_is_edited_after_a_crash_and_never_sent() {
+async fn message_with_id_is_edited_after_crash() {
     let mut scene = earlier(Part { target: Some(MessageRef("m9".into())), ..part() }).open();
     scene.writes("Again").await;
     scene.passes(310).await;
@@ -164,7 +164,7 @@ async fn a_message_that_is_known_is_edited_after_a_crash_and_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_id_a_message_is_repeated_by_its_key_while_that_is_known() {
+async fn message_without_id_is_retried_within_key_window() {
     for (window_ms, silence, expected) in [
         (Some(180_000), 0, vec!["send part 5: Again", "answer", "save sending m1"]),
         (None, 600_000, vec!["send part 5: Again", "answer", "save sending m1"]),
@@ -183,7 +183,7 @@ async fn without_an_id_a_message_is_repeated_by_its_key_while_that_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_repeat_that_did_not_arrive_does_not_end_the_doubt_about_the_first() {
+async fn unsent_retry_leaves_message_in_doubt() {
     let mut stage = Stage { sends: vec![not_sent(1_000)], ..earlier(part()) };
     stage.capabilities.idempotency = Idempotency::Key { window_ms: None };
     let mut scene = stage.open();
@@ -194,7 +194,7 @@ async fn a_repeat_that_did_not_arrive_does_not_end_the_doubt_about_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_id_and_key_a_message_stays_in_doubt_and_nothing_is_sent() {
+async fn message_without_id_and_key_stays_in_doubt() {
     let in_doubt = PartState::InDoubt { until: satchel_domain::Timestamp(0), reason: "reset".into() };
     for (state, expected) in [(PartState::Sending, vec!["save in_doubt"]), (in_doubt, vec![])] {
         let mut scene = earlier(Part { state, ..part() }).open();
@@ -206,7 +206,7 @@ async fn without_id_and_key_a_message_stays_in_doubt_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_surely_did_not_arrive_is_pending_again_and_the_stream_ends() {
+async fn unsent_message_becomes_pending_and_stream_ends() {
     for answer in [not_sent(0), refused(Refusal::Other)] {
         let mut scene = Stage { sends: vec![answer], ..Stage::default() }.open();
         scene.writes("One").await;
@@ -219,7 +219,7 @@ async fn what_surely_did_not_arrive_is_pending_again_and_the_stream_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_send_in_doubt_is_saved_as_such_and_not_repeated() {
+async fn first_send_in_doubt_is_saved_without_retry() {
     let mut scene = Stage { sends: vec![in_doubt()], ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(INTERVAL + 310).await;
@@ -230,7 +230,7 @@ async fn a_first_send_in_doubt_is_saved_as_such_and_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_gone_is_forgotten_and_not_sent_again_while_streaming() {
+async fn deleted_message_is_not_resent_while_streaming() {
     let mut scene = Stage { edits: vec![refused(Refusal::TargetGone)], ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(INTERVAL + 310).await;
@@ -243,7 +243,7 @@ async fn a_message_that_is_gone_is_forgotten_and_not_sent_again_while_streaming(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
+async fn failed_edit_is_corrected_by_later_edit() {
     for answer in [in_doubt(), refused(Refusal::BadMarkup)] {
         let mut scene = Stage { edits: vec![answer, sent()], ..Stage::default() }.open();
         scene.writes("One *two").await;
@@ -258,7 +258,7 @@ async fn what_goes_wrong_with_an_edit_is_left_to_the_final_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_that_is_refused_for_good_is_the_last_and_the_message_stays_known() {
+async fn permanently_refused_edit_ends_edits_but_keeps_message() {
     for answer in [forbidden(), refused(Refusal::Other), refused(Refusal::TooLarge { limit: None })] {
         let mut scene = Stage { edits: vec![answer], ..Stage::default() }.open();
         scene.writes("One").await;
@@ -274,7 +274,7 @@ async fn an_edit_that_is_refused_for_good_is_the_last_and_the_message_stays_know
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_the_ledger_ends_the_stream_silently() {
+async fn ledger_error_ends_stream_silently() {
     let mut scene = Stage { begin_fails: true, ..Stage::default() }.open();
     scene.writes("One").await;
     scene.passes(INTERVAL + 310).await;
@@ -293,7 +293,7 @@ async fn an_error_of_the_ledger_ends_the_stream_silently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_are_published_for_channels_that_show_them_and_nothing_is_sent() {
+async fn delta_channels_get_published_deltas_without_sends() {
     let mut scene = Stage { capabilities: satchel_routing::tables::web(), ..Stage::default() }.open();
     scene.writes("Hel").await;
     scene.writes("lo.").await;
@@ -311,7 +311,7 @@ async fn deltas_are_published_for_channels_that_show_them_and_nothing_is_sent() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_of_an_earlier_run_is_taken_over_even_where_nothing_is_streamed_any_more() {
+async fn earlier_streamed_message_is_taken_over_without_streaming() {
     let mut stage = earlier(Part { target: Some(MessageRef("m9".into())), ..part() });
     stage.capabilities = satchel_routing::tables::web();
     assert!(stage.open().finish().await);

@@ -58,7 +58,7 @@ fn the_platforms_wait_is_a_floor() {
 }
 
 #[test]
-fn what_was_interrupted_is_in_doubt_and_probed_before_it_is_sent_again() {
+fn interrupted_part_is_in_doubt_and_probed_first() {
     let next = advance(&part(PartState::Sending), PartEvent::Interrupted, Timestamp(5), &RULES);
     assert_eq!(next_step(&next, Timestamp(5), &RULES), DeliveryStep::Probe);
     let untouched = advance(&part(PartState::Pending), PartEvent::Interrupted, Timestamp(5), &RULES);
@@ -82,7 +82,7 @@ fn without_certainty_three_labelled_tries_wait_longer_each() {
 }
 
 #[test]
-fn a_key_is_trusted_within_its_window_and_looked_up_after_it() {
+fn key_is_trusted_in_window_then_looked_up() {
     assert_eq!(next_doubt_step(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
     assert_eq!(next_doubt_step(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
 }
@@ -109,7 +109,7 @@ fn given_up(reason: &str) -> FailureReason {
 }
 
 #[test]
-fn a_repeat_that_did_not_arrive_leaves_the_first_send_in_doubt() {
+fn unsent_retry_leaves_first_send_in_doubt() {
     let limited = || Err(SendError::NotSent { retry_after_ms: Some(9_000), reason: "429".into() });
     let repeated = advance(&part(PartState::Sending), PartEvent::RetryAnswered(limited()), Timestamp(0), &RULES);
     assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
@@ -129,7 +129,7 @@ fn unreadable() -> SendError {
 
 /// What a refusal of the repeat leaves to be done, with and without a history to look into.
 #[test]
-fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
+fn refused_retry_leaves_doubt_and_is_not_repeated() {
     let given_up = || DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: "no".into() });
     for (error, without_a_history) in
         [(refused(), DoubtStep::Resend), (unreadable(), DoubtStep::Resend), (forbidden(), given_up())]
@@ -145,14 +145,14 @@ fn a_refused_repeat_leaves_the_first_send_in_doubt_and_is_not_repeated() {
 }
 
 #[test]
-fn a_repeat_that_was_not_refused_is_made_again() {
+fn unrefused_retry_may_be_repeated() {
     let limited = SendError::NotSent { retry_after_ms: None, reason: "429".into() };
     let lost = SendError::InDoubt { reason: "reset".into() };
     assert_eq!([limited, lost].map(|error| NONCE.after_failed_retry(&error)), [NONCE, NONCE]);
 }
 
 #[test]
-fn what_was_sent_again_with_a_label_never_fails_for_certain() {
+fn labelled_resend_never_fails_for_certain() {
     let labelled = Part { labelled: true, ..part(PartState::Sending) };
     for event in [
         PartEvent::Answered(Err(forbidden())),
@@ -209,7 +209,7 @@ fn edits_are_repeated_and_never_labelled() {
 }
 
 #[test]
-fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
+fn expired_part_reports_whether_it_may_have_arrived() {
     let now = Timestamp(60_000);
     assert!(matches!(next_step(&doubtful(), now, &RULES), DeliveryStep::GiveUp(FailureReason::MayHaveArrived { .. })));
     let pending = part(PartState::Pending);
@@ -217,7 +217,7 @@ fn what_is_too_old_is_given_up_and_says_whether_it_may_have_arrived() {
 }
 
 #[test]
-fn a_notice_is_tried_once_however_old_it_is() {
+fn notice_is_tried_once_at_any_age() {
     let now = Timestamp(60_000);
     let notice = Part { content: PartContent::Notice { text: "0 of 1 sent".into() }, ..part(PartState::Pending) };
     assert_eq!(next_step(&notice, now, &RULES), DeliveryStep::Begin);

@@ -9,7 +9,7 @@ use satchel_ports::{
 };
 
 use super::LISTED;
-use crate::pairing::Asked;
+use crate::pairing::CommandContext;
 
 /// How many of the newest files are looked through for those that the person may see.
 const LOOKED_THROUGH: u32 = 500;
@@ -20,7 +20,10 @@ pub(super) const SHOWN: usize = 150;
 /// How many files one command names.
 const NAMED: usize = 20;
 
-pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
+pub(super) async fn list_files(
+    ledger: &dyn Ledger,
+    conversation: &ConversationId,
+) -> Result<OutgoingResponse, LedgerError> {
     let query = AttachmentQuery {
         conversation: Some(conversation.clone()),
         limit: Some(LOOKED_THROUGH),
@@ -35,7 +38,7 @@ pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) ->
     }
     let mut text = "Your files, newest first:\n\n".to_owned();
     for attachment in &newest {
-        let _ = writeln!(text, "- {}", described(attachment));
+        let _ = writeln!(text, "- {}", describe_file(attachment));
     }
     if more {
         let _ = writeln!(text, "- … and older ones");
@@ -44,7 +47,7 @@ pub(super) async fn files(ledger: &dyn Ledger, conversation: &ConversationId) ->
     Ok(OutgoingResponse::from_text(text))
 }
 
-pub(super) async fn resend(
+pub(super) async fn resend_files(
     ledger: &dyn Ledger,
     conversation: &ConversationId,
     numbers: &[String],
@@ -53,23 +56,23 @@ pub(super) async fn resend(
         return Ok(OutgoingResponse::from_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
     }
     if numbers.len() > NAMED {
-        return Ok(too_many("/resend", numbers));
+        return Ok(too_many_numbers("/resend", numbers));
     }
-    let Named { mut attachments, unknown } = named(ledger, conversation, numbers).await?;
+    let ResolvedFiles { mut attachments, unknown } = resolve_numbers(ledger, conversation, numbers).await?;
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
 }
 
 /// Ends all links to files. One that was ended, or never was, is ended once more.
-pub(super) async fn unlink(
+pub(super) async fn revoke_file_links(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     numbers: &[String],
     links: Option<&dyn FileLinks>,
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = asked.conversation;
     let Some(links) = links else {
-        return Ok(OutgoingResponse::from_text(match asked.by_owner() {
+        return Ok(OutgoingResponse::from_text(match asked.is_by_owner() {
             true => {
                 "File links are off here, so there is nothing to revoke. You can turn them on with `web.listen` and \
                  `web.public_url`."
@@ -83,9 +86,9 @@ pub(super) async fn unlink(
         return Ok(OutgoingResponse::from_text("Which file? `/unlink 17` revokes every link to #17."));
     }
     if numbers.len() > NAMED {
-        return Ok(too_many("/unlink", numbers));
+        return Ok(too_many_numbers("/unlink", numbers));
     }
-    let Named { attachments, unknown } = named(ledger, conversation, numbers).await?;
+    let ResolvedFiles { attachments, unknown } = resolve_numbers(ledger, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), SHOWN));
@@ -106,19 +109,23 @@ pub(super) async fn unlink(
 
 /// A file on a line of a list.
 #[must_use]
-pub fn described(attachment: &Attachment) -> String {
+pub fn describe_file(attachment: &Attachment) -> String {
     let Attachment { number, filename, mime, bytes, .. } = attachment;
     format!("#{number} {} {mime} {}", to_inline_code(filename.as_str(), SHOWN), size::format_bytes(*bytes))
 }
 
 /// The files of some numbers, each once.
-struct Named {
+struct ResolvedFiles {
     attachments: Vec<Attachment>,
     /// What is said of those that there are none of, or no more.
     unknown: Option<String>,
 }
 
-async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[String]) -> Result<Named, LedgerError> {
+async fn resolve_numbers(
+    ledger: &dyn Ledger,
+    conversation: &ConversationId,
+    numbers: &[String],
+) -> Result<ResolvedFiles, LedgerError> {
     let mut attachments: Vec<Attachment> = Vec::new();
     let (mut unknown, mut forgotten) = (Vec::new(), Vec::new());
     for given in numbers {
@@ -143,10 +150,10 @@ async fn named(ledger: &dyn Ledger, conversation: &ConversationId, numbers: &[St
         lines.push(format!("{} was removed for good, so I can't bring it back.", forgotten.join(", ")));
     }
     let unknown = (!lines.is_empty()).then(|| lines.join("\n\n"));
-    Ok(Named { attachments, unknown })
+    Ok(ResolvedFiles { attachments, unknown })
 }
 
-fn too_many(command: &str, numbers: &[String]) -> OutgoingResponse {
+fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
     let text = format!("`{command}` takes at most {NAMED} numbers at once; you gave {}.", numbers.len());
     OutgoingResponse::from_text(text)
 }
@@ -158,7 +165,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::access::Access;
+    use crate::access::AccessPolicy;
 
     fn conversation() -> ConversationId {
         "console:main".parse().unwrap()
@@ -196,32 +203,32 @@ mod tests {
 
     #[tokio::test]
     async fn resend_brings_known_files_and_names_the_unknown() {
-        let answer = resend(&with_17(), &conversation(), &numbers("#17 17 99 x`y")).await.unwrap();
+        let answer = resend_files(&with_17(), &conversation(), &numbers("#17 17 99 x`y")).await.unwrap();
         assert_eq!(answer.attachments.len(), 1);
         assert_eq!(answer.attachments[0].visibility, Visibility::Deliver);
         assert!(answer.text.unwrap().contains("no file `99`, `xy` here"));
     }
 
     #[tokio::test]
-    async fn files_are_listed_with_number_name_type_and_size() {
+    async fn files_are_listed_with_number_name_type_size() {
         let mut ledger = MockLedger::new();
         ledger
             .expect_attachments()
             .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
-        let text = files(&ledger, &conversation()).await.unwrap().text.unwrap();
+        let text = list_files(&ledger, &conversation()).await.unwrap().text.unwrap();
         assert!(text.contains("- #3 `*b*.jpg` image/jpeg 245 KB\n"), "{text}");
     }
 
     #[tokio::test]
-    async fn unlink_ends_the_links_of_known_files_and_says_what_it_could_not() {
+    async fn unlink_revokes_existing_links_and_reports_others() {
         let of_17 = |file: &AttachmentId| *file == AttachmentId(Uuid::from_u128(17));
         let mut links = MockFileLinks::new();
         links.expect_revoke_links().withf(of_17).times(1).returning(|_| Ok(()));
         let unlink = async |given: &str, links: &MockFileLinks| {
             let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
-            let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), Access::default());
-            let asked = Asked { conversation: &conversation, group: false, sender: &sender, access: &access };
-            unlink(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
+            let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
+            let asked = CommandContext { conversation: &conversation, group: false, sender: &sender, access: &access };
+            revoke_file_links(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
         };
         let told = unlink("#17 17 99", &links).await;
         assert!(told.starts_with("All links to #17 `a.jpg` are revoked.\n\nThere is no file `99` here."), "{told}");
@@ -235,9 +242,9 @@ mod tests {
 
     #[tokio::test]
     async fn where_no_links_are_given_none_is_ended() {
-        let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), Access::default());
-        let asked = Asked { conversation: &conversation, group: false, sender: &sender, access: &access };
-        let answer = unlink(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
+        let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
+        let asked = CommandContext { conversation: &conversation, group: false, sender: &sender, access: &access };
+        let answer = revoke_file_links(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
         assert!(answer.text.unwrap().starts_with("File links are off here"));
     }
 }

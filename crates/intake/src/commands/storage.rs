@@ -11,8 +11,8 @@ use satchel_ports::{
     },
 };
 
-use super::files::{SHOWN, described};
-use crate::{forget::forget_file, pairing::Asked};
+use super::files::{SHOWN, describe_file};
+use crate::{forget::forget_file, pairing::CommandContext};
 
 /// How many of the largest files are listed.
 const LARGEST: u32 = 10;
@@ -37,7 +37,7 @@ pub struct Storage<'a> {
 /// Shows what files take up.
 pub(super) async fn usage(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     storage: &Storage<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = UsageScope::Conversation(asked.conversation.clone());
@@ -47,14 +47,14 @@ pub(super) async fn usage(
         let nothing = || Usage { scope: scope.clone(), files: 0, bytes: 0, workspace_bytes: 0 };
         usages.iter().find(|usage| usage.scope == *scope).cloned().unwrap_or_else(nothing)
     };
-    let bound = |quota: u64| match asked.by_owner() || quota == u64::MAX {
+    let bound = |quota: u64| match asked.is_by_owner() || quota == u64::MAX {
         true => String::new(),
         false => format!(" of {}", size::format_bytes(quota)),
     };
     let Quotas { conversation: quota_here, person: quota_everywhere } = storage.quotas;
     let mut text = format!("Here: {}{}\n", summary(&of(&conversation)), bound(quota_here));
     let _ = writeln!(text, "You, across all conversations: {}{}", summary(&of(&person)), bound(quota_everywhere));
-    if asked.by_owner() {
+    if asked.is_by_owner() {
         text.push_str("As an owner you have no quota; only the disk limits you.\n");
     }
     let query = AttachmentQuery {
@@ -67,7 +67,7 @@ pub(super) async fn usage(
     if !largest.is_empty() {
         text.push_str("\nThe largest files here:\n\n");
         largest.iter().for_each(|file| {
-            let _ = writeln!(text, "- {}", described(file));
+            let _ = writeln!(text, "- {}", describe_file(file));
         });
         text.push_str("\n`/forget 17` removes file #17 for good.");
     }
@@ -88,9 +88,9 @@ fn summary(usage: &Usage) -> String {
 }
 
 /// Removes files for good.
-pub(super) async fn forget(
+pub(super) async fn forget_files(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     given: &[String],
     storage: &Storage<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
@@ -158,13 +158,13 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
 
 async fn forget_number(
     ledger: &dyn Ledger,
-    asked: &Asked<'_>,
+    asked: &CommandContext<'_>,
     storage: &Storage<'_>,
     number: u64,
     in_range: bool,
 ) -> Result<Option<String>, LedgerError> {
     let only_of =
-        (asked.group && !asked.by_owner()).then(|| PersonKey::new(asked.conversation.channel(), asked.sender));
+        (asked.group && !asked.is_by_owner()).then(|| PersonKey::new(asked.conversation.channel(), asked.sender));
     let forget = ForgetFile { conversation: asked.conversation.clone(), number, only_of };
     let line = match forget_file(ledger, storage.blobs, &forget).await? {
         // Without its name: this answer is kept.
@@ -188,9 +188,9 @@ async fn forget_number(
 }
 
 /// Removes a file of the workspace. Nobody knows who of a group made it, so there only an owner may.
-async fn remove(asked: &Asked<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
+async fn remove(asked: &CommandContext<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
     let shown = to_inline_code(&path.to_string(), SHOWN);
-    if asked.group && !asked.by_owner() {
+    if asked.group && !asked.is_by_owner() {
         return format!("I kept {shown}: in a group only an owner can remove workspace files.");
     }
     match storage.workspace.remove(asked.conversation, path).await {

@@ -6,14 +6,14 @@ use rstest::rstest;
 use satchel_ports::MockLedger;
 
 use super::*;
-use crate::access::{ChannelAccess, OWNER};
+use crate::access::{ChannelAccess, IMPLICIT_OWNER_ID};
 
 const MINUTE: i64 = 60_000;
 
-fn access() -> Access {
+fn access() -> AccessPolicy {
     let rules = ChannelAccess { allow_users: vec!["*".into()], owners: vec!["1".into()], owner_chats: Vec::new() };
     let own = ["console:main", "web:a"].map(|conversation| place(conversation).channel().clone());
-    Access::of([(place("telegram:1").channel().clone(), rules)]).with_owner_on(own)
+    AccessPolicy::new([(place("telegram:1").channel().clone(), rules)]).with_owner_on(own)
 }
 
 fn place(text: &str) -> ConversationId {
@@ -30,8 +30,8 @@ async fn say(ledger: &MockLedger, conversation: &str, id: &str, text: &str) -> S
 
 async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, group: bool) -> String {
     let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
-    let asked = Asked { conversation: &conversation, group, sender: &sender, access: &access };
-    answer(&parse(text), ledger, &asked).await.unwrap().text.unwrap()
+    let asked = CommandContext { conversation: &conversation, group, sender: &sender, access: &access };
+    handle_pair_command(&parse(text), ledger, &asked).await.unwrap().text.unwrap()
 }
 
 fn pairing(code: &str, conversation: &str) -> Pairing {
@@ -61,10 +61,10 @@ fn what_stands_behind_pair_is_read(#[case] text: &str, #[case] command: PairComm
 
 /// The attack: somebody who may talk says the owner's words, by hand or by pressing a button that was forwarded.
 #[tokio::test]
-async fn from_anybody_but_an_owner_no_code_is_looked_at() {
+async fn codes_from_non_owners_are_never_checked() {
     let ledger = MockLedger::new();
     for text in ["approve ABCD-EFGH", "refuse ABCD-EFGH", "list", "revoke 5", ""] {
-        for id in ["5", OWNER, "11"] {
+        for id in ["5", IMPLICIT_OWNER_ID, "11"] {
             assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner can approve people.", "{text}");
         }
         let told = say_in(&ledger, "telegram:-100", "1", text, true).await;
@@ -74,10 +74,11 @@ async fn from_anybody_but_an_owner_no_code_is_looked_at() {
 
 /// An owner decides about their own channel; whoever has the page's token or the terminal about all.
 #[tokio::test]
-async fn a_verdict_says_whose_codes_it_may_be_about_and_who_is_guessing() {
-    for (conversation, id, of, by) in
-        [("telegram:1", "1", Some("telegram"), "telegram:1"), ("console:main", OWNER, None, "console:owner")]
-    {
+async fn pairing_decision_names_its_scope_and_decider() {
+    for (conversation, id, of, by) in [
+        ("telegram:1", "1", Some("telegram"), "telegram:1"),
+        ("console:main", IMPLICIT_OWNER_ID, None, "console:owner"),
+    ] {
         let decisions: Arc<Mutex<Vec<PairingDecision>>> = Arc::default();
         let mut ledger = MockLedger::new();
         let seen = Arc::clone(&decisions);
@@ -119,7 +120,7 @@ async fn what_is_no_code_costs_no_try() {
 #[case(PairingOutcome::UnknownCode { tries_left: 0 }, "one wrong code too many")]
 #[case(PairingOutcome::LockedOut { until: Timestamp(30 * MINUTE + 1_000) }, "in 31 minutes.")]
 fn every_verdict_is_told(#[case] judged: PairingOutcome, #[case] says: &str) {
-    let told = told(&judged, Timestamp(0));
+    let told = describe_outcome(&judged, Timestamp(0));
     assert!(told.contains(says), "{told}");
 }
 
@@ -142,14 +143,14 @@ fn people_and_codes() -> MockLedger {
 }
 
 #[tokio::test]
-async fn a_list_shows_an_owner_what_is_theirs_to_decide() {
+async fn pairing_list_is_scoped_to_its_owner() {
     let ledger = people_and_codes();
     assert_eq!(
         say(&ledger, "telegram:1", "1", "list").await,
         "Waiting for approval:\n\n- **ABCD-EFGH** `Ada (@ada)`, id `5` on telegram, valid for 45 min\n\nApproved with a code:\n\n\
          - `Bob`, id `7` on telegram"
     );
-    let all = say(&ledger, "web:a", OWNER, "list").await;
+    let all = say(&ledger, "web:a", IMPLICIT_OWNER_ID, "list").await;
     assert!(all.contains("JKLM-NPQR") && all.contains("id `8` on discord") && all.contains("ABCD-EFGH"), "{all}");
 }
 
@@ -162,9 +163,14 @@ async fn an_owner_revokes_on_their_own_channel() {
         ("telegram:1", "1", "revoke telegram 5", "is no longer approved"),
         ("telegram:1", "1", "revoke discord 5", "In this chat you can only approve people on telegram."),
         ("telegram:1", "1", "revoke 6", "`6` was not approved with a code on telegram"),
-        ("web:a", OWNER, "revoke 5", "On which channel?"),
-        ("web:a", OWNER, "revoke Telegram 5", "is no longer approved"),
-        ("web:a", OWNER, "revoke дом 5", "There is no such channel. For example: `/pair revoke telegram 123456`"),
+        ("web:a", IMPLICIT_OWNER_ID, "revoke 5", "On which channel?"),
+        ("web:a", IMPLICIT_OWNER_ID, "revoke Telegram 5", "is no longer approved"),
+        (
+            "web:a",
+            IMPLICIT_OWNER_ID,
+            "revoke дом 5",
+            "There is no such channel. For example: `/pair revoke telegram 123456`",
+        ),
     ] {
         let told = say(&ledger, conversation, id, text).await;
         assert!(told.contains(says), "{text}: {told}");
@@ -177,6 +183,6 @@ async fn channel_without_rules_revokes_nobody() {
     let mut ledger = MockLedger::new();
     ledger.expect_revoke_person().never();
     for text in ["revoke telegram 5", "revoke 5"] {
-        assert_eq!(say(&ledger, "board:hall", OWNER, text).await, "Only an owner can approve people.");
+        assert_eq!(say(&ledger, "board:hall", IMPLICIT_OWNER_ID, text).await, "Only an owner can approve people.");
     }
 }

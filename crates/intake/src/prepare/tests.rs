@@ -72,8 +72,8 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
     let ledger = ledger();
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
     let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
-    let access = Access::default().with_owner_on([lease.conversation.channel().clone()]);
-    let fetching = Fetching {
+    let access = AccessPolicy::default().with_owner_on([lease.conversation.channel().clone()]);
+    let fetching = PrepareContext {
         channel: &channel,
         blobs: &blobs,
         ledger: &ledger,
@@ -93,7 +93,7 @@ fn reason(file: &InboundFileState) -> &str {
 }
 
 #[tokio::test]
-async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
+async fn stored_files_have_detected_type_and_number() {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(|_| Ok(FetchedFile::Bytes { bytes: Some(3), content: empty() }));
     let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
@@ -105,7 +105,7 @@ async fn stored_files_have_the_type_of_their_bytes_and_a_number() {
 #[case::claimed(Some(101), None)]
 #[case::told_by_the_platform(None, Some(101))]
 #[tokio::test]
-async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<u64>, #[case] told: Option<u64>) {
+async fn oversized_file_is_refused_before_reading(#[case] claimed: Option<u64>, #[case] told: Option<u64>) {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(move |_| Ok(FetchedFile::Bytes { bytes: told, content: empty() }));
     let files = fetch_all(channel, MockBlobs::new(), vec![reference("a.jpg", claimed)]).await;
@@ -113,7 +113,7 @@ async fn what_is_too_large_is_refused_before_it_is_read(#[case] claimed: Option<
 }
 
 #[tokio::test]
-async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
+async fn excess_files_are_refused_and_first_are_stored() {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(|_| Ok(FetchedFile::Bytes { bytes: None, content: empty() }));
     let files =
@@ -123,7 +123,7 @@ async fn too_many_files_are_refused_one_by_one_and_the_first_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_may_pass_is_tried_again_and_in_the_end_refused() {
+async fn retryable_fetch_failure_is_retried_then_refused() {
     let tries = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&tries);
     let mut channel = reached();
@@ -184,7 +184,7 @@ async fn a_file_is_had_after_an_outage(#[case] seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_of_a_platform_that_stays_away_is_refused_in_the_end() {
+async fn file_of_unreachable_platform_is_finally_refused() {
     let begun = tokio::time::Instant::now();
     let files = fetch_all(away_for(2 * OUTAGE), blobs(), vec![reference("never", None)]).await;
     assert_eq!(reason(&files[0]), "it could not be fetched (no route to host)");
@@ -193,7 +193,7 @@ async fn a_file_of_a_platform_that_stays_away_is_refused_in_the_end() {
 
 /// As after a long sleep of the machine, whose network comes back a little later than it does.
 #[tokio::test(start_paused = true)]
-async fn a_file_of_a_message_that_is_a_day_old_is_tried_before_it_is_refused() {
+async fn file_of_old_message_is_tried_before_refusal() {
     for (away, comes) in [(Duration::from_secs(10), true), (Duration::from_secs(60), false)] {
         let mut turn = turn(vec![reference("late", None)]);
         turn.messages[0].received_at = Timestamp(-i64::try_from(2 * OUTAGE.as_millis()).unwrap());
@@ -219,7 +219,7 @@ async fn only_owners_read_the_remedy_of_a_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
+async fn unstorable_file_is_retried_and_refused_with_figures() {
     const REASON: &str =
         "it could not be stored (the disk is nearly full: 1.2 GB free, 1 GB is kept free for the database)";
     let remedy = ": remove files with `/forget`, free some space on the disk (`satchel doctor` names it), or lower \
@@ -241,7 +241,7 @@ async fn file_without_room_is_tried_again_and_refused_with_the_figures() {
 }
 
 #[tokio::test]
-async fn a_refusal_keeps_the_channels_words_and_the_other_files() {
+async fn refusal_has_channel_reason_and_others_stay() {
     let mut channel = MockChannel::new();
     channel.expect_fetch().returning(|reference| match reference.locator.as_str() {
         "gone" => Err(FileFetchError::Permanent { reason: "the file is no longer there".into() }),

@@ -13,20 +13,20 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::{
-    Reception,
-    access::{Access, ChannelAccess},
+    InboundService,
+    access::{AccessPolicy, ChannelAccess},
 };
 
 const TURN: TurnId = TurnId(Uuid::from_u128(1));
 const SECRET: &str = "what the stranger wrote";
 
-fn rules() -> Access {
+fn rules() -> AccessPolicy {
     let rules = ChannelAccess {
         allow_users: vec!["@ada".into()],
         owners: vec!["1".into()],
         owner_chats: vec!["telegram:1".parse().unwrap()],
     };
-    Access::of([("telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone(), rules)])
+    AccessPolicy::new([("telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone(), rules)])
 }
 
 fn code() -> PairingCode {
@@ -66,13 +66,13 @@ async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<Tu
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let (lanes, _claimed) = mpsc::channel(1);
-    Reception::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()), None)
+    InboundService::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()), None)
         .accept(message)
         .await
 }
 
 #[tokio::test]
-async fn nothing_that_a_stranger_sends_is_stored_and_they_and_the_owner_are_told_of_a_code() {
+async fn stranger_message_is_discarded_and_code_is_issued() {
     let (mut ledger, stored) = ledger(500);
     ledger
         .expect_is_approved()
@@ -104,7 +104,7 @@ async fn nothing_that_a_stranger_sends_is_stored_and_they_and_the_owner_are_told
 
 /// The attack: to write without end, so that the bot answers without end. The ledger knows a key once.
 #[tokio::test]
-async fn a_stranger_who_keeps_writing_is_answered_a_few_times_an_hour() {
+async fn persistent_stranger_gets_few_replies_per_hour() {
     let mut keys = std::collections::BTreeSet::new();
     for minute in 0..60 {
         let (mut ledger, stored) = ledger(minute * 60_000);
@@ -123,7 +123,7 @@ async fn a_stranger_who_keeps_writing_is_answered_a_few_times_an_hour() {
 
 /// The attack: a flood of accounts. Those beyond the codes that are open at once get nothing, and nothing is stored.
 #[tokio::test]
-async fn a_stranger_who_gets_no_code_is_not_answered() {
+async fn stranger_without_code_gets_no_reply() {
     let (mut ledger, stored) = ledger(0);
     ledger.expect_is_approved().returning(|_, _| Ok(false));
     ledger.expect_issue_pairing_code().returning(|_, _| Ok(None));
@@ -132,7 +132,7 @@ async fn a_stranger_who_gets_no_code_is_not_answered() {
 }
 
 #[tokio::test]
-async fn strangers_in_a_group_are_not_heard_at_all() {
+async fn strangers_in_group_are_ignored() {
     let (mut ledger, stored) = ledger(0);
     ledger.expect_is_approved().returning(|_, _| Ok(false));
     // No code is made: the mock would fail.
@@ -155,7 +155,7 @@ async fn an_errand_that_comes_from_outside_is_none() {
 }
 
 #[tokio::test]
-async fn whom_a_code_let_in_talks_and_whom_the_ledger_can_not_tell_waits() {
+async fn approved_sender_is_accepted_unless_ledger_fails() {
     let (mut known, stored) = ledger(0);
     known.expect_is_approved().returning(|_, id| Ok(id == "5"));
     assert_eq!(accept(known, said("telegram:5", eve())).await.unwrap(), Some(TURN));
@@ -188,7 +188,7 @@ async fn the_names_of_a_stranger_are_cut() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
+async fn undecodable_updates_stay_raw_only_for_allowed_users() {
     let ada = Sender { handle: Some("ada".into()), ..Sender::new("9", "") };
     for (channel, sender, let_in, kept_whole) in [
         ("telegram", Some(eve()), false, false),
@@ -216,7 +216,7 @@ async fn what_cannot_be_read_is_kept_as_it_came_only_of_those_who_may_talk() {
             reason: "a new form".into(),
         };
         let (lanes, _claimed) = mpsc::channel(1);
-        let door = Reception::new(
+        let door = InboundService::new(
             Arc::new(ledger),
             Arc::new(MockEventBus::new()),
             lanes,

@@ -303,7 +303,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_begun_with_its_turn_is_sent_and_settled_and_nothing_else() {
+async fn started_part_is_sent_and_settled_only() {
     let (log, left) = Stage::of(vec![], vec![sent()]).play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["send hello", "settle sent"]);
     assert_eq!(left.unwrap(), DeliverOutcome::Released);
@@ -319,7 +319,7 @@ async fn settling_one_part_begins_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_sent_waits_as_long_as_the_platform_says() {
+async fn unsent_part_respects_retry_after() {
     let started = tokio::time::Instant::now();
     let log = Stage::of(vec![text(1)], vec![not_sent(7_000), sent()]).log().await;
     assert_eq!(log, ["save sending", "send hello", "save waiting", "save sending", "send hello", "settle sent"]);
@@ -361,7 +361,7 @@ async fn three_labelled_tries_outlast_an_outage_of_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_that_is_held_is_told_and_not_sent_again() {
+async fn held_doubt_is_reported_and_not_resent() {
     let rules = DeliveryRules { on_doubt: OnDoubt::Hold, ..DeliveryRules::default() };
     let log = Stage { rules, ..Stage::of(vec![text(1), text(2)], vec![in_doubt(), sent()]) }.log().await;
     assert_eq!(
@@ -436,7 +436,7 @@ async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<Me
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeated() {
+async fn interrupted_part_is_in_doubt_but_edit_retries() {
     let interrupted = sending(text(1));
     let log = Stage::of(vec![interrupted.clone()], vec![sent()]).log().await;
     let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello"];
@@ -447,7 +447,7 @@ async fn what_another_process_had_begun_is_in_doubt_and_an_edit_of_it_is_repeate
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_turn_of_the_same_owner_had_begun_is_no_reason_for_doubt() {
+async fn start_by_same_holder_is_not_in_doubt() {
     let (log, _) = Stage::of(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(DeliveryStart::Planned).await;
     assert_eq!(log, ["send hello", "settle sent", "send hello", "settle sent"]);
 }
@@ -475,7 +475,7 @@ async fn a_failure_is_told_once_and_stops_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_whose_message_is_gone_is_sent_anew() {
+async fn edit_of_deleted_message_is_sent_new() {
     let edit = Part { target: Some(MessageRef("m1".into())), ..text(1) };
     let log = Stage::of(vec![edit], vec![refused(Refusal::TargetGone)]).log().await;
     assert_eq!(log, ["save sending", "edit m1", "settle replaced by text"]);
@@ -497,7 +497,7 @@ async fn what_is_too_old_is_given_up_unsent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_the_platform_finds_too_large_is_told_with_a_link_that_is_made_once() {
+async fn oversized_file_notice_creates_one_link() {
     let mut links = MockFileLinks::new();
     let named = |conversation: &ConversationId, file: &AttachmentId, _: &Timestamp| {
         conversation.to_string() == "console:main" && *file == AttachmentId(Uuid::from_u128(1))
@@ -514,7 +514,7 @@ async fn a_file_that_the_platform_finds_too_large_is_told_with_a_link_that_is_ma
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_failure_makes_no_link_to_a_file_whose_links_were_ended_since_its_reply_was_planned() {
+async fn late_failure_creates_no_link_after_revocation() {
     for (reply, part_of_it, ended) in [(0, 0, true), (0, 60_000, true), (60_000, 60_000, false)] {
         let mut links = MockFileLinks::new();
         let ended_at = Timestamp(30_000);
@@ -542,7 +542,7 @@ async fn what_an_operator_discarded_is_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_stops_sends_nothing_more_and_leaves_no_doubt() {
+async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
     let stopped = Stage::of(vec![text(2)], vec![]);
     stopped.stop.cancel();
     let (log, left) = stopped.play(DeliveryStart::Started(sending(text(1)))).await;

@@ -62,7 +62,7 @@ fn long_link(file: &Attachment) -> Option<String> {
 }
 
 #[test]
-fn the_notice_says_what_why_and_how_to_get_it() {
+fn notice_names_loss_reason_and_remedy() {
     let doubtful = FailureReason::MayHaveArrived { reason: "no answer".to_owned() };
     let three = PartContent::Album {
         items: (1..=3).map(|n| item(file(n, "a.jpg", "image/jpeg", 1), FileForm::Photo)).collect(),
@@ -129,7 +129,7 @@ fn the_notice_says_what_why_and_how_to_get_it() {
 }
 
 #[test]
-fn what_a_place_does_not_take_is_named_with_a_link() {
+fn notice_links_content_the_channel_rejects() {
     const UNLINKED: u64 = 99;
     let link =
         |file: &Attachment| (file.number != UNLINKED).then(|| format!("https://a.example/links/{}_x", file.number));
@@ -183,7 +183,7 @@ fn what_a_place_does_not_take_is_named_with_a_link() {
 }
 
 #[test]
-fn links_stand_whole_within_the_room_that_the_words_leave() {
+fn notice_links_stay_complete_within_size_limit() {
     for files in 1..=40 {
         let one_reason = |n| (document(n, &format!("{n}.mov"), 64_000_000), failed(too_large()));
         let many = |n| (document(n, &format!("{n}.mov"), 7), failed(refused(&format!("no {n}"))));
@@ -216,7 +216,7 @@ fn what_was_replaced_counts_through_its_children() {
 }
 
 #[test]
-fn a_voice_that_was_given_up_is_announced_though_its_words_are_written() {
+fn failed_voice_is_announced_despite_written_text() {
     let voice = PartContent::Voice {
         words: "x".to_owned(),
         in_text: false,

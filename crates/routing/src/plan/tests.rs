@@ -69,7 +69,7 @@ fn a_realistic_response_on_each_channel() {
 }
 
 #[test]
-fn links_stand_in_the_notice_and_change_nothing_else() {
+fn links_change_only_the_notice() {
     let link = |file: &Attachment| Some(format!("https://a.example/links/{}", file.number));
     let of = |plan: &Plan| match plan.parts.split_last() {
         Some((PlannedPart { content: PartContent::Notice { text }, .. }, others)) => (others.to_vec(), text.clone()),
@@ -114,7 +114,7 @@ fn photos_that_a_platform_would_refuse_are_documents() {
 }
 
 #[test]
-fn twelve_photos_are_an_album_of_ten_and_one_of_two() {
+fn twelve_photos_become_albums_of_ten_and_two() {
     let attachments = (1..=12).map(|n| file(n, &format!("{n}.jpg"), "image/jpeg", 1_000)).collect();
     let plan = plan(&OutgoingResponse { attachments, ..OutgoingResponse::default() }, &tables::telegram());
     let sizes: Vec<usize> = plan.parts.iter().map(|part| part.content.files().len()).collect();
@@ -122,7 +122,7 @@ fn twelve_photos_are_an_album_of_ten_and_one_of_two() {
 }
 
 #[test]
-fn files_ride_on_one_chunk_of_text_and_not_on_two_nor_beside_a_voice() {
+fn files_attach_only_to_single_text_without_voice() {
     let one = OutgoingResponse {
         attachments: vec![file(1, "a.pdf", "application/pdf", 1_000)],
         ..OutgoingResponse::from_text("hello")
@@ -143,7 +143,7 @@ fn files_ride_on_one_chunk_of_text_and_not_on_two_nor_beside_a_voice() {
 }
 
 #[test]
-fn a_description_too_long_for_a_caption_goes_whole_before_its_file() {
+fn overlong_description_is_sent_before_its_file() {
     let mut photo = file(1, "a.jpg", "image/jpeg", 1_000);
     photo.description = "слово ".repeat(300).trim().to_owned();
     let response = OutgoingResponse { attachments: vec![photo.clone()], ..OutgoingResponse::default() };
@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_plan_loses_nothing_repeats_nothing_and_keeps_the_order(
+    fn plan_preserves_all_content_once_in_order(
         response in samples::response(), capabilities in samples::capabilities(),
     ) {
         let planned = plan(&response, &capabilities);
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_obeys_every_limit_and_leaves_room_for_the_label(
+    fn plan_obeys_limits_and_reserves_label(
         response in samples::response(), capabilities in samples::capabilities(),
     ) {
         let unit = capabilities.text.unit;

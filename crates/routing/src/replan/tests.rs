@@ -24,7 +24,7 @@ fn photos(count: u64) -> Vec<FileItem> {
 }
 
 #[test]
-fn a_photo_becomes_a_document_and_a_document_is_given_up() {
+fn refused_photo_becomes_document_then_gives_up() {
     let photo = photos(1).remove(0);
     let document = FileItem { form: FileForm::Document, ..photo.clone() };
     for refusal in
@@ -46,7 +46,7 @@ fn a_photo_becomes_a_document_and_a_document_is_given_up() {
 }
 
 #[test]
-fn an_album_becomes_singles_and_the_file_at_fault_a_document() {
+fn refused_album_splits_and_failing_file_becomes_document() {
     let forms = |parts: Vec<PartContent>| parts.iter().map(|part| part.files()[0].form).collect::<Vec<_>>();
     let album = PartContent::Album { items: photos(3) };
     assert_eq!(
@@ -59,7 +59,7 @@ fn an_album_becomes_singles_and_the_file_at_fault_a_document() {
 }
 
 #[test]
-fn files_over_a_limit_that_was_just_learned_are_told_and_the_others_stay_together() {
+fn files_over_learned_limit_fail_without_splitting_others() {
     let mut items = photos(4);
     items[1].attachment.bytes = 6_000;
     let capabilities = ChannelCapabilities { file_bytes: 5_000, ..tables::discord() };
@@ -77,14 +77,14 @@ fn files_over_a_limit_that_was_just_learned_are_told_and_the_others_stay_togethe
 }
 
 #[test]
-fn a_bundle_that_is_too_large_becomes_text_then_files() {
+fn oversized_bundle_becomes_text_then_files() {
     let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: photos(2) };
     let parts = children(&bundle, Refusal::TooLarge { limit: None });
     assert_eq!(parts, [PartContent::from_text("hi"), PartContent::Album { items: photos(2) }]);
 }
 
 #[test]
-fn bad_markup_goes_as_the_same_characters_within_the_limit() {
+fn bad_markup_becomes_plain_text_within_limit() {
     let text = "**word** ".repeat(500);
     let parts = children(&PartContent::from_text(text.trim()), Refusal::BadMarkup);
     assert_eq!(parts.len(), 2);
@@ -95,7 +95,7 @@ fn bad_markup_goes_as_the_same_characters_within_the_limit() {
 }
 
 #[test]
-fn a_forbidden_voice_becomes_a_file_and_then_its_own_words() {
+fn forbidden_voice_becomes_file_then_text() {
     let voice = |in_text, as_file| PartContent::Voice {
         words: "hi".to_owned(),
         in_text,
@@ -110,7 +110,7 @@ fn a_forbidden_voice_becomes_a_file_and_then_its_own_words() {
 }
 
 #[test]
-fn a_notice_whose_markup_is_refused_goes_as_plain_text() {
+fn notice_with_refused_markup_becomes_plain_text() {
     let notice = PartContent::Notice { text: "0 of 1 files sent".to_owned() };
     let plain = PartContent::Text { text: "0 of 1 files sent".to_owned(), markup: Markup::Plain, files: Vec::new() };
     assert_eq!(children(&notice, Refusal::BadMarkup), [plain]);
@@ -118,7 +118,7 @@ fn a_notice_whose_markup_is_refused_goes_as_plain_text() {
 
 /// Platforms say no more than "Bad Request" about a button that they don't take.
 #[test]
-fn a_question_whose_buttons_are_refused_goes_as_its_words() {
+fn question_with_refused_buttons_becomes_plain_text() {
     let buttons = vec![Button { label: "Yes".to_owned(), command: "/yes 7".to_owned() }];
     let question = PartContent::Question { text: "Delete it? /yes 7 or /no 7".to_owned(), buttons };
     let text = "Delete it? /yes 7 or /no 7".to_owned();
@@ -129,7 +129,7 @@ fn a_question_whose_buttons_are_refused_goes_as_its_words() {
 }
 
 #[test]
-fn what_was_to_be_edited_and_is_gone_is_sent_anew() {
+fn missing_edit_target_leads_to_new_send() {
     let content = PartContent::from_text("hi");
     assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), ReplanOutcome::SendNew);
 }

@@ -31,7 +31,7 @@ fn a_short_text_stays_as_it_is() {
 }
 
 #[test]
-fn markers_are_not_counted_where_they_are_not_seen() {
+fn hidden_markdown_markers_do_not_count() {
     let bold = format!("**{}**", "x".repeat(4096));
     assert_eq!(split(&bold, &limit(4096)), std::slice::from_ref(&bold));
     assert!(split(&bold, &source(4096)).len() == 2);
@@ -66,7 +66,7 @@ fn fences_are_closed_and_reopened_with_their_language() {
 }
 
 #[test]
-fn fences_in_quotes_and_lists_and_fences_in_fences_are_kept() {
+fn quoted_listed_and_nested_fences_are_preserved() {
     let quoted: String = (0..20).map(|n| format!("> line{n}\n")).collect();
     let listed: String = (0..20).map(|n| format!("  line{n}\n")).collect();
     let inner: String = (0..20).map(|n| format!("```\nline{n}\n```\n")).collect();
@@ -113,7 +113,7 @@ fn spans_are_kept_whole_or_closed_and_reopened() {
 }
 
 #[test]
-fn no_cut_goes_through_what_a_person_sees_as_one_character() {
+fn cuts_never_split_a_grapheme() {
     for cluster in ["👩‍👩‍👧‍👦", "🇩🇪", "é́", "각", "\r\n", "க்ஷி"] {
         let text = cluster.repeat(200);
         for chunk in split(&text, &limit(60)) {
@@ -124,7 +124,7 @@ fn no_cut_goes_through_what_a_person_sees_as_one_character() {
 }
 
 #[test]
-fn a_cluster_longer_than_the_limit_is_cut_as_a_last_resort() {
+fn oversized_grapheme_is_cut_as_last_resort() {
     let text = format!("a{}", "\u{301}".repeat(1000));
     let chunks = split(&text, &limit(100));
     assert_eq!(chunks.concat(), text);
@@ -132,7 +132,7 @@ fn a_cluster_longer_than_the_limit_is_cut_as_a_last_resort() {
 }
 
 #[test]
-fn no_more_formatted_spans_than_the_limit_share_a_chunk() {
+fn excess_formatted_spans_move_to_next_chunk() {
     let text = "*a* `b` **c** ".repeat(200);
     let limit = TextLimit { entities: Some(100), ..limit(4096) };
     let chunks = split(&text, &limit);
@@ -143,7 +143,7 @@ fn no_more_formatted_spans_than_the_limit_share_a_chunk() {
 
 /// Ten times the text may cost thirteen times as much; a quadratic step would cost a hundred times.
 #[test]
-fn texts_that_invite_quadratic_work_are_split_at_once() {
+fn adversarial_texts_are_split_in_linear_time() {
     for (name, unit) in [
         ("flags", "🇩🇪"),
         ("marks", "\u{301}"),
@@ -168,7 +168,7 @@ fn texts_that_invite_quadratic_work_are_split_at_once() {
 
 /// What is closed and reopened at each cut must leave room for the text, however deep it lies.
 #[test]
-fn spans_within_many_spans_do_not_make_a_chunk_of_each_character() {
+fn deeply_nested_spans_leave_room_for_text() {
     let text = format!("{}{}{}", "*a ".repeat(150), "word ".repeat(20_000), "a*".repeat(150));
     for limit in [limit(4096), source(2000), TextLimit { entities: Some(100), ..limit(4096) }] {
         let chunks = split(&text, &limit);
@@ -178,7 +178,7 @@ fn spans_within_many_spans_do_not_make_a_chunk_of_each_character() {
 }
 
 #[test]
-fn a_text_longer_than_a_window_is_split_as_a_short_one_is() {
+fn text_beyond_window_splits_like_short_text() {
     let fence = format!("```rust\n{}```\n\n", "let x = 1;\n\nlet y = 2;\n".repeat(4_000));
     let prose = "Some **bold words** and [a link](https://example.org).\n\n- an item\n\n".repeat(1_000);
     let text = format!("{prose}{fence}<!-- a\n\ncomment -->\n\n{prose}{fence}{prose}");
@@ -218,7 +218,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_repeated_or_longer_than_the_limit(
+    fn split_loses_and_repeats_nothing_within_limit(
         text in markdown(),
         max in prop_oneof![2usize..60, 60usize..400],
         unit in prop_oneof![Just(TextUnit::Utf16), Just(TextUnit::Utf16Source), Just(TextUnit::Chars)],
@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_chunk_has_more_formatted_spans_than_the_limit(text in markdown(), max in 60usize..400, entities in 1usize..10) {
+    fn no_chunk_exceeds_the_span_limit(text in markdown(), max in 60usize..400, entities in 1usize..10) {
         for unit in [TextUnit::Utf16, TextUnit::Utf16Source, TextUnit::Chars] {
             let limit = TextLimit { unit, max: Some(max), entities: Some(entities) };
             for chunk in split(&text, &limit) {
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_read_in_windows_is_read_as_a_whole(pieces in proptest::collection::vec(
+    fn windowed_parse_equals_whole_parse(pieces in proptest::collection::vec(
         prop_oneof![
             3 => markdown(),
             1 => Just("\n\n".to_owned()),

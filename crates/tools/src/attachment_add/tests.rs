@@ -6,10 +6,10 @@ use satchel_domain::{AttachmentId, CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;
-use crate::fakes::{World, attachment, chunked, conversation, digest, no_room};
+use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, no_room};
 
-fn world() -> World {
-    let world = World::new();
+fn world() -> ToolHarness {
+    let world = ToolHarness::new();
     world.put_file("/shared/a.png", b"\x89PNG picture");
     world.put_file("/shared/b.csv", b"1;2");
     world.put_file("/tmp/notes", b"notes");
@@ -17,7 +17,7 @@ fn world() -> World {
 }
 
 #[tokio::test]
-async fn files_are_attached_in_order_with_what_the_ledger_and_the_bytes_say() {
+async fn files_are_attached_in_order_with_metadata() {
     let world = world();
     let outcome =
         world.call("attachment.add", json!({"paths": ["/tmp/notes", "/shared/a.png", "/shared/b.csv"]})).await.unwrap();
@@ -84,8 +84,8 @@ async fn overrides_go_pairwise_and_paths_win_over_path() {
 async fn saved_file_sent_back_keeps_its_number() {
     let world = world();
     world.receive_bytes(3, "photo.png", "image/png", b"\x89PNG photo");
-    world.know(attachment(4, "photo.png", "image/png", b"\x89PNG photo"));
-    world.know(Attachment {
+    world.add_record(attachment(4, "photo.png", "image/png", b"\x89PNG photo"));
+    world.add_record(Attachment {
         conversation: "console:other".parse().unwrap(),
         ..attachment(1, "photo.png", "image/png", b"\x89PNG photo")
     });
@@ -106,7 +106,7 @@ async fn saved_file_sent_back_keeps_its_number() {
 }
 
 #[tokio::test]
-async fn every_wrong_call_says_what_is_wrong_and_attaches_nothing() {
+async fn invalid_add_call_is_explained_and_attaches_nothing() {
     let mut world = world();
     world.limits.add_files = 3;
     world.limits.add_file_bytes = 11;
@@ -149,15 +149,18 @@ async fn every_wrong_call_says_what_is_wrong_and_attaches_nothing() {
 }
 
 #[tokio::test]
-async fn the_turns_total_counts_what_tools_made_and_not_what_people_sent() {
+async fn turn_total_counts_only_files_from_tools() {
     let mut world = world();
     world.limits.add_turn_bytes = 15;
     world.receive_bytes(1, "sent.bin", "application/octet-stream", &[1; 100]);
-    world.know_of_this_turn(Attachment {
+    world.add_turn_record(Attachment {
         source: AttachmentSource::Tool,
         ..attachment(2, "made", "text/plain", &[2; 10])
     });
-    world.know(Attachment { source: AttachmentSource::Tool, ..attachment(3, "earlier turn", "text/plain", &[3; 10]) });
+    world.add_record(Attachment {
+        source: AttachmentSource::Tool,
+        ..attachment(3, "earlier turn", "text/plain", &[3; 10])
+    });
     assert!(world.call("attachment.add", json!({"path": "/tmp/notes"})).await.is_ok(), "10 + 5 bytes are allowed");
     world.limits.add_turn_bytes = 14;
     let error = world.error("attachment.add", json!({"path": "/tmp/notes"})).await;
@@ -166,7 +169,7 @@ async fn the_turns_total_counts_what_tools_made_and_not_what_people_sent() {
 
 /// None of them is recorded before all have ended.
 #[tokio::test]
-async fn calls_that_run_side_by_side_keep_to_the_turns_total_together() {
+async fn concurrent_add_calls_share_the_turn_total() {
     let mut world = world();
     world.limits.add_turn_bytes = 14;
     let tool = world.registry().get("attachment.add").unwrap();
@@ -181,13 +184,13 @@ async fn calls_that_run_side_by_side_keep_to_the_turns_total_together() {
     let error = third.expect_err("5 + 5 + 5 bytes are too many").0;
     assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
 
-    made.into_iter().flat_map(|outcome| outcome.attachments).for_each(|file| world.know_of_this_turn(file));
+    made.into_iter().flat_map(|outcome| outcome.attachments).for_each(|file| world.add_turn_record(file));
     let small = json!({"path": "/shared/b.csv"});
     assert!(tool.call(small, &contexts[3]).await.is_ok(), "what is recorded counts once: 10 + 3 bytes");
 }
 
 #[tokio::test]
-async fn a_call_that_fails_leaves_its_room_to_others() {
+async fn failed_call_releases_its_reservation() {
     let mut world = world();
     world.limits.add_turn_bytes = 5;
     let mut blobs = MockBlobs::new();
@@ -200,7 +203,7 @@ async fn a_call_that_fails_leaves_its_room_to_others() {
 }
 
 #[tokio::test]
-async fn a_file_that_grows_or_vanishes_meanwhile_leaves_nothing_attached() {
+async fn file_changed_during_add_is_not_attached() {
     let mut world = world();
     world.limits.add_file_bytes = 10;
     for (second, says) in [(Some(&[0; 11][..]), "has 11 bytes"), (None, "`/tmp/notes` does not exist")] {

@@ -62,29 +62,29 @@ const EXTENSIONS: [(&str, &str); 49] = [
 ///
 /// What the platform or the server calls the file comes first, then its name, then its address. Only where all of them
 /// say nothing, its bytes do. `application/octet-stream` is no type but the word for not knowing one, so it says nothing.
-pub(crate) fn of(served_as: Option<&str>, filename: &Filename, address: &str, sniffed: &str) -> String {
+pub(crate) fn choose_extension(served_as: Option<&str>, filename: &Filename, address: &str, sniffed: &str) -> String {
     let served_as = served_as.unwrap_or_default();
-    let extension = of_type(served_as)
+    let extension = from_mime(served_as)
         .or_else(|| filename.extension().filter(|extension| is_plain(extension)))
-        .or_else(|| of_address(address))
+        .or_else(|| from_url(address))
         // Servers call text whatever they don't know better, and much is text.
-        .or_else(|| of_text(served_as))
-        .or_else(|| of_type(sniffed))
-        .or_else(|| of_text(sniffed));
+        .or_else(|| from_filename(served_as))
+        .or_else(|| from_mime(sniffed))
+        .or_else(|| from_filename(sniffed));
     extension.map(|extension| format!(".{extension}")).unwrap_or_default()
 }
 
-fn of_type(kind: &str) -> Option<String> {
+fn from_mime(kind: &str) -> Option<String> {
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     EXTENSIONS.iter().find(|(known, _)| *known == kind).map(|(_, extension)| (*extension).to_owned())
 }
 
-fn of_text(kind: &str) -> Option<String> {
+fn from_filename(kind: &str) -> Option<String> {
     kind.starts_with("text/plain").then(|| "txt".to_owned())
 }
 
 /// The extension in the path of a web address.
-fn of_address(address: &str) -> Option<String> {
+fn from_url(address: &str) -> Option<String> {
     let (_, rest) = address.split_once("://")?;
     let (_, path) = rest.split(['?', '#']).next()?.split_once('/')?;
     let (_, extension) = path.rsplit('/').next()?.rsplit_once('.')?;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_claimed_type_comes_first_then_the_name_the_address_and_the_bytes() {
+    fn extension_prefers_claimed_type_name_url_then_bytes() {
         for (served_as, filename, address, sniffed, extension) in [
             ("image/jpeg", "photo.png", "https://x/a.gif", "image/png", ".jpg"),
             ("Image/JPEG; q=1", "photo", "", "image/png", ".jpg"),
@@ -121,12 +121,16 @@ mod tests {
         ] {
             let filename = Filename::from_untrusted(filename);
             let served_as = (!served_as.is_empty()).then_some(served_as);
-            assert_eq!(of(served_as, &filename, address, sniffed), extension, "{served_as:?} {filename} {address}");
+            assert_eq!(
+                choose_extension(served_as, &filename, address, sniffed),
+                extension,
+                "{served_as:?} {filename} {address}"
+            );
         }
     }
 
     #[test]
-    fn the_table_is_sorted_and_its_extensions_are_plain() {
+    fn extension_table_is_sorted_and_plain() {
         assert!(EXTENSIONS.is_sorted());
         assert!(EXTENSIONS.iter().all(|(_, extension)| is_plain(extension)));
     }

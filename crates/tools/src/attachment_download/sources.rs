@@ -9,7 +9,7 @@ use satchel_ports::{
     ledger::{InboundFileState, QueuedMessage, TurnQuery, TurnRecord},
 };
 
-use crate::{ToolServices, failure, lookup};
+use crate::{ToolServices, error, lookup};
 
 /// How many turns are read at once, and how often, when those before had no files.
 const PAGE: u32 = 50;
@@ -19,15 +19,15 @@ const PAGES: u32 = 10;
 const OURS: &str = "satchel:attachment/";
 
 /// A file that is to be downloaded.
-pub(crate) struct Wanted {
+pub(crate) struct DownloadItem {
     pub(crate) filename: Filename,
     /// Where it came from, as it may be told.
     pub(crate) source_url: String,
-    pub(crate) source: Source,
+    pub(crate) source: ByteSource,
 }
 
 /// Bytes in the file store, and what is known of them.
-pub(crate) struct Had {
+pub(crate) struct StoredBytes {
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
     pub(crate) mime: String,
@@ -35,7 +35,7 @@ pub(crate) struct Had {
     pub(crate) served_as: Option<String>,
 }
 
-impl From<Attachment> for Had {
+impl From<Attachment> for StoredBytes {
     fn from(attachment: Attachment) -> Self {
         let Attachment { sha256, bytes, mime, .. } = attachment;
         Self { sha256, bytes, mime, served_as: None }
@@ -43,21 +43,24 @@ impl From<Attachment> for Had {
 }
 
 /// Where its bytes are.
-pub(crate) enum Source {
+pub(crate) enum ByteSource {
     /// In the file store.
-    Stored(Had),
+    Stored(StoredBytes),
     /// At this address, which may be signed.
-    Address(String),
-    Nowhere(String),
+    Url(String),
+    Unavailable(String),
 }
 
 /// The files of the latest message that came with any: of this turn, else of an earlier one. The messages of one turn,
 /// such as an album, are one message.
-pub(crate) async fn latest(services: &ToolServices, context: &ToolContext) -> Result<Vec<Wanted>, ToolError> {
-    let unread = |error| failure::because("the conversation could not be read", &error);
+pub(crate) async fn latest_files(
+    services: &ToolServices,
+    context: &ToolContext,
+) -> Result<Vec<DownloadItem>, ToolError> {
+    let unread = |error| error::tool_error_with_cause("the conversation could not be read", &error);
     let current = services.ledger.turn(context.call.turn).await.map_err(unread)?;
     let wanted = match current {
-        Some(turn) => of_turn(services, context, turn).await?,
+        Some(turn) => items_of_turn(services, context, turn).await?,
         None => Vec::new(),
     };
     if !wanted.is_empty() {
@@ -70,66 +73,73 @@ pub(crate) async fn latest(services: &ToolServices, context: &ToolContext) -> Re
         let Some(oldest) = turns.first() else { break };
         before = oldest.id;
         for turn in turns.into_iter().rev() {
-            let wanted = of_turn(services, context, turn).await?;
+            let wanted = items_of_turn(services, context, turn).await?;
             if !wanted.is_empty() {
                 return Ok(wanted);
             }
         }
     }
-    Err(failure::error("no message of this conversation came with attachments, as far as it is remembered"))
+    Err(error::tool_error("no message of this conversation came with attachments, as far as it is remembered"))
 }
 
-async fn of_turn(services: &ToolServices, context: &ToolContext, turn: TurnRecord) -> Result<Vec<Wanted>, ToolError> {
+async fn items_of_turn(
+    services: &ToolServices,
+    context: &ToolContext,
+    turn: TurnRecord,
+) -> Result<Vec<DownloadItem>, ToolError> {
     let mut wanted = Vec::new();
     for QueuedMessage { message, files, .. } in turn.messages {
         let max_bytes = services.limits.inbound_file_bytes;
-        wanted.extend(message.files.iter().zip(files).map(|(reference, file)| of_file(reference, file, max_bytes)));
+        wanted
+            .extend(message.files.iter().zip(files).map(|(reference, file)| item_of_file(reference, file, max_bytes)));
         let (_, references) = reference_block::split(&message.text);
         if references.is_none() && reference_block::has_marker(&message.text) {
             tracing::warn!(chat.id = %context.conversation, turn.id = %turn.id, "a malformed reference block is plain text");
         }
         for reference in references.into_iter().flatten() {
-            wanted.push(of_reference(services, context, reference).await?);
+            wanted.push(item_of_reference(services, context, reference).await?);
         }
     }
     Ok(wanted)
 }
 
 /// A file that came with a message, unless it was refused and is larger than any that is taken.
-fn of_file(reference: &FileReference, file: InboundFileState, max_bytes: u64) -> Wanted {
+fn item_of_file(reference: &FileReference, file: InboundFileState, max_bytes: u64) -> DownloadItem {
     let filename = reference.filename.clone();
     match (file, &reference.source_url) {
         (InboundFileState::Stored(attachment), source_url) => {
             let source_url = match source_url {
-                Some(url) => told(url),
+                Some(url) => redact_query(url),
                 None => format!("{OURS}{}", attachment.id),
             };
-            let had = Had { served_as: reference.mime.clone(), ..attachment.into() };
-            Wanted { filename, source_url, source: Source::Stored(had) }
+            let had = StoredBytes { served_as: reference.mime.clone(), ..attachment.into() };
+            DownloadItem { filename, source_url, source: ByteSource::Stored(had) }
         }
         (InboundFileState::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
             let limit = format_bytes(max_bytes);
             let reason = format!("it was not taken when it came ({}); {limit} is the limit here, too", refused.reason);
-            Wanted { filename, source_url: told(url), source: Source::Nowhere(reason) }
+            DownloadItem { filename, source_url: redact_query(url), source: ByteSource::Unavailable(reason) }
         }
-        (_, Some(url)) => Wanted { filename, source_url: told(url), source: Source::Address(url.clone()) },
+        (_, Some(url)) => {
+            DownloadItem { filename, source_url: redact_query(url), source: ByteSource::Url(url.clone()) }
+        }
         (InboundFileState::Refused(refused), None) => {
             let reason = format!("it was not taken when it came ({})", refused.reason);
-            Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
+            DownloadItem { filename, source_url: String::new(), source: ByteSource::Unavailable(reason) }
         }
         (InboundFileState::Waiting(_), None) => {
             let reason = "it has not come yet".to_owned();
-            Wanted { filename, source_url: String::new(), source: Source::Nowhere(reason) }
+            DownloadItem { filename, source_url: String::new(), source: ByteSource::Unavailable(reason) }
         }
     }
 }
 
 /// A file that a message's text refers to.
-async fn of_reference(
+async fn item_of_reference(
     services: &ToolServices,
     context: &ToolContext,
     reference: AttachmentReference,
-) -> Result<Wanted, ToolError> {
+) -> Result<DownloadItem, ToolError> {
     let AttachmentReference { url, filename, id, .. } = reference;
     let ours = match (id, url.strip_prefix(OURS)) {
         (Some(id), _) => Some(id.to_string()),
@@ -137,17 +147,17 @@ async fn of_reference(
         (None, None) => None,
     };
     let (source, own_name) = match ours {
-        Some(id) => match lookup::find(services, context, &id).await {
-            Ok(attachment) => (Source::Stored(attachment.clone().into()), Some(attachment.filename)),
-            Err(error) => (Source::Nowhere(error.0), None),
+        Some(id) => match lookup::find_attachment(services, context, &id).await {
+            Ok(attachment) => (ByteSource::Stored(attachment.clone().into()), Some(attachment.filename)),
+            Err(error) => (ByteSource::Unavailable(error.0), None),
         },
-        None => (Source::Address(url.clone()), None),
+        None => (ByteSource::Url(url.clone()), None),
     };
-    let filename = filename.or(own_name).unwrap_or_else(|| Filename::from_untrusted(&told(&url)));
-    Ok(Wanted { filename, source_url: told(&url), source })
+    let filename = filename.or(own_name).unwrap_or_else(|| Filename::from_untrusted(&redact_query(&url)));
+    Ok(DownloadItem { filename, source_url: redact_query(&url), source })
 }
 
 /// An address without what signs it.
-fn told(url: &str) -> String {
+fn redact_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }

@@ -20,7 +20,7 @@ use satchel_ports::{
 use uuid::Uuid;
 
 use super::*;
-use crate::fakes::{World, attachment, chunked, conversation, digest, turn};
+use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, turn};
 
 const PNG: &[u8] = b"\x89PNG a picture";
 
@@ -47,10 +47,10 @@ impl Fetcher for Web {
 }
 
 /// A world in which these files are on the web.
-fn world_with(files: &[(&'static str, Option<&'static str>, &'static [u8])]) -> (World, Arc<Web>) {
+fn world_with(files: &[(&'static str, Option<&'static str>, &'static [u8])]) -> (ToolHarness, Arc<Web>) {
     let files = files.iter().map(|(url, mime, content)| (*url, (*mime, *content))).collect();
     let web = Arc::new(Web { files, asked: Mutex::default() });
-    let mut world = World::new();
+    let mut world = ToolHarness::new();
     world.fetcher = web.clone();
     (world, web)
 }
@@ -64,7 +64,7 @@ fn reference(filename: &str, source_url: Option<&str>) -> FileReference {
 
 /// A file that was fetched at receipt.
 fn stored(
-    world: &World,
+    world: &ToolHarness,
     id: u128,
     filename: &str,
     url: Option<&str>,
@@ -73,7 +73,7 @@ fn stored(
 ) -> (FileReference, InboundFileState) {
     let attachment = attachment(id, filename, mime, content);
     world.store(content);
-    world.know(attachment.clone());
+    world.add_record(attachment.clone());
     (reference(filename, url), InboundFileState::Stored(attachment))
 }
 
@@ -132,14 +132,14 @@ fn paths(answer: &Value) -> Vec<&str> {
 
 /// The acceptance of the specification: the model calls the tool with nothing, and the files of the message are there.
 #[tokio::test]
-async fn the_agent_calls_attachment_download_with_no_url_or_blob_arguments() {
-    let world = World::new();
+async fn attachment_download_needs_no_url_or_blob_arguments() {
+    let world = ToolHarness::new();
     let from_discord = Some("https://cdn.discordapp.com/attachments/1/2/photo.png?ex=66&is=65&hm=secret");
     let files = vec![
         stored(&world, 1, "photo.png", from_discord, "image/png", PNG),
         stored(&world, 2, "notes", None, "text/plain", b"from Telegram"),
     ];
-    world.say(said(turn(), "keep these", files));
+    world.add_turn(said(turn(), "keep these", files));
     let answer = world.data("attachment.download", json!({})).await;
     let (photo, notes) = (sha10(PNG), sha10(b"from Telegram"));
     assert_eq!(
@@ -165,8 +165,8 @@ async fn the_agent_calls_attachment_download_with_no_url_or_blob_arguments() {
 /// The acceptance of the specification: what is returned can be used by the other tools.
 #[tokio::test]
 async fn the_paths_are_fit_for_the_file_tools() {
-    let world = World::new();
-    world.say(said(turn(), "", vec![stored(&world, 1, "a.md", None, "text/markdown", b"# read me")]));
+    let world = ToolHarness::new();
+    world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.md", None, "text/markdown", b"# read me")]));
     let answer = world.data("attachment.download", json!({"downloadDir": "/tmp/in"})).await;
     let read = world.call("file_read", json!({"path": paths(&answer)[0]})).await.unwrap();
     assert_eq!(read.text.as_deref(), Some("# read me"));
@@ -175,10 +175,10 @@ async fn the_paths_are_fit_for_the_file_tools() {
 /// The acceptance of the specification: a file whose content is there already is not written.
 #[tokio::test]
 async fn it_writes_only_files_missing_from_the_directory() {
-    let world = World::new();
+    let world = ToolHarness::new();
     let files =
         vec![stored(&world, 1, "a.png", None, "image/png", PNG), stored(&world, 2, "b", None, "text/csv", b"1;2")];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let there = format!("/shared/Downloads/{}.png", sha10(PNG));
     let missing = format!("/shared/Downloads/{}.csv", sha10(b"1;2"));
     world.put_file(&there, PNG);
@@ -191,13 +191,13 @@ async fn it_writes_only_files_missing_from_the_directory() {
 
 /// Anybody may have written something else where the file goes: it is neither taken for the file nor written over.
 #[tokio::test]
-async fn what_has_its_name_and_is_another_file_is_told_and_stays() {
+async fn different_file_with_same_name_is_reported_unchanged() {
     let same_size: Vec<u8> = PNG.iter().rev().copied().collect();
     for other in [&b"left as it is"[..], &same_size] {
-        let world = World::new();
+        let world = ToolHarness::new();
         let files =
             vec![stored(&world, 1, "a.png", None, "image/png", PNG), stored(&world, 2, "b", None, "text/csv", b"1;2")];
-        world.say(said(turn(), "", files));
+        world.add_turn(said(turn(), "", files));
         let there = format!("/shared/Downloads/{}.png", sha10(PNG));
         world.put_file(&there, other);
         let outcome = world.call("attachment.download", json!({})).await.unwrap();
@@ -211,10 +211,10 @@ async fn what_has_its_name_and_is_another_file_is_told_and_stays() {
 }
 
 #[tokio::test]
-async fn a_directory_or_a_link_that_has_its_name_is_not_the_file() {
+async fn directory_or_link_with_same_name_is_rejected() {
     for is_link in [false, true] {
-        let world = World::new();
-        world.say(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
+        let world = ToolHarness::new();
+        world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
         let mut workspace = MockWorkspace::new();
         workspace.expect_write().returning(|_, path, _, _, _| Err(WorkspaceError::Exists(path.clone())));
         workspace.expect_read().returning(move |_, path| match is_link {
@@ -229,8 +229,8 @@ async fn a_directory_or_a_link_that_has_its_name_is_not_the_file() {
 
 /// What the platform calls a file counts before what its bytes look like.
 #[tokio::test]
-async fn a_stored_file_is_named_by_the_platform_s_type_and_only_at_last_by_its_bytes() {
-    let world = World::new();
+async fn stored_file_extension_prefers_platform_type_over_bytes() {
+    let world = ToolHarness::new();
     let served = |(reference, file), mime: &str| (FileReference { mime: Some(mime.to_owned()), ..reference }, file);
     let files = vec![
         served(stored(&world, 1, "a", None, "text/plain", b"1;2"), "text/csv; charset=utf-8"),
@@ -238,7 +238,7 @@ async fn a_stored_file_is_named_by_the_platform_s_type_and_only_at_last_by_its_b
         stored(&world, 3, "c.py", None, "text/html", b"print('<p>')"),
         stored(&world, 4, "d", None, "image/png", PNG),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let answer = world.data("attachment.download", json!({})).await;
     let extensions: Vec<_> = paths(&answer).into_iter().filter_map(|path| path.split_once('.')).collect();
     assert_eq!(
@@ -250,41 +250,41 @@ async fn a_stored_file_is_named_by_the_platform_s_type_and_only_at_last_by_its_b
 /// A file that the call has brought already costs nothing.
 #[tokio::test]
 async fn an_equal_file_is_not_charged() {
-    let mut world = World::new();
+    let mut world = ToolHarness::new();
     world.limits.download_call_bytes = 15;
     let files = vec![
         stored(&world, 1, "a.txt", None, "text/plain", b"1234567890"),
         stored(&world, 2, "b.txt", None, "text/plain", b"1234567890"),
         stored(&world, 3, "c.txt", None, "text/plain", b"12345"),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let answer = world.data("attachment.download", json!({})).await;
     assert_eq!(paths(&answer).len(), 2, "{answer}");
 }
 
 #[tokio::test]
 async fn equal_files_of_one_call_are_downloaded_once() {
-    let world = World::new();
+    let world = ToolHarness::new();
     let files = vec![
         stored(&world, 1, "a.png", None, "image/png", PNG),
         stored(&world, 2, "b.png", None, "image/png", PNG),
         stored(&world, 3, "c.bin", None, "application/octet-stream", PNG),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let answer = world.data("attachment.download", json!({})).await;
     assert_eq!(paths(&answer), [format!("/shared/Downloads/{}.png", sha10(PNG))]);
 }
 
 #[tokio::test]
-async fn it_takes_this_turn_s_message_first_and_else_the_newest_earlier_one() {
-    let world = World::new();
+async fn download_prefers_this_message_then_newest_earlier_one() {
+    let world = ToolHarness::new();
     let file = |id: u128, content: &[u8]| stored(&world, id, "a.txt", None, "text/plain", content);
-    world.say(said(earlier(1), "oldest", vec![file(1, b"oldest")]));
-    world.say(said(earlier(2), "newest", vec![file(2, b"newest"), file(3, b"second of the newest")]));
+    world.add_turn(said(earlier(1), "oldest", vec![file(1, b"oldest")]));
+    world.add_turn(said(earlier(2), "newest", vec![file(2, b"newest"), file(3, b"second of the newest")]));
     for words in 3..98 {
-        world.say(said(earlier(words), "only words", vec![]));
+        world.add_turn(said(earlier(words), "only words", vec![]));
     }
-    world.say(said(turn(), "download them", vec![]));
+    world.add_turn(said(turn(), "download them", vec![]));
     let downloaded = async || {
         let answer = world.data("attachment.download", json!({})).await;
         answer["files"].as_array().unwrap().iter().map(|file| file["sha10"].as_str().unwrap().to_owned()).collect()
@@ -292,19 +292,19 @@ async fn it_takes_this_turn_s_message_first_and_else_the_newest_earlier_one() {
     let both: Vec<String> = downloaded().await;
     assert_eq!(both, [sha10(b"newest"), sha10(b"second of the newest")]);
 
-    let world = World::new();
-    world.say(said(earlier(1), "", vec![stored(&world, 1, "a", None, "text/plain", b"earlier")]));
-    world.say(said(turn(), "", vec![stored(&world, 2, "a", None, "text/plain", b"now")]));
+    let world = ToolHarness::new();
+    world.add_turn(said(earlier(1), "", vec![stored(&world, 1, "a", None, "text/plain", b"earlier")]));
+    world.add_turn(said(turn(), "", vec![stored(&world, 2, "a", None, "text/plain", b"now")]));
     let later = said(earlier(100), "", vec![stored(&world, 3, "a", None, "text/plain", b"later")]);
-    world.say(later);
+    world.add_turn(later);
     let answer = world.data("attachment.download", json!({})).await;
     assert_eq!(answer["files"][0]["sha10"], sha10(b"now"));
 }
 
 #[tokio::test]
 async fn without_any_attachments_it_says_so() {
-    let world = World::new();
-    world.say(said(turn(), "download it", vec![]));
+    let world = ToolHarness::new();
+    world.add_turn(said(turn(), "download it", vec![]));
     let error = world.error("attachment.download", json!({})).await;
     assert!(error.contains("no message of this conversation came with attachments"), "{error}");
 }
@@ -312,10 +312,10 @@ async fn without_any_attachments_it_says_so() {
 /// What was not to be had when it came may be fetched now, from Discord's own hosts and what the operator adds, and from
 /// nowhere else.
 #[tokio::test]
-async fn a_file_that_was_not_taken_is_fetched_from_the_listed_hosts() {
+async fn refused_file_is_fetched_from_listed_hosts_only() {
     let url = "https://cdn.discordapp.com/attachments/1/2/large.bin?ex=66&hm=secret";
     let (world, web) = world_with(&[(url, Some("image/jpeg"), PNG)]);
-    world.say(said(turn(), "", vec![refused("large.bin", Some(url))]));
+    world.add_turn(said(turn(), "", vec![refused("large.bin", Some(url))]));
     let answer = world.data("attachment.download", json!({})).await;
     assert_eq!(paths(&answer), [format!("/shared/Downloads/{}.jpg", sha10(PNG))], "the server's type names it");
     assert_eq!(answer["files"][0]["mimeType"], "image/png", "the type is that of the bytes");
@@ -335,7 +335,7 @@ async fn a_file_refused_as_too_large_stays_refused() {
     let (mut world, web) = world_with(&[(TOLD, None, content), (UNTOLD, None, content)]);
     world.limits.inbound_file_bytes = 20;
     let files = vec![too_large("told.bin", TOLD, 32), refused("untold.bin", Some(UNTOLD))];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert!(outcome.failed && !outcome.has_failed_in_part());
     let text = outcome.text.unwrap();
@@ -351,12 +351,12 @@ async fn a_file_refused_as_too_large_stays_refused() {
 /// The same file twice is written once, but only if it is written.
 #[tokio::test]
 async fn failed_duplicate_file_is_reported() {
-    let world = World::new();
+    let world = ToolHarness::new();
     let files = vec![
         stored(&world, 1, "a.csv", None, "text/csv", b"1;2"),
         stored(&world, 2, "b.csv", None, "text/csv", b"1;2"),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let mut workspace = MockWorkspace::new();
     workspace.expect_write().returning(|_, path, _, _, _| {
         Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
@@ -369,16 +369,16 @@ async fn failed_duplicate_file_is_reported() {
 }
 
 #[tokio::test]
-async fn bytes_that_were_fetched_at_receipt_are_not_fetched_again() {
+async fn bytes_fetched_at_receipt_are_not_refetched() {
     let (world, web) = world_with(&[]);
     let url = Some("https://cdn.discordapp.com/a.png?hm=1");
-    world.say(said(turn(), "", vec![stored(&world, 1, "a.png", url, "image/png", PNG)]));
+    world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.png", url, "image/png", PNG)]));
     world.data("attachment.download", json!({})).await;
     assert_eq!(*web.asked.lock().unwrap(), []);
 }
 
 #[tokio::test]
-async fn references_in_a_message_s_text_are_downloaded_too() {
+async fn references_in_message_text_are_downloaded_too() {
     let url = "https://media.discordapp.net/b.gif?x=1";
     let (world, _web) = world_with(&[(url, None, b"GIF89a")]);
     let (_, ours) = stored(&world, 7, "ours.csv", None, "text/csv", b"1;2");
@@ -390,7 +390,7 @@ async fn references_in_a_message_s_text_are_downloaded_too() {
         AttachmentReference { id: Some(id), ..AttachmentReference::new("https://example.com/elsewhere".to_owned()) },
         AttachmentReference::new(format!("satchel:attachment/{stranger}")),
     ];
-    world.say(said(turn(), &reference_block::append("see", &references), vec![]));
+    world.add_turn(said(turn(), &reference_block::append("see", &references), vec![]));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     let answer = outcome.data.unwrap();
     let gif = format!("/shared/Downloads/{}.gif", sha10(b"GIF89a"));
@@ -400,14 +400,14 @@ async fn references_in_a_message_s_text_are_downloaded_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_fails_is_told_and_the_rest_is_downloaded() {
+async fn failed_download_is_reported_and_others_finish() {
     let (world, _web) = world_with(&[]);
     let files = vec![
         refused("gone.png", Some("https://cdn.discordapp.com/gone.png?hm=secret")),
         stored(&world, 1, "a.csv", None, "text/csv", b"1;2"),
         refused("never.mov", None),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     let (text, answer) = (outcome.text.unwrap(), outcome.data.unwrap());
     assert!(outcome.failed && text.starts_with("2 of 3 files could not be downloaded: gone.png: "), "{text}");
@@ -432,7 +432,7 @@ async fn a_file_and_a_call_have_limits() {
         stored(&world, 5, "e.txt", None, "text/plain", b"123456"),
         stored(&world, 6, "f.txt", None, "text/plain", b"12345"),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     let answer = outcome.data.unwrap();
     let names: Vec<&str> = answer["files"].as_array().unwrap().iter().filter_map(|f| f["filename"].as_str()).collect();
@@ -448,15 +448,15 @@ async fn a_file_and_a_call_have_limits() {
 
 /// Two files can be made whose contents' addresses begin alike; the second must not be taken for the first.
 #[tokio::test]
-async fn another_file_with_the_same_ten_digits_is_not_taken_for_the_first() {
-    let world = World::new();
+async fn digest_prefix_collision_is_not_the_same_file() {
+    let world = ToolHarness::new();
     let first = attachment(1, "harmless.png", "image/png", PNG);
     let mut alike = first.sha256;
     alike.0[31] ^= 1;
     let second = Attachment { sha256: alike, filename: Filename::from_untrusted("other.png"), ..first.clone() };
     world.store(PNG);
     let files = [first, second].map(|file| (reference(file.filename.as_str(), None), InboundFileState::Stored(file)));
-    world.say(said(turn(), "", files.into()));
+    world.add_turn(said(turn(), "", files.into()));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert_eq!(paths(outcome.data.as_ref().unwrap()).len(), 1);
     assert!(outcome.text.unwrap().contains("other.png: another file of this message has the same name"));
@@ -472,7 +472,7 @@ async fn it_writes_only_under_the_directory() {
         stored(&world, 3, "con.nul", None, "", b"3"),
         refused("x.\u{202e}a/../b", Some("https://cdn.discordapp.com/x/..%2f..%2fetc")),
     ];
-    world.say(said(turn(), "", files));
+    world.add_turn(said(turn(), "", files));
     let answer = world.data("attachment.download", json!({"downloadDir": "/tmp/in"})).await;
     let names = paths(&answer).into_iter().map(|path| path.strip_prefix("/tmp/in/").expect("it lies there"));
     let names: Vec<String> = names.map(str::to_owned).collect();
@@ -490,17 +490,17 @@ async fn it_writes_only_under_the_directory() {
 
 #[tokio::test]
 async fn a_failed_write_or_read_says_why() {
-    let world = World::new();
-    world.say(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
+    let world = ToolHarness::new();
+    world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
     let mut workspace = MockWorkspace::new();
     workspace.expect_write().returning(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 1_000 }));
     let tool = AttachmentDownload(ToolServices { workspace: Arc::new(workspace), ..world.services() });
     let outcome = tool.call(json!({}), &world.context()).await.unwrap();
     assert!(outcome.failed && outcome.text.unwrap().contains("it could not be written: the workspace is full"));
 
-    let world = World::new();
+    let world = ToolHarness::new();
     let lost = attachment(1, "lost.txt", "text/plain", b"lost");
-    world.say(said(turn(), "", vec![(reference("lost.txt", None), InboundFileState::Stored(lost))]));
+    world.add_turn(said(turn(), "", vec![(reference("lost.txt", None), InboundFileState::Stored(lost))]));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert!(outcome.text.unwrap().contains("its bytes could not be read: the file store doesn't have them"));
 }

@@ -4,11 +4,11 @@ use satchel_domain::{Attachment, AttachmentSource, Filename, size::format_bytes}
 use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewScriptFile};
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::host_functions::TurnHostFunctions;
 use crate::{
     arguments::{checked_description, checked_mime},
-    failure,
-    lookup::{self, Metadata},
+    error,
+    lookup::{self, AttachmentMetadata},
     paging::{self, PageError},
 };
 
@@ -17,7 +17,7 @@ const UNKNOWN: &str = "application/octet-stream";
 
 /// Stores a script's file. It has no number yet.
 pub(super) async fn create(
-    world: &World<'_>,
+    world: &TurnHostFunctions<'_>,
     file: NewScriptFile,
     content: ByteStream,
     room: u64,
@@ -38,7 +38,7 @@ pub(super) async fn create(
             "{filename} is larger than the {} ({room} bytes) that this script has left",
             format_bytes(room)
         )),
-        error => failed(failure::because(&format!("{filename} could not be stored"), &error).0),
+        error => failed(error::tool_error_with_cause(&format!("{filename} could not be stored"), &error).0),
     })?;
     let made = world.context.new_file(&*world.services.ledger, filename, stored);
     let (source, visibility) = (AttachmentSource::Script, file.visibility);
@@ -46,26 +46,26 @@ pub(super) async fn create(
 }
 
 /// What is known of a file.
-pub(super) async fn metadata(world: &World<'_>, id: &str) -> Result<Value, String> {
+pub(super) async fn metadata(world: &TurnHostFunctions<'_>, id: &str) -> Result<Value, String> {
     let file = find("attachment_get", world, id).await?;
-    Ok(json!(Metadata::from(file)))
+    Ok(json!(AttachmentMetadata::from(file)))
 }
 
-pub(super) async fn text(world: &World<'_>, id: &str) -> Result<Value, String> {
+pub(super) async fn text(world: &TurnHostFunctions<'_>, id: &str) -> Result<Value, String> {
     let file = find("attachment_read", world, id).await?;
     let failed = |words: String| format!("attachment_read: {words}");
     paging::check_whole(OutcomeReader::Program, file.filename.as_str(), None, file.bytes)
         .map_err(|error| failed(error.0))?;
     let unreadable = format!("the bytes of {} could not be read", file.filename);
     let content = world.services.blobs.open(&file.sha256, None).await;
-    let content = content.map_err(|error| failed(failure::because(&unreadable, &error).0))?;
-    match paging::read(content, 0, 0, OutcomeReader::MAX_PROGRAM_BYTES).await {
+    let content = content.map_err(|error| failed(error::tool_error_with_cause(&unreadable, &error).0))?;
+    match paging::read_page(content, 0, 0, OutcomeReader::MAX_PROGRAM_BYTES).await {
         Ok(page) => Ok(Value::from(page.text)),
         Err(PageError::Binary { .. }) => Err(failed(format!("{} is not text: it is {}", file.filename, file.mime))),
         Err(PageError::Broken(why)) => Err(failed(format!("{unreadable}: {why}"))),
     }
 }
 
-async fn find(function: &str, world: &World<'_>, id: &str) -> Result<Attachment, String> {
-    lookup::find(world.services, world.context, id).await.map_err(|error| format!("{function}: {error}"))
+async fn find(function: &str, world: &TurnHostFunctions<'_>, id: &str) -> Result<Attachment, String> {
+    lookup::find_attachment(world.services, world.context, id).await.map_err(|error| format!("{function}: {error}"))
 }

@@ -8,7 +8,7 @@ use super::ScriptRules;
 use crate::registry::provider_name;
 
 /// The functions that are about tools and files, besides the tools themselves.
-const OWN: [&str; 5] = ["tools_list", "tools_get", "tools_execute", "attachment_get", "attachment_read"];
+const BUILTIN_NAMES: [&str; 5] = ["tools_list", "tools_get", "tools_execute", "attachment_get", "attachment_read"];
 
 /// Names that belong to the language or to its evaluator. A tool that is called like one is reached by `tools_execute`.
 const RESERVED: [&str; 4] = ["attachment_create", "print", "wake_llm", "fail"];
@@ -19,12 +19,12 @@ pub(super) enum Function<'a> {
     /// A tool, with its arguments.
     Tool(&'a ToolSpec, Value),
     /// One of a script's own functions.
-    Own(Own<'a>),
+    Own(BuiltinFunction<'a>),
 }
 
 /// A function of a script's own.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Own<'a> {
+pub(super) enum BuiltinFunction<'a> {
     /// All tools, in short.
     List,
     /// One tool, at length; `None` for one that there isn't.
@@ -36,9 +36,9 @@ pub(super) enum Own<'a> {
 }
 
 /// The tools that a script may call. None may run scripts: one that calls itself has no end.
-pub(super) fn allowed(specs: &[ToolSpec], rules: &ScriptRules) -> Vec<ToolSpec> {
+pub(super) fn permitted_tools(specs: &[ToolSpec], rules: &ScriptRules) -> Vec<ToolSpec> {
     let is_allowed = |spec: &&ToolSpec| {
-        let listed = |names: &Vec<String>| names.iter().any(|name| is_called(spec, name));
+        let listed = |names: &Vec<String>| names.iter().any(|name| matches_name(spec, name));
         spec.name != SCRIPT_TOOL && !rules.deny_all_tools && rules.allowed_tools.as_ref().is_none_or(listed)
     };
     specs.iter().filter(is_allowed).cloned().collect()
@@ -46,35 +46,35 @@ pub(super) fn allowed(specs: &[ToolSpec], rules: &ScriptRules) -> Vec<ToolSpec> 
 
 /// The names of all functions.
 pub(super) fn names(allowed: &[ToolSpec]) -> Vec<String> {
-    let is_free = |name: &String| !OWN.contains(&name.as_str()) && !RESERVED.contains(&name.as_str());
+    let is_free = |name: &String| !BUILTIN_NAMES.contains(&name.as_str()) && !RESERVED.contains(&name.as_str());
     let tools = allowed.iter().map(|spec| provider_name(&spec.name)).filter(is_free);
-    OWN.iter().map(|name| (*name).to_owned()).chain(tools).collect()
+    BUILTIN_NAMES.iter().map(|name| (*name).to_owned()).chain(tools).collect()
 }
 
 /// Finds what a call means.
 ///
 /// # Errors
 /// When there is no such function or tool, or the arguments don't fit, in words for the script.
-pub(super) fn find(allowed: &[ToolSpec], call: FunctionCall) -> Result<Function<'_>, String> {
+pub(super) fn resolve_call(allowed: &[ToolSpec], call: FunctionCall) -> Result<Function<'_>, String> {
     let FunctionCall { function, mut positional, mut named } = call;
     let own = match function.as_str() {
         "tools_list" => {
-            nothing_more(&function, &positional, &named)?;
-            Own::List
+            expect_no_arguments(&function, &positional, &named)?;
+            BuiltinFunction::List
         }
         "tools_get" => {
-            let name = only_text(&function, "name", positional, named)?;
-            Own::Describe(allowed.iter().find(|spec| is_called(spec, &name)))
+            let name = expect_one_text(&function, "name", positional, named)?;
+            BuiltinFunction::Describe(allowed.iter().find(|spec| matches_name(spec, &name)))
         }
-        "attachment_get" => Own::Metadata(only_text(&function, "id", positional, named)?),
-        "attachment_read" => Own::Text(only_text(&function, "id", positional, named)?),
+        "attachment_get" => BuiltinFunction::Metadata(expect_one_text(&function, "id", positional, named)?),
+        "attachment_read" => BuiltinFunction::Text(expect_one_text(&function, "id", positional, named)?),
         "tools_execute" => {
             let given =
                 if positional.is_empty() { named.shift_remove("tool_name") } else { Some(positional.remove(0)) };
             let Some(Value::String(name)) = given else {
                 return Err("tools_execute: the first argument must be a tool's name".to_owned());
             };
-            let spec = allowed.iter().find(|spec| is_called(spec, &name)).ok_or_else(|| unknown(&name, allowed))?;
+            let spec = allowed.iter().find(|spec| matches_name(spec, &name)).ok_or_else(|| unknown(&name, allowed))?;
             return Ok(Function::Tool(spec, arguments(spec, positional, named)?));
         }
         name => {
@@ -99,7 +99,7 @@ pub(super) fn description(spec: &ToolSpec) -> Value {
     described
 }
 
-fn is_called(spec: &ToolSpec, name: &str) -> bool {
+fn matches_name(spec: &ToolSpec, name: &str) -> bool {
     spec.name == name || provider_name(&spec.name) == name
 }
 
@@ -128,7 +128,7 @@ fn arguments(spec: &ToolSpec, positional: Vec<Value>, mut named: Map<String, Val
     Ok(Value::Object(named))
 }
 
-fn nothing_more(function: &str, positional: &[Value], named: &Map<String, Value>) -> Result<(), String> {
+fn expect_no_arguments(function: &str, positional: &[Value], named: &Map<String, Value>) -> Result<(), String> {
     match positional.is_empty() && named.is_empty() {
         true => Ok(()),
         false => Err(format!("{function} takes no more arguments")),
@@ -136,14 +136,14 @@ fn nothing_more(function: &str, positional: &[Value], named: &Map<String, Value>
 }
 
 /// The one argument, by its name or without.
-fn only_text(
+fn expect_one_text(
     function: &str,
     name: &str,
     mut positional: Vec<Value>,
     mut named: Map<String, Value>,
 ) -> Result<String, String> {
     let given = if positional.is_empty() { named.shift_remove(name) } else { Some(positional.remove(0)) };
-    nothing_more(function, &positional, &named)?;
+    expect_no_arguments(function, &positional, &named)?;
     match given {
         Some(Value::String(text)) => Ok(text),
         Some(_) => Err(format!("{function}: `{name}` must be a string")),
@@ -178,17 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn a_script_has_its_own_functions_and_the_tools_it_may_call_but_never_scripts() {
+    fn script_gets_builtins_and_permitted_tools_never_itself() {
         let all = [specs(), vec![spec(SCRIPT_TOOL, &["script"])]].concat();
         let rules = ScriptRules::default();
-        assert_eq!(allowed(&all, &rules), specs());
-        let own = OWN.map(str::to_owned);
+        assert_eq!(permitted_tools(&all, &rules), specs());
+        let own = BUILTIN_NAMES.map(str::to_owned);
         assert_eq!(names(&specs()), [own.as_slice(), &["file_write".to_owned()]].concat(), "own names come first");
         let some =
             ScriptRules { allowed_tools: Some(vec!["attachment_get".into(), SCRIPT_TOOL.into()]), ..rules.clone() };
-        assert_eq!(allowed(&all, &some), [spec("attachment.get", &["id"])]);
+        assert_eq!(permitted_tools(&all, &some), [spec("attachment.get", &["id"])]);
         let none = ScriptRules { deny_all_tools: true, ..some };
-        assert_eq!((allowed(&all, &none), names(&[]).len()), (vec![], OWN.len()));
+        assert_eq!((permitted_tools(&all, &none), names(&[]).len()), (vec![], BUILTIN_NAMES.len()));
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
             call("tools_execute", &[json!("file_write"), json!("/shared/a")], json!({"content": "x"})),
             call("tools_execute", &[], json!({"tool_name": "file_write", "path": "/shared/a", "content": "x"})),
         ] {
-            assert_eq!(find(&specs, asked), Ok(expected.clone()));
+            assert_eq!(resolve_call(&specs, asked), Ok(expected.clone()));
         }
         for (asked, words) in [
             (call("file_write", &[json!(1)], json!({"path": 2})), "file_write: `path` was given twice"),
@@ -216,7 +216,7 @@ mod tests {
             (call("attachment_read", &[json!(1)], json!({})), "attachment_read: `id` must be a string"),
             (call("tools_list", &[json!(1)], json!({})), "tools_list takes no more arguments"),
         ] {
-            let refused = find(&specs, asked).unwrap_err();
+            let refused = resolve_call(&specs, asked).unwrap_err();
             assert!(refused.contains(words), "{refused}");
         }
     }
@@ -226,16 +226,16 @@ mod tests {
         let specs = specs();
         for name in ["attachment.get", "attachment_get"] {
             let asked = call("tools_get", &[json!(name)], json!({}));
-            assert_eq!(find(&specs, asked), Ok(Function::Own(Own::Describe(Some(&specs[0])))));
+            assert_eq!(resolve_call(&specs, asked), Ok(Function::Own(BuiltinFunction::Describe(Some(&specs[0])))));
         }
         assert_eq!(
-            find(&specs, call("tools_get", &[json!("boom")], json!({}))),
-            Ok(Function::Own(Own::Describe(None)))
+            resolve_call(&specs, call("tools_get", &[json!("boom")], json!({}))),
+            Ok(Function::Own(BuiltinFunction::Describe(None)))
         );
         let described = description(&specs[0]);
         assert_eq!((&described["function"], &described["tier"]), (&json!("attachment_get"), &json!("read_only")));
         // The script's own function of that name takes precedence.
         let asked = call("attachment_get", &[], json!({"id": "x"}));
-        assert_eq!(find(&specs, asked), Ok(Function::Own(Own::Metadata("x".to_owned()))));
+        assert_eq!(resolve_call(&specs, asked), Ok(Function::Own(BuiltinFunction::Metadata("x".to_owned()))));
     }
 }

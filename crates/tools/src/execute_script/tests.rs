@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fakes::{World as Surroundings, attachment, chunked};
+use crate::fakes::{ToolHarness as Surroundings, attachment, chunked};
 
 /// What a script does.
 enum Step {
@@ -144,7 +144,7 @@ fn text(outcome: &ToolOutcome) -> &str {
 }
 
 #[tokio::test]
-async fn a_file_that_a_script_makes_goes_with_its_answer_and_keeps_all_that_was_said_of_it() {
+async fn script_file_is_returned_with_all_its_metadata() {
     let stage = Stage::new();
     let chart = Step::Create(new_file("chart.png", "image/png", Visibility::Deliver), b"chart data".to_vec());
     let made = stage.run(vec![chart], |_| ends_with(json!("Created chart"))).await;
@@ -157,7 +157,7 @@ async fn a_file_that_a_script_makes_goes_with_its_answer_and_keeps_all_that_was_
 }
 
 #[tokio::test]
-async fn what_a_script_makes_is_found_by_its_next_call() {
+async fn script_file_is_found_by_next_call() {
     let stage = Stage::new();
     let id = Arc::new(Mutex::new(Value::Null));
     // The steps of one script need the id of another's file: what is known to the ledger outlives a script.
@@ -181,7 +181,7 @@ async fn what_a_script_makes_is_found_by_its_next_call() {
 }
 
 #[tokio::test]
-async fn files_of_tools_are_tracked_once_and_in_order_even_when_the_script_drops_their_answers() {
+async fn dropped_tool_files_are_tracked_once_in_order() {
     let mut stage = Stage::new();
     let made = |id, name| attachment(id, name, "text/plain", b"x");
     let outcome = |files: Vec<satchel_domain::Attachment>, text: Option<&str>| {
@@ -211,10 +211,10 @@ async fn files_of_tools_are_tracked_once_and_in_order_even_when_the_script_drops
 }
 
 #[tokio::test]
-async fn named_files_join_the_tracked_ones_behind_them_and_none_stands_twice() {
+async fn named_files_follow_tracked_ones_without_duplicates() {
     let stage = Stage::new();
     let older = attachment(7, "older.txt", "text/plain", b"older");
-    stage.world.know(older.clone());
+    stage.world.add_record(older.clone());
     let id = older.id.to_string();
     let steps = || vec![creates("file1.txt", "data1"), creates("file2.txt", "data2")];
     let run =
@@ -230,13 +230,13 @@ async fn named_files_join_the_tracked_ones_behind_them_and_none_stands_twice() {
 
 /// The attacks: a foreign id, one that was never given, under a key and alone.
 #[tokio::test]
-async fn a_foreign_id_is_told_and_never_a_file() {
+async fn foreign_id_is_reported_and_never_attached() {
     let stage = Stage::new();
     let foreign = satchel_domain::Attachment {
         conversation: "console:other".parse().unwrap(),
         ..attachment(8, "secret.txt", "text/plain", b"secret")
     };
-    stage.world.know(foreign.clone());
+    stage.world.add_record(foreign.clone());
     for id in [foreign.id.to_string(), "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e".to_owned()] {
         let named = id.clone();
         let run = stage.run(vec![creates("own.txt", "own")], move |_| ends_with(json!({"attachment_id": named}))).await;
@@ -253,11 +253,11 @@ async fn a_foreign_id_is_told_and_never_a_file() {
 }
 
 #[tokio::test]
-async fn no_more_files_are_named_than_a_script_may_have() {
+async fn named_files_are_limited_per_script() {
     let mut stage = Stage::new();
     stage.rules.files = 2;
     let files: Vec<_> = (1..=3).map(|id| attachment(id, &format!("{id}.txt"), "text/plain", b"x")).collect();
-    files.iter().for_each(|file| stage.world.know(file.clone()));
+    files.iter().for_each(|file| stage.world.add_record(file.clone()));
     let ids: Vec<_> = files.iter().map(|file| file.id.to_string()).collect();
     let run = stage.run(vec![], move |_| ends_with(json!({ "attachment_ids": ids }))).await;
     assert_eq!(names(&run), ["1.txt", "2.txt"]);
@@ -265,7 +265,7 @@ async fn no_more_files_are_named_than_a_script_may_have() {
 }
 
 #[tokio::test]
-async fn every_kind_of_value_is_told_in_its_words() {
+async fn every_value_kind_is_formatted() {
     let stage = Stage::new();
     for (value, words, data) in [
         (json!(null), "Script executed successfully with no return value.", false),
@@ -285,7 +285,7 @@ async fn every_kind_of_value_is_told_in_its_words() {
 }
 
 #[tokio::test]
-async fn wake_contexts_stand_behind_the_result_a_line_each_and_then_what_was_printed() {
+async fn wake_contexts_follow_result_before_printed_output() {
     let wakes = || {
         vec![
             WakeRequest { context: json!({"why": "low disk"}), include_event: true },
@@ -308,7 +308,7 @@ async fn wake_contexts_stand_behind_the_result_a_line_each_and_then_what_was_pri
 }
 
 #[tokio::test]
-async fn a_failure_is_words_alone_and_what_was_made_stays_known() {
+async fn script_failure_is_text_and_files_stay_stored() {
     let mut stage = Stage::new();
     stage.tools = caller(vec![("boom", Err(ToolError("the oven is cold".into())))]);
     let run = stage.run(vec![creates("kept.txt", "kept"), Step::Call("boom", json!({}))], |_| panic!("it fails")).await;
@@ -350,7 +350,7 @@ async fn stopped_script_keeps_gathered_files() {
 }
 
 #[tokio::test]
-async fn a_script_yields_no_more_files_and_bytes_than_allowed() {
+async fn script_files_and_bytes_are_limited() {
     let mut stage = Stage::new();
     stage.rules = ScriptRules { files: 2, files_bytes: 10, ..ScriptRules::default() };
     let run = stage.run(vec![creates("a", "1"), creates("b", "2"), creates("c", "3")], |_| panic!("too many")).await;
@@ -370,7 +370,7 @@ async fn a_script_yields_no_more_files_and_bytes_than_allowed() {
 
 /// Each was told when it began that the turn had room for ten bytes.
 #[tokio::test]
-async fn scripts_that_run_side_by_side_keep_to_the_bound_of_their_turn_together() {
+async fn concurrent_scripts_share_the_turn_limit() {
     let mut stage = Stage::new();
     stage.world.limits.add_turn_bytes = 10;
     // Of two scripts, each takes a step.
@@ -390,9 +390,9 @@ async fn wrong_files_are_refused_in_words() {
     let stage = Stage::new();
     let binary = attachment(5, "a.bin", "application/octet-stream", b"ab\xff\xfe\x00");
     stage.world.store(b"ab\xff\xfe\x00");
-    stage.world.know(binary.clone());
+    stage.world.add_record(binary.clone());
     let huge = satchel_domain::Attachment { bytes: (8 << 20) + 1, ..attachment(6, "huge.txt", "text/plain", b"x") };
-    stage.world.know(huge.clone());
+    stage.world.add_record(huge.clone());
     for (step, words) in [
         (Step::Create(new_file(" ", "", Visibility::Deliver), vec![]), "attachment_create: `filename` is empty"),
         (
@@ -421,7 +421,7 @@ async fn wrong_files_are_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_description_of_the_longest_length_is_kept_whole() {
+async fn description_at_max_length_is_preserved() {
     let longest = "й".repeat(2_048);
     let file = NewScriptFile { description: longest.clone(), ..new_file("a.txt", "", Visibility::Deliver) };
     let run = Stage::new().run(vec![Step::Create(file, vec![])], |_| ends_with(Value::Null)).await;
@@ -429,7 +429,7 @@ async fn a_description_of_the_longest_length_is_kept_whole() {
 }
 
 #[tokio::test]
-async fn an_internal_file_stays_internal_and_a_detected_type_wins_over_none() {
+async fn script_file_stays_internal_and_detects_missing_type() {
     let stage = Stage::new();
     let steps =
         vec![Step::Create(new_file("data.csv", "application/octet-stream", Visibility::Internal), b"a,b".to_vec())];
@@ -438,7 +438,7 @@ async fn an_internal_file_stays_internal_and_a_detected_type_wins_over_none() {
 }
 
 #[tokio::test]
-async fn what_its_tools_ask_of_the_reply_the_script_asks_too() {
+async fn script_passes_on_reply_requests_of_its_tools() {
     let mut stage = Stage::new();
     let file = |id, name| attachment(id, name, "text/plain", name.as_bytes());
     let voice = VoiceRequest { text: Some("hello".into()) };
@@ -462,7 +462,7 @@ async fn what_its_tools_ask_of_the_reply_the_script_asks_too() {
 }
 
 #[tokio::test]
-async fn scripts_run_no_scripts_and_only_the_tools_that_the_operator_allows() {
+async fn scripts_call_only_allowed_tools_and_no_scripts() {
     let mut stage = Stage::new();
     stage.tools = caller(vec![("chart", Ok(ToolOutcome::from_text("x"))), ("zip", Ok(ToolOutcome::from_text("y")))]);
     let asked = || Step::Call("tools_execute", json!({"tool_name": SCRIPT_TOOL, "script": "x"}));
@@ -485,14 +485,14 @@ async fn scripts_run_no_scripts_and_only_the_tools_that_the_operator_allows() {
 }
 
 #[test]
-fn the_model_is_told_of_it_in_these_words() {
+fn execute_script_spec_matches_snapshot() {
     let host = Arc::new(satchel_ports::MockScriptHost::new());
     let tool = execute_script(Surroundings::new().services(), host, ScriptRules::default());
     insta::assert_json_snapshot!("execute_script", tool.spec());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_learns_how_much_time_its_script_has_left() {
+async fn tool_receives_remaining_script_time() {
     let left: Arc<Mutex<Vec<Duration>>> = Arc::default();
     let told = Arc::clone(&left);
     let mut tools = MockToolCaller::new();

@@ -5,10 +5,10 @@ use satchel_domain::path::Mount;
 use serde_json::json;
 
 use super::*;
-use crate::{fakes::World, path_fields::path_fields};
+use crate::{fakes::ToolHarness, path_fields::path_fields};
 
 #[test]
-fn a_refusal_names_the_argument_the_path_and_the_mounts() {
+fn refusal_names_argument_path_and_mounts() {
     for (tool, arguments, says) in [
         ("attachment_save", json!({"path": "/vault/key"}), "but `/vault/key` can't be written"),
         ("file_read", json!({"path": "/vault/key"}), "but `/vault/key` can't be read"),
@@ -30,7 +30,7 @@ fn a_refusal_names_the_argument_the_path_and_the_mounts() {
 }
 
 #[test]
-fn what_lies_beneath_the_mounts_passes_and_what_is_missing_is_the_tools_affair() {
+fn paths_in_mounts_and_absent_paths_pass() {
     for (tool, arguments) in [
         ("attachment_save", json!({"path": "~/photo.jpg"})),
         ("attachment.add", json!({"paths": ["/shared/a", "/tmp/b", null]})),
@@ -46,7 +46,7 @@ fn what_lies_beneath_the_mounts_passes_and_what_is_missing_is_the_tools_affair()
 
 #[tokio::test]
 async fn every_tool_takes_paths_without_a_mount() {
-    let world = World::new();
+    let world = ToolHarness::new();
     world.put_file("/shared/in/a", b"a");
     world.receive_bytes(1, "b", "text/plain", b"b");
     for (tool, arguments) in [
@@ -94,8 +94,8 @@ fn path_case() -> impl Strategy<Value = (String, bool)> {
 }
 
 /// A conversation with a file in it, one that just came, and a secret.
-fn world() -> World {
-    let world = World::new();
+fn world() -> ToolHarness {
+    let world = ToolHarness::new();
     world.put_file("/shared/a", b"a");
     world.put_file("/vault/key", b"secret");
     world.receive_bytes(1, "a", "text/plain", b"a");

@@ -10,7 +10,7 @@ use satchel_browser::{
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_stands_in_the_way_of_those_who_see_or_move_otherwise() {
+async fn page_has_no_accessibility_findings() {
     let server = Server::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let Some(axe) = required(Axe::get()) else { return };

@@ -8,7 +8,7 @@ const LOOK: &str = "const [red] = getComputedStyle(document.body).backgroundColo
     return Number(red) > 128 ? 'light' : 'dark'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_theme_is_the_systems_until_another_is_chosen_and_remembered() {
+async fn theme_follows_system_until_choice_is_remembered() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE.dark()).await) else { return };
     page.find("[aria-label='Theme: system']").await;

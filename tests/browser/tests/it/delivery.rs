@@ -6,7 +6,7 @@ use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Serve
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_failed_says_why_and_can_be_sent_again() {
+async fn failed_part_gives_reason_and_can_be_resent() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(50_000);
@@ -31,7 +31,7 @@ async fn a_part_that_failed_says_why_and_can_be_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_was_cut_off_goes_on_by_itself() {
+async fn interrupted_upload_resumes_by_itself() {
     let mut server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(3_000_000);
@@ -56,7 +56,7 @@ async fn an_upload_that_was_cut_off_goes_on_by_itself() {
 
 /// An upload lives for half an hour; a message that names an older one brings its file once more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_whose_upload_has_expired_is_uploaded_again() {
+async fn file_of_expired_upload_is_reuploaded() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let file = server.household().file("data.bin", bytes(5_000));

@@ -10,7 +10,7 @@ use satchel_browser::{
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_files_go_in_and_the_same_bytes_come_out() {
+async fn two_uploaded_files_are_returned_byte_identical() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let data = bytes(300_000);
@@ -31,7 +31,7 @@ async fn two_files_go_in_and_the_same_bytes_come_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_grows_and_the_reader_stays_at_its_end() {
+async fn streamed_reply_keeps_reader_at_its_end() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let text = server.household().file("long.txt", long_text(60));
@@ -75,7 +75,7 @@ async fn a_reader_further_up_is_left_in_peace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_sent_early_goes_when_its_files_are_uploaded() {
+async fn early_message_is_sent_after_its_uploads() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let slow = server.household().file("slow.bin", bytes(1_500_000));

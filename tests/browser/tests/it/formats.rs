@@ -13,7 +13,7 @@ async fn say_lines(page: &Page, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fenced_code_in_a_persons_message_is_shown_as_code_and_the_rest_as_typed() {
+async fn fenced_code_is_rendered_and_rest_is_verbatim() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let text = "see **this**:\n```html\n<b>*a*</b>\n\n  indented\n```\n~~~~\n~~~\n~~~~\nand `that`\n```\nnot closed";
@@ -38,7 +38,7 @@ async fn fenced_code_in_a_persons_message_is_shown_as_code_and_the_rest_as_typed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_that_begins_with_code_is_titled_without_the_fence() {
+async fn title_of_leading_code_omits_the_fence() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     say_lines(&page, "```python\nprint(6 * 7)\n```").await;

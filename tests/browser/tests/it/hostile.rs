@@ -70,7 +70,7 @@ async fn markup_in_words_stays_words() {
 /// The sanitiser of the page stands by itself: the server's HTML is clean, so it is asked directly. The
 /// Content-Security-Policy, the third lock, speaks up here: it sees the handlers and styles that are being taken out.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_would_disarm_html_that_the_server_should_never_send() {
+async fn page_sanitizes_html_the_server_never_sends() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let ask = "const [html, done] = arguments;
@@ -115,7 +115,7 @@ async fn the_page_would_disarm_html_that_the_server_should_never_send() {
 
 /// A page of somebody else's, open in the same browser, tries all that a page can try without being asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_from_elsewhere_can_neither_post_nor_read_nor_frame() {
+async fn foreign_page_cannot_post_read_or_frame() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;

@@ -23,7 +23,7 @@ const SCROLL: &str = "const top = () => document.querySelector('header').getBoun
     return strays;";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_bar_above_stays_when_headings_are_scrolled_to_or_found() {
+async fn top_bar_stays_when_scrolling_to_headings() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     for turns in 1..=3 {
@@ -38,7 +38,7 @@ async fn the_bar_above_stays_when_headings_are_scrolled_to_or_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_is_shown_in_the_middle_with_one_arrow_and_with_two() {
+async fn picture_is_centered_with_one_or_two_arrows() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let pictures: Vec<_> =
@@ -73,7 +73,7 @@ async fn a_picture_is_shown_in_the_middle_with_one_arrow_and_with_two() {
 /// The window's width decides whether the column fills the place or stands in the middle of it; a scrollbar takes room
 /// in both.
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_and_the_message_field_share_their_edges_beside_a_scrollbar() {
+async fn messages_and_input_share_edges_beside_scrollbar() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window { height: 500, ..Window::WIDE }).await) else { return };
     page.say("help").await;

@@ -26,7 +26,7 @@ async fn ideas(page: &Page) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_offline_model_understands_every_idea_that_is_offered_with_it() {
+async fn offline_model_understands_every_offered_idea() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let ideas = ideas(&page).await;
@@ -42,7 +42,7 @@ async fn the_offline_model_understands_every_idea_that_is_offered_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_model_is_not_offered_the_offline_models_phrases() {
+async fn real_model_is_not_offered_offline_phrases() {
     let offline = Server::start(&[]).await;
     let real = Server::start(&REAL_MODEL).await;
     let Some(page) = required(Page::open(&offline, Window::WIDE).await) else { return };
@@ -58,7 +58,7 @@ async fn a_real_model_is_not_offered_the_offline_models_phrases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_the_model_failed_is_not_called_delivered() {
+async fn failed_turn_is_not_called_delivered() {
     let server = Server::start(&REAL_MODEL).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("hello").await;

@@ -35,7 +35,7 @@ const TOO_SMALL: &str = "return [...document.querySelectorAll('button, a[href], 
     })";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_fits_and_can_be_reached_at_360_pixels() {
+async fn everything_fits_and_is_reachable_at_360_pixels() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::NARROW).await) else { return };
     page.find("main h2").await;

@@ -6,7 +6,7 @@ use satchel_requirements::required;
 const CONFIRMED: [&str; 1] = ["tools.confirm=side_effecting"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_runs_when_its_button_is_pressed_even_after_a_reload() {
+async fn approved_tool_runs_even_after_reload() {
     let server = Server::start(&CONFIRMED).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("write notes.txt: buy milk").await;
@@ -28,7 +28,7 @@ async fn a_tool_runs_when_its_button_is_pressed_even_after_a_reload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_does_not_run_when_it_is_refused() {
+async fn refused_tool_does_not_run() {
     let server = Server::start(&CONFIRMED).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("write notes.txt: buy milk").await;

@@ -4,7 +4,7 @@ use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Serve
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_too_large_is_refused_before_it_is_uploaded() {
+async fn oversized_file_is_refused_before_upload() {
     let server = Server::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     // The page knows the limit when it shows who answers.
@@ -29,7 +29,7 @@ async fn a_file_that_is_too_large_is_refused_before_it_is_uploaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_files_than_a_message_may_have_are_refused() {
+async fn excess_files_per_message_are_refused() {
     let server = Server::start(&["attachments.max_inbound_files_per_turn=2"]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
@@ -48,7 +48,7 @@ async fn more_files_than_a_message_may_have_are_refused() {
 
 /// A file whose bytes are gone when its turn comes is named in the message that it came with.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_could_not_be_taken_is_shown_with_the_reason() {
+async fn refused_file_is_listed_with_its_reason() {
     let mut server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     let large = server.household().file("film.mov", bytes(2_400_000));

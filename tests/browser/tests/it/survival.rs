@@ -26,7 +26,7 @@ fn assert_answered_once(turns: &[ShownTurn]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_in_mid_answer_loses_and_doubles_nothing() {
+async fn reload_mid_reply_loses_and_duplicates_nothing() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     in_mid_answer(&server, &page).await;
@@ -41,7 +41,7 @@ async fn a_reload_in_mid_answer_loses_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_in_mid_answer_finishes_it_after_its_restart() {
+async fn killed_server_finishes_reply_after_restart() {
     let mut server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     in_mid_answer(&server, &page).await;
@@ -63,7 +63,7 @@ async fn a_server_that_is_killed_in_mid_answer_finishes_it_after_its_restart() {
 
 /// The request arrives, its answer doesn't: the page asks again under the same key.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_whose_receipt_is_lost_is_taken_once() {
+async fn message_with_lost_response_is_accepted_once() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.find("textarea").await;
@@ -89,7 +89,7 @@ async fn a_message_whose_receipt_is_lost_is_taken_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_written_while_nobody_answers_goes_once_when_somebody_does() {
+async fn message_to_unreachable_server_is_sent_once_later() {
     let mut server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("help").await;
@@ -110,7 +110,7 @@ async fn a_message_written_while_nobody_answers_goes_once_when_somebody_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draft_and_its_files_outlive_a_reload_and_belong_to_their_conversation() {
+async fn draft_and_files_survive_reload_per_conversation() {
     let server = Server::start(&[]).await;
     let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
     page.say("help").await;

@@ -25,17 +25,17 @@ pub enum Gap {
     InboundFiles,
 }
 
-impl From<Trouble> for Gap {
-    fn from(trouble: Trouble) -> Self {
+impl From<ChannelFault> for Gap {
+    fn from(trouble: ChannelFault) -> Self {
         match trouble {
-            Trouble::ConnectionRefused => Self::ConnectionRefused,
-            Trouble::RateLimited { .. } => Self::RateLimited,
-            Trouble::ServerError => Self::ServerError,
-            Trouble::Reset => Self::Reset,
-            Trouble::AnswerLost => Self::AnswerLost,
-            Trouble::NotAnAnswer => Self::NotAnAnswer,
-            Trouble::Hang => Self::Hang,
-            Trouble::Forbidden => Self::Forbidden,
+            ChannelFault::ConnectionRefused => Self::ConnectionRefused,
+            ChannelFault::RateLimited { .. } => Self::RateLimited,
+            ChannelFault::ServerError => Self::ServerError,
+            ChannelFault::Reset => Self::Reset,
+            ChannelFault::AnswerLost => Self::AnswerLost,
+            ChannelFault::NotAnAnswer => Self::NotAnAnswer,
+            ChannelFault::Hang => Self::Hang,
+            ChannelFault::Forbidden => Self::Forbidden,
         }
     }
 }
@@ -74,12 +74,12 @@ impl<F: ChannelFixture> ChannelFixture for DeclaredFixture<F> {
         self.fixture.blobs()
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
         self.fixture.arrived().await
     }
 
-    async fn trouble(&self, trouble: Trouble) -> bool {
-        let is_possible = self.fixture.trouble(trouble).await;
+    async fn inject_fault(&self, trouble: ChannelFault) -> bool {
+        let is_possible = self.fixture.inject_fault(trouble).await;
         self.check(trouble.into(), is_possible);
         is_possible
     }

@@ -42,7 +42,7 @@ pub async fn history_look_up_returns_only_unique_match(fixture: &dyn ChannelFixt
 }
 
 /// Sends a part under trouble, after another one, and looks for it by the ids behind that one.
-async fn look_by_ids(fixture: &dyn ChannelFixture, trouble: Trouble) -> Option<LookupOutcome> {
+async fn look_by_ids(fixture: &dyn ChannelFixture, trouble: ChannelFault) -> Option<LookupOutcome> {
     if capabilities(fixture).look_up != LookupRule::MessageIds {
         return None;
     }
@@ -55,12 +55,12 @@ async fn look_by_ids(fixture: &dyn ChannelFixture, trouble: Trouble) -> Option<L
 
 /// Catches: a message that arrived and is overlooked, one that did not and is taken for another, and a doubt that stays.
 pub async fn id_look_up_tells_whether_part_arrived(fixture: &dyn ChannelFixture) {
-    if let Some(outcome) = look_by_ids(fixture, Trouble::AnswerLost).await {
+    if let Some(outcome) = look_by_ids(fixture, ChannelFault::AnswerLost).await {
         let arrived = fixture.arrived().await;
         assert_eq!(arrived.len(), 2, "{arrived:?}");
         assert_eq!(outcome, found(&[arrived[1].message.clone()]));
     }
-    if let Some(outcome) = look_by_ids(fixture, Trouble::Reset).await {
+    if let Some(outcome) = look_by_ids(fixture, ChannelFault::Reset).await {
         assert_eq!(outcome, LookupOutcome::Absent);
     }
 }
@@ -72,7 +72,7 @@ pub async fn id_look_up_skips_recorded_messages(fixture: &dyn ChannelFixture) {
     }
     let before = send(fixture, &text(fixture, 9, "before")).await.pop();
     // As if another process had sent it: its answer is lost on this one.
-    if send_under(fixture, Trouble::AnswerLost, "a question").await.is_none() {
+    if send_under(fixture, ChannelFault::AnswerLost, "a question").await.is_none() {
         return;
     }
     let arrived = fixture.arrived().await;

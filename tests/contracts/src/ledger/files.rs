@@ -78,7 +78,7 @@ pub async fn a_foreign_file_is_unknown(fixture: &impl LedgerFixture) {
 
 /// Catches: a file of a call that dies with it, one that gets a second number when the call is done, half a list, and a
 /// file of another conversation.
-pub async fn what_a_running_call_made_outlives_it(fixture: &impl LedgerFixture) {
+pub async fn call_attachment_survives_crash(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let files = ["a", "b"].map(|name| attachment(&ledger, &lease.conversation, name));
@@ -103,7 +103,7 @@ pub async fn what_a_running_call_made_outlives_it(fixture: &impl LedgerFixture) 
 }
 
 /// Catches: files of one message that change places, and a refusal that the record doesn't show.
-pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFixture) {
+pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let names = ["a.txt", "b.txt", "c.txt"];
     let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &names)).await;
@@ -125,7 +125,7 @@ pub async fn stored_and_refused_files_come_back_in_place(fixture: &impl LedgerFi
 }
 
 /// Catches: a declared file that is delivered as `#0`.
-pub async fn response_and_parts_carry_the_numbers(fixture: &impl LedgerFixture) {
+pub async fn response_and_parts_have_file_numbers(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let file = attachment(&ledger, &lease.conversation, "a.txt");
@@ -138,7 +138,7 @@ pub async fn response_and_parts_carry_the_numbers(fixture: &impl LedgerFixture) 
 }
 
 /// Catches: a sweep that takes the bytes of a file or of a prepared voice, and one that takes nothing.
-pub async fn only_what_no_row_names_is_unreferenced(fixture: &impl LedgerFixture) {
+pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&ledger, &lease.conversation, name));
@@ -163,7 +163,7 @@ pub async fn only_what_no_row_names_is_unreferenced(fixture: &impl LedgerFixture
 }
 
 /// Catches: random ids, and a clock that runs backwards.
-pub async fn ids_sort_in_the_order_in_which_they_were_made(fixture: &impl LedgerFixture) {
+pub async fn ids_sort_by_creation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let ids: Vec<_> = (0..10_000).map(|_| ledger.new_id()).collect();
     assert!(ids.is_sorted_by(|earlier, later| earlier < later) && ids[0].get_version_num() == 7);
@@ -172,7 +172,7 @@ pub async fn ids_sort_in_the_order_in_which_they_were_made(fixture: &impl Ledger
 }
 
 /// Catches: a sweep that takes what was uploaded for a message that waits behind a long turn.
-pub async fn what_a_waiting_message_brings_is_kept(fixture: &impl LedgerFixture) {
+pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let brought = attachment(&ledger, &conversation(CONVERSATION), "a.txt");
     let mut uploaded = with_files(message("1", "look"), &["plain.txt", "a.txt"]);

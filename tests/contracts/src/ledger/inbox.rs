@@ -20,7 +20,7 @@ pub async fn a_key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: an edit that is queued behind its original, or that keeps the original's files.
-pub async fn an_edit_replaces_a_message_that_nobody_has_taken_up(fixture: &impl LedgerFixture) {
+pub async fn edit_replaces_queued_message(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
     let second = ledger.receive(&with_files(message("2", "second"), &["a.txt"]), ClaimMode::Never).await.unwrap();
@@ -38,7 +38,7 @@ pub async fn an_edit_replaces_a_message_that_nobody_has_taken_up(fixture: &impl 
 }
 
 /// Catches: an edit that changes words which the model has read already, and so is lost.
-pub async fn an_edit_of_a_message_in_work_is_a_message_of_its_own(fixture: &impl LedgerFixture) {
+pub async fn edit_of_running_message_is_new_message(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
@@ -66,7 +66,7 @@ pub async fn an_edit_after_journalling_is_its_own_turn(fixture: &impl LedgerFixt
 }
 
 /// Catches: a message that is first heard of by its edit, and again when it or its next edit comes.
-pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl LedgerFixture) {
+pub async fn edit_of_unknown_message_is_stored(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
     let first = ledger.receive(&edit("1e", "better"), ClaimMode::Never).await.unwrap();
@@ -81,7 +81,7 @@ pub async fn an_edit_stands_for_a_message_that_was_never_heard_of(fixture: &impl
 }
 
 /// Catches: an edit whose own key isn't stored, so that a repeat of an old edit undoes a later one.
-pub async fn an_edit_and_its_repeat_are_one(fixture: &impl LedgerFixture) {
+pub async fn repeated_edit_is_deduplicated(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
     ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
@@ -94,7 +94,7 @@ pub async fn an_edit_and_its_repeat_are_one(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: an album of N turns, and a `ready_at` that counts from the first message.
-pub async fn an_album_is_one_turn_and_waits_for_quiet(fixture: &impl LedgerFixture) {
+pub async fn album_is_one_debounced_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..with_files(message(key, ""), &["p.jpg"]) };
     let (lease, turn) = receive(&ledger, &album("1")).await;
@@ -115,7 +115,7 @@ pub async fn an_album_is_one_turn_and_waits_for_quiet(fixture: &impl LedgerFixtu
 }
 
 /// Catches: a late photo that joins a turn which runs without it, and is consumed unseen.
-pub async fn an_album_that_has_begun_takes_no_more(fixture: &impl LedgerFixture) {
+pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..message(key, "") };
     let (lease, turn) = receive(&ledger, &album("1")).await;
@@ -133,7 +133,7 @@ pub async fn an_album_that_has_begun_takes_no_more(fixture: &impl LedgerFixture)
 }
 
 /// Catches: messages in the order of their ids or turns mixed up, and one that is injected twice.
-pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &impl LedgerFixture) {
+pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     assert!(!ledger.next_turn(&lease).await.unwrap().unwrap().has_followers);
@@ -160,7 +160,7 @@ pub async fn what_waits_behind_a_turn_is_in_order_and_steered_once(fixture: &imp
 }
 
 /// Catches: an edit that comes between reading and consuming its original, and is consumed with it unread.
-pub async fn an_edit_is_not_consumed_with_the_words_that_it_replaced(fixture: &impl LedgerFixture) {
+pub async fn late_edit_is_not_consumed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();

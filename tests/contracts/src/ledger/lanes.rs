@@ -14,7 +14,7 @@ fn channels(names: &[&str]) -> Vec<ChannelName> {
 }
 
 /// Catches: a claim that doesn't look whether the lane is held, and a token that begins again after a release.
-pub async fn a_lane_has_one_owner_and_growing_tokens(fixture: &impl LedgerFixture) {
+pub async fn lane_has_one_holder_and_rising_tokens(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
     assert!(one.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(), "held by itself");
@@ -32,7 +32,7 @@ pub async fn a_lane_has_one_owner_and_growing_tokens(fixture: &impl LedgerFixtur
 }
 
 /// Catches: a `renew` that prolongs nothing.
-pub async fn a_living_owner_that_renews_keeps_its_lane(fixture: &impl LedgerFixture) {
+pub async fn renewed_lease_is_kept(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (lease, _) = receive(&one, &message("1", "hello")).await;
     for _ in 0..6 {
@@ -44,7 +44,7 @@ pub async fn a_living_owner_that_renews_keeps_its_lane(fixture: &impl LedgerFixt
 }
 
 /// Catches: a restart that waits until the old lease expires.
-pub async fn a_lane_of_a_dead_owner_is_free_at_once(fixture: &impl LedgerFixture) {
+pub async fn dead_holders_lane_is_claimable(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
     let before = one.now();
@@ -57,7 +57,7 @@ pub async fn a_lane_of_a_dead_owner_is_free_at_once(fixture: &impl LedgerFixture
 }
 
 /// Catches: a verb that doesn't check the token, so that a frozen process wakes up and writes.
-pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl LedgerFixture) {
+pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (old, turn) = receive(&one, &message("1", "hello")).await;
     let read = one.next_turn(&old).await.unwrap().unwrap().messages[0].id;
@@ -96,7 +96,7 @@ pub async fn an_expired_lease_can_be_taken_and_fences_its_owner(fixture: &impl L
 }
 
 /// Catches: crashes that are never counted, counted for a lane given back in good order, or on a later turn.
-pub async fn a_lane_taken_unreleased_costs_a_crash(fixture: &impl LedgerFixture) {
+pub async fn unreleased_lane_counts_a_crash(fixture: &impl LedgerFixture) {
     let mut process = fixture.open().await;
     let (mut lease, _) = receive(&process, &message("1", "hello")).await;
     process.receive(&message("2", "later"), ClaimMode::Never).await.unwrap();
@@ -117,7 +117,7 @@ pub async fn a_lane_taken_unreleased_costs_a_crash(fixture: &impl LedgerFixture)
 }
 
 /// Catches: a message after a restart whose lane nobody serves, or which pays for a crash that it did not see.
-pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixture) {
+pub async fn receive_claims_dead_holders_lane(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (old, first) = receive(&one, &message("1", "hello")).await;
     drop(one);
@@ -138,7 +138,7 @@ pub async fn receive_may_claim_what_a_dead_owner_held(fixture: &impl LedgerFixtu
 }
 
 /// Catches: a process whose clock leaps ahead, as a machine's does that wakes up, and that works on one lane twice.
-pub async fn receive_takes_no_lane_from_its_own_process(fixture: &impl LedgerFixture) {
+pub async fn receive_keeps_own_leases(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("1", "hello")).await;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
@@ -149,7 +149,7 @@ pub async fn receive_takes_no_lane_from_its_own_process(fixture: &impl LedgerFix
 
 /// Catches: a `chat` beside `run` that takes Telegram's lanes, a lane claimed for an album that may still grow, and
 /// work that is taken in any order.
-pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl LedgerFixture) {
+pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
     assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
@@ -181,7 +181,7 @@ pub async fn only_lanes_with_work_of_named_channels_are_taken(fixture: &impl Led
 }
 
 /// Catches: a lane that is given back while a turn is queued behind a check, and one that is never given back.
-pub async fn an_idle_lane_is_released_and_a_busy_one_kept(fixture: &impl LedgerFixture) {
+pub async fn only_idle_lane_is_released(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a turn is queued");

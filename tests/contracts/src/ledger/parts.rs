@@ -16,7 +16,7 @@ fn failed(part: &Part) -> Settlement {
 }
 
 /// Catches: a first part that costs a commit of its own, and one that is begun while an earlier one is in flight.
-pub async fn the_first_part_is_begun_with_the_turn(fixture: &impl LedgerFixture) {
+pub async fn first_part_starts_with_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
@@ -32,7 +32,7 @@ pub async fn the_first_part_is_begun_with_the_turn(fixture: &impl LedgerFixture)
 }
 
 /// Catches: a voice that is sent before it was spoken.
-pub async fn a_part_that_must_be_prepared_or_wait_is_not_begun(fixture: &impl LedgerFixture) {
+pub async fn unready_part_is_not_started(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let voice = PartContent::Voice {
@@ -51,7 +51,7 @@ pub async fn a_part_that_must_be_prepared_or_wait_is_not_begun(fixture: &impl Le
 }
 
 /// Catches: a file over the limit that is tried all the same, or stops what follows it.
-pub async fn a_refused_part_is_stored_as_failed(fixture: &impl LedgerFixture) {
+pub async fn refused_part_is_failed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
@@ -64,7 +64,7 @@ pub async fn a_refused_part_is_stored_as_failed(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: parts in the order of their ids, a next part that waits for a commit of its own, a lane held for nothing.
-pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixture: &impl LedgerFixture) {
+pub async fn settle_starts_next_part_or_releases(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
@@ -85,7 +85,7 @@ pub async fn settling_begins_the_next_in_lane_order_and_releases_at_the_end(fixt
 }
 
 /// Catches: a second answer for one part, which would overwrite the first.
-pub async fn a_part_is_settled_once(fixture: &impl LedgerFixture) {
+pub async fn part_settles_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b"]))).await.unwrap().unwrap();
@@ -105,7 +105,7 @@ pub async fn a_part_is_settled_once(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: children behind what followed their parent, without its label, or that edit a message that was a file's.
-pub async fn children_take_their_parents_place(fixture: &impl LedgerFixture) {
+pub async fn children_keep_parents_position(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "z"]))).await.unwrap().unwrap();
@@ -129,7 +129,7 @@ pub async fn children_take_their_parents_place(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a notice for every failure, in the middle of the files, or one that goes stale.
-pub async fn a_response_has_one_closing_notice_at_its_end(fixture: &impl LedgerFixture) {
+pub async fn response_has_one_closing_notice(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let mut part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
@@ -146,7 +146,7 @@ pub async fn a_response_has_one_closing_notice_at_its_end(fixture: &impl LedgerF
 }
 
 /// Catches: a notice that is as old as the parts of whose end it tells, and ends as they did.
-pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl LedgerFixture) {
+pub async fn extended_notice_restarts_its_deadline(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let planned = PlannedPart::new(PartContent::Notice { text: "1 of 2 sent".into() });
@@ -163,7 +163,7 @@ pub async fn a_planned_notice_that_has_more_to_tell_may_wait_anew(fixture: &impl
 }
 
 /// Catches: a part that is begun before the platform's wait is over.
-pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFixture) {
+pub async fn waiting_part_respects_retry_at(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
@@ -185,7 +185,7 @@ pub async fn a_waiting_part_is_not_begun_before_its_time(fixture: &impl LedgerFi
 }
 
 /// Catches: an operator who discards what is on its way, and a discarded part that is sent after all.
-pub async fn a_discarded_part_is_failed_unless_it_is_being_sent(fixture: &impl LedgerFixture) {
+pub async fn discard_fails_unsent_part(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let part = ledger.complete_turn(&lease, &completed(turn, texts(&["a", "b", "c"]))).await.unwrap().unwrap();
@@ -219,7 +219,7 @@ pub async fn a_discarded_part_is_failed_unless_it_is_being_sent(fixture: &impl L
 }
 
 /// Catches: a look-up that begins in another conversation, or behind the part itself.
-pub async fn the_message_before_a_part_is_found(fixture: &impl LedgerFixture) {
+pub async fn previous_message_is_found(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("0", "hello") };
     let (other, other_turn) = receive(&ledger, &elsewhere).await;

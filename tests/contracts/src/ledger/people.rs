@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{LedgerFixture, conversation, message};
 
 /// Catches: an update that comes again and is counted again, or a key that is looked up without its channel.
-pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &impl LedgerFixture) {
+pub async fn undecodable_update_is_stored_once_and_counted(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     assert_eq!(ledger.count_undecodable().await.unwrap(), []);
     let update = |channel: &str, key: &str| UndecodableUpdate {
@@ -37,7 +37,7 @@ pub async fn an_update_that_can_not_be_read_is_kept_once_and_counted(fixture: &i
 }
 
 /// Catches: a bookmark that another channel's overwrites, one that is only kept in memory, or a first one that stays.
-pub async fn a_channel_has_one_bookmark_the_last_one(fixture: &impl LedgerFixture) {
+pub async fn channel_keeps_latest_checkpoint(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (discord, telegram) = (conversation("discord:x"), conversation("telegram:x"));
     assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), None);
@@ -51,7 +51,7 @@ pub async fn a_channel_has_one_bookmark_the_last_one(fixture: &impl LedgerFixtur
 }
 
 /// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
-pub async fn of_updates_that_can_not_be_read_the_newest_are_kept(fixture: &impl LedgerFixture) {
+pub async fn newest_undecodable_updates_are_retained(fixture: &impl LedgerFixture) {
     const KEPT: u64 = 1_000;
     let ledger = fixture.open().await;
     let update = |channel: &str, key: u64| UndecodableUpdate {
@@ -105,7 +105,7 @@ fn wrong(number: u64) -> PairingCode {
 }
 
 /// Catches: an approval that is forgotten, that counts for another channel or another id, or that nobody is told of.
-pub async fn an_approved_code_lets_its_person_in_and_tells_them(fixture: &impl LedgerFixture) {
+pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let pairing = introduced(&ledger, "telegram", "5").await;
     assert_eq!(ledger.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
@@ -136,7 +136,7 @@ pub async fn an_approved_code_lets_its_person_in_and_tells_them(fixture: &impl L
 }
 
 /// Catches: an approval of one channel's owner for somebody of another. The attack: a code that was seen elsewhere.
-pub async fn a_code_counts_only_where_its_judge_decides(fixture: &impl LedgerFixture) {
+pub async fn code_is_scoped_to_decider(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let foreign = introduced(&ledger, "discord", "5").await;
     let judged = approve(&ledger, foreign.code, Some("telegram"), "telegram:1").await;
@@ -146,7 +146,7 @@ pub async fn a_code_counts_only_where_its_judge_decides(fixture: &impl LedgerFix
 }
 
 /// Catches: a code that works twice. The attack: a button that is pressed again after its person was revoked.
-pub async fn a_code_is_used_once(fixture: &impl LedgerFixture) {
+pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let pairing = introduced(&ledger, "telegram", "5").await;
     approve(&ledger, pairing.code, None, "telegram:1").await;
@@ -169,7 +169,7 @@ pub async fn a_code_is_used_once(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a code that works when its hour is over, and one that is handed out again after it.
-pub async fn a_code_ends(fixture: &impl LedgerFixture) {
+pub async fn code_expires(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { code_ttl: Duration::from_millis(50), ..PairingRules::default() };
     let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
@@ -188,7 +188,7 @@ pub async fn a_code_ends(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: tries that are counted for all together, or a sixth that counts. The attack: to guess a code.
-pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl LedgerFixture) {
+pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let pairing = introduced(&ledger, "telegram", "5").await;
     for number in 0..5 {
@@ -222,7 +222,7 @@ pub async fn whoever_says_too_many_wrong_codes_is_locked_out(fixture: &impl Ledg
 }
 
 /// Catches: an order by the clock alone, which leaves those of one millisecond to chance.
-pub async fn codes_are_listed_in_the_order_they_were_asked_for(fixture: &impl LedgerFixture) {
+pub async fn codes_are_listed_by_request_time(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { max_open: 40, ..PairingRules::default() };
     let mut codes = Vec::new();
@@ -234,7 +234,7 @@ pub async fn codes_are_listed_in_the_order_they_were_asked_for(fixture: &impl Le
 }
 
 /// Catches: a table that strangers can fill, and one that is full for those who are in it. The attack: many accounts.
-pub async fn a_flood_of_strangers_gets_few_codes(fixture: &impl LedgerFixture) {
+pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { max_open: 3, ..PairingRules::default() };
     let mut codes = Vec::new();
@@ -255,7 +255,7 @@ pub async fn a_flood_of_strangers_gets_few_codes(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a refusal that is asked about again and again, and one that is never forgotten.
-pub async fn whoever_was_refused_gets_no_code_for_a_while(fixture: &impl LedgerFixture) {
+pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { refusal_cooldown: Duration::from_millis(200), ..PairingRules::default() };
     let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
@@ -271,7 +271,7 @@ pub async fn whoever_was_refused_gets_no_code_for_a_while(fixture: &impl LedgerF
 }
 
 /// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
-pub async fn an_album_holds_one_persons_messages(fixture: &impl LedgerFixture) {
+pub async fn album_has_one_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let of = |key: &str, id: &str| satchel_domain::InboundMessage {
         album: Some("a".into()),

@@ -13,7 +13,7 @@ async fn streaming(ledger: &Arc<dyn Ledger>) -> (Lease, Part) {
 }
 
 /// Catches: a stream that overtakes an earlier reply, one that delivery takes for a part, a second one for one turn.
-pub async fn a_stream_begins_only_when_nothing_is_unsettled(fixture: &impl LedgerFixture) {
+pub async fn stream_starts_only_when_settled(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = streaming(&ledger).await;
     assert_eq!((stream.state.clone(), stream.attempts), (PartState::Sending, 1));
@@ -33,7 +33,7 @@ pub async fn a_stream_begins_only_when_nothing_is_unsettled(fixture: &impl Ledge
 }
 
 /// Catches: a reply that is sent beside the message in which it was streamed.
-pub async fn the_first_part_edits_what_was_streamed(fixture: &impl LedgerFixture) {
+pub async fn first_part_edits_streamed_message(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = streaming(&ledger).await;
     let known = Part { target: Some(MessageRef("50".into())), ..stream.clone() };
@@ -53,7 +53,7 @@ pub async fn the_first_part_edits_what_was_streamed(fixture: &impl LedgerFixture
 }
 
 /// Catches: a message that may have arrived and is sent again as if it certainly had not.
-pub async fn a_streamed_message_in_doubt_stays_in_doubt(fixture: &impl LedgerFixture) {
+pub async fn streamed_message_stays_in_doubt(fixture: &impl LedgerFixture) {
     let doubt = PartState::InDoubt { until: Timestamp(5), reason: "reset".into() };
     for state in [None, Some(doubt.clone())] {
         let ledger = fixture.open().await;
@@ -77,7 +77,7 @@ pub async fn a_streamed_message_in_doubt_stays_in_doubt(fixture: &impl LedgerFix
 }
 
 /// Catches: a message that certainly did not arrive, or is gone, and is edited, probed, waited for, or sent under its key.
-pub async fn a_streamed_message_that_did_not_arrive_is_sent_anew(fixture: &impl LedgerFixture) {
+pub async fn lost_streamed_message_is_resent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = streaming(&ledger).await;
     let until = ledger.now().saturating_add(std::time::Duration::from_secs(60));

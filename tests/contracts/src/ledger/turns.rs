@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Catches: turns in the order of readiness or of ids, and one that is skipped after it was read.
-pub async fn turns_come_in_order_and_stay_until_complete(fixture: &impl LedgerFixture) {
+pub async fn turns_are_fifo_until_completed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("0", "0")).await;
     for key in 1..5 {
@@ -30,7 +30,7 @@ pub async fn turns_come_in_order_and_stay_until_complete(fixture: &impl LedgerFi
 }
 
 /// Catches: a verb that answers before its commit, or keeps something in memory only.
-pub async fn what_is_committed_survives_the_process(fixture: &impl LedgerFixture) {
+pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
     let part = one.complete_turn(&lease, &completed(turn, texts(&["reply", "more"]))).await.unwrap().unwrap();
@@ -47,7 +47,7 @@ pub async fn what_is_committed_survives_the_process(fixture: &impl LedgerFixture
 }
 
 /// Catches: a journal that is sorted by anything but the order of recording, or that loses a field.
-pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
+pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let call = |ordinal| ToolCall {
@@ -78,7 +78,7 @@ pub async fn the_journal_comes_back_in_order(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a second completion after a retry, which would say everything twice; half of a completion that failed.
-pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixture) {
+pub async fn complete_turn_is_atomic_and_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let foreign = attachment(&ledger, &conversation("console:other"), "a.txt");
@@ -97,7 +97,7 @@ pub async fn complete_turn_is_all_or_nothing_and_once(fixture: &impl LedgerFixtu
 }
 
 /// Catches: an injected message that is answered once more in a turn of its own, or one that is dropped.
-pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFixture) {
+pub async fn steering_messages_are_consumed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
@@ -113,7 +113,7 @@ pub async fn steered_messages_are_consumed_with_the_turn(fixture: &impl LedgerFi
 }
 
 /// Catches: a history that is cut at its beginning's end, in reverse, shared between conversations, or not reset.
-pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
+pub async fn history_survives_until_reset(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let said = |text: &str| HistoryMessage::Note { text: text.into() };
     let (lease, _) = receive(&ledger, &message("0", "0")).await;
@@ -143,7 +143,7 @@ pub async fn history_is_kept_and_begins_anew(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a receipt that the model never gets, or gets again and again.
-pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
+pub async fn failures_are_reported_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
@@ -164,7 +164,7 @@ pub async fn failures_are_told_to_the_model_once(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a page that shows a message in a turn that did not answer it, or files that are gone once it has.
-pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixture) {
+pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
     let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
@@ -186,7 +186,7 @@ pub async fn a_record_shows_what_was_said_in_the_turn(fixture: &impl LedgerFixtu
 }
 
 /// Catches: a page that shows a turn twice, leaves one out, or lists conversations of another channel.
-pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixture) {
+pub async fn turns_and_conversations_are_paged(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let in_conversation = |name: &str, key: &str, text: &str| InboundMessage {
         conversation: conversation(name),
@@ -217,7 +217,7 @@ pub async fn turns_are_paged_and_conversations_listed(fixture: &impl LedgerFixtu
 }
 
 /// Catches: a `/stop` that nobody sees, since more has been written before it than is looked at.
-pub async fn a_command_is_seen_behind_a_flood(fixture: &impl LedgerFixture) {
+pub async fn stop_is_found_behind_many_messages(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("0", "0")).await;
     let flood = async |keys: std::ops::Range<u32>| {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{LedgerFixture, attachment, conversation, message, receive, with_files};
 
 /// Catches: words that are kept in memory only, put to another file, or taken from whoever has lost the lane.
-pub async fn the_words_of_voice_notes_come_back_in_place(fixture: &impl LedgerFixture) {
+pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &with_files(message("1", ""), &["a.jpg", "b.ogg", "c.ogg"])).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
@@ -37,7 +37,7 @@ pub async fn the_words_of_voice_notes_come_back_in_place(fixture: &impl LedgerFi
 }
 
 /// Catches: a wish that is forgotten at a restart, or that holds for every conversation.
-pub async fn whether_replies_are_spoken_is_kept_for_each_conversation(fixture: &impl LedgerFixture) {
+pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };

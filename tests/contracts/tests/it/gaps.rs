@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use satchel_contracts::channel::{ChannelFixture, DeclaredFixture, Gap, a_reset_is_in_doubt};
+use satchel_contracts::channel::{ChannelFixture, DeclaredFixture, Gap, connection_reset_is_in_doubt};
 
 use crate::keyed_channel::harness;
 
@@ -16,10 +16,10 @@ async fn failure(promise: impl Future<Output = ()>) -> Option<String> {
 
 #[tokio::test]
 async fn undeclared_gap_fails_its_promise() {
-    let failed = failure(a_reset_is_in_doubt(&DeclaredFixture::new(harness(), &[]))).await;
+    let failed = failure(connection_reset_is_in_doubt(&DeclaredFixture::new(harness(), &[]))).await;
     assert_eq!(failed.as_deref(), Some("the fixture can't do Reset: say so with `without: [Reset]`"));
     let declared = DeclaredFixture::new(harness(), &[Gap::Reset]);
-    assert_eq!(failure(a_reset_is_in_doubt(&declared)).await, None);
+    assert_eq!(failure(connection_reset_is_in_doubt(&declared)).await, None);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::{
     ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, PartId, TurnId,
     capabilities::{Idempotency, VoiceRule},
@@ -78,7 +78,7 @@ impl ChannelFixture for KeyedHarness {
         Arc::clone(&self.0.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
         let arrived = |(part, content): &(PartId, PartContent)| {
             let (text, voice) = match content {
                 PartContent::Text { text, .. } => (text.clone(), None),
@@ -88,12 +88,12 @@ impl ChannelFixture for KeyedHarness {
             let files =
                 content.files().iter().map(|item| (item.attachment.filename.to_string(), item.attachment.sha256));
             let voice = voice.map(|voice| ("voice.ogg".to_owned(), voice.sha256));
-            Arrived { message: MessageRef(part.to_string()), text, files: files.chain(voice).collect() }
+            ArrivedMessage { message: MessageRef(part.to_string()), text, files: files.chain(voice).collect() }
         };
         self.0.sent.lock().unwrap().iter().map(arrived).collect()
     }
 
-    async fn trouble(&self, _: Trouble) -> bool {
+    async fn inject_fault(&self, _: ChannelFault) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@ use crate::{ADA, Bot, CHANNEL};
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
 #[tokio::test]
-async fn an_independent_client_reads_downloads_answers_edits_and_is_pressed() {
+async fn independent_client_handles_messages_files_edits_and_buttons() {
     let Some(client) = required(PythonClient::install(PYTHON, "discord_py").await) else { return };
     let bot = Bot::start().await;
     bot.fake.thread(CHANNEL, 70_002, "Taxes");

@@ -41,7 +41,7 @@ impl Listener {
 }
 
 #[tokio::test]
-async fn sessions_are_told_of_the_world_and_of_all_that_happens_in_it() {
+async fn sessions_receive_snapshot_and_all_later_events() {
     let bot = Bot::start().await;
     let thread = bot.fake.thread(CHANNEL, 70_002, "Taxes");
     let before = bot.fake.person_says(thread, ADA, "before");
@@ -93,7 +93,7 @@ async fn sessions_are_told_of_the_world_and_of_all_that_happens_in_it() {
 }
 
 #[tokio::test]
-async fn without_the_intent_events_hide_what_isnt_meant_for_the_bot() {
+async fn events_without_content_intent_are_redacted() {
     let bot = Bot::start().await;
     let mut events = Listener::identify(&bot, GUILD_MESSAGES | DIRECT_MESSAGES).await;
     events.event("READY").await;

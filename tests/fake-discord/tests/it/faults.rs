@@ -29,7 +29,7 @@ async fn seen_within(patience: Duration, bot: &Bot) -> String {
 }
 
 #[tokio::test]
-async fn every_fault_meets_the_request_that_the_script_names() {
+async fn every_fault_hits_the_scripted_request() {
     let route = "post /channels/{}/messages";
     let html = "502 <html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>";
     let wait = r#"429 {"message":"You are being rate limited.","code":0,"retry_after":1.5,"global":false}"#;
@@ -73,7 +73,7 @@ async fn every_fault_meets_the_request_that_the_script_names() {
 }
 
 #[tokio::test]
-async fn faults_of_one_kind_of_message_meet_that_kind_only() {
+async fn faults_for_one_message_kind_spare_others() {
     let bot = Bot::start().await;
     let ogg = || -> Upload<'_> { ("a.ogg", "audio/ogg", b"OggS".to_vec()) };
     bot.fake.script("*", When::Every, Fault::BadMarkup);

@@ -19,7 +19,7 @@ fn small() -> DiscordRules {
 }
 
 #[tokio::test]
-async fn files_are_taken_by_number_and_described_by_the_form() {
+async fn uploads_are_matched_by_number_and_described() {
     let bot = Bot::start().await;
     bot.fake.keep_file_bytes();
     let described = json!({ "content": "two", "attachments": [
@@ -69,7 +69,7 @@ async fn ten_files_are_the_most() {
 }
 
 #[tokio::test]
-async fn a_guilds_boosts_decide_how_large_a_file_may_be() {
+async fn guild_boosts_set_the_file_size_limit() {
     let bot = Bot::with(small()).await;
     let file = |bytes: usize| ("a.bin", "application/octet-stream", vec![7; bytes]);
     let too_large = Err("413 40005 Request entity too large".to_owned());
@@ -91,7 +91,7 @@ async fn a_guilds_boosts_decide_how_large_a_file_may_be() {
 }
 
 #[tokio::test]
-async fn all_of_a_request_counts_against_its_limit_but_a_file_alone_goes() {
+async fn whole_request_counts_for_limit_except_lone_file() {
     let bot = Bot::with(small()).await;
     let too_large = Err("413 40005 Request entity too large".to_owned());
     let path = format!("/channels/{CHANNEL}/messages");
@@ -117,7 +117,7 @@ async fn all_of_a_request_counts_against_its_limit_but_a_file_alone_goes() {
 }
 
 #[tokio::test]
-async fn names_are_rewritten_and_the_title_keeps_what_was_lost() {
+async fn filenames_are_rewritten_and_title_keeps_the_original() {
     let bot = Bot::start().await;
     for (given, filename, title) in [
         ("report.pdf", "report.pdf", None),
@@ -134,7 +134,7 @@ async fn names_are_rewritten_and_the_title_keeps_what_was_lost() {
 }
 
 #[tokio::test]
-async fn an_edit_keeps_what_it_names_and_adds_what_it_brings() {
+async fn edit_keeps_listed_files_and_adds_new_ones() {
     let bot = Bot::start().await;
     let sent = bot.send_files(json!({ "content": "a" }), vec![text("a.txt"), text("b.txt")]).await.expect("sent");
     let names = |message: &Value| {
@@ -158,7 +158,7 @@ async fn an_edit_keeps_what_it_names_and_adds_what_it_brings() {
 }
 
 #[tokio::test]
-async fn a_voice_message_is_one_audio_file_with_its_waveform_and_nothing_else() {
+async fn voice_message_is_one_audio_file_with_waveform() {
     let bot = Bot::start().await;
     let ogg = || ("voice-message.ogg", "audio/ogg", b"OggS".to_vec());
     let described = |points: usize| {
@@ -199,7 +199,7 @@ async fn a_voice_message_is_one_audio_file_with_its_waveform_and_nothing_else() 
 }
 
 #[tokio::test]
-async fn links_expire_and_are_renewed_while_the_file_stands_there() {
+async fn links_expire_and_renew_while_file_exists() {
     let bot = Bot::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 1, 300_000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "look", vec![file.clone()]);

@@ -59,7 +59,7 @@ async fn replies_and_forwards_show_what_they_refer_to() {
 }
 
 #[tokio::test]
-async fn direct_channels_are_opened_once_and_guilds_are_told() {
+async fn direct_channels_open_once_and_guilds_are_readable() {
     let bot = Bot::start().await;
     let bea = bot.fake.person(1002, "Bea");
     let open = async |person: &str| bot.ask("POST", "/users/@me/channels", json!({ "recipient_id": person })).await;

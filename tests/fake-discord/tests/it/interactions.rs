@@ -23,7 +23,7 @@ async fn offer(bot: &Bot, commands: Value) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn commands_are_offered_whole_and_keep_to_their_limits() {
+async fn commands_are_registered_completely_within_their_limits() {
     let bot = Bot::start().await;
     let command = |name: &str| json!({ "name": name, "description": "Lists files" });
     let name = "400 50035 Invalid Form Body; 0.name: APPLICATION_COMMAND_INVALID_NAME";
@@ -85,7 +85,7 @@ async fn a_press_is_answered_once_and_in_time() {
 }
 
 #[tokio::test]
-async fn a_command_is_answered_for_one_pair_of_eyes() {
+async fn command_reply_is_visible_to_one_person() {
     let bot = Bot::start().await;
     offer(&bot, json!([{ "name": "resend", "description": "Sends again" }])).await.expect("taken");
     let used = bot.fake.person_commands(CHANNEL, ADA, "resend", &[("words", json!("17"))]);

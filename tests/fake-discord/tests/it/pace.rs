@@ -23,7 +23,7 @@ fn number(headers: &HeaderMap, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_channels_bucket_empties_is_told_of_and_fills_again() {
+async fn channel_bucket_is_reported_when_empty_and_refills() {
     let routes = [("POST /channels/{}/messages".to_owned(), (2, Duration::from_secs(2)))];
     let pace = DiscordPace { routes: routes.into(), ..DiscordPace::default() };
     let bot = Bot::with(DiscordRules { pace: Some(pace), ..DiscordRules::default() }).await;
@@ -51,7 +51,7 @@ async fn a_channels_bucket_empties_is_told_of_and_fills_again() {
 }
 
 #[tokio::test]
-async fn fifty_a_second_are_the_most_on_all_routes_but_the_interactions() {
+async fn global_limit_is_fifty_per_second_without_interactions() {
     let pace = DiscordPace { others: (1000, Duration::from_secs(1)), routes: [].into(), ..DiscordPace::default() };
     let bot = Bot::with(DiscordRules { pace: Some(pace), ..DiscordRules::default() }).await;
     let began = Instant::now();
@@ -73,7 +73,7 @@ async fn fifty_a_second_are_the_most_on_all_routes_but_the_interactions() {
 }
 
 #[tokio::test]
-async fn without_a_pace_haste_is_only_counted_and_a_script_may_still_say_wait() {
+async fn unpaced_fake_counts_and_scripts_still_rate_limit() {
     let bot = Bot::start().await;
     for _ in 0..60 {
         bot.send(json!({ "content": "a" })).await.expect("sent");

@@ -52,7 +52,7 @@ async fn what_the_bot_may_not_do_is_refused() {
 }
 
 #[tokio::test]
-async fn without_the_intent_only_what_is_meant_for_the_bot_can_be_read() {
+async fn without_intent_only_content_for_bot_is_readable() {
     let bot = Bot::start().await;
     let file = || vec![satchel_fake_kit::FakeFile::of("a.txt", "text/plain", "a")];
     let plain = bot.fake.person_sends(CHANNEL, ADA, "secret", file());

@@ -29,7 +29,7 @@ async fn strangers_unknown_routes_and_wrong_methods_are_refused() {
 }
 
 #[tokio::test]
-async fn texts_that_are_empty_too_long_or_nowhere_are_refused() {
+async fn empty_overlong_or_misaddressed_texts_are_refused() {
     let bot = Bot::start().await;
     let clef = "𝄞"; // one character, two UTF-16 units
     let empty = "400 50006 Cannot send an empty message";
@@ -77,7 +77,7 @@ async fn texts_that_are_empty_too_long_or_nowhere_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_gone_or_foreign_is_neither_edited_nor_deleted() {
+async fn missing_and_foreign_messages_refuse_edits_and_deletes() {
     let bot = Bot::start().await;
     let theirs = bot.fake.person_says(CHANNEL, ADA, "hello").to_string();
     let own = bot.send(json!({ "content": "one" })).await.expect("sent");

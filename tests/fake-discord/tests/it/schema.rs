@@ -153,7 +153,7 @@ fn people_do_everything(bot: &Bot) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn everything_that_is_taken_and_answered_is_in_the_openapi() {
+async fn all_requests_and_responses_match_the_openapi() {
     let mut oracle = Oracle::read();
     let bot = Bot::start().await;
     let thread = bot.fake.thread(CHANNEL, 70_002, "Taxes");

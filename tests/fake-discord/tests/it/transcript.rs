@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{ADA, Bot, CHANNEL, button, id};
 
 #[tokio::test]
-async fn everything_that_can_stand_in_a_channel_is_written_down() {
+async fn transcript_includes_everything_a_channel_can_contain() {
     let bot = Bot::start().await;
     let photo = FakeFile::photo("my cat.png", 640, 480, 1, 1000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "look\nat this", vec![photo]);

@@ -28,7 +28,7 @@ async fn seen_within(patience: Duration, bot: &Bot, method: &str, parameters: Va
 }
 
 #[tokio::test]
-async fn every_fault_is_seen_and_performs_only_what_it_says() {
+async fn every_fault_is_visible_and_performs_as_declared() {
     let html = "502 <html><head><title>502 Bad Gateway</title></head><body><h1>502</h1></body></html>";
     let refusal =
         |code: u16, words: &str| format!(r#"{code} {{"ok":false,"error_code":{code},"description":"{words}"}}"#);
@@ -77,7 +77,7 @@ async fn every_fault_is_seen_and_performs_only_what_it_says() {
 }
 
 #[tokio::test]
-async fn faults_of_one_kind_of_message_meet_that_kind_only() {
+async fn faults_for_one_message_kind_spare_others() {
     let bot = Bot::start().await;
     bot.fake.script("*", When::Every, Fault::BadMarkup);
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("plain words have no markup");

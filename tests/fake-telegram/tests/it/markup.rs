@@ -68,7 +68,7 @@ async fn broken_markup_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn entities_beyond_the_hundredth_are_dropped_and_it_shows() {
+async fn entities_beyond_hundredth_are_dropped_visibly() {
     let bot = Bot::start().await;
     let text = "<b>a</b> ".repeat(103);
     let sent = bot.here("sendMessage", json!({ "text": text, "parse_mode": "HTML" })).await.expect("sent");

@@ -35,7 +35,7 @@ async fn photos_are_images_and_not_too_large() {
 }
 
 #[tokio::test]
-async fn fifty_megabytes_are_streamed_and_one_byte_more_is_refused() {
+async fn fifty_megabytes_stream_and_one_more_byte_fails() {
     let bot = Bot::start().await;
     let most = 50 * 1024 * 1024;
     for (bytes, expected) in [(most, Ok(())), (most + 1, Err(413))] {
@@ -63,7 +63,7 @@ async fn fifty_megabytes_are_streamed_and_one_byte_more_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_file_is_decides_how_it_is_shown() {
+async fn file_content_decides_its_media_kind() {
     let bot = Bot::start().await;
     for (method, field, bytes, shown) in [
         ("sendVoice", "voice", b"OggS".to_vec(), "voice"),
@@ -114,7 +114,7 @@ async fn captions_are_counted_after_parsing() {
 }
 
 #[tokio::test]
-async fn a_known_file_is_sent_again_by_its_id_in_its_own_form() {
+async fn file_id_is_reusable_in_its_own_form() {
     let bot = Bot::start().await;
     bot.fake.keep_file_bytes();
     let sent = bot.upload("sendVoice", json!({}), vec![("voice", "a.ogg", b"OggS".to_vec())]).await.expect("sent");
@@ -134,7 +134,7 @@ fn item(kind: &str, part: &str) -> Value {
 }
 
 #[tokio::test]
-async fn albums_have_two_to_ten_items_of_kinds_that_go_together() {
+async fn albums_have_two_to_ten_compatible_items() {
     let bot = Bot::start().await;
     let photo = || png(10, 10, 100);
     let send = async |media: Value, files| bot.upload("sendMediaGroup", json!({ "media": media }), files).await;
@@ -195,7 +195,7 @@ async fn albums_have_two_to_ten_items_of_kinds_that_go_together() {
 }
 
 #[tokio::test]
-async fn a_server_of_ones_own_gives_paths_and_takes_more() {
+async fn local_server_returns_paths_and_accepts_larger_files() {
     let root = tempfile::tempdir().expect("a directory");
     let bot = Bot::with(TelegramRules::local(root.path().to_owned())).await;
     let file = FakeFile::generated("big.bin", "application/octet-stream", 5, 21 * 1024 * 1024);

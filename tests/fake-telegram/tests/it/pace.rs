@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::Bot;
 
 #[tokio::test]
-async fn more_than_a_burst_in_a_chat_is_told_to_wait() {
+async fn chat_burst_over_limit_is_rate_limited() {
     let bot = Bot::with(TelegramRules::default().paced()).await;
     for _ in 0..3 {
         bot.here("sendMessage", json!({ "text": "a" })).await.expect("a burst");
@@ -30,7 +30,7 @@ async fn more_than_a_burst_in_a_chat_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn thirty_a_second_and_twenty_a_minute_in_a_group_are_the_most() {
+async fn total_and_group_message_rates_are_limited() {
     let bot = Bot::with(TelegramRules::default().paced()).await;
     let began = Instant::now();
     let mut refused = 0;

@@ -16,7 +16,7 @@ async fn told(bot: &Bot) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_kind_of_file_comes_in_its_own_field() {
+async fn every_file_kind_has_its_own_field() {
     let bot = Bot::start().await;
     let kinds = [
         FileKind::Document,
@@ -98,7 +98,7 @@ async fn albums_edits_replies_forwards_and_topics_are_told() {
 }
 
 #[tokio::test]
-async fn updates_that_nobody_knows_are_queued_as_they_are() {
+async fn unknown_updates_are_queued_unchanged() {
     let bot = Bot::start().await;
     let number = bot.fake.queue_update(json!({ "brand_new": { "a": 1 } }));
     bot.fake.queue_update(json!({ "message": { "chat": "no object" } }));
@@ -118,7 +118,7 @@ async fn a_group_that_grows_is_told_in_both() {
 }
 
 #[tokio::test]
-async fn the_transcript_reads_as_a_person_reads_it_and_as_other_platforms_do() {
+async fn transcript_is_readable_and_matches_other_platforms() {
     let bot = Bot::start().await;
     let said = bot.fake.person_says(bot.chat, 1001, "May I?");
     let buttons = json!({ "inline_keyboard": [[

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Bot;
 
 #[tokio::test]
-async fn a_wrong_token_and_an_unknown_method_are_refused() {
+async fn invalid_token_and_unknown_method_are_refused() {
     let bot = Bot::start().await;
     assert_eq!(bot.refusal("sendMassage", json!({})).await, "404 Not Found");
     let url = format!("{}/bot1:wrong/getMe", bot.fake.api_url());
@@ -19,7 +19,7 @@ async fn a_wrong_token_and_an_unknown_method_are_refused() {
 }
 
 #[tokio::test]
-async fn texts_that_are_empty_too_long_or_nowhere_are_refused() {
+async fn empty_overlong_or_misaddressed_texts_are_refused() {
     let bot = Bot::start().await;
     let clef = "𝄞"; // two UTF-16 units
     for (parameters, expected) in [
@@ -52,7 +52,7 @@ async fn texts_that_are_empty_too_long_or_nowhere_are_refused() {
 }
 
 #[tokio::test]
-async fn edits_of_what_is_gone_foreign_equal_or_of_another_kind_are_refused() {
+async fn missing_foreign_equal_or_mismatched_edits_are_refused() {
     let bot = Bot::start().await;
     let theirs = bot.fake.person_says(bot.chat, 1001, "hello");
     let sent = bot.here("sendMessage", json!({ "text": "one" })).await.expect("sent");

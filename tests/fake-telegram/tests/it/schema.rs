@@ -113,7 +113,7 @@ impl Oracle {
 }
 
 #[tokio::test]
-async fn everything_that_is_taken_and_answered_is_in_the_manual() {
+async fn all_requests_and_responses_match_the_manual() {
     let mut oracle = Oracle::read();
     let bot = Bot::start().await;
     let (forum, channel) = people_do_everything(&bot);

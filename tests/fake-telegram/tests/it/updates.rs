@@ -38,7 +38,7 @@ async fn updates_stay_until_a_higher_offset_confirms_them() {
 }
 
 #[tokio::test]
-async fn a_long_poll_waits_for_what_comes_and_gives_up_in_time() {
+async fn long_poll_returns_update_or_times_out() {
     let bot = Bot::start().await;
     let began = Instant::now();
     assert_eq!(bot.ask("getUpdates", json!({ "timeout": 1 })).await, json!([]));
@@ -91,7 +91,7 @@ async fn only_the_kinds_that_were_asked_for_come() {
 }
 
 #[tokio::test]
-async fn requests_may_be_written_in_every_way_that_the_manual_names() {
+async fn every_documented_request_encoding_is_accepted() {
     let bot = Bot::start().await;
     let client = reqwest::Client::new();
     let query = format!("{}?chat_id={}&text=a%20%26%20b", bot.url("SENDMESSAGE"), bot.chat);
@@ -108,7 +108,7 @@ async fn requests_may_be_written_in_every_way_that_the_manual_names() {
 }
 
 #[tokio::test]
-async fn files_are_downloaded_by_their_path_up_to_twenty_megabytes() {
+async fn downloads_by_path_are_limited_to_twenty_megabytes() {
     let bot = Bot::start().await;
     let most = 20 * 1024 * 1024;
     let file = |bytes| FakeFile::generated("report.pdf", "application/pdf", 3, bytes);

@@ -45,7 +45,7 @@ async fn listen(turned_away: u32) -> (SocketAddr, mpsc::UnboundedReceiver<Posted
 }
 
 #[tokio::test]
-async fn updates_are_posted_in_order_until_they_are_taken() {
+async fn webhook_posts_updates_in_order_until_accepted() {
     let bot = Bot::start().await;
     let (address, mut posts) = listen(2).await;
     bot.fake.webhook_behind_proxy(address);

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_counted_by_call_and_read_as_they_are_written() -> anyhow::Result<()> {
+    fn crash_points_count_per_call_and_round_trip() -> anyhow::Result<()> {
         let list = tempfile::NamedTempFile::new()?;
         let points = Points::new(Some(list.path()), None)?;
         assert_eq!((points.before("a.b"), points.before("c.d"), points.before("a.b")), (1, 1, 2));

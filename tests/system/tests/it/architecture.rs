@@ -361,7 +361,7 @@ fn serde_json_has_no_arbitrary_precision() {
 }
 
 #[test]
-fn packages_are_named_after_their_folders_and_keep_the_workspaces_lints() {
+fn packages_follow_folder_names_and_workspace_lints() {
     let metadata = metadata();
     let mut complaints = Vec::new();
     for (folder, package) in packages(&metadata) {
@@ -411,7 +411,7 @@ fn unsafety_is_forbidden_everywhere() {
 }
 
 #[test]
-fn every_file_says_what_it_owns_and_stays_small() {
+fn every_file_has_a_header_and_stays_small() {
     let mut complaints = Vec::new();
     for (path, text) in source_files() {
         let shown = path.display();

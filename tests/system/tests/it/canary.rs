@@ -92,7 +92,7 @@ fn assert_silent(ran: &Ran, case: &str) {
 }
 
 #[test]
-fn a_secret_is_nowhere_but_where_it_was_put() {
+fn secret_appears_only_where_it_was_put() {
     let ways = [Way::InTheFile, Way::InTheEnvironment, Way::InAFileOfItsOwn, Way::OnTheCommandLine];
     for key in SECRETS {
         for (at, way) in ways.iter().enumerate() {
@@ -113,7 +113,7 @@ fn a_secret_is_nowhere_but_where_it_was_put() {
 }
 
 #[test]
-fn a_secret_in_a_wrong_place_is_not_repeated_by_the_complaint() {
+fn error_does_not_repeat_misplaced_secret() {
     let cases = [
         ("a token that isn't text", format!("telegram:\n  token: [{SECRET}]\n")),
         ("a misspelt key", format!("telegram:\n  tokn: {SECRET}\n")),
@@ -141,7 +141,7 @@ fn a_secret_in_a_wrong_place_is_not_repeated_by_the_complaint() {
 
 /// A secret beside a whole run: everything that a run writes, at the loudest level, is searched.
 #[test]
-fn a_whole_run_with_tools_never_shows_the_secrets_beside_it() {
+fn full_tool_run_never_prints_nearby_secrets() {
     let household = Household::new();
     household.file("a.txt", "content");
     household.file("the-secret", SECRET);

@@ -21,7 +21,7 @@ async fn let_in(home: &Home, person: i64, before: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_asker_or_an_owner_allows_a_tool_and_a_button_counts_once() {
+async fn only_requester_or_owner_approves_tool_once() {
     let home = Home::furnish(ANN, SETTINGS).await;
     let telegram = &home.telegram;
     let known = let_in(&home, BOB, 0).await;

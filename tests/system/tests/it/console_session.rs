@@ -55,7 +55,7 @@ fn states(household: &Household) -> Vec<String> {
 }
 
 #[test]
-fn a_piped_conversation_is_answered_in_order_with_its_files() {
+fn piped_conversation_is_answered_in_order_with_files() {
     let household = Household::new();
     household.file("a.txt", "the a");
     household.file("my photo.txt", "the photo");
@@ -90,7 +90,7 @@ fn a_piped_conversation_is_answered_in_order_with_its_files() {
 }
 
 #[test]
-fn what_can_not_be_attached_is_told_at_once_and_the_conversation_goes_on() {
+fn unattachable_file_is_reported_and_conversation_continues() {
     let household = Household::new();
     let ran = converse(&household, &["/attach gone.txt", "/attach", "/nonsense", "list my files", "/quit"]);
     ran.assert_orderly("complaints");
@@ -101,7 +101,7 @@ fn what_can_not_be_attached_is_told_at_once_and_the_conversation_goes_on() {
 
 /// Killed at any moment after its message was taken, the reply is complete after the next start, every file once.
 #[test]
-fn a_killed_chat_is_completed_by_the_next_one() {
+fn killed_chat_is_completed_by_next_one() {
     for wait_ms in [0, 5, 15, 30, 60, 120] {
         let household = Household::new();
         household.file("a.bin", (0..2_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761) as u8).collect::<Vec<u8>>());
@@ -218,7 +218,7 @@ fn open_standard_input_is_named_while_waiting() {
 }
 
 #[test]
-fn standard_input_can_be_attached_and_leaves_no_copy() {
+fn attached_stdin_leaves_no_copy() {
     let household = Household::new();
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761) as u8).collect();
     let saved = piped(&household, &["--once", "save this as kept.bin", "--attach", "-", "--json"], &bytes);

@@ -67,12 +67,12 @@ async fn a_turn_on_discord_survives_its_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_on_discord_survives_its_process_when_its_keys_are_forgotten() {
+async fn discord_turn_survives_crash_with_forgotten_keys() {
     matrix(Platform::DiscordForgotten).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_on_the_message_of_their_text_survive_their_process_on_discord() {
+async fn discord_text_with_files_survives_crash() {
     matrix(Platform::DiscordBundle).await;
 }
 

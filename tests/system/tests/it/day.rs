@@ -47,13 +47,13 @@ fn program() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_day_on_telegram_reads_well_and_loses_nothing() {
+async fn telegram_day_reads_well_and_loses_nothing() {
     // Telegram knows no repeats: the report that may have arrived is looked for, and found.
     insta::assert_snapshot!(day(OnTelegram::open().await, 2).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_day_on_discord_reads_well_loses_nothing_and_repeats_nothing() {
+async fn discord_day_reads_well_without_loss_or_duplicates() {
     insta::assert_snapshot!(day(OnDiscord::open(DiscordRules::default()).await, 2).await);
 }
 

@@ -45,7 +45,7 @@ fn names(message: &DiscordMessage) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_files_that_a_tool_adds_are_visible_on_the_first_message() {
+async fn files_added_by_tool_join_first_message() {
     let home = home().await;
     let files = [FakeFile::photo("a.png", 64, 48, 1, 900), FakeFile::photo("b.png", 64, 48, 2, 900)];
     let paths = put(&home, &files).await;
@@ -59,7 +59,7 @@ async fn several_files_that_a_tool_adds_are_visible_on_the_first_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_have_no_room_on_the_text_follow_as_replies_of_ten() {
+async fn excess_files_follow_text_in_replies_of_ten() {
     let home = home().await;
     let paths = put(&home, &photos(12)).await;
     home.model.reply(calls("all", &[("attachment_add", json!({ "paths": paths }))]));
@@ -102,7 +102,7 @@ async fn what_a_stopped_turn_had_gathered_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_a_message_are_downloaded_without_any_address_and_only_missing_ones_are_written() {
+async fn downloads_need_no_url_and_skip_existing_files() {
     let home = home().await;
     let photo = FakeFile::photo("beach.png", 640, 480, 1, 90_000);
     let table = FakeFile::of("table.csv", "text/csv", "a;b\n1;2\n");

@@ -105,7 +105,7 @@ fn for_all(seen: &DiscordTranscript, channel: u64) -> impl Iterator<Item = &Disc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_discord_strangers_are_let_in_by_a_button_and_commands_are_offered() {
+async fn discord_button_approves_strangers_and_commands_are_offered() {
     let home = Home::furnish().await;
     home.lets_bob_in().await;
     let (discord, bobs) = (&home.discord, home.discord.direct(BOB));
@@ -133,7 +133,7 @@ async fn on_discord_strangers_are_let_in_by_a_button_and_commands_are_offered() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_discord_a_tool_asks_whoever_asked_for_it_and_a_button_counts_once() {
+async fn discord_question_is_for_requester_and_counts_once() {
     let home = Home::furnish().await;
     home.lets_bob_in().await;
     let discord = &home.discord;

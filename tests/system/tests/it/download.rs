@@ -5,26 +5,26 @@ use std::sync::Arc;
 use satchel_domain::Ending;
 use satchel_fake_kit::FakeFile;
 use satchel_local::{
-    Script, ScriptedModel,
-    scripted_model::{Pick, Piece, ScriptedAnswer},
+    ModelScript, ScriptedModel,
+    scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_system::crash::ChannelAdapter;
 use serde_json::{Value, json};
 
 use crate::product::{Product, ProductSetup};
 
-fn answer(when: &str, piece: Piece) -> ScriptedAnswer {
+fn answer(when: &str, piece: ScriptedPiece) -> ScriptedAnswer {
     ScriptedAnswer { when: Some(when.to_owned()), pieces: vec![piece], ..ScriptedAnswer::default() }
 }
 
-fn call(name: &str, arguments: Value) -> Piece {
-    Piece::Call { name: name.to_owned(), arguments }
+fn call(name: &str, arguments: Value) -> ScriptedPiece {
+    ScriptedPiece::Call { name: name.to_owned(), arguments }
 }
 
 /// A person sends files, and asks for them later without naming any; the tool gets no argument, and the paths that it
 /// answers with are what another tool needs.
 #[tokio::test]
-async fn files_of_an_earlier_message_are_downloaded_without_arguments_and_sent_back_from_there() {
+async fn earlier_files_download_without_arguments_and_are_resent() {
     let photo = FakeFile::photo("beach.jpg", 640, 480, 1, 300_000);
     let table = FakeFile::of("табель.csv", "text/csv", "a;b\n1;2\n");
     let path_of = |file: &FakeFile, extension: &str| {
@@ -33,15 +33,16 @@ async fn files_of_an_earlier_message_are_downloaded_without_arguments_and_sent_b
     // The photo is a PNG, whatever its name says.
     let paths = [path_of(&photo, "png"), path_of(&table, "csv")];
     let answers = vec![
-        answer("look", Piece::Text("Seen.".to_owned())),
+        answer("look", ScriptedPiece::Text("Seen.".to_owned())),
         answer("keep", call("attachment.download", json!({}))),
         answer("keep", call("attachment.add", json!({ "paths": paths }))),
-        answer("keep", Piece::Text("Kept.".to_owned())),
+        answer("keep", ScriptedPiece::Text("Kept.".to_owned())),
         answer("again", call("attachment.download", json!({}))),
-        answer("again", Piece::Text("Still there.".to_owned())),
+        answer("again", ScriptedPiece::Text("Still there.".to_owned())),
     ];
     let answered = answers.len();
-    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(answered));
+    let model =
+        Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(answered));
     let product = Product::start(ProductSetup::for_platform(ChannelAdapter::Discord), Arc::clone(&model) as _).await;
     product.send("look", vec![photo.clone(), table.clone()]).await;
     let kept = product.send("keep them", Vec::new()).await;

@@ -10,8 +10,8 @@ use std::{process::Command, sync::Arc, time::Duration};
 use satchel_domain::capabilities::StreamRule;
 use satchel_fake_kit::FakeFile;
 use satchel_local::{
-    Script, ScriptedModel,
-    scripted_model::{Pick, Piece, ScriptedAnswer},
+    ModelScript, ScriptedModel,
+    scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_requirements::required;
 use satchel_system::{
@@ -28,23 +28,23 @@ use crate::{
 
 const WAL: &str = "satchel.db-wal";
 
-fn answer(pieces: Vec<Piece>) -> ScriptedAnswer {
+fn answer(pieces: Vec<ScriptedPiece>) -> ScriptedAnswer {
     ScriptedAnswer { pieces, ..ScriptedAnswer::default() }
 }
 
 fn text(words: &str) -> ScriptedAnswer {
-    answer(vec![Piece::Text(words.to_owned())])
+    answer(vec![ScriptedPiece::Text(words.to_owned())])
 }
 
 fn list_files() -> ScriptedAnswer {
-    answer(vec![Piece::Call { name: "file_list".to_owned(), arguments: json!({ "path": "/shared" }) }])
+    answer(vec![ScriptedPiece::Call { name: "file_list".to_owned(), arguments: json!({ "path": "/shared" }) }])
 }
 
 /// The commits between the message's arrival and the last settled part.
 async fn commits(answers: Vec<ScriptedAnswer>, stream: StreamRule, files: Vec<FakeFile>) -> (u64, usize) {
     let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.capabilities.stream = stream;
-    let model = ScriptedModel::new(Script { pick: Pick::InOrder, answers });
+    let model = ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers });
     let product = Product::start(setup, Arc::new(model)).await;
     let before = product.ledger.commits();
     let record = product.send("go", files).await;
@@ -62,20 +62,21 @@ async fn a_text_turn_costs_three_commits() {
 }
 
 #[tokio::test]
-async fn a_reply_of_n_parts_costs_n_plus_two_commits() {
+async fn n_part_reply_costs_n_plus_two_commits() {
     let long = "All work and no play makes a long text. ".repeat(250);
     assert_eq!(commits(vec![text(&long)], StreamRule::None, Vec::new()).await, (5, 3));
 }
 
 #[tokio::test]
-async fn a_message_with_a_call_costs_one_commit_and_its_outcome_one() {
+async fn tool_call_and_outcome_cost_one_commit_each() {
     assert_eq!(commits(vec![list_files(), text("done")], StreamRule::None, Vec::new()).await, (5, 1));
     assert_eq!(commits(vec![list_files(), list_files(), text("done")], StreamRule::None, Vec::new()).await, (7, 1));
 }
 
 #[tokio::test]
 async fn a_streamed_reply_costs_two_commits_more() {
-    let slowly = ["It ", "grows ", "slowly."].map(|word| [Piece::Text(word.to_owned()), Piece::WaitMs(40)]);
+    let slowly =
+        ["It ", "grows ", "slowly."].map(|word| [ScriptedPiece::Text(word.to_owned()), ScriptedPiece::WaitMs(40)]);
     let growing = answer(slowly.into_iter().flatten().collect());
     assert_eq!(commits(vec![growing], StreamRule::Edits { interval_ms: 20 }, Vec::new()).await, (5, 1));
 }
@@ -102,7 +103,7 @@ fn durable(calls: &[SystemCall], words: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_gets_no_part_that_is_not() {
+async fn confirmations_and_sends_follow_the_disk_write() {
     const SAID: &str = "palimpsest-in";
     const REPLIED: &str = "palimpsest-out";
     let Some(()) = required(find_strace()) else { return };
@@ -125,7 +126,7 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
         capabilities: setup.capabilities,
         channel: conversation.channel().clone(),
         script_worker: None,
-        script: Script { pick: Pick::ByProgress, answers: vec![text(REPLIED)] },
+        script: ModelScript { pick: AnswerOrder::ByProgress, answers: vec![text(REPLIED)] },
         turns: 1,
         points: None,
         crash_at: None,
@@ -157,7 +158,7 @@ async fn the_platform_hears_that_a_message_was_taken_after_it_is_on_disk_and_get
 }
 
 #[test]
-fn the_bytes_of_a_file_and_their_directory_are_on_disk_before_the_row_that_names_them() {
+fn file_and_directory_are_durable_before_their_row() {
     let Some(()) = required(find_strace()) else { return };
     let household = Household::new();
     let file = household.file("a.txt", "bytes that matter, once\n");

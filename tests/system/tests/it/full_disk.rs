@@ -36,7 +36,7 @@ fn digests(files: &[&FakeFile]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
+async fn files_leave_disk_reserve_to_the_ledger() {
     let household = Household::new();
     let Some(disk) = required(SmallDisk::mount(&household, DISK_MIB)) else { return };
     let scene = Scene::open(household, disk, "").await;
@@ -78,7 +78,7 @@ async fn files_leave_the_reserve_of_a_full_disk_to_the_ledger() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ledger_without_room_goes_on_once_there_is_some() {
+async fn ledger_without_space_resumes_when_disk_is_freed() {
     let household = Household::new();
     let Some(disk) = required(SmallDisk::mount(&household, DISK_MIB)) else { return };
     let scene = Scene::open(household, disk, "reserve: 0").await;

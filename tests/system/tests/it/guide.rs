@@ -118,7 +118,7 @@ fn every_example_answers_what_stands_beneath_it() {
 
 /// What keeps the test above honest: a wrong answer, a file that isn't told of, and an example without an expectation.
 #[test]
-fn an_example_that_promises_too_much_or_nothing_is_found() {
+fn example_with_false_or_missing_expectation_is_found() {
     let right = "```starlark\nreturn 4\n```\n\n```text\nScript …: 4\n```\n";
     assert_eq!(complaints(right), Vec::<String>::new());
     for wrong in [

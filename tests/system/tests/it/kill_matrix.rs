@@ -40,7 +40,7 @@ struct Killed {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_in_the_terminal_survives_sigkill_at_any_moment() {
+async fn terminal_turn_survives_sigkill_at_any_moment() {
     let files = sent();
     let undisturbed = {
         let stage = Stage::set(&files).await;

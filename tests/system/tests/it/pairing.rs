@@ -126,7 +126,7 @@ fn is_kept(directory: &Path, text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_are_let_in_by_a_button_or_by_the_operator() {
+async fn strangers_are_approved_by_button_or_operator() {
     let (ann, bob, eve) = (41, 42, 43);
     let home = Home::furnish(ann, "").await;
     let telegram = &home.telegram;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use satchel_domain::{Attachment, Visibility};
 use satchel_fake_kit::{FakeFile, MemoryBlobs};
 use satchel_fake_model::{FakeModelServer, ModelWire};
-use satchel_models::{ModelSettings, Provider, RemoteModel};
+use satchel_models::{ModelProvider, ModelSettings, RemoteModel};
 use satchel_ports::{Ledger, ledger::AttachmentQuery};
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use satchel_system::{crash::ChannelAdapter, real_binary::script_worker};
 use secrecy::SecretString;
 use serde_json::json;
@@ -52,7 +52,7 @@ impl Desk {
         model.add_model(BLIND);
         let settings = ModelSettings {
             name: "main".into(),
-            provider: Provider::OpenAi,
+            provider: ModelProvider::OpenAi,
             base_url: Some(SecretString::from(model.base_url(ModelWire::OpenAiChat))),
             api_key: Some(SecretString::from(FakeModelServer::KEY)),
             model: Some(BLIND.into()),
@@ -60,7 +60,7 @@ impl Desk {
         };
         let asked = RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
         let mut setup = ProductSetup::for_platform(ChannelAdapter::Discord);
-        setup.scripts = Some(Arc::new(WorkerPool::new(ScriptSettings::new(script_worker()))));
+        setup.scripts = Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(script_worker()))));
         setup.tools = tools::all;
         Self { product: Product::start(setup, Arc::new(asked)).await, model }
     }
@@ -240,7 +240,7 @@ return {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tools_files_are_tracked_even_when_the_script_drops_its_answer() {
+async fn tool_files_are_tracked_when_script_drops_them() {
     let desk = Desk::open().await;
     let answer = desk.run("create_chart(metric=\"a\")\nreturn None\n").await;
     assert_eq!(answer.names(), ["chart-a.txt"]);
@@ -263,7 +263,7 @@ async fn internal_files_are_never_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_made_in_turn_1_is_used_by_its_id_in_turn_3() {
+async fn file_is_usable_by_id_two_turns_later() {
     let desk = Desk::open().await;
     let first = desk.run("attachment_create(content=\"keep me\", filename=\"keep.txt\")").await;
     let id = first.files[0].id;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use satchel::ports::ExtraTool;
 use satchel_domain::{Attachment, Filename, ToolOutcome};
 use satchel_local::{
-    Script, ScriptedModel,
-    scripted_model::{Pick, Piece, ScriptedAnswer},
+    ModelScript, ScriptedModel,
+    scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use satchel_system::crash::ChannelAdapter;
@@ -59,7 +59,7 @@ fn assemble(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> 
 /// What a call withheld stays withheld, and what a later call makes goes along.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_sends_only_what_it_selects() {
-    let call = |arguments| Piece::Call { name: "assemble".to_owned(), arguments };
+    let call = |arguments| ScriptedPiece::Call { name: "assemble".to_owned(), arguments };
     let answer = |pieces| ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
     let answers = vec![
         answer(vec![
@@ -67,10 +67,11 @@ async fn a_call_sends_only_what_it_selects() {
             call(json!({ "make": ["draft.txt", "final.txt"], "send": ["final.txt"] })),
         ]),
         answer(vec![call(json!({ "make": ["appendix.txt"] }))]),
-        answer(vec![Piece::Text("Here it is.".to_owned())]),
+        answer(vec![ScriptedPiece::Text("Here it is.".to_owned())]),
     ];
     let setup = ProductSetup { tools: assemble, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
-    let product = Product::start(setup, Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }))).await;
+    let product =
+        Product::start(setup, Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }))).await;
     let record = product.send("go", Vec::new()).await;
     assert_eq!(record.routing_errors(), []);
     let transcript = product.platform.transcript();

@@ -6,8 +6,8 @@ use satchel_domain::Ending;
 use satchel_fake_kit::FakeFile;
 use satchel_ledger::{QuotaRules, Settings};
 use satchel_local::{
-    Script, ScriptedModel,
-    scripted_model::{Pick, Piece, ScriptedAnswer},
+    ModelScript, ScriptedModel,
+    scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_ports::ledger::usage::Quotas;
 use satchel_system::crash::ChannelAdapter;
@@ -23,15 +23,15 @@ fn setup(conversation: u64) -> ProductSetup {
     setup
 }
 
-fn model(answers: Vec<Piece>) -> Arc<ScriptedModel> {
+fn model(answers: Vec<ScriptedPiece>) -> Arc<ScriptedModel> {
     let asked = answers.len();
     let answer = |piece| ScriptedAnswer { pieces: vec![piece], ..ScriptedAnswer::default() };
     let answers = answers.into_iter().map(answer).collect();
-    Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(asked))
+    Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(asked))
 }
 
-fn says(text: &str) -> Piece {
-    Piece::Text(text.to_owned())
+fn says(text: &str) -> ScriptedPiece {
+    ScriptedPiece::Text(text.to_owned())
 }
 
 fn file(name: &str, bytes: usize) -> FakeFile {
@@ -39,7 +39,7 @@ fn file(name: &str, bytes: usize) -> FakeFile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_quota_refuses_files_by_name_until_one_is_forgotten() {
+async fn full_quota_refuses_files_until_one_is_forgotten() {
     let model = model(vec![says("one"), says("two"), says("three")]);
     let product = Product::start(setup(1_000), Arc::clone(&model) as _).await;
     product.send("keep this", vec![file("first.txt", 900)]).await;
@@ -68,8 +68,8 @@ async fn full_quota_refuses_files_by_name_until_one_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_a_tool_makes_beyond_the_quota_are_named_to_the_model() {
-    let call = |name: &str, arguments| Piece::Call { name: name.to_owned(), arguments };
+async fn tool_files_over_quota_are_reported_to_model() {
+    let call = |name: &str, arguments| ScriptedPiece::Call { name: name.to_owned(), arguments };
     let model = model(vec![
         call("file_write", json!({ "path": "report.txt", "content": "a".repeat(700) })),
         call("attachment.add", json!({ "path": "report.txt" })),

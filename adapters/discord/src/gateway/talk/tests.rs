@@ -46,7 +46,7 @@ fn left(step: Step) -> Next {
 }
 
 #[test]
-fn a_new_session_is_begun_and_its_place_is_known_from_then_on() {
+fn new_session_has_resume_state_after_ready() {
     let mut talk = talk(None);
     assert_eq!(hello(&mut talk), Step::Say(Said::Identify { content: true }));
     assert!(talk.began().is_some() && !talk.is_established());
@@ -75,7 +75,7 @@ fn a_second_hello_begins_nothing() {
 }
 
 #[test]
-fn heartbeats_tell_the_last_event_and_are_sent_when_asked_for() {
+fn heartbeat_carries_last_sequence_also_on_request() {
     let mut talk = talk(None);
     assert_eq!(hear(&mut talk, Frame::BeatNow), Step::Say(Said::Heartbeat(None)));
     hello(&mut talk);
@@ -88,7 +88,7 @@ fn heartbeats_tell_the_last_event_and_are_sent_when_asked_for() {
 }
 
 #[test]
-fn a_heartbeat_that_nobody_hears_means_that_the_connection_is_dead() {
+fn unacked_heartbeat_closes_connection_for_resume() {
     let mut talk = talk(Some(position(41)));
     hello(&mut talk);
     let due = talk.due();
@@ -98,7 +98,7 @@ fn a_heartbeat_that_nobody_hears_means_that_the_connection_is_dead() {
 }
 
 #[test]
-fn a_connection_has_lasted_once_a_heartbeat_was_heard_in_a_session() {
+fn connection_has_lasted_after_ack_in_session() {
     let mut talk = talk(None);
     hello(&mut talk);
     hear(&mut talk, Frame::Heard);
@@ -135,7 +135,7 @@ fn what_never_began_cannot_go_on() {
 }
 
 #[test]
-fn an_event_of_no_session_and_a_session_without_a_name_are_left() {
+fn event_before_ready_or_incomplete_ready_reidentifies() {
     let mut talk = talk(None);
     hello(&mut talk);
     assert_eq!(left(event(&mut talk, 5, "MESSAGE_CREATE")), Next::Anew);
@@ -144,7 +144,7 @@ fn an_event_of_no_session_and_a_session_without_a_name_are_left() {
 }
 
 #[test]
-fn a_session_of_which_no_word_comes_is_left_unless_its_words_may_be_unread() {
+fn stalled_session_is_closed_unless_input_is_unread() {
     let mut talk = talk(Some(position(41)));
     hello(&mut talk);
     let mut now = Instant::now();

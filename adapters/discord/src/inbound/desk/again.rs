@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_is_asked_when_its_time_has_come_and_once() {
+    async fn history_retry_is_taken_once_when_due() {
         let second = |failures| Duration::from_secs(1 + u64::from(failures));
         let mut again = Again::default();
         assert_eq!((again.due(), again.take_due()), (None, vec![]));

@@ -14,7 +14,7 @@ use super::store::{Stopped, Store};
 use crate::{
     classify::is_read_denied,
     inbound::history::{Ask, PAGE},
-    rest::{ApiError, Call, CallError},
+    rest::{ApiError, ApiRequest, CallError},
     snowflake,
 };
 
@@ -78,7 +78,7 @@ impl Store {
         // A session that only goes on has told nothing of its places. What was not told of them before is asked for
         // once more: what is read of history is read for good.
         if guild.is_some()
-            && !self.known.is_whole(channel)
+            && !self.known.is_complete(channel)
             && let Some((_, error)) = self.look_up(channel, guild, &Asked::default(), tries).await?.pop()
         {
             return Ok(Page::Withheld(error));
@@ -139,8 +139,11 @@ impl Store {
         let (mut failures, mut useless) = (0, 0);
         let mut since = Instant::now();
         loop {
-            let asked =
-                self.over.run_until_cancelled(self.rest.request(Call::get(path).giving_way())).await.ok_or(Stopped)?;
+            let asked = self
+                .over
+                .run_until_cancelled(self.rest.request(ApiRequest::get(path).low_priority()))
+                .await
+                .ok_or(Stopped)?;
             let wait = match asked {
                 Ok(told) => return Ok(Answer::Told(told)),
                 Err(CallError::Refused(refused)) if refused.status < 500 && refused.status != 401 => {

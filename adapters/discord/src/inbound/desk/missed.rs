@@ -63,7 +63,7 @@ impl Desk {
         self.hold(channel);
         let after = self.marks.unread(channel).map_or(after, |unread| unread.after.min(after));
         // What was withheld may be from before we were there, where we have left and come back since.
-        let after = guild.map_or(after, |guild| self.store.known.joined(guild).max(after));
+        let after = guild.map_or(after, |guild| self.store.known.first_visible_id(guild).max(after));
         self.history.read(channel, guild, after);
     }
 
@@ -89,7 +89,7 @@ impl Desk {
         self.something_was_missed();
         self.returning.extend(behind.map(|_| id));
         let seen = behind.unwrap_or_else(|| self.marks.seen());
-        let after = history::start(seen).max(self.marks.begun_at()).max(self.store.known.joined(id));
+        let after = history::start(seen).max(self.marks.begun_at()).max(self.store.known.first_visible_id(id));
         for channel in history::with_news(guild, after) {
             self.read_missed(channel, Some(id), after);
         }

@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::{Asked, Tries};
 use crate::{
-    digest::key_of,
+    address::channel_name,
+    cache::GuildCache,
+    digest::stable_key,
     gateway::GatewayTimeouts,
     inbound::{
         bookmark::Bookmark,
-        interactions::Answerable,
-        reading::{self, Meaning, Reader},
+        interactions::PendingInteraction,
+        reader::{self, InboundEvent, InboundReader},
         wire::User,
     },
-    known::Known,
-    place::channel_name,
     rest::RestClient,
     snowflake,
 };
@@ -35,9 +35,9 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::inbound) enum Job {
     /// What somebody said, and what is answered once it is stored.
-    Accept(Box<InboundMessage>, Option<Answerable>),
+    Accept(Box<InboundMessage>, Option<PendingInteraction>),
     /// Nothing; it is only answered.
-    Answer(Answerable),
+    Answer(PendingInteraction),
     /// What can't be read.
     Keep(Box<UndecodableUpdate>),
     /// An event of a guild's channel of which nothing is known yet.
@@ -54,9 +54,9 @@ pub(in crate::inbound) enum Job {
 /// Stores what comes in.
 pub(in crate::inbound) struct Store {
     pub(in crate::inbound) inbound: Arc<dyn Inbound>,
-    pub(in crate::inbound) reader: Reader,
+    pub(in crate::inbound) reader: InboundReader,
     pub(in crate::inbound) rest: RestClient,
-    pub(in crate::inbound) known: Arc<Known>,
+    pub(in crate::inbound) known: Arc<GuildCache>,
     pub(in crate::inbound) waits: GatewayTimeouts,
     /// Ends what is tried again and again.
     pub(in crate::inbound) over: CancellationToken,
@@ -75,7 +75,7 @@ pub(in crate::inbound) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     /// What is answered now.
-    pub(super) answer: Option<Answerable>,
+    pub(super) answer: Option<PendingInteraction>,
     /// Who has said it, where it was said directly.
     pub(super) directly: Option<Directly>,
 }
@@ -118,33 +118,33 @@ impl Store {
     /// What is to be stored of an event; nothing of most.
     pub(super) fn read(&self, name: &str, data: &Value, content: bool) -> Option<Job> {
         match self.reader.read(name, data) {
-            Meaning::Message(message) => Some(Job::Accept(message, None)),
-            Meaning::Interaction { interaction, message: Some(message) } => {
+            InboundEvent::Message(message) => Some(Job::Accept(message, None)),
+            InboundEvent::Interaction { interaction, message: Some(message) } => {
                 Some(Job::Accept(message, Some(interaction)))
             }
-            Meaning::Interaction { interaction, message: None } => {
+            InboundEvent::Interaction { interaction, message: None } => {
                 tracing::debug!("ignoring a pressed button without one of our commands");
                 Some(Job::Answer(interaction))
             }
-            Meaning::Nothing(reason) => {
-                if reason == reading::EMPTIED && content && !self.state.told_emptied.swap(true, Ordering::Relaxed) {
+            InboundEvent::Ignored(reason) => {
+                if reason == reader::EMPTIED && content && !self.state.told_emptied.swap(true, Ordering::Relaxed) {
                     tracing::warn!("ignoring a message: {reason}");
                 }
                 None
             }
-            Meaning::Unreadable(reason) => Some(self.unreadable(name, data, reason)),
+            InboundEvent::Undecodable(reason) => Some(self.unreadable(name, data, reason)),
         }
     }
 
     /// What is to be stored of a message that history tells of a channel of `guild`, or of a direct one.
     pub(super) fn read_missed(&self, message: &Value, guild: Option<u64>) -> Option<Job> {
         match self.reader.read_history(message, guild) {
-            Meaning::Message(message) => Some(Job::Accept(message, None)),
-            Meaning::Unreadable(reason) => {
+            InboundEvent::Message(message) => Some(Job::Accept(message, None)),
+            InboundEvent::Undecodable(reason) => {
                 let job = self.unreadable("MESSAGE_CREATE", message, reason);
                 Some(if guild.is_some() { job.of_nobody() } else { job })
             }
-            Meaning::Interaction { .. } | Meaning::Nothing(_) => None,
+            InboundEvent::Interaction { .. } | InboundEvent::Ignored(_) => None,
         }
     }
 
@@ -153,13 +153,13 @@ impl Store {
         let key = match (text("id"), text("edited_timestamp")) {
             (Some(id), Some(edited)) => format!("{name}:{id}:{edited}"),
             (Some(id), None) => format!("{name}:{id}"),
-            (None, _) => format!("{name}:unnumbered-{}", key_of(data.to_string().as_bytes())),
+            (None, _) => format!("{name}:unnumbered-{}", stable_key(data.to_string().as_bytes())),
         };
         Job::Keep(Box::new(UndecodableUpdate {
             channel: channel_name(),
             key,
             sender: sender(data, &self.known),
-            raw: reading::without_token(data),
+            raw: reader::without_token(data),
             reason: reason.to_owned(),
         }))
     }
@@ -168,7 +168,7 @@ impl Store {
     /// only goes on tells nothing of them to the next process.
     pub(super) fn is_of_unknown(&self, channel: u64, data: &Value) -> bool {
         data.get("guild_id").is_some_and(Value::is_string)
-            && !self.known.is_whole(channel)
+            && !self.known.is_complete(channel)
             && !self.state.asked.holds(channel)
     }
 
@@ -258,7 +258,7 @@ impl Store {
 pub(super) struct Stopped;
 
 /// Who sent what can't be read, as far as it tells. In guilds that is nobody: whether it was said to us can't be told.
-fn sender(data: &Value, known: &Known) -> Option<Sender> {
+fn sender(data: &Value, known: &GuildCache) -> Option<Sender> {
     let channel = snowflake::read(data, "channel_id")?;
     let elsewhere = ["guild_id", "member"].iter().any(|field| data.get(field).is_some_and(|value| !value.is_null()));
     if elsewhere || known.guild_of(channel).is_some() {
@@ -287,8 +287,8 @@ mod tests {
     #[case::a_number(json!({ "channel_id": "1", "author": { "id": 7 } }), None)]
     #[case::nobody(json!({ "channel_id": "1" }), None)]
     #[case::nothing(json!([]), None)]
-    fn the_sender_of_what_cannot_be_read_is_told_in_private_only(#[case] data: Value, #[case] id: Option<&str>) {
-        let known = Known::default();
+    fn undecodable_event_has_sender_only_if_private(#[case] data: Value, #[case] id: Option<&str>) {
+        let known = GuildCache::default();
         known.learn_channel(&json!({ "id": "2", "guild_id": "9" }));
         assert_eq!(sender(&data, &known).map(|sender| sender.id).as_deref(), id);
         known.forget_channel(2);
@@ -299,8 +299,8 @@ mod tests {
     #[case::a_name_of_one_s_own(json!({ "id": "7", "username": "ada", "discriminator": "0" }), Some("ada"))]
     #[case::of_old_with_a_number(json!({ "id": "7", "username": "ada", "discriminator": "0007" }), None)]
     #[case::odd(json!({ "id": "7", "username": 7 }), None)]
-    fn the_sender_of_what_cannot_be_read_has_the_same_handle(#[case] author: Value, #[case] handle: Option<&str>) {
-        let sender = sender(&json!({ "channel_id": "1", "author": author }), &Known::default()).unwrap();
+    fn undecodable_event_yields_usual_sender_handle(#[case] author: Value, #[case] handle: Option<&str>) {
+        let sender = sender(&json!({ "channel_id": "1", "author": author }), &GuildCache::default()).unwrap();
         assert_eq!((sender.id.as_str(), sender.handle.as_deref()), ("7", handle));
     }
 }

@@ -21,7 +21,7 @@ fn listen(stage: &Stage, channel: &Arc<DiscordChannel>, taker: &Arc<Taker>) -> L
 }
 
 #[tokio::test]
-async fn what_a_boosted_guild_takes_is_known_to_a_process_that_goes_on_with_the_session() {
+async fn resuming_process_remembers_boosted_guild_limits() {
     let stage = Stage::new().await;
     stage.discord.guild(WORK, "Work", Tier::Two);
     let general = stage.discord.channel(WORK, 200, "general");

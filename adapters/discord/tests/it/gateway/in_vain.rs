@@ -18,7 +18,7 @@ async fn impatient() -> Bench {
 }
 
 #[tokio::test]
-async fn an_address_where_nothing_is_said_is_left_for_the_general_one() {
+async fn silent_resume_url_falls_back_to_general_gateway() {
     let bench = impatient().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -33,7 +33,7 @@ async fn an_address_where_nothing_is_said_is_left_for_the_general_one() {
 }
 
 #[tokio::test]
-async fn a_session_of_which_nothing_is_said_anywhere_is_given_up_and_history_tells_what_was_missed() {
+async fn session_silent_everywhere_is_replaced_and_history_backfilled() {
     let bench = impatient().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -48,7 +48,7 @@ async fn a_session_of_which_nothing_is_said_anywhere_is_given_up_and_history_tel
 }
 
 #[tokio::test]
-async fn a_session_that_is_never_said_to_go_on_is_not_waited_for() {
+async fn unanswered_resume_is_retried_after_timeout() {
     let bench = impatient().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -61,7 +61,7 @@ async fn a_session_that_is_never_said_to_go_on_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_session_whose_every_resumption_is_closed_is_given_up() {
+async fn session_is_replaced_after_every_resume_closes() {
     for code in [4002, 4003, 4005, 4099] {
         let bench = Bench::start().await;
         let taker = Taker::new();
@@ -81,7 +81,7 @@ async fn a_session_whose_every_resumption_is_closed_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_line_that_cannot_be_opened_costs_no_session() {
+async fn failed_connection_attempts_keep_the_session() {
     let bench = impatient().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -95,7 +95,7 @@ async fn a_line_that_cannot_be_opened_costs_no_session() {
 }
 
 #[tokio::test]
-async fn a_limit_of_sessions_that_ends_at_once_and_never_does_is_asked_for_now_and_then_and_told_once() {
+async fn zero_session_limit_polls_slowly_and_warns_once() {
     let never = GatewayRules { session_starts: 0, session_starts_within: Duration::ZERO, ..GatewayRules::default() };
     let mut bench = Bench::with(|rules| rules.gateway = never).await;
     bench.waits.first_retry = Duration::from_millis(20);

@@ -27,7 +27,7 @@ async fn gone(bench: &Bench) -> std::sync::Arc<Taker> {
 }
 
 #[tokio::test]
-async fn what_was_missed_in_channels_threads_and_directly_is_read_from_history() {
+async fn missed_messages_are_backfilled_from_every_channel_kind() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = gone(&bench).await;
@@ -50,7 +50,7 @@ async fn what_was_missed_in_channels_threads_and_directly_is_read_from_history()
 }
 
 #[tokio::test]
-async fn what_is_said_since_waits_for_what_was_missed() {
+async fn new_messages_wait_for_backfill_of_their_channel() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     bench.fake.person_says(GENERAL, ANN, "missed");
@@ -86,7 +86,7 @@ async fn a_thousand_messages_are_read_to_the_last() {
 }
 
 #[tokio::test]
-async fn a_channel_whose_history_is_closed_to_us_stops_nothing() {
+async fn forbidden_channel_history_blocks_nothing() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = gone(&bench).await;
@@ -121,7 +121,7 @@ async fn channels_that_show_no_history_are_told_once() {
 }
 
 #[tokio::test]
-async fn until_all_that_was_missed_is_stored_the_bookmark_does_not_move() {
+async fn checkpoint_stays_until_every_missed_message_is_stored() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     let before = taker.bookmark();
@@ -144,7 +144,7 @@ async fn until_all_that_was_missed_is_stored_the_bookmark_does_not_move() {
 }
 
 #[tokio::test]
-async fn who_listens_for_the_first_time_reads_nothing_that_was_said_before() {
+async fn first_start_reads_no_earlier_messages() {
     let bench = Bench::start().await;
     bench.fake.person_says(GENERAL, ANN, "long ago");
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -157,7 +157,7 @@ async fn who_listens_for_the_first_time_reads_nothing_that_was_said_before() {
 }
 
 #[tokio::test]
-async fn a_guild_that_takes_us_in_later_has_said_nothing_to_us_before() {
+async fn guild_joined_later_is_not_backfilled() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     let listening = bench.connected(&taker).await;
@@ -175,7 +175,7 @@ async fn a_guild_that_takes_us_in_later_has_said_nothing_to_us_before() {
 }
 
 #[tokio::test]
-async fn a_bookmark_that_nobody_understands_begins_anew_and_is_told() {
+async fn invalid_checkpoint_is_replaced_and_reported() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::with_bookmark(json!({ "page": 7 }));

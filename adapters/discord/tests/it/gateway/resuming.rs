@@ -29,7 +29,7 @@ async fn the_next_process_goes_on_with_the_session() {
 }
 
 #[tokio::test]
-async fn what_was_stored_after_the_last_bookmark_comes_again_and_its_key_tells() {
+async fn message_stored_after_checkpoint_is_redelivered_and_deduplicated() {
     let mut bench = Bench::start().await;
     bench.waits.bookmark = Duration::from_secs(60);
     let taker = Taker::new();
@@ -45,7 +45,7 @@ async fn what_was_stored_after_the_last_bookmark_comes_again_and_its_key_tells()
 }
 
 #[tokio::test]
-async fn what_was_being_stored_when_the_process_died_comes_again() {
+async fn message_being_stored_at_crash_is_redelivered() {
     let bench = Bench::start().await;
     let taker = Taker::shut();
     let listening = bench.connected(&taker).await;
@@ -61,7 +61,7 @@ async fn what_was_being_stored_when_the_process_died_comes_again() {
 }
 
 #[tokio::test]
-async fn the_bookmark_stays_before_what_could_not_be_stored() {
+async fn checkpoint_stays_before_message_that_failed_to_store() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     taker.fail(GENERAL, u32::MAX);
@@ -100,7 +100,7 @@ async fn the_bookmark_is_kept_when_we_stop() {
 }
 
 #[tokio::test]
-async fn bookmarks_are_kept_now_and_then_and_not_with_each_event() {
+async fn checkpoints_are_saved_periodically_not_per_event() {
     let mut bench = Bench::start().await;
     bench.waits.bookmark = Duration::from_millis(200);
     let (taker, began) = (Taker::new(), Instant::now());
@@ -120,7 +120,7 @@ async fn bookmarks_are_kept_now_and_then_and_not_with_each_event() {
 }
 
 #[tokio::test]
-async fn a_thread_is_known_to_a_process_that_was_never_told_of_it() {
+async fn resumed_process_resolves_unannounced_thread() {
     let mut bench = Bench::start().await;
     bench.settings.answers_in = vec![GENERAL.to_string()];
     let taker = Taker::new();
@@ -142,7 +142,7 @@ async fn a_thread_is_known_to_a_process_that_was_never_told_of_it() {
 }
 
 #[tokio::test]
-async fn a_session_of_another_server_is_left_to_it_and_the_token_does_not_go_there() {
+async fn foreign_server_gets_neither_resume_nor_token() {
     let (elsewhere, bench) = (Bench::start().await, Bench::start().await);
     let taker = Taker::new();
     elsewhere.connected(&taker).await.stop().await;
@@ -165,7 +165,7 @@ async fn a_session_of_another_server_is_left_to_it_and_the_token_does_not_go_the
 }
 
 #[tokio::test]
-async fn where_a_session_may_not_be_asked_for_it_is_asked_for_at_the_general_address() {
+async fn untrusted_resume_url_falls_back_to_general_gateway() {
     let (elsewhere, bench) = (Bench::start().await, Bench::start().await);
     let taker = Taker::new();
     bench.connected(&taker).await.stop().await;
@@ -179,7 +179,7 @@ async fn where_a_session_may_not_be_asked_for_it_is_asked_for_at_the_general_add
 }
 
 #[tokio::test]
-async fn a_token_that_is_unknown_where_a_session_goes_on_is_tried_with_a_new_one_before_it_is_given_up() {
+async fn token_rejected_on_resume_is_retried_with_identify() {
     let mut bench = Bench::start().await;
     let taker = Taker::new();
     bench.connected(&taker).await.stop().await;

@@ -9,7 +9,7 @@ use satchel_fake_discord::DiscordFault;
 use satchel_fake_kit::{Fault, When};
 
 #[tokio::test]
-async fn a_store_that_fails_is_tried_again_and_holds_up_no_other_channel() {
+async fn failing_store_is_retried_without_delaying_other_channels() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -33,7 +33,7 @@ async fn a_store_that_fails_is_tried_again_and_holds_up_no_other_channel() {
 }
 
 #[tokio::test]
-async fn a_store_that_never_answers_holds_up_no_other_channel_and_not_the_end() {
+async fn hung_store_delays_neither_other_channels_nor_shutdown() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     taker.stick(GENERAL);
@@ -46,7 +46,7 @@ async fn a_store_that_never_answers_holds_up_no_other_channel_and_not_the_end() 
 }
 
 #[tokio::test]
-async fn when_too_much_waits_nothing_more_is_read_and_the_connection_lives() {
+async fn full_queue_pauses_reading_and_keeps_connection_alive() {
     let bench = Bench::with(|rules| rules.gateway.heartbeat_interval = Duration::from_millis(250)).await;
     let taker = Taker::shut();
     let listening = bench.connected(&taker).await;
@@ -67,7 +67,7 @@ async fn when_too_much_waits_nothing_more_is_read_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn a_bookmark_is_kept_now_and_then_however_much_happens_and_whether_or_not_it_can_be() {
+async fn checkpoint_interval_holds_under_load_and_failures() {
     let mut bench = Bench::start().await;
     bench.waits.bookmark = Duration::from_millis(60);
     bench.waits.guilds = Duration::from_secs(60);
@@ -97,7 +97,7 @@ async fn a_bookmark_is_kept_now_and_then_however_much_happens_and_whether_or_not
 }
 
 #[tokio::test]
-async fn those_who_may_not_talk_are_kept_in_mind_apart() {
+async fn strangers_channels_are_saved_separately() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     taker.refuse(BOB);
@@ -114,7 +114,7 @@ async fn those_who_may_not_talk_are_kept_in_mind_apart() {
 }
 
 #[tokio::test]
-async fn a_place_of_which_a_new_process_knows_but_a_piece_is_asked_for_the_rest() {
+async fn partly_cached_channel_is_completed_by_new_process() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -131,7 +131,7 @@ async fn a_place_of_which_a_new_process_knows_but_a_piece_is_asked_for_the_rest(
 }
 
 #[tokio::test]
-async fn what_follows_in_a_thread_waits_until_its_category_is_known() {
+async fn thread_messages_wait_until_category_is_resolved() {
     const CATEGORY: u64 = 9_050;
     let mut bench = Bench::start().await;
     bench.settings.answers_in = vec![CATEGORY.to_string()];
@@ -155,7 +155,7 @@ async fn what_follows_in_a_thread_waits_until_its_category_is_known() {
 }
 
 #[tokio::test]
-async fn a_place_that_can_not_be_looked_up_is_not_silent_for_ever() {
+async fn unresolvable_channel_is_not_silent_forever() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();

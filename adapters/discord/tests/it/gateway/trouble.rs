@@ -9,7 +9,7 @@ use serde_json::json;
 use super::bench::{ANN, Bench, GENERAL, GUILD, Log, Taker, until};
 
 #[tokio::test]
-async fn a_session_goes_on_after_each_close_that_does_not_end_it() {
+async fn session_resumes_after_each_resumable_close_code() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -26,7 +26,7 @@ async fn a_session_goes_on_after_each_close_that_does_not_end_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_a_close_ends_is_followed_by_another_and_nothing_is_lost() {
+async fn session_ended_by_close_is_replaced_losing_nothing() {
     for code in [4007, 4009] {
         let bench = Bench::start().await;
         let taker = Taker::new();
@@ -62,7 +62,7 @@ async fn a_dropped_connection_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn discord_asks_for_a_new_connection_and_gets_it() {
+async fn reconnect_request_resumes_the_session() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -75,7 +75,7 @@ async fn discord_asks_for_a_new_connection_and_gets_it() {
 }
 
 #[tokio::test]
-async fn an_invalid_session_goes_on_where_it_may_and_is_followed_by_another_where_not() {
+async fn invalid_session_resumes_if_allowed_else_reidentifies() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -92,7 +92,7 @@ async fn an_invalid_session_goes_on_where_it_may_and_is_followed_by_another_wher
 }
 
 #[tokio::test]
-async fn a_connection_that_hears_no_heartbeat_is_left_and_the_session_goes_on() {
+async fn connection_without_acks_is_closed_and_session_resumes() {
     let bench = Bench::with(|rules| rules.gateway.heartbeat_interval = Duration::from_millis(400)).await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -129,7 +129,7 @@ async fn heartbeats_tell_the_last_event_that_came() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_is_kept_in_mind_and_ends_nothing() {
+async fn invalid_frame_is_counted_and_ignored() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -150,7 +150,7 @@ async fn what_is_no_frame_is_kept_in_mind_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_read_is_kept_with_its_sender_where_it_was_said_to_nobody_else() {
+async fn undecodable_event_is_stored_with_sender_if_private() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -171,7 +171,7 @@ async fn an_event_that_cannot_be_read_is_kept_with_its_sender_where_it_was_said_
 }
 
 #[tokio::test]
-async fn without_the_intent_it_is_explained_once_and_direct_messages_come_all_the_same() {
+async fn missing_intent_warns_once_and_keeps_direct_messages() {
     let bench = Bench::with(|rules| rules.gateway.granted_intents = 0).await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -197,7 +197,7 @@ async fn without_the_intent_it_is_explained_once_and_direct_messages_come_all_th
 }
 
 #[tokio::test]
-async fn a_token_that_discord_does_not_know_ends_it_with_words() {
+async fn unknown_token_stops_gateway_with_explanation() {
     let mut bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -213,7 +213,7 @@ async fn a_token_that_discord_does_not_know_ends_it_with_words() {
 }
 
 #[tokio::test]
-async fn what_no_new_try_mends_ends_it_with_words() {
+async fn fatal_close_code_stops_gateway_with_explanation() {
     for (code, words) in
         [(4010, "update Satchel"), (4011, "guilds"), (4012, "update Satchel"), (4013, "update Satchel")]
     {
@@ -226,7 +226,7 @@ async fn what_no_new_try_mends_ends_it_with_words() {
 }
 
 #[tokio::test]
-async fn while_discord_cannot_be_reached_it_is_tried_and_told_once() {
+async fn unreachable_discord_is_retried_and_reported_once() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -255,7 +255,7 @@ async fn stopping_is_heard_while_discord_is_not() {
 }
 
 #[tokio::test]
-async fn who_we_are_and_where_the_gateway_is_are_asked_until_they_are_told() {
+async fn identity_and_gateway_url_are_requested_until_available() {
     let bench = Bench::start().await;
     for route in ["GET /users/@me", "GET /applications/@me", "GET /gateway/bot"] {
         bench.fake.script(route, When::First(2), Fault::BadGateway { performed: false });
@@ -269,7 +269,7 @@ async fn who_we_are_and_where_the_gateway_is_are_asked_until_they_are_told() {
 }
 
 #[tokio::test]
-async fn no_session_is_begun_sooner_than_discord_takes_one() {
+async fn sessions_start_no_faster_than_discord_allows() {
     let pause = Duration::from_millis(150);
     let mut bench = Bench::with(|rules| rules.gateway.identify_every = Some(pause)).await;
     // Beginnings leave as far apart as they should, and arrive as far apart as a busy machine lets them.
@@ -285,7 +285,7 @@ async fn no_session_is_begun_sooner_than_discord_takes_one() {
 }
 
 #[tokio::test]
-async fn when_no_session_is_left_for_the_day_it_is_waited_for_and_said() {
+async fn exhausted_session_limit_is_awaited_and_reported() {
     let of_a_short_day =
         GatewayRules { session_starts: 1, session_starts_within: Duration::from_secs(2), ..GatewayRules::default() };
     let bench = Bench::with(|rules| rules.gateway = of_a_short_day).await;

@@ -61,7 +61,7 @@ async fn a_file_arrives_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_link_that_does_not_work_any_more_is_had_anew() {
+async fn rejected_file_link_is_refreshed() {
     let bench = start().await;
     let file = generated(MEGABYTE);
     let (reference, _) = sent(&bench, file.clone()).await;
@@ -71,7 +71,7 @@ async fn a_link_that_does_not_work_any_more_is_had_anew() {
 }
 
 #[tokio::test]
-async fn a_link_that_says_it_has_expired_is_not_even_tried() {
+async fn expired_file_link_is_refreshed_without_trying_it() {
     let bench = start().await;
     let file = generated(MEGABYTE);
     bench.fake.links_live(Duration::ZERO);
@@ -82,7 +82,7 @@ async fn a_link_that_says_it_has_expired_is_not_even_tried() {
 }
 
 #[tokio::test]
-async fn files_of_answered_and_forwarded_messages_are_had_anew_too() {
+async fn links_in_replies_and_forwards_are_refreshed_too() {
     let bench = start().await;
     let (fake, taker, file) = (&bench.fake, Taker::new(), generated(MEGABYTE));
     let listening = bench.connected(&taker).await;
@@ -100,7 +100,7 @@ async fn files_of_answered_and_forwarded_messages_are_had_anew_too() {
 }
 
 #[tokio::test]
-async fn a_file_whose_message_is_gone_is_refused_once_its_link_has_expired() {
+async fn file_of_deleted_message_is_refused_after_expiry() {
     let bench = start().await;
     let file = generated(MEGABYTE);
     let (reference, message) = sent(&bench, file).await;
@@ -111,7 +111,7 @@ async fn a_file_whose_message_is_gone_is_refused_once_its_link_has_expired() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_taken_off_its_message_is_refused() {
+async fn file_removed_from_its_message_is_refused() {
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(MEGABYTE)).await;
     bench.fake.expire_links();
@@ -121,7 +121,7 @@ async fn a_file_that_was_taken_off_its_message_is_refused() {
 }
 
 #[tokio::test]
-async fn without_a_channels_history_no_other_link_is_had() {
+async fn link_refresh_needs_access_to_channel_history() {
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(MEGABYTE)).await;
     bench.fake.forbid(bench.direct, Permission::ReadHistory);
@@ -164,7 +164,7 @@ async fn what_may_pass_is_to_be_tried_again() {
 }
 
 #[tokio::test]
-async fn the_wait_that_discord_asks_for_is_kept_before_another_try() {
+async fn fetch_retry_respects_discords_retry_after() {
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(MEGABYTE)).await;
     bench.fake.expire_links();
@@ -175,7 +175,7 @@ async fn the_wait_that_discord_asks_for_is_kept_before_another_try() {
 }
 
 #[tokio::test]
-async fn nothing_is_fetched_from_where_discord_keeps_no_files() {
+async fn files_are_fetched_only_from_discords_cdn() {
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(MEGABYTE)).await;
     let elsewhere = reference.locator.replace("127.0.0.1", "localhost");
@@ -188,7 +188,7 @@ async fn nothing_is_fetched_from_where_discord_keeps_no_files() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_much_larger_than_discord_said_is_refused() {
+async fn file_much_larger_than_announced_is_refused() {
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(3 * MEGABYTE)).await;
     let smaller = FileReference { bytes: Some(MEGABYTE), ..reference };
@@ -196,7 +196,7 @@ async fn a_file_that_is_much_larger_than_discord_said_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_of_a_file_holds_its_link() {
+async fn file_link_never_appears_in_errors_or_logs() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let (reference, _) = sent(&bench, generated(MEGABYTE)).await;

@@ -26,7 +26,7 @@ async fn answer(bench: &Bench, channel: u64, id: u64) -> InteractionAnswer {
 }
 
 #[tokio::test]
-async fn a_slash_command_comes_in_and_is_answered_to_nobody_else() {
+async fn slash_command_is_stored_with_ephemeral_response() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;
@@ -43,7 +43,7 @@ async fn a_slash_command_comes_in_and_is_answered_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_button_says_its_command_for_whoever_presses_it() {
+async fn button_press_sends_its_command_as_presser() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;
@@ -62,7 +62,7 @@ async fn a_button_says_its_command_for_whoever_presses_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_yet_is_not_answered_yet() {
+async fn interaction_gets_no_response_before_it_is_stored() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;
@@ -77,7 +77,7 @@ async fn what_is_not_stored_yet_is_not_answered_yet() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_is_no_trouble() {
+async fn late_interaction_response_is_harmless() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
@@ -97,7 +97,7 @@ async fn an_answer_that_comes_too_late_is_no_trouble() {
 }
 
 #[tokio::test]
-async fn what_lets_one_answer_is_neither_kept_nor_logged() {
+async fn interaction_token_is_neither_stored_nor_logged() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
@@ -119,7 +119,7 @@ async fn what_lets_one_answer_is_neither_kept_nor_logged() {
 }
 
 #[tokio::test]
-async fn the_commands_are_offered_once_and_again_when_they_change() {
+async fn commands_are_registered_once_until_they_change() {
     let mut bench = start().await;
     let listening = bench.connected(&Taker::new()).await;
     offered(&bench).await;
@@ -146,7 +146,7 @@ async fn the_commands_are_offered_once_and_again_when_they_change() {
 }
 
 #[tokio::test]
-async fn commands_that_cannot_be_offered_now_stop_nothing_and_are_offered_later() {
+async fn failed_command_registration_is_retried_without_blocking() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let taker = Taker::new();

@@ -11,7 +11,7 @@ fn pdf(name: &str) -> FakeFile {
 }
 
 #[tokio::test]
-async fn what_is_written_to_us_comes_in_from_everywhere() {
+async fn addressed_messages_are_received_from_everywhere() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let thread = fake.thread(OTHER, 9_210, "a thread");
@@ -101,7 +101,7 @@ async fn what_is_passed_on_brings_its_files() {
 }
 
 #[tokio::test]
-async fn files_keep_their_names_and_a_voice_is_a_voice() {
+async fn files_keep_names_and_voice_notes_are_marked() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;
@@ -122,7 +122,7 @@ async fn files_keep_their_names_and_a_voice_is_a_voice() {
 }
 
 #[tokio::test]
-async fn an_edit_comes_as_one_and_a_links_picture_as_none() {
+async fn edit_is_received_but_link_preview_is_not() {
     let bench = start().await;
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;

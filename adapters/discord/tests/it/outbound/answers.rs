@@ -55,7 +55,7 @@ fn new_messages(stage: &Stage, what: What) -> usize {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_not_sent_with_the_platforms_own_number() {
+async fn rate_limit_is_not_sent_with_retry_after() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let answer = send(&stage, what, Fault::RateLimit { retry_after_ms: 7_000 }).await;
@@ -65,7 +65,7 @@ async fn a_rate_limit_is_not_sent_with_the_platforms_own_number() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_of_whoever_stands_before_discord_is_one_too() {
+async fn proxy_rate_limit_is_not_sent_either() {
     let stage = Stage::new().await;
     let page = DiscordFault::Answer { status: 429, body: "<html>error code: 1015</html>".to_owned() };
     let answer = send(&stage, What::Text, page).await;
@@ -73,7 +73,7 @@ async fn a_rate_limit_of_whoever_stands_before_discord_is_one_too() {
 }
 
 #[tokio::test]
-async fn a_decoded_server_error_is_not_sent_and_told_at_once() {
+async fn decoded_server_error_is_not_sent_without_delay() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let began = std::time::Instant::now();
@@ -84,7 +84,7 @@ async fn a_decoded_server_error_is_not_sent_and_told_at_once() {
 }
 
 #[tokio::test]
-async fn whoever_waited_in_vain_for_another_server_does_not_know_what_it_did() {
+async fn gateway_timeout_is_in_doubt() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let answer = send(&stage, what, Words::new(504, 0, "504: Gateway Timeout")).await;
@@ -93,7 +93,7 @@ async fn whoever_waited_in_vain_for_another_server_does_not_know_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_not_sent() {
+async fn refused_connection_is_not_sent() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let answer = send(&stage, what, Fault::RefuseConnection { for_ms: 60_000 }).await;
@@ -121,7 +121,7 @@ async fn what_is_no_answer_leaves_doubt(#[case] fault: Fault, #[case] performed:
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_decoded_leaves_doubt_although_it_says_yes() {
+async fn undecodable_success_is_in_doubt() {
     for body in ["{}", r#"{"id":7}"#, r#"{"id":"#, "[]", "null", "<html>", ""] {
         let stage = Stage::new().await;
         stage.discord.script_next(CREATE, DiscordFault::Answer { status: 200, body: body.to_owned() });
@@ -131,7 +131,7 @@ async fn an_answer_that_cannot_be_decoded_leaves_doubt_although_it_says_yes() {
 }
 
 #[tokio::test]
-async fn an_answer_with_things_that_nobody_knows_is_an_answer() {
+async fn response_with_unknown_fields_is_decoded() {
     let stage = Stage::new().await;
     let body = r#"{"id":"77","type":9999,"author":7,"new":{"things":[1]}}"#;
     stage.discord.script_next(CREATE, DiscordFault::Answer { status: 200, body: body.to_owned() });
@@ -143,7 +143,7 @@ async fn an_answer_with_things_that_nobody_knows_is_an_answer() {
 }
 
 #[tokio::test]
-async fn too_large_is_too_large_also_where_a_proxy_says_so() {
+async fn too_large_is_recognized_from_proxies_too() {
     for what in [What::Bundle, What::Voice, What::File, What::Album, What::EditWithFiles] {
         let page = DiscordFault::Answer { status: 413, body: "<html>413</html>".to_owned() };
         for fault in [Fault::TooLarge.into(), page] {
@@ -172,7 +172,7 @@ async fn what_a_channel_forbids_is_forbidden_for_good() {
 }
 
 #[tokio::test]
-async fn whoever_gets_nothing_is_told_why_in_plain_words() {
+async fn forbidden_send_explains_reason_in_plain_language() {
     let stage = Stage::new().await;
     let reason = |answer| match answer {
         Err(SendError::Forbidden { reason }) => reason,
@@ -217,7 +217,7 @@ async fn an_item_that_is_at_fault_is_named() {
 }
 
 #[tokio::test]
-async fn a_voice_that_is_forbidden_says_so_and_the_channel_is_remembered() {
+async fn forbidden_voice_is_reported_and_cached_per_channel() {
     let stage = Stage::new().await;
     stage.discord.forbid(stage.place, Permission::SendVoice);
     let voice = stage.voice(false).await;
@@ -230,7 +230,7 @@ async fn a_voice_that_is_forbidden_says_so_and_the_channel_is_remembered() {
 }
 
 #[tokio::test]
-async fn a_message_is_not_lost_for_the_one_that_it_answers() {
+async fn message_is_sent_without_unavailable_reply_target() {
     let stage = Stage::new().await;
     let asked = stage.discord.person_says(stage.place, PERSON, "hello?");
     let answering = |content| SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..stage.part(content) };
@@ -247,7 +247,7 @@ async fn a_message_is_not_lost_for_the_one_that_it_answers() {
 }
 
 #[tokio::test]
-async fn an_edit_of_what_is_gone_or_somebody_elses_says_so() {
+async fn edit_of_deleted_or_foreign_message_reports_gone() {
     let stage = Stage::new().await;
     let sent = stage.send(text("mine")).await.unwrap();
     let theirs = stage.discord.person_says(stage.place, PERSON, "theirs");
@@ -265,7 +265,7 @@ async fn an_edit_of_what_is_gone_or_somebody_elses_says_so() {
 }
 
 #[tokio::test]
-async fn a_deletion_says_when_it_may_not_have_come() {
+async fn deletion_reports_refusal_and_doubt() {
     let stage = Stage::new().await;
     let sent = stage.send(text("x")).await.unwrap();
     let place = conversation(&stage.place.to_string());

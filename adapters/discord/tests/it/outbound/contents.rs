@@ -8,7 +8,7 @@ use satchel_ports::Activity;
 use super::{contract::shown_name, *};
 
 #[tokio::test]
-async fn a_text_shows_its_formatting_and_plain_text_its_characters() {
+async fn rich_text_is_formatted_and_plain_text_literal() {
     let stage = Stage::new().await;
     stage.send(text("# Plan\n\n- [x] **one**\n- [ ] two")).await.unwrap();
     stage.send(PartContent::Text { text: "**as is**".to_owned(), markup: Markup::Plain, files: vec![] }).await.unwrap();
@@ -31,7 +31,7 @@ async fn nobody_is_ever_pinged() {
 }
 
 #[tokio::test]
-async fn files_ride_on_the_text_in_order_with_their_descriptions() {
+async fn files_accompany_text_in_order_with_descriptions() {
     let stage = Stage::new().await;
     let mut files = stage.items(&["a.bin", "b.bin", "c.bin"]).await;
     files[1].caption = "the second".to_owned();
@@ -45,7 +45,7 @@ async fn files_ride_on_the_text_in_order_with_their_descriptions() {
 }
 
 #[tokio::test]
-async fn names_stay_as_people_wrote_them_and_break_no_header() {
+async fn file_names_stay_original_and_break_no_header() {
     let stage = Stage::new().await;
     let names = [
         "quote\".txt",
@@ -76,7 +76,7 @@ async fn names_stay_as_people_wrote_them_and_break_no_header() {
 }
 
 #[tokio::test]
-async fn a_voice_is_a_native_voice_message_with_its_waveform() {
+async fn voice_is_native_voice_message_with_waveform() {
     let stage = Stage::new().await;
     let voice = stage.voice(false).await;
     stage.send(voice).await.unwrap();
@@ -89,7 +89,7 @@ async fn a_voice_is_a_native_voice_message_with_its_waveform() {
 }
 
 #[tokio::test]
-async fn a_voice_as_a_file_is_a_file_to_play() {
+async fn voice_as_file_is_playable_attachment() {
     let stage = Stage::new().await;
     let voice = stage.voice(true).await;
     stage.send(voice).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_voice_as_a_file_is_a_file_to_play() {
 }
 
 #[tokio::test]
-async fn a_question_has_buttons_that_carry_its_commands_until_it_is_answered() {
+async fn question_buttons_carry_commands_until_decided() {
     let stage = Stage::new().await;
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
     let buttons = vec![button("Allow", "/allow 7"), button("Refuse", "/refuse 7")];
@@ -119,7 +119,7 @@ async fn a_question_has_buttons_that_carry_its_commands_until_it_is_answered() {
 }
 
 #[tokio::test]
-async fn the_last_edit_adds_the_files_and_repeating_it_changes_nothing() {
+async fn final_edit_adds_files_and_is_idempotent() {
     let stage = Stage::new().await;
     let sent = stage.send(text("grow")).await.unwrap();
     stage.channel.edit(&sent[0], &stage.part(text("growing"))).await.unwrap();
@@ -135,7 +135,7 @@ async fn the_last_edit_adds_the_files_and_repeating_it_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_message_is_gone_and_taking_back_nothing_is_success() {
+async fn withdrawal_removes_message_and_is_idempotent() {
     let stage = Stage::new().await;
     let sent = stage.send(text("for now")).await.unwrap();
     let withdraw = stage.part(PartContent::Withdraw);
@@ -165,7 +165,7 @@ async fn a_persons_direct_channel_is_opened_once() {
 }
 
 #[tokio::test]
-async fn an_activity_is_shown_and_not_again_at_once() {
+async fn typing_indicator_is_sent_but_not_repeated_immediately() {
     let stage = Stage::new().await;
     let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::Moment::Performed);
     for activity in [Activity::Writing, Activity::Speaking, Activity::Uploading] {

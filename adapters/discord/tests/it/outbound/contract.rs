@@ -1,7 +1,7 @@
 //! The contract suite of the port, against the fake.
 
 use async_trait::async_trait;
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::FileReference;
 use satchel_fake_discord::{DiscordFile, DiscordMessage};
 use satchel_fake_kit::Fault;
@@ -46,8 +46,8 @@ impl ChannelFixture for Stage {
         Arc::clone(&self.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
-        let arrived = |message: &DiscordMessage| Arrived {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
+        let arrived = |message: &DiscordMessage| ArrivedMessage {
             message: MessageRef(message.id.to_string()),
             text: message.content.clone(),
             files: message.files.iter().map(|file| (shown_name(file), file.sha256)).collect(),
@@ -55,19 +55,19 @@ impl ChannelFixture for Stage {
         self.discord.transcript().visible(self.place).map(arrived).collect()
     }
 
-    async fn trouble(&self, trouble: Trouble) -> bool {
+    async fn inject_fault(&self, trouble: ChannelFault) -> bool {
         let fault = match trouble {
-            Trouble::ConnectionRefused => {
+            ChannelFault::ConnectionRefused => {
                 self.discord.refuse_connections(Duration::from_secs(2));
                 return true;
             }
-            Trouble::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
-            Trouble::ServerError => Fault::ServerError,
-            Trouble::Reset => Fault::ResetMidTransfer,
-            Trouble::AnswerLost => Fault::AcceptAndDrop,
-            Trouble::NotAnAnswer => Fault::BadGateway { performed: true },
-            Trouble::Hang => Fault::Hang { performed: false },
-            Trouble::Forbidden => Fault::Forbidden,
+            ChannelFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
+            ChannelFault::ServerError => Fault::ServerError,
+            ChannelFault::Reset => Fault::ResetMidTransfer,
+            ChannelFault::AnswerLost => Fault::AcceptAndDrop,
+            ChannelFault::NotAnAnswer => Fault::BadGateway { performed: true },
+            ChannelFault::Hang => Fault::Hang { performed: false },
+            ChannelFault::Forbidden => Fault::Forbidden,
         };
         // A client's first call takes a while; one that is dropped soon should have reached the platform by then.
         self.channel.probe().await.unwrap();

@@ -18,7 +18,7 @@ async fn arrived(stage: &Stage, before: PartContent, now: PartContent) -> SendRe
 }
 
 #[tokio::test]
-async fn what_arrived_before_is_made_to_show_what_is_sent_now() {
+async fn retry_updates_earlier_message_to_current_content() {
     for (number, (words, names)) in [
         ("grown to its end", &[][..]),
         ("grown to its end", &["a.bin", "my plan.bin"]),
@@ -106,7 +106,7 @@ async fn what_cannot_be_edited_has_arrived() {
 }
 
 #[tokio::test]
-async fn what_comes_of_bringing_it_up_to_date_is_what_comes_of_the_part() {
+async fn update_of_earlier_message_determines_parts_outcome() {
     let stage = Stage::new().await;
     for (fault, expected) in [
         (DiscordFault::from(Fault::AcceptAndDrop), "in doubt"),
@@ -133,7 +133,7 @@ async fn what_comes_of_bringing_it_up_to_date_is_what_comes_of_the_part() {
 }
 
 #[tokio::test]
-async fn words_grow_to_their_end_where_files_may_not_be_attached() {
+async fn text_still_completes_where_attaching_is_forbidden() {
     let stage = Stage::new().await;
     let sent = stage.send(text("grow")).await.unwrap();
     stage.discord.forbid(stage.place, Permission::Attach);
@@ -171,7 +171,7 @@ impl Kept {
 }
 
 #[tokio::test]
-async fn files_that_had_arrived_stay_whatever_keeps_them_from_going_once_more() {
+async fn delivered_files_stay_when_resending_them_fails() {
     for kept in Kept::ALL {
         let stage = Stage::new().await;
         let names = ["a.bin", "b.bin"];
@@ -194,7 +194,7 @@ async fn files_that_had_arrived_stay_whatever_keeps_them_from_going_once_more() 
 }
 
 #[tokio::test]
-async fn files_that_are_not_on_the_message_have_not_arrived_and_its_words_grow() {
+async fn failed_attachment_is_reported_and_text_still_updates() {
     for kept in Kept::ALL {
         let stage = Stage::new().await;
         let sent = stage.send(text("grow")).await.unwrap();
@@ -210,7 +210,7 @@ async fn files_that_are_not_on_the_message_have_not_arrived_and_its_words_grow()
 }
 
 #[tokio::test]
-async fn an_edit_that_comes_late_takes_no_file_away() {
+async fn late_edit_removes_no_files() {
     let stage = Stage::new().await;
     let sent = stage.send(text("grow")).await.unwrap();
     let edit = |content| {

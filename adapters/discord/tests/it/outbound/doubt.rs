@@ -41,7 +41,7 @@ async fn everything(stage: &Stage) -> Vec<PartContent> {
 }
 
 #[tokio::test]
-async fn a_repeat_after_a_lost_answer_and_a_restart_makes_no_second_message() {
+async fn retry_after_restart_sends_no_duplicate() {
     let stage = Stage::new().await;
     for (number, content) in everything(&stage).await.into_iter().enumerate() {
         let part = stage.part(content);
@@ -56,13 +56,13 @@ async fn a_repeat_after_a_lost_answer_and_a_restart_makes_no_second_message() {
 }
 
 #[tokio::test]
-async fn the_window_that_is_promised_is_no_longer_than_the_one_that_discord_keeps() {
+async fn promised_nonce_window_fits_discords_own() {
     let Idempotency::Key { window_ms: Some(window) } = tables::discord().idempotency else { panic!("it has a key") };
     assert!(Duration::from_millis(window) <= DiscordRules::default().nonce_window);
 }
 
 #[tokio::test]
-async fn what_arrived_is_found_though_its_nonce_is_forgotten_and_its_names_were_rewritten() {
+async fn look_up_survives_expired_nonce_and_rewritten_names() {
     let stage = Stage::new().await;
     let mut after = None;
     for content in everything(&stage).await {
@@ -79,7 +79,7 @@ async fn what_arrived_is_found_though_its_nonce_is_forgotten_and_its_names_were_
 }
 
 #[tokio::test]
-async fn only_our_own_words_and_files_are_a_match() {
+async fn look_up_matches_only_own_text_and_files() {
     let stage = Stage::new().await;
     let files = stage.items(&["a.bin", "b.bin"]).await;
     let wanted = stage.part(bundle("hello", files.clone()));
@@ -100,7 +100,7 @@ async fn only_our_own_words_and_files_are_a_match() {
 }
 
 #[tokio::test]
-async fn a_look_up_reads_on_when_much_was_said_since() {
+async fn look_up_reads_further_pages_when_needed() {
     let stage = Stage::new().await;
     let before = stage.send(text("before")).await.unwrap().pop();
     let wanted = stage.part(text("wanted"));
@@ -116,7 +116,7 @@ async fn a_look_up_reads_on_when_much_was_said_since() {
 }
 
 #[tokio::test]
-async fn a_look_up_waits_for_its_turn_and_goes_on_at_the_same_page() {
+async fn rate_limited_look_up_continues_at_same_page() {
     let stage = Stage::new().await;
     let wanted = stage.part(text("wanted"));
     let sent = stage.channel.send(&wanted).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_look_up_waits_for_its_turn_and_goes_on_at_the_same_page() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_would_wait_for_long_is_made_later() {
+async fn look_up_facing_long_delay_is_postponed() {
     let stage = Stage::new().await;
     let wanted = stage.part(text("wanted"));
     stage.channel.send(&wanted).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_look_up_that_would_wait_for_long_is_made_later() {
 }
 
 #[tokio::test]
-async fn a_look_up_begins_no_earlier_than_its_part() {
+async fn look_up_starts_no_earlier_than_its_part() {
     let stage = Stage::new().await;
     let wanted = stage.part(text("wanted"));
     let sent = stage.channel.send(&wanted).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_look_up_begins_no_earlier_than_its_part() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_read_nothing_is_found_and_nothing_fails() {
+async fn forbidden_look_up_finds_nothing_and_succeeds() {
     let stage = Stage::new().await;
     let wanted = stage.part(text("wanted"));
     stage.channel.send(&wanted).await.unwrap();

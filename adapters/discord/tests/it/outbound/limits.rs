@@ -20,7 +20,7 @@ fn generated(name: &str, bytes: u64) -> FakeFile {
 }
 
 #[tokio::test]
-async fn two_thousand_units_go_and_one_more_does_not() {
+async fn text_limit_is_exactly_two_thousand_units() {
     let stage = Stage::new().await;
     let limit = tables::discord().text.max.unwrap();
     stage.send(text(&"x".repeat(limit))).await.unwrap();
@@ -47,7 +47,7 @@ async fn ten_files_go_and_one_more_does_not() {
 }
 
 #[tokio::test]
-async fn a_description_is_cut_where_discord_would_refuse_it() {
+async fn description_is_cut_to_discords_limit() {
     let stage = Stage::new().await;
     let mut item = stage.item(&small("a.bin", 1)).await;
     item.caption = "ä".repeat(1_025);
@@ -116,7 +116,7 @@ async fn refused(stage: &Stage, place: u64, sizes: &[u64]) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_lowers_what_is_planned_for_its_guild_alone() {
+async fn oversized_file_lowers_limit_of_its_guild_only() {
     let (stage, places) = listening().await;
     let [here, _, elsewhere, direct] = places;
     let fits = stage.item(&generated("fits.bin", 50 * MIB)).await;
@@ -142,7 +142,7 @@ async fn a_file_that_is_too_large_lowers_what_is_planned_for_its_guild_alone() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_takes_less_teaches_nothing_about_the_place() {
+async fn proxy_size_refusal_changes_no_learned_limit() {
     let (stage, places) = listening().await;
     let page = DiscordFault::Answer { status: 413, body: "<html>413</html>".to_owned() };
     for fault in [page, Words::new(413, 0, "413: Payload Too Large").into()] {
@@ -155,7 +155,7 @@ async fn a_proxy_that_takes_less_teaches_nothing_about_the_place() {
 }
 
 #[tokio::test]
-async fn a_request_holds_what_is_planned_for_one_and_no_more() {
+async fn request_accepts_planned_size_and_no_more() {
     let (stage, places) = listening().await;
     assert_eq!(requests(&stage, places), [50, 50, 50, 25]);
     let direct = places[3];
@@ -197,7 +197,7 @@ async fn fullest(stage: &Stage, bytes: u64) -> PartContent {
 }
 
 #[tokio::test]
-async fn the_words_and_names_of_the_fullest_message_have_room_beside_its_files() {
+async fn fullest_message_fits_text_and_names_beside_files() {
     let files = 10 * 2_000;
     for (request, fits) in [(files + FORM, true), (files + FORM / 2, false)] {
         let rules = DiscordRules {
@@ -212,7 +212,7 @@ async fn the_words_and_names_of_the_fullest_message_have_room_beside_its_files()
 }
 
 #[tokio::test]
-async fn what_is_planned_for_one_message_goes_with_its_words_wherever_it_is_sent() {
+async fn planned_files_fit_with_full_text_everywhere() {
     let (stage, places) = listening().await;
     for place in [places[0], places[3]] {
         let capabilities = stage.channel.capabilities(&conversation(&place.to_string()));

@@ -21,7 +21,7 @@ async fn paced() -> Stage {
 }
 
 #[tokio::test]
-async fn a_channel_is_written_to_as_fast_as_its_bucket_allows_and_never_faster() {
+async fn channel_sends_reach_but_never_exceed_bucket_rate() {
     let stage = paced().await;
     let began = Instant::now();
     for number in 0..12 {
@@ -34,7 +34,7 @@ async fn a_channel_is_written_to_as_fast_as_its_bucket_allows_and_never_faster()
 }
 
 #[tokio::test]
-async fn many_channels_together_keep_to_the_bots_own_limit() {
+async fn many_channels_stay_within_global_rate_limit() {
     let stage = paced().await;
     let places: Vec<u64> = (1_000..1_120).map(|id| stage.discord.channel(GUILD, id, "busy")).collect();
     let began = Instant::now();
@@ -54,7 +54,7 @@ async fn many_channels_together_keep_to_the_bots_own_limit() {
 }
 
 #[tokio::test]
-async fn a_long_wait_is_told_and_not_waited_for() {
+async fn long_rate_limit_wait_is_reported_at_once() {
     let stage = Stage::with(DiscordRules::default(), tables::discord()).await;
     for number in 0..5 {
         stage.send(text(&format!("text {number}"))).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_long_wait_is_told_and_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_429_is_heeded_by_everything_else_that_wants_into_the_channel() {
+async fn rate_limit_applies_to_whole_channel() {
     // Without a pace, too: what was told is not forgotten.
     for capabilities in [tables::discord(), unpaced()] {
         let stage = Stage::with(DiscordRules::unpaced(), capabilities).await;
@@ -113,7 +113,7 @@ async fn a_429_for_everything_is_heeded_by_everything() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_known_is_not_tried_again_at_once() {
+async fn rejected_token_is_not_retried_immediately() {
     let stage = Stage::new().await;
     stage.discord.script_next(CREATE, Refusal::new(401, 0, "401: Unauthorized"));
     assert!(matches!(stage.send(text("hello")).await, Err(SendError::Forbidden { .. })));

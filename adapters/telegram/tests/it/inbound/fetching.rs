@@ -58,7 +58,7 @@ async fn a_file_arrives_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_file_that_telegram_does_not_hand_out_is_refused_with_size_and_limit_and_remedy() {
+async fn oversized_file_is_refused_with_limit_and_remedy() {
     let bench = Bench::start().await;
     let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
     let mut reference = sent(&bench, file).await;
@@ -74,7 +74,7 @@ async fn a_file_that_telegram_does_not_hand_out_is_refused_with_size_and_limit_a
 }
 
 #[tokio::test]
-async fn telegrams_own_server_need_not_be_asked_for_what_is_too_large() {
+async fn cloud_server_is_not_requested_for_oversized_file() {
     let mut bench = Bench::start().await;
     let reference = sent(&bench, FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000)).await;
     bench.settings.api_url = None;
@@ -84,7 +84,7 @@ async fn telegrams_own_server_need_not_be_asked_for_what_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_server_of_ones_own_hands_out_large_files_from_its_disk() {
+async fn local_server_serves_large_files_from_disk() {
     let root = tempfile::tempdir().unwrap();
     let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
     let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
@@ -96,7 +96,7 @@ async fn a_server_of_ones_own_hands_out_large_files_from_its_disk() {
 }
 
 #[tokio::test]
-async fn what_a_server_of_ones_own_keeps_elsewhere_is_not_opened() {
+async fn local_file_outside_configured_directory_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
     let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
@@ -139,7 +139,7 @@ async fn what_may_pass_is_to_be_tried_again() {
 }
 
 #[tokio::test]
-async fn the_wait_that_telegram_asks_for_is_kept_before_another_try() {
+async fn fetch_retry_respects_telegrams_retry_after() {
     let bench = Bench::start().await;
     let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Fault::RateLimit { retry_after_ms: 2_000 });
@@ -160,7 +160,7 @@ async fn what_is_gone_for_good_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_said_of_a_file_holds_the_token() {
+async fn token_never_appears_in_file_errors_or_logs() {
     let bench = Bench::start().await;
     let reference = sent(&bench, FakeFile::generated("a.bin", "text/plain", 3, MEGABYTE)).await;
     let (log, _guard) = Log::listen();

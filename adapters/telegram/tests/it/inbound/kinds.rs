@@ -22,7 +22,7 @@ async fn taken(bench: &Bench) -> Vec<InboundMessage> {
 }
 
 #[tokio::test]
-async fn every_kind_of_file_has_a_name_a_type_and_a_size() {
+async fn every_file_kind_has_name_type_and_size() {
     let bench = Bench::start().await;
     let mut expected = Vec::new();
     for (kind, name, mime, shown, shown_mime) in [
@@ -99,7 +99,7 @@ async fn an_album_is_one_thing_in_its_order() {
 }
 
 #[tokio::test]
-async fn what_is_answered_and_what_is_passed_on_comes_along() {
+async fn replied_and_forwarded_content_is_included() {
     let bench = Bench::start().await;
     let plan = Composed::file(FileKind::Document, file("plan.pdf", "application/pdf")).caption("my plan");
     let sent = bench.fake.person_sends(ANN, ANN, plan);
@@ -113,7 +113,7 @@ async fn what_is_answered_and_what_is_passed_on_comes_along() {
 }
 
 #[tokio::test]
-async fn topics_are_conversations_and_groups_are_answered_when_asked() {
+async fn topics_are_conversations_and_groups_need_addressing() {
     let mut bench = Bench::start().await;
     let forum = bench.fake.forum("Family", &[ANN, BOB]);
     let trip = bench.fake.topic(forum, "Trip");
@@ -140,7 +140,7 @@ async fn topics_are_conversations_and_groups_are_answered_when_asked() {
 }
 
 #[tokio::test]
-async fn an_answer_to_the_bot_and_an_album_that_names_it_are_for_it() {
+async fn reply_to_bot_and_mentioning_album_are_addressed() {
     let bench = Bench::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
@@ -158,7 +158,7 @@ async fn an_answer_to_the_bot_and_an_album_that_names_it_are_for_it() {
 }
 
 #[tokio::test]
-async fn an_album_is_for_the_bot_whichever_of_its_items_names_it() {
+async fn album_is_addressed_by_any_mentioning_item() {
     let bench = Bench::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
@@ -178,7 +178,7 @@ async fn an_album_is_for_the_bot_whichever_of_its_items_names_it() {
 }
 
 #[tokio::test]
-async fn an_album_that_comes_in_two_answers_is_taken_whole() {
+async fn album_split_across_polls_is_taken_whole() {
     let bench = Bench::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
@@ -196,7 +196,7 @@ async fn an_album_that_comes_in_two_answers_is_taken_whole() {
 }
 
 #[tokio::test]
-async fn an_album_that_was_named_once_is_known_when_more_of_it_comes_later() {
+async fn addressed_album_accepts_later_items() {
     let bench = Bench::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
@@ -225,7 +225,7 @@ async fn an_album_that_was_named_once_is_known_when_more_of_it_comes_later() {
 }
 
 #[tokio::test]
-async fn a_button_that_carries_no_command_stops_spinning_and_says_nothing() {
+async fn button_without_command_stops_spinning_without_message() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let buttons = json!({ "inline_keyboard": [[{ "text": "Go", "callback_data": "delete everything" }]] });
@@ -243,7 +243,7 @@ async fn a_button_that_carries_no_command_stops_spinning_and_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_pressed_button_stops_spinning_once_it_is_stored() {
+async fn pressed_button_stops_spinning_after_storing() {
     let bench = Bench::start().await;
     let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
@@ -265,7 +265,7 @@ async fn a_pressed_button_stops_spinning_once_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_press_that_cannot_be_answered_any_more_is_stored_all_the_same() {
+async fn expired_button_press_is_still_stored() {
     let bench = Bench::start().await;
     let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;

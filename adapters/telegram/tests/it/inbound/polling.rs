@@ -24,7 +24,7 @@ async fn telegram_keeps_everything_until_it_is_stored() {
 }
 
 #[tokio::test]
-async fn what_was_being_stored_when_the_process_died_comes_again() {
+async fn message_being_stored_at_crash_is_redelivered() {
     let bench = Bench::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = Taker::shut();
@@ -38,7 +38,7 @@ async fn what_was_being_stored_when_the_process_died_comes_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_tried_again_and_nothing_is_confirmed_meanwhile() {
+async fn failing_store_is_retried_and_confirms_nothing() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -66,7 +66,7 @@ async fn a_store_that_fails_is_tried_again_and_nothing_is_confirmed_meanwhile() 
 }
 
 #[tokio::test]
-async fn only_what_is_stored_is_confirmed_when_we_stop() {
+async fn only_stored_updates_are_confirmed_on_stop() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     taker.refuse("telegram:43");
@@ -80,7 +80,7 @@ async fn only_what_is_stored_is_confirmed_when_we_stop() {
 }
 
 #[tokio::test]
-async fn stopping_ends_the_long_poll_at_once_and_confirms_what_is_stored() {
+async fn stop_ends_long_poll_and_confirms_stored_updates() {
     let bench = Bench::start().await;
     let idle = bench.listen(&Taker::new());
     until("it polls", || bench.fake.requests("getUpdates") == 1).await;
@@ -97,7 +97,7 @@ async fn stopping_ends_the_long_poll_at_once_and_confirms_what_is_stored() {
 }
 
 #[tokio::test]
-async fn a_group_that_moves_is_overtaken_by_nothing_and_overtakes_nothing() {
+async fn group_move_keeps_order_with_its_messages() {
     let mut bench = Bench::start().await;
     bench.settings.answers_in = vec!["*".into()];
     let group = bench.fake.group("Family", &[ANN]);
@@ -124,7 +124,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn polls_ask_for_what_is_read_and_wait_long() {
+async fn polls_request_handled_update_types_with_long_timeout() {
     let bench = Bench::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
     bench.listen_to_all(&Taker::new()).await;
@@ -172,7 +172,7 @@ async fn the_wait_that_telegram_asks_for_is_kept() {
 }
 
 #[tokio::test]
-async fn another_process_with_the_same_token_is_named_once() {
+async fn competing_poller_is_reported_once() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
@@ -185,7 +185,7 @@ async fn another_process_with_the_same_token_is_named_once() {
 }
 
 #[tokio::test]
-async fn an_old_webhook_is_deleted_and_what_waits_is_kept() {
+async fn old_webhook_is_deleted_keeping_pending_updates() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     bench.fake.person_says(ANN, ANN, "hello");
@@ -199,7 +199,7 @@ async fn an_old_webhook_is_deleted_and_what_waits_is_kept() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_somebody_sets_meanwhile_is_named_and_waited_for() {
+async fn foreign_webhook_is_reported_and_waited_out() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -219,7 +219,7 @@ async fn a_webhook_that_somebody_sets_meanwhile_is_named_and_waited_for() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_asked_for_piece_by_piece() {
+async fn oversized_poll_response_is_fetched_update_by_update() {
     let bench = Bench::start().await;
     let half = "x".repeat(9 << 20);
     let numbers = [0, 1].map(|_| bench.fake.queue_update(json!({ "hologram": half })).to_string());
@@ -236,7 +236,7 @@ async fn an_answer_that_is_too_long_is_asked_for_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
+async fn undecodable_update_is_stored_raw() {
     let bench = Bench::start().await;
     bench.fake.person_says(ANN, ANN, "one");
     let hologram = bench.fake.queue_update(json!({ "hologram": { "of": "Ann", "at": 52.5 } }));
@@ -256,7 +256,7 @@ async fn what_cannot_be_read_is_kept_as_it_came_and_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_move_of_which_only_the_new_group_tells_is_told() {
+async fn move_announced_only_by_new_group_is_reported() {
     let bench = Bench::start().await;
     let group = bench.fake.group("Family", &[ANN]);
     let supergroup = bench.fake.migrate(group);
@@ -288,7 +288,7 @@ fn part(group: i64, words: &str) -> SendRequest {
 }
 
 #[tokio::test]
-async fn a_move_of_which_only_a_refused_send_tells_is_told_once() {
+async fn move_learned_from_refused_send_is_reported_once() {
     let (bench, group, supergroup) = moved_unheard().await;
     let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);
@@ -304,7 +304,7 @@ async fn a_move_of_which_only_a_refused_send_tells_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_move_is_not_told_while_a_part_is_on_its_way() {
+async fn move_is_not_reported_while_part_is_sending() {
     let (bench, group, _) = moved_unheard().await;
     let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);

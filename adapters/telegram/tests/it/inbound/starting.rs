@@ -7,7 +7,7 @@ use serde_json::json;
 use super::bench::{ANN, Bench, Log, Taker, until};
 
 #[tokio::test]
-async fn who_we_are_is_asked_until_it_is_told() {
+async fn bot_identity_is_requested_until_available() {
     let bench = Bench::start().await;
     bench.fake.script("getMe", When::First(2), Fault::BadGateway { performed: false });
     bench.fake.person_says(ANN, ANN, "hello");
@@ -27,7 +27,7 @@ async fn stopping_is_heard_while_telegram_is_not() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_nobodys_ends_it_with_words() {
+async fn unknown_token_stops_polling_with_explanation() {
     let mut bench = Bench::start().await;
     bench.settings.token = "123456789:NobodysTokenCanary".into();
     let (log, _guard) = Log::listen();
@@ -38,7 +38,7 @@ async fn a_token_that_is_nobodys_ends_it_with_words() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_never_given_to_a_bot_ends_it_too() {
+async fn never_issued_token_stops_polling_too() {
     let bench = Bench::start().await;
     bench.fake.script("getMe", When::Every, TelegramFault::Refuse(Refusal::new(404, "Not Found")));
     let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
@@ -46,7 +46,7 @@ async fn a_token_that_was_never_given_to_a_bot_ends_it_too() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_revoked_later_ends_it_too() {
+async fn token_revoked_later_stops_polling_too() {
     let bench = Bench::start().await;
     bench.fake.script("getUpdates", When::Nth(2), TelegramFault::Refuse(Refusal::new(401, "Unauthorized")));
     bench.fake.person_says(ANN, ANN, "hello");
@@ -76,7 +76,7 @@ async fn commands_that_telegram_does_not_take_stop_nothing() {
 }
 
 #[tokio::test]
-async fn the_token_is_in_no_line_of_the_log() {
+async fn token_is_never_logged() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();

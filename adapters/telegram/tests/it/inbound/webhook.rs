@@ -11,7 +11,7 @@ use reqwest::{Client, StatusCode};
 use satchel_fake_kit::{FakeFile, Fault, When};
 use satchel_fake_telegram::{Composed, FileKind, Refusal, TelegramFault};
 use satchel_requirements::required;
-use satchel_telegram::{TelegramError, Webhook};
+use satchel_telegram::{TelegramError, WebhookSettings};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -40,7 +40,7 @@ fn free_address() -> SocketAddr {
 async fn bench() -> (Bench, SocketAddr) {
     let mut bench = Bench::start().await;
     let free = free_address();
-    bench.settings.webhook = Some(Webhook {
+    bench.settings.webhook = Some(WebhookSettings {
         url: "https://bot.invalid/path/of-its-own?x=1".into(),
         listen: free,
         trusted_proxies: Vec::new(),
@@ -111,7 +111,7 @@ async fn telegram_calls_again_until_it_is_stored() {
 }
 
 #[tokio::test]
-async fn an_album_in_a_group_is_taken_whole_though_its_last_item_names_the_bot() {
+async fn webhook_album_is_whole_despite_late_mention() {
     let (bench, _) = bench().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
@@ -183,7 +183,7 @@ async fn strangers_and_nonsense_are_turned_away() {
 
 /// Comes to this machine by an address of its own that is not the loopback's, as a stranger would.
 #[tokio::test]
-async fn stranger_does_not_take_all_connections_of_the_webhook() {
+async fn stranger_cannot_exhaust_webhook_connections() {
     let own = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
@@ -192,7 +192,7 @@ async fn stranger_does_not_take_all_connections_of_the_webhook() {
     let Some(own) = required(own.ok_or("an address of this machine besides the loopback's")) else { return };
     let (mut bench, at) = bench().await;
     let everywhere = SocketAddr::from(([0, 0, 0, 0], at.port()));
-    bench.settings.webhook = Some(Webhook {
+    bench.settings.webhook = Some(WebhookSettings {
         url: "https://bot.invalid/path/of-its-own?x=1".into(),
         listen: everywhere,
         trusted_proxies: Vec::new(),
@@ -219,7 +219,7 @@ async fn stranger_does_not_take_all_connections_of_the_webhook() {
 }
 
 #[tokio::test]
-async fn calls_at_another_path_are_told_once_until_they_come_right() {
+async fn misdirected_calls_are_reported_once_until_corrected() {
     let (bench, at) = bench().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -242,7 +242,7 @@ async fn calls_at_another_path_are_told_once_until_they_come_right() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_telegram_does_not_reach_is_told_once_and_when_it_does_again() {
+async fn unreachable_webhook_and_its_recovery_are_reported_once() {
     let (bench, at) = bench().await;
     let (log, _guard) = Log::listen();
     let taker = Taker::new();
@@ -259,7 +259,7 @@ async fn a_webhook_that_telegram_does_not_reach_is_told_once_and_when_it_does_ag
 }
 
 #[tokio::test]
-async fn a_webhook_that_another_set_with_its_own_secret_is_set_again() {
+async fn webhook_set_with_foreign_secret_is_restored() {
     let (bench, at) = bench().await;
     let taker = Taker::new();
     let listening = listening(&bench, &taker).await;
@@ -283,7 +283,7 @@ async fn a_webhook_that_another_set_with_its_own_secret_is_set_again() {
 }
 
 #[tokio::test]
-async fn strangers_who_knock_make_us_set_it_again_once_a_minute_at_most() {
+async fn strangers_trigger_one_webhook_reset_per_minute() {
     let (bench, at) = bench().await;
     let taker = Taker::new();
     let listening = listening(&bench, &taker).await;
@@ -335,7 +335,7 @@ async fn setting_it_is_tried_until_telegram_answers() {
 }
 
 #[tokio::test]
-async fn an_address_that_telegram_refuses_ends_it_with_words() {
+async fn refused_webhook_url_ends_listener_with_explanation() {
     let (bench, _) = bench().await;
     let words = "Bad Request: bad webhook: An HTTPS URL must be provided for webhook";
     bench.fake.script("setWebhook", When::Every, TelegramFault::Refuse(Refusal::new(400, words)));
@@ -344,7 +344,7 @@ async fn an_address_that_telegram_refuses_ends_it_with_words() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_taken_ends_it_with_words() {
+async fn occupied_listen_address_ends_listener_with_explanation() {
     let (bench, at) = bench().await;
     let _taken = TcpListener::bind(at).unwrap();
     let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();

@@ -44,7 +44,7 @@ fn new_messages(stage: &Stage, what: What) -> usize {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_not_sent_with_the_platforms_own_number() {
+async fn rate_limit_is_not_sent_with_retry_after() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let answer = send(&stage, what, Fault::RateLimit { retry_after_ms: 7_000 }).await;
@@ -65,7 +65,7 @@ async fn server_error_is_in_doubt() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_not_sent() {
+async fn refused_connection_is_not_sent() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
         let fault = Fault::RefuseConnection { for_ms: 60_000 };
@@ -94,7 +94,7 @@ async fn what_is_no_answer_leaves_doubt(#[case] fault: Fault, #[case] performed:
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_decoded_leaves_doubt_although_it_says_yes() {
+async fn undecodable_success_is_in_doubt() {
     for body in [
         r#"{"ok":true}"#,
         r#"{"ok":true,"result":{"no":"id"}}"#,
@@ -111,7 +111,7 @@ async fn an_answer_that_cannot_be_decoded_leaves_doubt_although_it_says_yes() {
 }
 
 #[tokio::test]
-async fn an_answer_with_things_that_nobody_knows_is_an_answer() {
+async fn response_with_unknown_fields_is_decoded() {
     let stage = Stage::new().await;
     let body = r#"{"ok":true,"result":{"message_id":77,"chat":"of a new form","new":{"things":[1]}},"new":1}"#;
     stage.telegram.script_next("sendMessage", TelegramFault::Answer { status: 200, body: body.to_owned() });
@@ -123,7 +123,7 @@ async fn an_answer_with_things_that_nobody_knows_is_an_answer() {
 }
 
 #[tokio::test]
-async fn too_large_is_too_large_also_where_a_proxy_says_so() {
+async fn too_large_is_recognized_from_proxies_too() {
     for what in [What::Voice, What::File, What::Album] {
         let page = TelegramFault::Answer { status: 413, body: "<html>413</html>".to_owned() };
         for fault in [Fault::TooLarge.into(), page] {
@@ -152,7 +152,7 @@ async fn what_a_chat_forbids_is_forbidden_for_good() {
 }
 
 #[tokio::test]
-async fn a_person_who_blocked_the_bot_and_a_group_that_removed_it_get_nothing() {
+async fn send_after_block_or_removal_is_forbidden() {
     let stage = Stage::new().await;
     let group = stage.telegram.group("Family", &[stage.chat]);
     stage.telegram.person_blocks(stage.chat);
@@ -190,7 +190,7 @@ async fn an_item_that_is_at_fault_is_named() {
 }
 
 #[tokio::test]
-async fn a_photo_that_telegram_does_not_take_as_one_is_of_the_wrong_kind() {
+async fn photo_telegram_rejects_is_unsupported_kind() {
     let stage = Stage::new().await;
     let item = stage.item(&FakeFile::photo("tall.png", 100, 9_000, 1, 5_000), FileForm::Photo).await;
     let answer = stage.send(PartContent::File(item.clone())).await;
@@ -200,7 +200,7 @@ async fn a_photo_that_telegram_does_not_take_as_one_is_of_the_wrong_kind() {
 }
 
 #[tokio::test]
-async fn a_voice_that_is_forbidden_says_so_and_the_chat_is_remembered() {
+async fn forbidden_voice_is_reported_and_cached_per_chat() {
     let stage = Stage::new().await;
     stage.telegram.forbid_voice(stage.chat);
     let voice = stage.voice(false).await;
@@ -214,7 +214,7 @@ async fn a_voice_that_is_forbidden_says_so_and_the_chat_is_remembered() {
 }
 
 #[tokio::test]
-async fn a_chat_that_moved_is_written_to_where_it_is() {
+async fn sends_follow_a_moved_chat() {
     let stage = Stage::new().await;
     let group = stage.telegram.group("Family", &[stage.chat]);
     let old = stage.channel.send(&stage.part_in(group, text("before"))).await.unwrap();
@@ -250,7 +250,7 @@ async fn doubt_after_a_move_is_doubt() {
 }
 
 #[tokio::test]
-async fn an_edit_is_success_when_nothing_changes_and_refused_when_its_message_is_gone() {
+async fn unchanged_edit_succeeds_and_deleted_message_is_refused() {
     let stage = Stage::new().await;
     let sent = stage.send(text("same")).await.unwrap();
     assert_eq!(stage.channel.edit(&sent[0], &stage.part(text("same"))).await, Ok(sent.clone()));
@@ -267,7 +267,7 @@ async fn an_edit_is_success_when_nothing_changes_and_refused_when_its_message_is
 }
 
 #[tokio::test]
-async fn a_deletion_says_when_it_came_too_late_or_may_not_have_come() {
+async fn deletion_reports_lateness_and_doubt() {
     let stage = Stage::new().await;
     let sent = stage.send(text("x")).await.unwrap();
     let chat = conversation(&stage.chat.to_string());

@@ -18,7 +18,7 @@ fn shown(stage: &Stage) -> Vec<TelegramMessage> {
 }
 
 #[tokio::test]
-async fn a_text_is_shown_with_its_formatting_and_no_preview() {
+async fn text_is_formatted_without_link_preview() {
     let stage = Stage::new().await;
     let words = "# Done\n**Bold** & `code` <b>, [a link](https://example.org)\n- one\n\n```rust\nfn main() {}\n```";
     stage.send(text(words)).await.unwrap();
@@ -104,7 +104,7 @@ fn markdown() -> impl Strategy<Value = String> {
 }
 
 #[tokio::test]
-async fn whatever_a_model_writes_is_taken_as_it_was_rendered() {
+async fn any_model_markdown_is_accepted_as_rendered() {
     let stage = Stage::new().await;
     let mut runner = TestRunner::deterministic();
     let mut sent = 0;
@@ -125,7 +125,7 @@ async fn whatever_a_model_writes_is_taken_as_it_was_rendered() {
 }
 
 #[tokio::test]
-async fn each_form_of_a_file_is_sent_as_what_it_is() {
+async fn each_file_form_is_sent_as_its_kind() {
     let mp4 = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".as_slice();
     let gif = b"GIF89a\x01\0\x01\0".as_slice();
     for (file, form, kind) in [
@@ -181,7 +181,7 @@ async fn an_album_keeps_its_order_and_each_caption() {
 }
 
 #[tokio::test]
-async fn a_voice_is_a_bubble_or_an_audio_file() {
+async fn voice_is_voice_message_or_audio_file() {
     let stage = Stage::new().await;
     let (bubble, file) = (stage.voice(false).await, stage.voice(true).await);
     stage.send(bubble).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_voice_is_a_bubble_or_an_audio_file() {
 }
 
 #[tokio::test]
-async fn a_question_has_buttons_that_an_edit_takes_away() {
+async fn question_buttons_carry_commands_until_edited() {
     let stage = Stage::new().await;
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
     let question = PartContent::Question {
@@ -209,7 +209,7 @@ async fn a_question_has_buttons_that_an_edit_takes_away() {
 }
 
 #[tokio::test]
-async fn a_notice_is_shown_and_a_withdrawal_takes_its_message_away() {
+async fn notice_is_sent_and_withdrawal_removes_message() {
     let stage = Stage::new().await;
     let sent = stage.send(PartContent::Notice { text: "3 of 4 files sent".to_owned() }).await.unwrap();
     assert_eq!(stage.texts(), ["3 of 4 files sent"]);
@@ -219,7 +219,7 @@ async fn a_notice_is_shown_and_a_withdrawal_takes_its_message_away() {
 }
 
 #[tokio::test]
-async fn an_answer_refers_to_the_persons_message_even_when_that_is_gone() {
+async fn reply_references_message_and_survives_its_deletion() {
     let stage = Stage::new().await;
     let asked = stage.telegram.person_says(stage.chat, stage.chat, "hello?");
     let reply_to = Some(MessageRef(asked.to_string()));
@@ -232,7 +232,7 @@ async fn an_answer_refers_to_the_persons_message_even_when_that_is_gone() {
 }
 
 #[tokio::test]
-async fn a_topic_of_a_forum_is_a_conversation_of_its_own() {
+async fn forum_topic_is_its_own_conversation() {
     let stage = Stage::new().await;
     let forum = stage.telegram.forum("Team", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Plans");
@@ -259,7 +259,7 @@ async fn a_topic_of_a_forum_is_a_conversation_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_text_with_files_is_refused_so_that_it_is_planned_anew() {
+async fn text_with_files_is_refused_for_replanning() {
     let stage = Stage::new().await;
     let files = vec![stage.item(&photo(1), FileForm::Photo).await];
     let answer = stage.send(PartContent::Text { text: "x".to_owned(), markup: Markup::Rich, files }).await;
@@ -270,7 +270,7 @@ async fn a_text_with_files_is_refused_so_that_it_is_planned_anew() {
 }
 
 #[tokio::test]
-async fn what_is_being_done_is_shown_and_nobody_waits_for_it() {
+async fn activity_is_sent_without_delaying_others() {
     let stage = Stage::new().await;
     let chat = conversation(&stage.chat.to_string());
     let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Performed);

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use satchel_contracts::channel::{Arrived, ChannelFixture, Trouble};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::{ConversationId, FileReference, Filename, MessageRef};
 use satchel_fake_kit::Fault;
 use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
@@ -24,8 +24,8 @@ impl ChannelFixture for Stage {
         Arc::clone(&self.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<Arrived> {
-        let arrived = |message: &TelegramMessage| Arrived {
+    async fn arrived(&self) -> Vec<ArrivedMessage> {
+        let arrived = |message: &TelegramMessage| ArrivedMessage {
             message: MessageRef(message.id.to_string()),
             text: message.words.text.clone(),
             files: message.file().map(|file| (file.filename.clone(), file.sha256)).into_iter().collect(),
@@ -33,20 +33,20 @@ impl ChannelFixture for Stage {
         self.telegram.transcript().visible(self.chat).map(arrived).collect()
     }
 
-    async fn trouble(&self, trouble: Trouble) -> bool {
+    async fn inject_fault(&self, trouble: ChannelFault) -> bool {
         let fault = match trouble {
-            Trouble::ConnectionRefused => {
+            ChannelFault::ConnectionRefused => {
                 self.telegram.refuse_connections(Duration::from_secs(2));
                 return true;
             }
-            Trouble::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
+            ChannelFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
             // Telegram says so of what it performs, too: see `answers`.
-            Trouble::ServerError => return false,
-            Trouble::Reset => Fault::ResetMidTransfer,
-            Trouble::AnswerLost => Fault::AcceptAndDrop,
-            Trouble::NotAnAnswer => Fault::BadGateway { performed: true },
-            Trouble::Hang => Fault::Hang { performed: false },
-            Trouble::Forbidden => Fault::Forbidden,
+            ChannelFault::ServerError => return false,
+            ChannelFault::Reset => Fault::ResetMidTransfer,
+            ChannelFault::AnswerLost => Fault::AcceptAndDrop,
+            ChannelFault::NotAnAnswer => Fault::BadGateway { performed: true },
+            ChannelFault::Hang => Fault::Hang { performed: false },
+            ChannelFault::Forbidden => Fault::Forbidden,
         };
         // A client's first call takes a while; one that is dropped soon should have reached the platform by then.
         self.channel.probe().await.unwrap();

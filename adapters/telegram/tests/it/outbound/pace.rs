@@ -59,7 +59,7 @@ fn judged(report: &PaceReport, accepted: u64, share: f64) -> Result<(), String> 
 }
 
 #[tokio::test]
-async fn one_chat_is_written_to_as_fast_as_it_allows_and_never_faster() {
+async fn chat_sends_reach_but_never_exceed_its_rate() {
     let play = async |stage: &Stage| {
         for number in 0..9 {
             deliver(stage, &stage.part(text(&format!("text {number}")))).await;
@@ -71,7 +71,7 @@ async fn one_chat_is_written_to_as_fast_as_it_allows_and_never_faster() {
 }
 
 #[tokio::test]
-async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_faster() {
+async fn many_chats_reach_but_never_exceed_global_rate() {
     let play = async |stage: &Stage| {
         let chats: Vec<i64> = (1..=90)
             .map(|number| stage.telegram.private_chat(stage.telegram.person(number, &format!("person {number}"))))
@@ -89,7 +89,7 @@ async fn many_chats_together_are_written_to_as_fast_as_they_allow_and_never_fast
 }
 
 #[tokio::test]
-async fn edits_of_a_growing_reply_give_way_to_what_lasts() {
+async fn draft_edits_yield_to_permanent_messages() {
     let play = async |stage: &Stage| {
         let other = stage.telegram.private_chat(stage.telegram.person(5, "Boris"));
         let answered = async {
@@ -122,7 +122,7 @@ async fn edits_of_a_growing_reply_give_way_to_what_lasts() {
 }
 
 #[tokio::test]
-async fn a_429_is_heeded_by_everything_else_that_wants_into_the_chat() {
+async fn rate_limit_applies_to_whole_chat() {
     let stage = paced().await;
     stage.telegram.script_next("sendMessage", Fault::RateLimit { retry_after_ms: 3_000 });
     let began = Instant::now();

@@ -111,7 +111,7 @@ async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String
 }
 
 #[tokio::test]
-async fn no_error_log_line_or_debug_holds_a_secret() {
+async fn errors_logs_and_debug_hide_secrets() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
     tracing::subscriber::set_global_default(subscriber).unwrap();
@@ -154,7 +154,7 @@ async fn no_error_log_line_or_debug_holds_a_secret() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_told_without_their_secrets() {
+fn invalid_settings_error_hides_secrets() {
     for (token, api_url) in [
         (format!("{CANARY}/x"), None),
         (String::new(), None),

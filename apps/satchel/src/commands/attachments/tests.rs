@@ -53,8 +53,8 @@ fn blobs(pieces: Vec<std::io::Result<Bytes>>) -> MockBlobs {
     blobs
 }
 
-fn choice(file: FileKey, conversation: Option<&str>) -> AttachmentChoice {
-    AttachmentChoice { file, conversation: conversation.map(|text| text.parse().unwrap()) }
+fn choice(file: FileSelectorArg, conversation: Option<&str>) -> AttachmentSelector {
+    AttachmentSelector { file, conversation: conversation.map(|text| text.parse().unwrap()) }
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn files_are_listed_and_shown() {
     let mut out = Vec::new();
     list(&ledger(), None, false, &mut out).await.unwrap();
     writeln!(out).unwrap();
-    show(&ledger(), &choice(FileKey::Number(2), None), false, &mut out).await.unwrap();
+    show(&ledger(), &choice(FileSelectorArg::Number(2), None), false, &mut out).await.unwrap();
     insta::assert_snapshot!(String::from_utf8(out).unwrap());
     let mut out = Vec::new();
     list(&ledger(), None, true, &mut out).await.unwrap();
@@ -70,25 +70,25 @@ async fn files_are_listed_and_shown() {
 }
 
 #[tokio::test]
-async fn a_number_that_several_conversations_have_needs_one_of_them() {
+async fn ambiguous_file_number_requires_conversation() {
     let ledger = ledger();
-    let error = find(&ledger, &choice(FileKey::Number(1), None)).await.unwrap_err();
-    assert!(error.is::<WrongUsage>());
+    let error = find(&ledger, &choice(FileSelectorArg::Number(1), None)).await.unwrap_err();
+    assert!(error.is::<UsageError>());
     assert!(error.to_string().ends_with("--conversation with one of web:b, console:main"), "{error}");
-    let found = find(&ledger, &choice(FileKey::Number(1), Some("web:b"))).await.unwrap();
+    let found = find(&ledger, &choice(FileSelectorArg::Number(1), Some("web:b"))).await.unwrap();
     assert_eq!(found.id, AttachmentId(Uuid::from_u128(3)));
-    let by_id = find(&ledger, &choice(FileKey::Id(AttachmentId(Uuid::from_u128(1))), None)).await.unwrap();
+    let by_id = find(&ledger, &choice(FileSelectorArg::Id(AttachmentId(Uuid::from_u128(1))), None)).await.unwrap();
     assert_eq!(by_id.conversation.to_string(), "console:main");
-    for missing in [choice(FileKey::Number(9), None), choice(FileKey::Number(2), Some("web:b"))] {
+    for missing in [choice(FileSelectorArg::Number(9), None), choice(FileSelectorArg::Number(2), Some("web:b"))] {
         let error = find(&ledger, &missing).await.unwrap_err();
-        assert!(!error.is::<WrongUsage>() && error.to_string().contains("no file #"), "{error}");
+        assert!(!error.is::<UsageError>() && error.to_string().contains("no file #"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn an_export_is_whole_or_not_there_and_overwrites_nothing() {
+async fn export_is_complete_or_absent_and_never_overwrites() {
     let dir = tempfile::tempdir().unwrap();
-    let which = choice(FileKey::Number(2), None);
+    let which = choice(FileSelectorArg::Number(2), None);
     let whole = || vec![Ok(Bytes::from_static(b"abc")), Ok(Bytes::from_static(b"def"))];
     let mut out = Vec::new();
     export(&ledger(), &blobs(whole()), &which, dir.path(), &mut out).await.unwrap();
@@ -154,8 +154,8 @@ async fn usage_is_a_table_of_conversations_and_people() {
 }
 
 #[tokio::test]
-async fn removed_files_are_named_and_needed_ones_are_errors() {
-    let remove = async |outcome: Forgotten, files: &[FileKey]| {
+async fn removed_files_are_listed_and_needed_ones_fail() {
+    let remove = async |outcome: Forgotten, files: &[FileSelectorArg]| {
         let mut ledger = ledger();
         ledger
             .expect_forget_file()
@@ -171,18 +171,18 @@ async fn removed_files_are_named_and_needed_ones_are_errors() {
         (removed.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
     };
     let done = || Forgotten::Done(Box::new(file(2, 2, "console:main")));
-    let (removed, out) = remove(done(), &[FileKey::Number(2), FileKey::Number(1)]).await;
+    let (removed, out) = remove(done(), &[FileSelectorArg::Number(2), FileSelectorArg::Number(1)]).await;
     assert_eq!(removed, Ok(()));
     assert_eq!(out, "removed #2 скан.pdf of console:main (6 B)\nremoved #1 скан.pdf of console:main (6 B)\n");
-    let (removed, out) = remove(Forgotten::Before(Timestamp(1_700_000_000_000)), &[FileKey::Number(2)]).await;
+    let (removed, out) = remove(Forgotten::Before(Timestamp(1_700_000_000_000)), &[FileSelectorArg::Number(2)]).await;
     assert!(removed.is_ok() && out.starts_with("#2 of console:main was removed on 2023-11-14"), "{out}");
-    let (removed, _) = remove(Forgotten::Unsettled, &[FileKey::Number(2)]).await;
+    let (removed, _) = remove(Forgotten::Unsettled, &[FileSelectorArg::Number(2)]).await;
     assert_eq!(
         removed.unwrap_err(),
         "#2 of console:main is still being sent; `satchel outbox list` shows its progress"
     );
-    let (removed, _) = remove(Forgotten::InUse, &[FileKey::Number(2)]).await;
+    let (removed, _) = remove(Forgotten::InUse, &[FileSelectorArg::Number(2)]).await;
     assert!(removed.unwrap_err().contains("isn't answered yet"));
-    let (removed, out) = remove(done(), &[FileKey::Number(9)]).await;
+    let (removed, out) = remove(done(), &[FileSelectorArg::Number(9)]).await;
     assert!(removed.unwrap_err().contains("no file #9") && out.is_empty());
 }

@@ -4,16 +4,16 @@ use futures::future::join_all;
 use satchel_models::RemoteModel;
 
 use super::Finding;
-use crate::models::{Candidate, Decision, no_files};
+use crate::models::{ModelCandidate, ModelSelection, no_files};
 
 const CHECK: &str = "model";
 
 /// Asks each model whether it is there, all at once.
-pub(super) async fn answers(decision: &Decision) -> Vec<Finding> {
-    join_all(decision.candidates.iter().map(|candidate| answer(candidate, decision))).await
+pub(super) async fn check_model(decision: &ModelSelection) -> Vec<Finding> {
+    join_all(decision.candidates.iter().map(|candidate| check_answer(candidate, decision))).await
 }
 
-async fn answer(candidate: &Candidate, decision: &Decision) -> Finding {
+async fn check_answer(candidate: &ModelCandidate, decision: &ModelSelection) -> Finding {
     let settings = match candidate.settings() {
         Ok(Some(settings)) => settings,
         Ok(None) => return Finding::ok(CHECK, format!("{} ({})", candidate.title(), decision.why)),

@@ -12,13 +12,15 @@ pub(super) fn people(config: &Config) -> Vec<Finding> {
     ];
     let set_up = platforms.into_iter().filter(|(_, set_up, ..)| *set_up);
     set_up
-        .flat_map(|(platform, _, allowed, owners)| [nobody(platform, allowed, owners), by_name(platform, owners)])
+        .flat_map(|(platform, _, allowed, owners)| {
+            [check_anyone_allowed(platform, allowed, owners), check_owner_names(platform, owners)]
+        })
         .flatten()
         .collect()
 }
 
 /// A bot that knows nobody answers everybody with a code, which only the command line can approve.
-fn nobody(platform: &'static str, allowed: &[String], owners: &[String]) -> Option<Finding> {
+fn check_anyone_allowed(platform: &'static str, allowed: &[String], owners: &[String]) -> Option<Finding> {
     if !owners.is_empty() {
         return None;
     }
@@ -33,7 +35,7 @@ fn nobody(platform: &'static str, allowed: &[String], owners: &[String]) -> Opti
     Some(Finding::warning(platform, found, advice))
 }
 
-fn by_name(platform: &'static str, owners: &[String]) -> Option<Finding> {
+fn check_owner_names(platform: &'static str, owners: &[String]) -> Option<Finding> {
     let name = owners.iter().find(|owner| owner.contains(|c: char| c.is_ascii_alphabetic()))?;
     let found = format!("the owner {name} is set by name; if the name changes hands, its new holder becomes owner");
     let advice = format!("put the person's id into `{platform}.owners` instead; `satchel pair list` shows ids");

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use super::Finding;
 use crate::{
     config::Config,
-    stores::{KeptDirectory, kept_directories},
+    stores::{PrivateDirectory, private_directories},
 };
 
 const CHECK: &str = "permissions";
@@ -21,14 +21,14 @@ const CHECK: &str = "permissions";
 const OTHERS: u32 = 0o077;
 
 /// Looks at every directory in which something is kept, and at the one that is shared out.
-pub(super) fn look(config: &Config) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = kept_directories(config).iter().flat_map(kept).collect();
+pub(super) fn check_permissions(config: &Config) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = private_directories(config).iter().flat_map(check_private_directory).collect();
     findings.extend(config.workspace.shared_dir.as_ref().and_then(|directory| shared_out(&directory.0)));
     findings
 }
 
 /// A directory that isn't made yet is made as it should be; that one can't be read is found where it is written to.
-fn kept(KeptDirectory { path, is_own }: &KeptDirectory) -> Vec<Finding> {
+fn check_private_directory(PrivateDirectory { path, is_own }: &PrivateDirectory) -> Vec<Finding> {
     let shown = path.display();
     let found = fs::metadata(path).and_then(|directory| Ok((directory, names(path)?)));
     let Ok((directory, names)) = found else { return Vec::new() };

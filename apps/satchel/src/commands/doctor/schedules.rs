@@ -9,14 +9,16 @@ const CHECK: &str = "schedule";
 
 /// Looks at each schedule; what is wrong with its settings was told with the configuration.
 pub(super) fn schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
-    config.schedules.iter().map(|schedule| look(schedule, now)).collect()
+    config.schedules.iter().map(|schedule| check_schedule(schedule, now)).collect()
 }
 
-fn look(schedule: &Schedule, now: Timestamp) -> Finding {
+fn check_schedule(schedule: &Schedule, now: Timestamp) -> Finding {
     let Schedule { name, rhythm, conversation, enabled, .. } = schedule;
     match rhythm.next(now) {
         _ if !enabled => Finding::ok(CHECK, format!("{name} is disabled")),
-        Some(next) => Finding::ok(CHECK, format!("{name} runs next at {} in {conversation}", rhythm.written(next))),
+        Some(next) => {
+            Finding::ok(CHECK, format!("{name} runs next at {} in {conversation}", rhythm.format_local(next)))
+        }
         None => {
             let advice = format!("check this machine's clock and `schedules.{name}.cron`");
             Finding::problem(CHECK, format!("{name} will never run again"), advice)
@@ -28,8 +30,8 @@ fn look(schedule: &Schedule, now: Timestamp) -> Finding {
 mod tests {
     use super::*;
     use crate::{
-        commands::doctor::Level,
-        config::{Sources, load_text},
+        commands::doctor::FindingLevel,
+        config::{ConfigSources, load_text},
     };
 
     #[test]
@@ -38,14 +40,14 @@ mod tests {
                     Europe/Berlin, prompt: hi, conversation: 'telegram:7' }\n  off: { cron: '@daily', prompt: hi, \
                     conversation: 'telegram:7', enabled: false }\n";
         let directory = tempfile::tempdir().unwrap();
-        let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
         let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
         // A Friday, half past seven in the evening.
         let findings = schedules(loaded.config(), Timestamp(1_795_199_400_000));
         let found: Vec<_> = findings.iter().map(|finding| (finding.level, finding.found.as_str())).collect();
         let morning = "morning runs next at 2026-11-23 08:00 Europe/Berlin in telegram:7";
-        assert_eq!(found, [(Level::Ok, morning), (Level::Ok, "off is disabled")]);
+        assert_eq!(found, [(FindingLevel::Ok, morning), (FindingLevel::Ok, "off is disabled")]);
         let never = schedules(loaded.config(), Timestamp(i64::MAX));
-        assert_eq!((never[0].level, never[0].found.as_str()), (Level::Problem, "morning will never run again"));
+        assert_eq!((never[0].level, never[0].found.as_str()), (FindingLevel::Problem, "morning will never run again"));
     }
 }

@@ -8,10 +8,10 @@ use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use super::Finding;
 use crate::{config::Config, speech};
 
-const SPEAKS: &str = "speech";
-const LISTENS: &str = "transcription";
+const SPEAK_CHECK: &str = "speech";
+const TRANSCRIBE_CHECK: &str = "transcription";
 
-const WORDS: &str = "One, two, three.";
+const SAMPLE_TEXT: &str = "One, two, three.";
 
 /// Tries out what is configured.
 pub(super) async fn speech(config: &Config) -> Vec<Finding> {
@@ -19,7 +19,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
         Ok(Some(speech)) => speech,
         Ok(None) => return Vec::new(),
         Err(error) => {
-            return vec![Finding::problem(SPEAKS, error.to_string(), "correct the setting named in the message")];
+            return vec![Finding::problem(SPEAK_CHECK, error.to_string(), "correct the setting named in the message")];
         }
     };
     let mut findings = Vec::new();
@@ -27,16 +27,16 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     if speech.can_speak() {
         match speaks(speech.as_ref()).await {
             Ok((found, bytes)) => {
-                findings.push(Finding::ok(SPEAKS, found));
+                findings.push(Finding::ok(SPEAK_CHECK, found));
                 voice = Some(bytes);
             }
-            Err(error) => findings.push(failed(SPEAKS, &error, "speech.speak")),
+            Err(error) => findings.push(failure_finding(SPEAK_CHECK, &error, "speech.speak")),
         }
     }
     if speech.can_transcribe() {
         findings.push(match voice {
             Some(voice) => listens(speech.as_ref(), voice).await,
-            None => Finding::ok(LISTENS, "configured, not tested: testing needs `speech.speak` as well"),
+            None => Finding::ok(TRANSCRIBE_CHECK, "configured, not tested: testing needs `speech.speak` as well"),
         });
     }
     findings
@@ -44,7 +44,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
 
 async fn speaks(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
     let began = Instant::now();
-    let SynthesizedSpeech { content, duration_ms, .. } = speech.speak(WORDS).await?;
+    let SynthesizedSpeech { content, duration_ms, .. } = speech.speak(SAMPLE_TEXT).await?;
     let voice = content.map_ok(|piece| piece.to_vec()).try_concat().await;
     let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), remedy: None, retryable: true })?;
     let found = format!("synthesised {duration_ms} ms of speech in {} ms", began.elapsed().as_millis());
@@ -55,12 +55,12 @@ async fn listens(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
     let bytes = voice.len() as u64;
     let content = stream::iter([Ok(voice.into())]).boxed();
     match speech.transcribe(Recording { content, bytes, mime: "audio/ogg".to_owned() }).await {
-        Ok(words) => Finding::ok(LISTENS, format!("{WORDS:?} was transcribed as {words:?}")),
-        Err(error) => failed(LISTENS, &error, "speech.transcribe"),
+        Ok(words) => Finding::ok(TRANSCRIBE_CHECK, format!("{SAMPLE_TEXT:?} was transcribed as {words:?}")),
+        Err(error) => failure_finding(TRANSCRIBE_CHECK, &error, "speech.transcribe"),
     }
 }
 
-fn failed(check: &'static str, error: &SpeechError, section: &str) -> Finding {
+fn failure_finding(check: &'static str, error: &SpeechError, section: &str) -> Finding {
     Finding::problem(check, error.to_string(), format!("check `{section}`; docs/guide/voice.md has examples"))
 }
 
@@ -68,29 +68,31 @@ fn failed(check: &'static str, error: &SpeechError, section: &str) -> Finding {
 mod tests {
     use super::*;
     use crate::{
-        commands::doctor::Level,
-        config::{Sources, load_text},
+        commands::doctor::FindingLevel,
+        config::{ConfigSources, load_text},
     };
 
     async fn findings(yaml: &str) -> Vec<Finding> {
         let directory = tempfile::tempdir().unwrap();
         let environment = [("PATH".into(), "/usr/bin:/bin".into())];
-        let sources = Sources { file: None, set: &[], environment: &environment, cwd: directory.path() };
+        let sources = ConfigSources { file: None, set: &[], environment: &environment, cwd: directory.path() };
         let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
         speech(loaded.config()).await
     }
 
     #[tokio::test]
-    async fn what_is_set_up_is_tried_out_and_nothing_else_is_told() {
+    async fn only_configured_speech_is_tried_and_reported() {
         assert_eq!(findings("log: info").await, []);
 
         let failing = findings("speech: { speak: { command: [sh, -c, 'echo no voice >&2; exit 1'] } }").await;
-        let [Finding { level: Level::Problem, found, advice, .. }] = failing.as_slice() else { panic!("{failing:?}") };
+        let [Finding { level: FindingLevel::Problem, found, advice, .. }] = failing.as_slice() else {
+            panic!("{failing:?}")
+        };
         assert_eq!(found, "`sh` ended with 1: no voice");
         assert!(advice.as_ref().is_some_and(|advice| advice.contains("`speech.speak`")));
 
         let deaf = findings("speech: { transcribe: { command: [cat] } }").await;
-        let [Finding { level: Level::Ok, found, .. }] = deaf.as_slice() else { panic!("{deaf:?}") };
+        let [Finding { level: FindingLevel::Ok, found, .. }] = deaf.as_slice() else { panic!("{deaf:?}") };
         assert!(found.contains("not tested"), "{found}");
 
         let beep = r#"printf 'RIFF....WAVEfmt \020\0\0\0\001\0\001\0\100\037\0\0\100\037\0\0\001\0\010\0data\0\0\0\0'; head -c 8000 /dev/zero"#;
@@ -99,7 +101,7 @@ mod tests {
             beep.replace('\\', "\\\\")
         );
         let both = findings(&both).await;
-        assert!(both.iter().all(|finding| finding.level == Level::Ok), "{both:?}");
+        assert!(both.iter().all(|finding| finding.level == FindingLevel::Ok), "{both:?}");
         assert!(both[0].found.starts_with("synthesised 1000 ms of speech in"), "{both:?}");
         assert_eq!(both[1].found, "\"One, two, three.\" was transcribed as \"one two\"");
     }

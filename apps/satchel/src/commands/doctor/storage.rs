@@ -20,16 +20,16 @@ use crate::{
 };
 
 /// Less room than this besides the reserve and the next large file does not fit.
-const LITTLE_ROOM: u64 = 1 << 30;
+const LOW_DISK_BYTES: u64 = 1 << 30;
 
 /// Less room than this and the database itself may not be written.
-const NO_ROOM: u64 = 100 << 20;
+const FULL_DISK_BYTES: u64 = 100 << 20;
 
 /// How long the look through the whole database may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How far ahead of the clock a file may have been written.
-const AHEAD: Duration = Duration::from_secs(60);
+const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
 /// Looks at the database, and answers with how many processes have it open.
 pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
@@ -42,7 +42,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
     };
     let path = directory.join("satchel.db");
     let path = path.display();
-    match timeout(PATIENCE, inspect(directory)).await {
+    match timeout(OPEN_TIMEOUT, inspect(directory)).await {
         Err(_) => {
             let found = format!("{path} is too large to be checked within a minute");
             findings.push(Finding::warning(CHECK, found, "run `sqlite3 satchel.db 'PRAGMA quick_check'` at leisure"));
@@ -50,7 +50,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
         Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damaged(error.to_string())),
         Ok(Err(error)) => {
             let advice = "make it readable and writable for the user that runs Satchel";
-            findings.push(Finding::problem(CHECK, told(&error), advice));
+            findings.push(Finding::problem(CHECK, describe_open_error(&error), advice));
         }
         Ok(Ok(None)) => {
             findings.push(Finding::ok(CHECK, format!("no database yet; the first start creates {path}")));
@@ -104,7 +104,7 @@ pub(super) fn directories(config: &Config) -> Vec<Finding> {
         directories.insert(1, FileDirectory { holds: "database", path, reserve });
     }
     let mut findings: Vec<Finding> = directories.iter().map(disk).collect();
-    findings.extend(apart(&directories));
+    findings.extend(check_same_filesystem(&directories));
     findings.extend(ahead(data_dir));
     findings
 }
@@ -149,8 +149,8 @@ fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Fi
     let advice = "free space: `satchel attachments gc` deletes unused files; or move it to a larger disk";
     match reserve.room(space, 0) {
         None => Finding::problem(CHECK, format!("{found}: no new file is accepted"), advice),
-        Some(_) if space.free < NO_ROOM => Finding::problem(CHECK, found, advice),
-        Some(room) if room < LITTLE_ROOM => Finding::warning(CHECK, found, advice),
+        Some(_) if space.free < FULL_DISK_BYTES => Finding::problem(CHECK, found, advice),
+        Some(room) if room < LOW_DISK_BYTES => Finding::warning(CHECK, found, advice),
         Some(_) => Finding::ok(CHECK, found),
     }
 }
@@ -174,7 +174,7 @@ fn try_to_write(directory: &Path) -> io::Result<()> {
 }
 
 /// Whether what belongs together lies on one file system, and is kept by one backup.
-fn apart(directories: &[FileDirectory]) -> Option<Finding> {
+fn check_same_filesystem(directories: &[FileDirectory]) -> Option<Finding> {
     let device = |directory: &FileDirectory| Some(fs::metadata(nearest(&directory.path)?).ok()?.dev());
     let devices: Vec<u64> = directories.iter().filter_map(device).collect();
     let first = devices.first()?;
@@ -186,7 +186,7 @@ fn apart(directories: &[FileDirectory]) -> Option<Finding> {
 /// Whether the clock stands before what has been written already.
 fn ahead(data_dir: &Path) -> Option<Finding> {
     let written = fs::metadata(data_dir.join("satchel.db")).ok()?.modified().ok()?;
-    let by = written.duration_since(SystemTime::now()).ok().filter(|by| *by > AHEAD)?;
+    let by = written.duration_since(SystemTime::now()).ok().filter(|by| *by > MAX_CLOCK_AHEAD)?;
     Some(Finding::warning(
         "clock",
         format!("the database's last change is {} s in the future", by.as_secs()),
@@ -194,7 +194,7 @@ fn ahead(data_dir: &Path) -> Option<Finding> {
     ))
 }
 
-fn told(error: &OpenError) -> String {
+fn describe_open_error(error: &OpenError) -> String {
     let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
     format!("{error}{source}")
 }

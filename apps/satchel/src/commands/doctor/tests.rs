@@ -7,26 +7,26 @@ use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::Ledger;
 
 use super::*;
-use crate::config::{Sources, load_text};
+use crate::config::{ConfigSources, load_text};
 
 /// What is warned of, as check and words.
 async fn warned(yaml: &str) -> Vec<(&'static str, String)> {
     let directory = tempfile::tempdir().unwrap();
-    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
     let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
     let config = loaded.config();
-    let decision = models::decide(&config.models).await;
-    let findings = surroundings::unencrypted(config, &decision).into_iter().chain(web::figures(config));
+    let decision = models::select_models(&config.models).await;
+    let findings = environment::unencrypted(config, &decision).into_iter().chain(web::figures(config));
     findings
         .map(|finding| {
-            assert!(finding.level == Level::Warning && finding.advice.is_some(), "{finding:?}");
+            assert!(finding.level == FindingLevel::Warning && finding.advice.is_some(), "{finding:?}");
             (finding.check, finding.found)
         })
         .collect()
 }
 
 #[tokio::test]
-async fn a_key_that_would_be_sent_unencrypted_is_warned_of() {
+async fn unencrypted_key_transport_is_warned_about() {
     let model =
         |provider: &str, rest: &str| format!("model: m\nmodels:\n  m: {{ provider: {provider}, model: x, {rest} }}\n");
     for (yaml, check, setting) in [
@@ -70,10 +70,10 @@ async fn a_key_that_would_be_sent_unencrypted_is_warned_of() {
 }
 
 #[test]
-fn a_bot_that_nobody_owns_and_an_owner_who_is_but_a_name_are_warned_of() {
+fn unowned_bot_and_owner_by_name_trigger_warnings() {
     let found = |section: &str| {
         let yaml = format!("telegram: {{ {section} }}\n");
-        let sources = Sources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
         let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
         people::people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
     };
@@ -88,7 +88,7 @@ fn a_bot_that_nobody_owns_and_an_owner_who_is_but_a_name_are_warned_of() {
 async fn what_could_not_be_read_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
-    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
     let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
     let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
     for (key, expected) in [
@@ -101,7 +101,7 @@ async fn what_could_not_be_read_is_warned_of() {
         ledger.record_undecodable(&update).await.unwrap();
         let mut findings = Vec::new();
         storage::database(loaded.config(), &mut findings).await;
-        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == Level::Warning).collect();
+        let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();
         assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 const CHECK: &str = "web";
 
 /// How long whoever listens on the page's port may take to say who it is.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The longest that it may say, in bytes.
 const LONGEST_ANSWER: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
             "set `web.listen` to an address such as 127.0.0.1:8787",
         )];
     };
-    let mut findings = vec![at(address).await];
+    let mut findings = vec![check_address(address).await];
     let opened = !address.ip().is_loopback();
     if matches!(config.web.token, WebToken::Off) {
         findings.push(Finding::warning(CHECK, OPEN_TO_ALL, "remove `web.token: off`"));
@@ -57,7 +57,7 @@ pub(super) fn figures(config: &Config) -> Option<Finding> {
     ))
 }
 
-async fn at(address: SocketAddr) -> Finding {
+async fn check_address(address: SocketAddr) -> Finding {
     let error = match TcpListener::bind(address) {
         Ok(_free) => return Finding::ok(CHECK, format!("http://{address}/ is free for the page")),
         Err(error) => error,
@@ -92,7 +92,7 @@ async fn at(address: SocketAddr) -> Finding {
 /// The version of the Satchel that answers there, if it is one.
 async fn who_is_at(address: SocketAddr) -> Option<String> {
     #[derive(Deserialize)]
-    struct Session {
+    struct SessionProbe {
         version: String,
         #[serde(rename = "token_required")]
         _token_required: bool,
@@ -104,9 +104,9 @@ async fn who_is_at(address: SocketAddr) -> Option<String> {
     };
     let url = format!("http://{}/api/session", SocketAddr::new(near, address.port()));
     let http = platforms::client_for_this_machine().ok()?;
-    let mut response = http.get(url).timeout(PATIENCE).send().await.ok()?;
+    let mut response = http.get(url).timeout(PROBE_TIMEOUT).send().await.ok()?;
     let session = platforms::read_up_to(&mut response, LONGEST_ANSWER).await.ok()??;
-    let session: Session = serde_json::from_slice(&session).ok()?;
+    let session: SessionProbe = serde_json::from_slice(&session).ok()?;
     Some(session.version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect())
 }
 

@@ -22,13 +22,13 @@ impl<'a> Dialogue<'a> {
         Self { input: Box::new(stdin.lock()), out, terminal }
     }
 
-    pub(super) fn say(&mut self, words: &str) -> anyhow::Result<()> {
+    pub(super) fn print_line(&mut self, words: &str) -> anyhow::Result<()> {
         writeln!(self.out, "{words}")?;
         Ok(())
     }
 
     /// Asks for a line; an empty one is `default`.
-    pub(super) fn ask(&mut self, question: &str, default: &str) -> anyhow::Result<String> {
+    pub(super) fn prompt(&mut self, question: &str, default: &str) -> anyhow::Result<String> {
         match default {
             "" => write!(self.out, "{question}: ")?,
             default => write!(self.out, "{question} [{default}]: ")?,
@@ -44,8 +44,8 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Asks for yes or no; anything else is no.
-    pub(super) fn agrees(&mut self, question: &str) -> anyhow::Result<bool> {
-        let answer = self.ask(&format!("{question} (y/n)"), "n")?;
+    pub(super) fn confirm(&mut self, question: &str) -> anyhow::Result<bool> {
+        let answer = self.prompt(&format!("{question} (y/n)"), "n")?;
         Ok(answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes"))
     }
 
@@ -79,7 +79,7 @@ impl<'a> Dialogue<'a> {
         const ERASE: [u8; 2] = [8, 127];
         let mut hidden = before.clone();
         hidden.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        let _back = Restore::after(before, &hidden)?;
+        let _back = TermiosGuard::restore_after(before, &hidden)?;
         let mut typed = Vec::new();
         loop {
             let mut key = [0];
@@ -98,17 +98,17 @@ impl<'a> Dialogue<'a> {
 }
 
 /// Gives the terminal its modes back.
-struct Restore(Termios);
+struct TermiosGuard(Termios);
 
-impl Restore {
-    fn after(before: Termios, changed: &Termios) -> anyhow::Result<Self> {
+impl TermiosGuard {
+    fn restore_after(before: Termios, changed: &Termios) -> anyhow::Result<Self> {
         tcsetattr(io::stdin(), OptionalActions::Now, changed)
             .context("failed to hide the typed text on this terminal")?;
         Ok(Self(before))
     }
 }
 
-impl Drop for Restore {
+impl Drop for TermiosGuard {
     fn drop(&mut self) {
         // A terminal that is gone needs nothing back.
         let _gone = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);

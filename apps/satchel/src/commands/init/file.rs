@@ -8,8 +8,8 @@ use crate::config::models::{BUILT_IN, ProviderConfig};
 
 /// What is to be written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Answers {
-    pub(super) model: Option<ModelAnswer>,
+pub(super) struct InitAnswers {
+    pub(super) model: Option<InitModelAnswer>,
     /// Where data lies already that would not be found there once this file is.
     pub(super) data_dir: Option<PathBuf>,
     pub(super) telegram: Option<SecretString>,
@@ -18,7 +18,7 @@ pub(super) struct Answers {
 
 /// A model that a provider serves.
 #[derive(Debug, Clone)]
-pub(super) struct ModelAnswer {
+pub(super) struct InitModelAnswer {
     pub(super) provider: ProviderConfig,
     pub(super) base_url: Option<SecretString>,
     /// `None` where the environment has it, or none is needed.
@@ -30,7 +30,7 @@ pub(super) struct ModelAnswer {
 const NAME: &str = "main";
 
 /// Writes the file. Lines of prose begin with "# " and a capital; a setting that is commented out begins with "#".
-pub(super) fn render(answers: &Answers) -> String {
+pub(super) fn render(answers: &InitAnswers) -> String {
     let mut file = String::from(
         "# Satchel's configuration. Every key is optional; `satchel config show` prints each value and where it comes from.\n\
          # It holds secrets: keep it readable only by you. A secret can also be in its own file, as in\n\
@@ -46,7 +46,7 @@ pub(super) fn render(answers: &Answers) -> String {
     file.push_str("\n# Where your data is stored. A relative path starts at this file's directory.\n");
     match &answers.data_dir {
         Some(directory) => {
-            let _ = writeln!(file, "storage:\n  data_dir: {}", quoted(&directory.display().to_string()));
+            let _ = writeln!(file, "storage:\n  data_dir: {}", yaml_string(&directory.display().to_string()));
         }
         None => file.push_str("#storage:\n#  data_dir: satchel-data\n"),
     }
@@ -72,7 +72,7 @@ pub(super) fn render(answers: &Answers) -> String {
     file
 }
 
-fn model(answer: Option<&ModelAnswer>) -> String {
+fn model(answer: Option<&InitModelAnswer>) -> String {
     let mut section = String::from("# The model that answers.\n");
     let Some(answer) = answer else {
         let _ = write!(
@@ -82,14 +82,14 @@ fn model(answer: Option<&ModelAnswer>) -> String {
         );
         return section;
     };
-    let ModelAnswer { provider, base_url, api_key, model } = answer;
+    let InitModelAnswer { provider, base_url, api_key, model } = answer;
     let _ = write!(section, "model: {NAME}\nmodels:\n  {NAME}:\n    provider: {provider}\n");
     if let Some(url) = base_url {
-        let _ = writeln!(section, "    base_url: {}", quoted(url.expose_secret()));
+        let _ = writeln!(section, "    base_url: {}", yaml_string(url.expose_secret()));
     }
     match model {
         Some(model) => {
-            let _ = writeln!(section, "    model: {}", quoted(model));
+            let _ = writeln!(section, "    model: {}", yaml_string(model));
         }
         None => section.push_str(
             "    # This is the provider's default model. To choose another:\n#    model: \"name-of-a-model\"\n",
@@ -97,7 +97,7 @@ fn model(answer: Option<&ModelAnswer>) -> String {
     }
     match (api_key, provider.key_variable()) {
         (Some(key), _) => {
-            let _ = writeln!(section, "    api_key: {}", quoted(key.expose_secret()));
+            let _ = writeln!(section, "    api_key: {}", yaml_string(key.expose_secret()));
         }
         (None, Some(variable)) if base_url.is_none() => {
             let _ = writeln!(section, "    # The key comes from {variable} in the environment.");
@@ -111,7 +111,7 @@ fn platform(file: &mut String, name: &str, whose: &str, token: Option<&SecretStr
     let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
     match token {
         Some(token) => {
-            let _ = write!(file, "# {title}.\n{name}:\n  # {whose}\n  token: {}\n", quoted(token.expose_secret()));
+            let _ = write!(file, "# {title}.\n{name}:\n  # {whose}\n  token: {}\n", yaml_string(token.expose_secret()));
         }
         None => {
             let _ = write!(file, "# {title}. {whose}\n#{name}:\n#  token: \"...\"\n");
@@ -121,7 +121,7 @@ fn platform(file: &mut String, name: &str, whose: &str, token: Option<&SecretStr
 }
 
 /// Text as YAML's double-quoted scalar, of which JSON's string is a form.
-fn quoted(text: &str) -> String {
+fn yaml_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
@@ -129,10 +129,10 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answers() -> Answers {
+    fn answers() -> InitAnswers {
         let secret = |text: &str| SecretString::from(text);
-        Answers {
-            model: Some(ModelAnswer {
+        InitAnswers {
+            model: Some(InitModelAnswer {
                 provider: ProviderConfig::OpenAi,
                 base_url: Some(secret("http://box:8000/v1/")),
                 api_key: Some(secret("sk-\"quoted\" # key")),
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_is_accepted_by_the_schema_with_and_without_its_comments() {
-        let keyless = ModelAnswer { provider: ProviderConfig::Gemini, base_url: None, api_key: None, model: None };
-        let cases = [Answers::default(), answers(), Answers { model: Some(keyless), ..Answers::default() }];
+    fn generated_file_matches_schema_with_and_without_comments() {
+        let keyless = InitModelAnswer { provider: ProviderConfig::Gemini, base_url: None, api_key: None, model: None };
+        let cases = [InitAnswers::default(), answers(), InitAnswers { model: Some(keyless), ..InitAnswers::default() }];
         for answers in cases {
             let file = render(&answers);
             crate::config::schema::tests::assert_accepted(&file);

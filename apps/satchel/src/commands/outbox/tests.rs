@@ -72,7 +72,7 @@ async fn parts_are_listed_and_shown() {
 }
 
 #[tokio::test]
-async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
+async fn resend_queues_command_without_claiming_lane() {
     let album = PartContent::Album { items: vec![item(17), item(18)] };
     let failed = PartState::Failed { reason: FailureReason::Discarded };
     let mut ledger = ledger_with(vec![part(album, failed)]);
@@ -94,7 +94,7 @@ async fn a_resend_is_an_order_in_the_conversation_and_leaves_the_lane_alone() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_sent_again_or_discarded_is_said() {
+async fn impossible_resend_or_discard_is_reported() {
     let text = ledger_with(vec![part(PartContent::from_text("Hello"), PartState::Pending)]);
     let error = resend(&text, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("only files can be sent again"), "{error}");

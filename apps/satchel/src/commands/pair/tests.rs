@@ -33,7 +33,7 @@ fn ledger_with(pairings: Vec<Pairing>, people: Vec<Person>) -> MockLedger {
 }
 
 #[tokio::test]
-async fn who_asks_and_who_was_let_in_are_listed() {
+async fn pairing_requests_and_approved_people_are_listed() {
     let bob =
         Person { channel: telegram(), person: Sender::new("7", "Bob"), approved_at: NOW, approved_by: OPERATOR.into() };
     let ledger = ledger_with(vec![pairing()], vec![bob]);
@@ -54,7 +54,7 @@ async fn who_asks_and_who_was_let_in_are_listed() {
 }
 
 #[tokio::test]
-async fn an_operator_decides_about_every_channel_and_hears_what_came_of_it() {
+async fn operator_decides_for_all_channels_and_sees_outcome() {
     for (judged, says) in [
         (PairingOutcome::Approved(pairing()), "approved: Ada[2J Lovelace (@ada), id 5, on telegram; they will be told"),
         (

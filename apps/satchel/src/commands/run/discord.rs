@@ -5,41 +5,43 @@ use std::sync::Arc;
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, SlashCommand};
 use satchel_ports::{Blobs, Fetcher};
 
-use super::Platform;
+use super::HostedPlatform;
 use crate::{
-    commands::WrongUsage,
+    commands::UsageError,
     config::{Config, delivery::RateLimitMode},
 };
 
 /// What all that goes wrong here comes to.
-const NOT_SERVED: &str = "failed to start Discord (`satchel doctor` shows what is wrong)";
+const SETUP_FAILED_TEXT: &str = "failed to start Discord (`satchel doctor` shows what is wrong)";
 
 /// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
-pub(super) fn open(
+pub(super) fn open_channel(
     config: &Config,
     blobs: &Arc<dyn Blobs>,
     fetcher: &Arc<dyn Fetcher>,
     menu: &[(&str, &str)],
-) -> anyhow::Result<Option<Platform>> {
+) -> anyhow::Result<Option<HostedPlatform>> {
     let Some(settings) = settings(config, menu) else { return Ok(None) };
-    let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(told)?;
+    let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(setup_error)?;
     let channel = Arc::new(channel);
     let listener = DiscordListener::new(settings, Arc::clone(&channel));
-    Ok(Some(Platform {
+    Ok(Some(HostedPlatform {
         channel,
-        listen: Box::new(|inbound, stop| Box::pin(async move { listener.run(inbound, stop).await.map_err(told) })),
+        listen: Box::new(|inbound, stop| {
+            Box::pin(async move { listener.run(inbound, stop).await.map_err(setup_error) })
+        }),
     }))
 }
 
 /// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
-fn told(error: DiscordError) -> anyhow::Error {
+fn setup_error(error: DiscordError) -> anyhow::Error {
     let error = match error {
         DiscordError::Token | DiscordError::UnknownToken | DiscordError::Address => {
-            WrongUsage(error.to_string()).into()
+            UsageError(error.to_string()).into()
         }
         error => anyhow::Error::new(error),
     };
-    error.context(NOT_SERVED)
+    error.context(SETUP_FAILED_TEXT)
 }
 
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {

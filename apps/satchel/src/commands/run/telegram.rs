@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use satchel_ports::Blobs;
 use satchel_telegram::{
-    BotCommand, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, Webhook,
+    BotCommand, LookupSettings, TelegramChannel, TelegramError, TelegramListener, TelegramSettings, WebhookSettings,
 };
 
-use super::Platform;
+use super::HostedPlatform;
 use crate::{
-    commands::WrongUsage,
+    commands::UsageError,
     config::{Config, delivery::RateLimitMode},
 };
 
@@ -17,21 +17,27 @@ use crate::{
 const NOT_SERVED: &str = "failed to start Telegram (`satchel doctor` shows what is wrong)";
 
 /// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
-pub(super) fn open(config: &Config, blobs: &Arc<dyn Blobs>, menu: &[(&str, &str)]) -> anyhow::Result<Option<Platform>> {
+pub(super) fn open(
+    config: &Config,
+    blobs: &Arc<dyn Blobs>,
+    menu: &[(&str, &str)],
+) -> anyhow::Result<Option<HostedPlatform>> {
     let Some(settings) = settings(config, menu) else { return Ok(None) };
-    let channel = Arc::new(TelegramChannel::new(&settings, Arc::clone(blobs)).map_err(told)?);
+    let channel = Arc::new(TelegramChannel::new(&settings, Arc::clone(blobs)).map_err(setup_error)?);
     let listener = TelegramListener::new(settings, Arc::clone(&channel));
-    Ok(Some(Platform {
+    Ok(Some(HostedPlatform {
         channel,
-        listen: Box::new(|inbound, stop| Box::pin(async move { listener.run(inbound, stop).await.map_err(told) })),
+        listen: Box::new(|inbound, stop| {
+            Box::pin(async move { listener.run(inbound, stop).await.map_err(setup_error) })
+        }),
     }))
 }
 
 /// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
-fn told(error: TelegramError) -> anyhow::Error {
+fn setup_error(error: TelegramError) -> anyhow::Error {
     let error = match error {
         TelegramError::Token | TelegramError::UnknownToken | TelegramError::Address => {
-            WrongUsage(error.to_string()).into()
+            UsageError(error.to_string()).into()
         }
         error => anyhow::Error::new(error),
     };
@@ -45,7 +51,7 @@ fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> 
     if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;
     }
-    let webhook = telegram.webhook.clone().map(|url| Webhook {
+    let webhook = telegram.webhook.clone().map(|url| WebhookSettings {
         url: url.0,
         listen: telegram.webhook_listen(),
         trusted_proxies: config.web.trusted_proxies(),

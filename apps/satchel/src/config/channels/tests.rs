@@ -4,11 +4,11 @@ use std::path::Path;
 
 use satchel_domain::Sender;
 
-use crate::config::{Loaded, Sources, load_text, origin::Problems};
+use crate::config::{ConfigSources, LoadedConfig, load_text, origin::ConfigProblems};
 
-fn load(yaml: &str) -> Result<Loaded, Problems> {
+fn load(yaml: &str) -> Result<LoadedConfig, ConfigProblems> {
     let directory = tempfile::tempdir().unwrap();
-    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
     load_text(Path::new("satchel.yaml"), yaml, &sources)
 }
 
@@ -19,27 +19,28 @@ fn owners_are_asked_where_their_ids_say_how() {
     let loaded = load(yaml).unwrap();
     let access = loaded.config().access();
     let telegram = "telegram:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
-    let rules = access.rules(&telegram).unwrap();
+    let rules = access.channel_rules(&telegram).unwrap();
     let chats: Vec<String> = rules.owner_chats.iter().map(ToString::to_string).collect();
     assert_eq!(chats, ["telegram:12", "telegram:14"]);
     assert!(
         access.is_owner(&telegram, &Sender::new("12", "Ada")) && !access.is_owner(&telegram, &Sender::new("15", ""))
     );
-    assert!(rules.lets_in(&Sender::new("15", "Bob")) && !rules.lets_in(&Sender::new("16", "Eve")));
+    assert!(rules.is_allowed(&Sender::new("15", "Bob")) && !rules.is_allowed(&Sender::new("16", "Eve")));
     let discord = "discord:1".parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
     assert!(access.is_owner(&discord, &Sender::new("16", "Bob")));
-    let chats: Vec<String> = access.rules(&discord).unwrap().owner_chats.iter().map(ToString::to_string).collect();
+    let chats: Vec<String> =
+        access.channel_rules(&discord).unwrap().owner_chats.iter().map(ToString::to_string).collect();
     assert_eq!(chats, ["discord:@16"], "it is opened when it is needed");
 }
 
 #[test]
-fn without_a_word_about_people_a_platform_lets_nobody_in_and_the_page_asks_nobody() {
+fn default_access_is_closed_on_platforms_only() {
     let loaded = load("log: info\n").unwrap();
     let access = loaded.config().access();
     for (place, strict) in [("telegram:1", true), ("discord:1", true), ("web:a", false), ("console:main", false)] {
         let channel = place.parse::<satchel_domain::ConversationId>().unwrap().channel().clone();
-        let rules = access.rules(&channel);
-        assert_eq!(rules.is_some_and(|rules| !rules.lets_in(&Sender::new("1", "Ada"))), strict, "{place}");
+        let rules = access.channel_rules(&channel);
+        assert_eq!(rules.is_some_and(|rules| !rules.is_allowed(&Sender::new("1", "Ada"))), strict, "{place}");
     }
 }
 

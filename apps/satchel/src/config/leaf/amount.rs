@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{Leaf, leaf};
-use crate::config::tree::Value;
+use crate::config::tree::ConfigValue;
 
 const SIZE_UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -133,16 +133,16 @@ impl<const MIN: u32, const MAX: u32> Count<MIN, MAX> {
 
     /// The count of a length, which is cut to what a count can be.
     #[must_use]
-    pub fn of(length: usize) -> Self {
+    pub fn from_len(length: usize) -> Self {
         Self(u32::try_from(length).map_or(MAX, |number| number.min(MAX)))
     }
 }
 
 /// Reads a whole number within a range.
-pub(super) fn read_count(written: &Value, [min, max]: [u64; 2]) -> Option<Json> {
+pub(super) fn read_count(written: &ConfigValue, [min, max]: [u64; 2]) -> Option<Json> {
     let number = match written {
-        Value::Integer(number) => u64::try_from(*number).ok(),
-        Value::Given(text) => text.trim().parse().ok(),
+        ConfigValue::Integer(number) => u64::try_from(*number).ok(),
+        ConfigValue::Given(text) => text.trim().parse().ok(),
         _ => None,
     };
     number.filter(|number| (min..=max).contains(number)).map(Json::from)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value as Json, json};
 
 use super::schema_of;
-use crate::config::tree::Value;
+use crate::config::tree::ConfigValue;
 
 pub(super) const NAMES: &str = "names";
 pub(super) const TEXTS: &str = "texts";
@@ -43,7 +43,7 @@ pub struct Names(pub Vec<String>);
 pub struct Texts(pub Vec<String>);
 
 impl Texts {
-    pub(crate) fn of(texts: &[&str]) -> Self {
+    pub(crate) fn from_strs(texts: &[&str]) -> Self {
         Self(texts.iter().map(|text| (*text).to_owned()).collect())
     }
 }
@@ -95,24 +95,24 @@ pub(in crate::config) fn words(schema: &Json) -> Option<Vec<&str>> {
     Some(schema.get("enum")?.as_array()?.iter().filter_map(Json::as_str).collect())
 }
 
-pub(in crate::config) fn as_text(written: &Value) -> Option<String> {
+pub(in crate::config) fn as_text(written: &ConfigValue) -> Option<String> {
     match written {
-        Value::Text(text) | Value::Given(text) => Some(text.clone()),
+        ConfigValue::Text(text) | ConfigValue::Given(text) => Some(text.clone()),
         _ => None,
     }
 }
 
 /// Texts of a list; in the environment and on the command line they are separated by commas.
-pub(super) fn as_texts(written: &Value) -> Option<Vec<String>> {
+pub(super) fn as_texts(written: &ConfigValue) -> Option<Vec<String>> {
     match written {
-        Value::List(items) => items
+        ConfigValue::List(items) => items
             .iter()
             .map(|item| match &item.value {
-                Value::Integer(number) => Some(number.to_string()),
+                ConfigValue::Integer(number) => Some(number.to_string()),
                 value => as_text(value),
             })
             .collect(),
-        Value::Given(text) => {
+        ConfigValue::Given(text) => {
             let text = text.trim().trim_start_matches('[').trim_end_matches(']');
             let items = text.split(',').map(|item| item.trim().trim_matches(['"', '\'']).to_owned());
             Some(items.filter(|item| !item.is_empty()).collect())
@@ -121,17 +121,17 @@ pub(super) fn as_texts(written: &Value) -> Option<Vec<String>> {
     }
 }
 
-pub(super) fn read_names(written: &Value) -> Option<Json> {
+pub(super) fn read_names(written: &ConfigValue) -> Option<Json> {
     let names = match written {
-        Value::Text(name) => vec![name.clone()],
+        ConfigValue::Text(name) => vec![name.clone()],
         written => as_texts(written)?,
     };
     (!names.is_empty()).then(|| json!(names))
 }
 
-pub(super) fn read_switch(written: &Value) -> Option<Json> {
+pub(super) fn read_switch(written: &ConfigValue) -> Option<Json> {
     match written {
-        Value::Boolean(on) => Some(json!(on)),
+        ConfigValue::Boolean(on) => Some(json!(on)),
         written => match as_text(written)?.as_str() {
             "on" | "true" => Some(json!(true)),
             "off" | "false" => Some(json!(false)),
@@ -140,10 +140,10 @@ pub(super) fn read_switch(written: &Value) -> Option<Json> {
     }
 }
 
-pub(super) fn count_declared(written: &Value) -> Option<usize> {
+pub(super) fn count_declared(written: &ConfigValue) -> Option<usize> {
     match written {
-        Value::List(items) => Some(items.len()),
-        Value::Section(entries) => Some(entries.len()),
+        ConfigValue::List(items) => Some(items.len()),
+        ConfigValue::Section(entries) => Some(entries.len()),
         _ => None,
     }
 }

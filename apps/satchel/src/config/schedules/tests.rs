@@ -5,12 +5,12 @@ use std::{fs, path::Path};
 use satchel_domain::Timestamp;
 
 use super::*;
-use crate::config::{Loaded, Sources, load_text, origin::Problems};
+use crate::config::{ConfigSources, LoadedConfig, load_text, origin::ConfigProblems};
 
 const CHANNELS: &str = "telegram: { token: '1:a' }\n";
 
-fn load(directory: &Path, yaml: &str) -> Result<Loaded, Problems> {
-    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory };
+fn load(directory: &Path, yaml: &str) -> Result<LoadedConfig, ConfigProblems> {
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory };
     let path = directory.join("etc/satchel.yaml");
     load_text(&path, &format!("{CHANNELS}{yaml}"), &sources)
 }
@@ -53,7 +53,7 @@ fn with(lines: &str) -> String {
 }
 
 #[test]
-fn every_mistake_says_where_it_is_and_what_is_allowed() {
+fn schedule_mistakes_report_position_and_allowed_values() {
     let wrong = [
         ("a list", "schedules:\n  - cron: x\n".to_owned()),
         ("nothing but a name", "schedules:\n  report: {}\n".to_owned()),
@@ -105,7 +105,7 @@ fn every_mistake_says_where_it_is_and_what_is_allowed() {
 }
 
 #[test]
-fn what_is_right_is_taken_as_it_is_meant() {
+fn valid_schedule_is_parsed_with_all_options() {
     let place = place();
     let read = |yaml: &str| {
         let config = load(place.path(), yaml).unwrap_or_else(|problems| panic!("{yaml}: {problems}")).ready().unwrap();
@@ -114,16 +114,16 @@ fn what_is_right_is_taken_as_it_is_meant() {
     assert_eq!(read("schedules:\n"), []);
     let plain = read(&with("")).remove(0);
     let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
-    assert_eq!(plain.rhythm, Rhythm::parse("@daily", zone).unwrap(), "the machine's own clocks count");
-    assert_eq!((plain.name.as_str(), plain.words.as_str(), plain.missed), ("report", "hi", Missed::RunOnce));
+    assert_eq!(plain.rhythm, CronSchedule::parse("@daily", zone).unwrap(), "the machine's own clocks count");
+    assert_eq!((plain.name.as_str(), plain.words.as_str(), plain.missed), ("report", "hi", MissedPolicy::RunOnce));
     assert!(plain.enabled);
     let full = "cron: 0 0 8 * * mon-fri\ntimezone: europe/berlin\nscript_file: report.star\nmissed: run_all\nenabled: off\n\
                 conversation: telegram:-100123/42";
     let full = read(&with(full)).remove(0);
     let friday = Timestamp(1_795_199_400_000);
-    assert_eq!(full.rhythm.written(full.rhythm.next(friday).unwrap()), "2026-11-23 08:00 Europe/Berlin");
+    assert_eq!(full.rhythm.format_local(full.rhythm.next(friday).unwrap()), "2026-11-23 08:00 Europe/Berlin");
     assert_eq!(full.words, "```starlark\nreturn 1\n```", "paths count from the file");
-    assert_eq!((full.missed, full.enabled), (Missed::RunAll, false));
+    assert_eq!((full.missed, full.enabled), (MissedPolicy::RunAll, false));
     let script = read(&with("script: |\n  x = 1\n  return x"));
     assert_eq!(script[0].words, "```starlark\nx = 1\nreturn x\n```");
     for conversation in ["web:reports", "telegram:123", "telegram:-100123"] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use boon::{Compiler, SchemaIndex, Schemas};
 
 use super::*;
-use crate::config::{Sources, load_text, origin::Problems};
+use crate::config::{ConfigSources, load_text, origin::ConfigProblems};
 
 const EVERY_KEY: &str = include_str!("../tests/every_key.yaml");
 
@@ -37,11 +37,11 @@ pub(crate) fn assert_accepted(yaml: &str) {
     assert!(reader_says(yaml).is_ok(), "{yaml}: {}", reader_says(yaml).unwrap_err());
 }
 
-fn reader_says(yaml: &str) -> Result<(), Problems> {
+fn reader_says(yaml: &str) -> Result<(), ConfigProblems> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("secret"), "four words of mine").unwrap();
     let path = directory.path().join("satchel.yaml");
-    let sources = Sources { file: None, set: &[], environment: &[], cwd: directory.path() };
+    let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
     load_text(&path, yaml, &sources).map(drop)
 }
 
@@ -70,7 +70,7 @@ fn what_can_be_given_is_accepted() {
 }
 
 #[test]
-fn what_is_refused_is_marked_in_the_editor_too() {
+fn editor_schema_rejects_what_the_reader_rejects() {
     let editor = Editor::new();
     for yaml in [
         "telegram:\n  tokn: x\n",

@@ -11,7 +11,7 @@ fn the_file_is_looked_for_in_order() {
     let cwd = place.dir.path();
     let environment = [(OsString::from("SATCHEL_CONFIG"), OsString::from("other.yaml"))];
     let found = |file: Option<&Path>, environment: &[(OsString, OsString)], cwd: &Path| {
-        let sources = Sources { file, set: &[], environment, cwd };
+        let sources = ConfigSources { file, set: &[], environment, cwd };
         load(&sources).unwrap().file.map(|path| path.display().to_string())
     };
     assert_eq!(found(Some(Path::new("third.yaml")), &environment, cwd).as_deref(), Some("third.yaml"));

@@ -10,7 +10,7 @@ fn from(sender: &str, conversation: &str, text: &str) -> InboundMessage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn person_with_many_turns_waits_and_another_does_not() {
+async fn turn_limit_delays_only_its_own_person() {
     let stage = Stage { turns_per_person: 2, ..Stage::new() };
     let process = stage.start().await;
     for conversation in ["first", "second"] {

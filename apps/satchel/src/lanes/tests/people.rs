@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
-use satchel_intake::access::{Access, ChannelAccess};
+use satchel_intake::access::{AccessPolicy, ChannelAccess};
 use satchel_ports::Ledger;
 
 use super::stage::{Process, Stage, message, place, until};
@@ -13,7 +13,7 @@ const SECRET: &str = "the words of a stranger";
 
 fn stage() -> Stage {
     let rules = ChannelAccess { allow_users: Vec::new(), owners: vec!["1".into()], owner_chats: vec![place("owner")] };
-    Stage { access: Arc::new(Access::of([(place("owner").channel().clone(), rules)])), ..Stage::new() }
+    Stage { access: Arc::new(AccessPolicy::new([(place("owner").channel().clone(), rules)])), ..Stage::new() }
 }
 
 fn from(id: &str, name: &str, place: &ConversationId, key: &str, text: &str) -> InboundMessage {
@@ -37,7 +37,7 @@ async fn say(process: &Process, stage: &Stage, message: InboundMessage) -> Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_is_let_in_by_an_owner_and_only_then_heard() {
+async fn stranger_is_processed_only_after_owner_approval() {
     let (stage, strange, owner) = (stage(), place("strange"), place("owner"));
     let process = stage.start().await;
     let told = say(&process, &stage, from("7", "Ada", &strange, "1", SECRET)).await;
@@ -86,7 +86,7 @@ async fn a_stranger_is_let_in_by_an_owner_and_only_then_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_in_a_group_is_not_heard_while_others_are() {
+async fn group_stranger_is_ignored_while_others_are_answered() {
     let (stage, group) = (stage(), place("group"));
     let process = stage.start().await;
     let in_group = |id, key, text| InboundMessage { group: true, ..from(id, "Eve", &group, key, text) };

@@ -4,13 +4,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_agent::{AgentSettings, Services, Toolbox};
+use satchel_agent::{AgentServices, AgentSettings, Toolbox};
 use satchel_domain::{
     ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
-use satchel_intake::{OwnDoor, Reception, access::Access, prepare::InboundLimits, steering::steering};
+use satchel_intake::{
+    InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
+};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
@@ -127,7 +129,7 @@ pub(super) struct Stage {
     pub(super) hanging: watch::Sender<u32>,
     pub(super) bus: Arc<dyn EventBus>,
     pub(super) look: Duration,
-    pub(super) access: Arc<Access>,
+    pub(super) access: Arc<AccessPolicy>,
     pub(super) turns_per_person: usize,
 }
 
@@ -160,12 +162,12 @@ impl Stage {
 
     pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
         let ledger = Arc::new(TroubledLedger::new(self.open().await));
-        let services = Services {
+        let services = AgentServices {
             ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
             bus: Arc::clone(&self.bus),
             model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
             tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
-            steer: Arc::new(|waiting| steering(waiting, &Access::default(), false)),
+            steer: Arc::new(|waiting| plan_steering(waiting, &AccessPolicy::default(), false)),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),
@@ -188,7 +190,7 @@ impl Stage {
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
-        let inbound = Reception::new(
+        let inbound = InboundService::new(
             Arc::clone(&ledger) as Arc<dyn Ledger>,
             Arc::clone(&self.bus),
             claim,
@@ -207,7 +209,7 @@ impl Stage {
 
 pub(super) struct Process {
     pub(super) ledger: Arc<TroubledLedger>,
-    inbound: Reception,
+    inbound: InboundService,
     stop: CancellationToken,
     running: JoinHandle<()>,
 }
@@ -217,8 +219,8 @@ impl Process {
         self.inbound.accept(message.clone()).await.unwrap();
     }
 
-    pub(super) fn own_door(&self) -> OwnDoor {
-        self.inbound.own_door()
+    pub(super) fn own_door(&self) -> InternalInbound {
+        self.inbound.internal_inbound()
     }
 
     /// Stops in good order and returns the ledger, still open: what its owner holds stays held.

@@ -15,7 +15,7 @@ use super::{
     recorded,
     stage::{Counter, Played, Stage, calls, says, tool, tool_that_calls, waiting},
 };
-use crate::confirm::code;
+use crate::confirm::confirmation_code;
 
 fn stage_with_vault() -> (Stage, Counter) {
     let mut stage = Stage::with_model(vec![calls(&[("vault", json!({}))]), says("Done.")]);
@@ -30,7 +30,7 @@ fn stage_with_vault() -> (Stage, Counter) {
 
 /// Somebody presses a button of the question about the turn's first call.
 fn presses(stage: &mut Stage, after: u64, verb: &str, who: &str) {
-    let mut pressed = waiting(90 + u128::from(after), &format!("/{verb} {}", code(&recorded("vault", 0))));
+    let mut pressed = waiting(90 + u128::from(after), &format!("/{verb} {}", confirmation_code(&recorded("vault", 0))));
     pressed.message.sender = Sender::new(who, who);
     stage.arrives_after(Duration::from_secs(after), pressed);
 }
@@ -40,11 +40,11 @@ fn decided(played: &Played) -> Vec<&JournalEntry> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_runs_after_the_person_has_allowed_it_and_the_word_is_recorded_first() {
+async fn decision_is_recorded_before_call_runs() {
     let (mut stage, opened) = stage_with_vault();
     presses(&mut stage, 5, "allow", "owner");
     let played = stage.play().await;
-    let asked = format!("ask May I use `vault`? /allow {}", code(&recorded("vault", 0)));
+    let asked = format!("ask May I use `vault`? /allow {}", confirmation_code(&recorded("vault", 0)));
     let mut log = played.log.clone();
     log.retain(|line| line != "edit q: Allowed by `owner`: `vault`");
     assert_eq!(log, ["journal message", &asked, "journal message", "journal outcome 0", "complete done"]);
@@ -54,7 +54,7 @@ async fn a_call_runs_after_the_person_has_allowed_it_and_the_word_is_recorded_fi
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_may_decide_for_others_and_nobody_else() {
+async fn only_owners_decide_for_others() {
     let (mut stage, opened) = stage_with_vault();
     presses(&mut stage, 5, "allow", "a stranger in the group");
     presses(&mut stage, 20, "refuse", "boss");
@@ -65,9 +65,9 @@ async fn an_owner_may_decide_for_others_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_button_of_another_call_allows_nothing_and_silence_is_a_no() {
+async fn foreign_button_and_silence_both_refuse_call() {
     let (mut stage, opened) = stage_with_vault();
-    let other = waiting(91, &format!("/allow {}", code(&recorded("vault", 1))));
+    let other = waiting(91, &format!("/allow {}", confirmation_code(&recorded("vault", 1))));
     stage.arrives_after(Duration::from_secs(3), other);
     let played = stage.play().await;
     assert_eq!(opened.count(), 0);
@@ -81,7 +81,7 @@ async fn a_button_of_another_call_allows_nothing_and_silence_is_a_no() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_crash_a_question_is_put_again_and_a_word_that_was_given_is_not_asked_for() {
+async fn crash_reposts_only_open_questions() {
     let model = || JournalEntry::Model {
         steered: vec![],
         text: String::new(),
@@ -125,7 +125,7 @@ async fn after_a_crash_a_question_is_put_again_and_a_word_that_was_given_is_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_others_read_along_privileged_tools_are_off_and_nobody_is_asked() {
+async fn privileged_tools_are_disabled_in_groups_without_question() {
     let (mut stage, opened) = stage_with_vault();
     stage.turn.messages[0].message.group = true;
     let played = stage.play().await;
@@ -139,7 +139,7 @@ async fn where_others_read_along_privileged_tools_are_off_and_nobody_is_asked() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_the_platform_does_not_take_is_put_again() {
+async fn unsent_question_is_retried_until_posted() {
     let (mut stage, opened) = stage_with_vault();
     stage.busy = 3;
     presses(&mut stage, 200, "allow", "owner");
@@ -149,7 +149,7 @@ async fn a_question_that_the_platform_does_not_take_is_put_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_answer_one_question_is_not_asked_all_the_others() {
+async fn ignored_question_cancels_the_remaining_questions() {
     let storm: Vec<_> = (0..20).map(|_| ("vault", json!({}))).collect();
     let (mut stage, opened) = stage_with_vault();
     stage.answer_first(calls(&storm));
@@ -179,7 +179,7 @@ fn stage_with_a_script(left: Duration, gives_up: Duration) -> (Stage, Counter) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_within_a_script_stands_no_longer_than_the_script() {
+async fn question_in_script_expires_with_the_script() {
     let (stage, opened) = stage_with_a_script(Duration::from_secs(90), Duration::from_secs(3_000));
     let begun = Instant::now();
     let played = stage.play().await;
@@ -193,7 +193,7 @@ async fn a_question_within_a_script_stands_no_longer_than_the_script() {
 
 /// The attack: a deadline that drops a call in the middle of its question.
 #[tokio::test(start_paused = true)]
-async fn a_question_whose_call_is_cut_off_loses_its_buttons() {
+async fn cancelled_calls_question_loses_its_buttons() {
     let (stage, _) = stage_with_a_script(Duration::from_secs(3_000), Duration::from_secs(20));
     let played = stage.play().await;
     assert_eq!(played.answers(1), ["cut offcut off"]);
@@ -233,7 +233,7 @@ fn pending() -> JournalEntry {
 /// Catches: a call that was waiting for a decision when its process died, and is made when the turn is taken up.
 #[tokio::test(start_paused = true)]
 async fn a_pending_call_runs_only_once_allowed() {
-    let question = format!("ask May I use `vault`? /allow {}", code(&recorded("vault", 0)));
+    let question = format!("ask May I use `vault`? /allow {}", confirmation_code(&recorded("vault", 0)));
     // One that could be repeated without harm was not to be made at all.
     for tier in [SafetyTier::Privileged, SafetyTier::SideEffecting, SafetyTier::ReadOnly] {
         let (played, runs) = resumed(tier, vec![pending()], Some(45)).await;

@@ -17,7 +17,7 @@ use super::{
     recorded,
     stage::{Counter, Stage, TURN, calls, file, says, text_of, tool, tool_that_calls, waiting},
 };
-use crate::confirm::code;
+use crate::confirm::confirmation_code;
 
 /// The time that a script has left which needn't hurry.
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -43,7 +43,7 @@ fn on_schedule(mut stage: Stage) -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_a_person_writes_runs_as_it_stands_and_no_model_is_asked() {
+async fn written_script_runs_verbatim_without_model() {
     let outcome = ToolOutcome { attachments: vec![file(1, "chart.png")], ..ToolOutcome::from_text("Script result: 4") };
     let played = script_stage(Vec::new(), outcome).play().await;
     assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"], "journalled as any call is");
@@ -66,7 +66,7 @@ async fn json_keeps_its_lines_where_people_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_was_interrupted_is_not_run_again_and_its_files_are_named() {
+async fn interrupted_script_is_not_rerun_and_files_listed() {
     let mut stage = script_stage(Vec::new(), ToolOutcome::from_text("never"));
     let call = JournalEntry::Model {
         steered: vec![],
@@ -88,7 +88,7 @@ async fn a_script_that_was_interrupted_is_not_run_again_and_its_files_are_named(
 
 /// The attack: the power fails while a script of the terminal's runs, whose tier would need a word anywhere else.
 #[tokio::test(start_paused = true)]
-async fn a_trusted_script_waits_for_no_word_and_so_is_not_begun_again_after_a_crash() {
+async fn trusted_script_needs_no_decision_and_never_reruns() {
     let stage = |trusted| {
         let mut stage = Stage::with_model(Vec::new());
         stage.settings.trust_written_scripts = trusted;
@@ -117,7 +117,7 @@ async fn a_trusted_script_waits_for_no_word_and_so_is_not_begun_again_after_a_cr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_a_person_writes_costs_nothing_of_what_a_model_may_do() {
+async fn written_script_does_not_use_model_budget() {
     let allowing = |model_calls, mut stage: Stage| {
         (stage.settings.model_calls, stage.settings.tool_calls) = (model_calls, 0);
         stage
@@ -138,7 +138,7 @@ async fn a_script_that_a_person_writes_costs_nothing_of_what_a_model_may_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_called() {
+async fn only_own_script_outcome_is_read_by_people() {
     let seen: Arc<Mutex<Vec<OutcomeReader>>> = Arc::default();
     let saw = |seen: &Arc<Mutex<Vec<OutcomeReader>>>, name: &str| {
         let seen = Arc::clone(seen);
@@ -165,14 +165,14 @@ async fn people_read_what_their_own_script_answers_and_nothing_else_that_is_call
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_runs_scripts_the_model_answers_a_message_with_one() {
+async fn without_script_runner_model_answers_script_message() {
     let mut stage = Stage::with_model(vec![says("That is four.")]);
     stage.turn.messages[0].message.text = SCRIPT.into();
     assert_eq!(stage.play().await.completed.response.text.as_deref(), Some("That is four."));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_behind_a_script_is_a_turn_of_its_own() {
+async fn message_after_script_is_its_own_turn() {
     let mut stage = Stage::with_model(Vec::new());
     stage.turn.messages[0].message.text = SCRIPT.into();
     stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |_| async {
@@ -188,7 +188,7 @@ async fn what_is_said_behind_a_script_is_a_turn_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_delivered_is_kept_for_the_model_until_one_is_asked() {
+async fn delivery_failures_wait_for_next_model_call() {
     let untold = || RoutingError {
         part: PartId(Uuid::from_u128(9)),
         turn: TURN,
@@ -204,7 +204,7 @@ async fn what_was_not_delivered_is_kept_for_the_model_until_one_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedules_script_that_nothing_runs_is_told_and_never_shown_to_a_model() {
+async fn unrunnable_scheduled_script_is_reported_without_model() {
     let mut stage = on_schedule(Stage::with_model(Vec::new()));
     stage.turn.messages[0].message.text = SCRIPT.into();
     let said = stage.play().await.completed.response.text.unwrap();
@@ -215,7 +215,7 @@ async fn a_schedules_script_that_nothing_runs_is_told_and_never_shown_to_a_model
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_a_schedule_woke_does_not_end_in_silence() {
+async fn model_woken_by_schedule_always_replies() {
     let wake = WakeRequest { context: json!("backup failed"), include_event: true };
     let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
     let outcome = ToolOutcome { wakes: vec![wake], ..ToolOutcome::from_text(text) };
@@ -225,7 +225,7 @@ async fn a_model_that_a_schedule_woke_does_not_end_in_silence() {
 
 /// The word of whoever writes scripts at the terminal is for the script, and for nothing that a model adds.
 #[tokio::test(start_paused = true)]
-async fn a_trusted_script_asks_nobody_and_the_model_behind_it_does() {
+async fn script_trust_does_not_extend_to_woken_model() {
     let vault = |opened: Counter| {
         tool("vault", SafetyTier::Privileged, move |_| {
             opened.add();
@@ -251,7 +251,7 @@ async fn a_trusted_script_asks_nobody_and_the_model_behind_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none() {
+async fn scheduled_script_sends_its_value_or_nothing() {
     for (outcome, said) in [
         ("Script result: Good morning", Some("Good morning")),
         ("Script executed successfully with no return value.", None),
@@ -283,7 +283,7 @@ async fn a_schedules_script_says_its_value_alone_and_nothing_where_it_has_none()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_wakes_the_model_has_it_asked_with_what_it_shall_know() {
+async fn waking_script_calls_model_with_its_context() {
     for (include_event, on_time) in [(true, true), (false, true), (true, false)] {
         let wake = WakeRequest { context: json!("the disk is full"), include_event };
         let text = "Script executed successfully with no return value.\n--- Wake LLM Contexts ---\n{…}";
@@ -304,7 +304,7 @@ async fn a_script_that_wakes_the_model_has_it_asked_with_what_it_shall_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedules_words_are_for_the_model_which_is_told_that_nobody_wrote_them() {
+async fn scheduled_prompt_reaches_model_marked_as_automatic() {
     let mut stage = on_schedule(Stage::with_model(vec![says("Good morning!")]));
     stage.turn.messages[0].message.text = "Say good morning".into();
     let played = stage.play().await;
@@ -333,7 +333,7 @@ fn heard(stage_answers: &[String]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_is_called_by_a_tool_passes_the_checks_and_calls_no_further() {
+async fn nested_tool_call_is_checked_and_cannot_nest() {
     let asked = || vec![calls(&[("execute_script", json!({}))]), says("Done.")];
     let mut stage = Stage::with_model(asked());
     stage.tools.push(calling("inner", 1));
@@ -378,7 +378,7 @@ async fn partly_failed_call_reaches_its_script() {
 
 /// The attack: a script around a tool that a person must allow, and one word taken for two calls.
 #[tokio::test(start_paused = true)]
-async fn each_call_of_a_script_that_needs_a_persons_word_is_asked_for_by_itself() {
+async fn each_privileged_script_call_is_confirmed_separately() {
     let mut stage = Stage::with_model(vec![calls(&[("execute_script", json!({}))]), says("Done.")]);
     stage.tools.push(calling("vault", 2));
     let opened = stage.counter();
@@ -389,7 +389,7 @@ async fn each_call_of_a_script_that_needs_a_persons_word_is_asked_for_by_itself(
     }));
     let mut within = recorded("vault", 0);
     within.id = within.id.nested(0);
-    stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", code(&within))));
+    stage.arrives_after(Duration::from_secs(5), waiting(90, &format!("/allow {}", confirmation_code(&within))));
     let played = stage.play().await;
     let answers = heard(&played.answers(1));
     assert_eq!((opened.count(), answers[0].as_str()), (1, "the secret"));

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{AgentSettings, Lane, Services, Toolbox};
+use crate::{AgentServices, AgentSettings, LaneHandle, Toolbox};
 
 pub(super) const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -319,7 +319,7 @@ impl Stage {
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
 
-        let services = Services {
+        let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
             model: Arc::new(model),
@@ -330,11 +330,11 @@ impl Stage {
             is_owners_chat: Arc::new(|conversation| conversation.key() == "boss"),
             settings: self.settings,
         };
-        let lane = Lane {
+        let lane = LaneHandle {
             lease: Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(channel),
             wake: Arc::new(Notify::new()),
-            stirred: Arc::default(),
+            woken: Arc::default(),
             planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };

@@ -6,7 +6,7 @@ use satchel_ports::ledger::{HistoryChange, InboundFileState, QueuedTurn, Transcr
 use super::stage::{Stage, file, says, text_of, waiting};
 use crate::{
     rounds,
-    voice_notes::{note, with_unheard},
+    voice_notes::{append_transcription_failure, model_note},
 };
 
 fn refused() -> InboundFileState {
@@ -34,56 +34,59 @@ fn unheard(reason: &str) -> Transcription {
 }
 
 fn told(turn: &QueuedTurn) -> Option<String> {
-    with_unheard(OutgoingResponse::default(), turn).text
+    append_transcription_failure(OutgoingResponse::default(), turn).text
 }
 
 #[test]
-fn what_was_spoken_is_what_the_person_said_and_marked() {
+fn transcription_becomes_marked_user_text() {
     let turn = turn("listen", &[words(" bring bread\nand milk "), words(" "), words("/stop")]);
     assert_eq!(
-        rounds::words(&turn),
+        rounds::user_text(&turn),
         "listen\n[voice message, transcribed] bring bread\nand milk\n[voice message, transcribed] /stop"
     );
-    assert_eq!(note(&turn).unwrap(), "The voice message [1] contains no speech.");
+    assert_eq!(model_note(&turn).unwrap(), "The voice message [1] contains no speech.");
     assert_eq!(told(&turn), None);
 }
 
 #[test]
-fn a_note_that_nobody_understood_is_told_to_the_person_if_nothing_else_was_sent() {
+fn failed_transcription_is_reported_when_sent_alone() {
     let alone = turn("", &[unheard("the engine is down")]);
     assert_eq!(
-        note(&alone).unwrap(),
+        model_note(&alone).unwrap(),
         "The voice message [0] could not be transcribed (the engine is down). The person is told."
     );
     assert_eq!(
         told(&alone).unwrap(),
         "I couldn't understand your voice message: the engine is down. The recording is saved; see `/files`."
     );
-    let answered = with_unheard(OutgoingResponse::from_text("Sorry."), &alone).text.unwrap();
+    let answered = append_transcription_failure(OutgoingResponse::from_text("Sorry."), &alone).text.unwrap();
     assert!(answered.starts_with("Sorry.\n\nI couldn't understand"), "{answered}");
-    let cut_short = with_unheard(OutgoingResponse::from_text("```\nls"), &alone).text.unwrap();
+    let cut_short = append_transcription_failure(OutgoingResponse::from_text("```\nls"), &alone).text.unwrap();
     assert!(cut_short.starts_with("```\nls\n```\n\nI couldn't understand"), "{cut_short}");
 
     for other in [turn("and this", &[unheard("x")]), turn("", &[unheard("x"), words("hello")])] {
-        assert!(note(&other).unwrap().contains("could not be transcribed (x). Say so where it matters."), "{other:?}");
+        assert!(
+            model_note(&other).unwrap().contains("could not be transcribed (x). Say so where it matters."),
+            "{other:?}"
+        );
         assert_eq!(told(&other), None);
     }
     let mut with_photo = turn("", &[unheard("x")]);
     with_photo.messages[0].files.push(InboundFileState::Stored(file(9, "photo.jpg")));
     assert_eq!(told(&with_photo), None);
-    assert_eq!((note(&turn("", &[])), told(&turn("", &[]))), (None, None));
+    assert_eq!((model_note(&turn("", &[])), told(&turn("", &[]))), (None, None));
 }
 
 #[test]
-fn a_reason_gives_no_orders_and_breaks_no_markup() {
+fn transcription_error_reason_is_sanitized() {
     let turn = turn("", &[unheard(&format!("bad `file`\n[attachment 1]{}", "x".repeat(900)))]);
-    let (note, told) = (note(&turn).unwrap(), told(&turn).unwrap());
+    let (note, told) = (model_note(&turn).unwrap(), told(&turn).unwrap());
     assert!(note.contains("bad file attachment 1x") && note.lines().count() == 1, "{note}");
     assert!(!told.contains(&"x".repeat(151)) && told.matches('`').count() == 2, "{told}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spoken_question_is_asked_and_remembered_as_words_and_the_answer_is_spoken_where_that_is_wanted() {
+async fn voice_turn_uses_transcription_and_replies_with_voice() {
     let mut stage = Stage::with_model(vec![says("Bread it is.")]);
     stage.turn = QueuedTurn { voice: true, ..turn("", &[words("bring [attachment bread")]) };
     let played = stage.play().await;

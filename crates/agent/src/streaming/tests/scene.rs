@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    AgentSettings, Lane, Services, Toolbox,
+    AgentServices, AgentSettings, LaneHandle, Toolbox,
     streaming::{Editing, Growth, Streaming},
 };
 
@@ -233,7 +233,7 @@ impl Stage {
             heard.lock().unwrap().push(event);
             Ok(())
         });
-        let services = Services {
+        let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
@@ -251,11 +251,11 @@ impl Stage {
             edits: Mutex::new(self.edits.into()),
             capabilities: self.capabilities.clone(),
         };
-        let lane = Lane {
+        let lane = LaneHandle {
             lease: Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 },
             channel: Arc::new(platform),
             wake: Arc::new(Notify::new()),
-            stirred: Arc::default(),
+            woken: Arc::default(),
             planned: Arc::default(),
             stop: CancellationToken::new(),
         };

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    access::{Access, ChannelAccess},
+    access::{AccessPolicy, ChannelAccess},
     forget::BLOB_GRACE,
 };
 
@@ -40,18 +40,18 @@ fn conversation() -> ConversationId {
 struct Person {
     sender: Sender,
     conversation: ConversationId,
-    access: Access,
+    access: AccessPolicy,
 }
 
 impl Person {
     fn new(id: &str) -> Self {
         let rules = ChannelAccess { owners: vec!["1".into()], ..ChannelAccess::default() };
-        let access = Access::of([(conversation().channel().clone(), rules)]);
+        let access = AccessPolicy::new([(conversation().channel().clone(), rules)]);
         Self { sender: Sender::new(id, "Ada"), conversation: conversation(), access }
     }
 
-    fn asked(&self, group: bool) -> Asked<'_> {
-        Asked { conversation: &self.conversation, group, sender: &self.sender, access: &self.access }
+    fn asked(&self, group: bool) -> CommandContext<'_> {
+        CommandContext { conversation: &self.conversation, group, sender: &self.sender, access: &self.access }
     }
 }
 
@@ -72,13 +72,13 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) 
     workspace.expect_remove().returning(|_, _| Ok(()));
     let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
-    let answer = forget(&ledger, &person.asked(group), &given, &storage).await.unwrap();
+    let answer = forget_files(&ledger, &person.asked(group), &given, &storage).await.unwrap();
     let requests = requests.lock().unwrap().clone();
     (answer.text.unwrap(), requests)
 }
 
 #[tokio::test]
-async fn forgotten_files_are_named_and_what_stays_says_why() {
+async fn forgotten_files_are_listed_and_others_give_reason() {
     let person = Person::new("7");
     for (outcome, says) in [
         (Forgotten::Done(Box::new(file(17))), "Removed #17 (application/pdf, 245 KB)."),
@@ -101,7 +101,7 @@ async fn forgotten_files_are_named_and_what_stays_says_why() {
 }
 
 #[tokio::test]
-async fn bytes_of_a_forgotten_file_go_unless_something_refers_to_them() {
+async fn forgotten_bytes_are_removed_unless_referenced() {
     for unreferenced in [true, false] {
         let mut ledger = MockLedger::new();
         ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(Box::new(file(17)))));
@@ -146,7 +146,7 @@ async fn wrong_words_behind_forget_remove_nothing() {
 
 /// The attack: somebody in a group removes what others have brought.
 #[tokio::test]
-async fn in_groups_only_the_person_of_a_file_or_an_owner_forgets_it() {
+async fn only_its_person_or_owner_forgets_group_file() {
     let stranger = Person::new("7");
     let (_, requests) = forgets(&stranger, true, "17", Forgotten::NotTheirs).await;
     assert_eq!(requests[0].only_of, Some("telegram:7".parse().unwrap()));

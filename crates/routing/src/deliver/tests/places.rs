@@ -11,7 +11,7 @@ fn arrived_as(message: &str) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_answer_the_last_message_of_their_reply_where_the_channel_chains_them() {
+async fn files_reply_to_last_message_on_chaining_channels() {
     let files = || PartContent::Album { items: vec![photo(1), photo(2)] };
     let parts = vec![
         after(1, 0, PartContent::from_text("one")),
@@ -32,7 +32,7 @@ async fn files_answer_the_last_message_of_their_reply_where_the_channel_chains_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_files_answer_what_was_sent_before_it() {
+async fn files_reply_to_last_message_after_restart() {
     let last_sent_before = |id, position, message: &str| Part {
         state: PartState::Sent { messages: vec![MessageRef(message.into())] },
         ..after(id, position, PartContent::from_text("said"))
@@ -48,7 +48,7 @@ async fn after_a_restart_files_answer_what_was_sent_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_refusal_teaches_counts_for_what_is_sent_instead() {
+async fn learned_limit_applies_to_replacement_parts() {
     let content = PartContent::Text { text: "both".into(), markup: Markup::Rich, files: vec![photo(1), photo(2)] };
     let capabilities = tables::discord();
     let learned = Some(ChannelCapabilities { file_bytes: 5, ..tables::discord() });

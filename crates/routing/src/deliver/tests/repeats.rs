@@ -61,7 +61,7 @@ const RELABELLED: [&str; 3] = ["save waiting labelled", "save sending labelled",
 #[case::forbidden(forbidden())]
 #[case::unreadable(unreadable())]
 #[tokio::test(start_paused = true)]
-async fn what_stands_in_the_history_was_sent_whatever_the_repeat_was_answered(#[case] repeat: Answer) {
+async fn part_in_history_is_sent_despite_failed_retry(#[case] repeat: Answer) {
     let log = doubtful(Some(Some(vec![MessageRef("m9".into())])), vec![repeat]).log().await;
     assert_eq!(after_the_repeat(&log), ["probe ok", "look up", "settle sent"]);
 }
@@ -70,7 +70,7 @@ async fn what_stands_in_the_history_was_sent_whatever_the_repeat_was_answered(#[
 #[case::with_a_history(Some(None))]
 #[case::without_one(None)]
 #[tokio::test(start_paused = true)]
-async fn what_is_not_found_is_sent_again_once_with_a_label(#[case] history: Option<Option<Vec<MessageRef>>>) {
+async fn unfound_part_is_resent_once_with_label(#[case] history: Option<Option<Vec<MessageRef>>>) {
     for repeat in [refused(Refusal::Other), unreadable()] {
         // Its words alone are refused as well.
         let log = doubtful(history.clone(), vec![repeat, refused(Refusal::Other), sent()]).log().await;
@@ -86,7 +86,7 @@ async fn what_is_not_found_is_sent_again_once_with_a_label(#[case] history: Opti
 #[case::the_files_may_go_after_all(sent(), "settle sent")]
 #[case::the_files_may_not(refused(Refusal::TooLarge { limit: None }), "settle replaced by text, album")]
 #[tokio::test(start_paused = true)]
-async fn a_repeat_refused_for_its_files_brings_its_words_under_the_key(#[case] edit: Answer, #[case] end: &str) {
+async fn retry_refused_for_files_sends_text_under_key(#[case] edit: Answer, #[case] end: &str) {
     for on_doubt in [OnDoubt::Resend, OnDoubt::Hold] {
         for repeat in [refused(Refusal::TooLarge { limit: None }), refused(Refusal::Other), unreadable()] {
             let stage = held(on_doubt, doubtful(Some(None), vec![repeat, sent(), edit.clone()]));
@@ -100,7 +100,7 @@ async fn a_repeat_refused_for_its_files_brings_its_words_under_the_key(#[case] e
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_that_wait_or_whose_answer_is_lost_are_repeated_under_the_key() {
+async fn delayed_or_lost_text_is_retried_under_key() {
     let answers = vec![refused(Refusal::Other), not_sent(7_000), in_doubt(), sent(), sent()];
     let log = doubtful(Some(None), answers).log().await;
     let again = ["probe ok", "look up", "save sending", "send hello"];
@@ -109,7 +109,7 @@ async fn words_that_wait_or_whose_answer_is_lost_are_repeated_under_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_are_no_repeat_once_their_key_is_forgotten() {
+async fn text_retry_after_expired_key_is_labelled() {
     let stage = doubtful(Some(None), vec![refused(Refusal::Other), not_sent(70_000), sent()]);
     let idempotency = Idempotency::Key { window_ms: Some(60_000) };
     let stage = Stage { capabilities: ChannelCapabilities { idempotency, ..stage.capabilities.clone() }, ..stage };
@@ -123,7 +123,7 @@ async fn words_are_no_repeat_once_their_key_is_forgotten() {
 #[case::with_a_history(Some(None))]
 #[case::without_one(None)]
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_sent_any_more_is_told_as_perhaps_there(#[case] history: Option<Option<Vec<MessageRef>>>) {
+async fn forbidden_resend_is_reported_as_possibly_arrived(#[case] history: Option<Option<Vec<MessageRef>>>) {
     for on_doubt in [OnDoubt::Resend, OnDoubt::Hold] {
         let (log, ends) = played(held(on_doubt, doubtful(history.clone(), vec![forbidden()]))).await;
         let looked: &[&str] = if history.is_some() { &["probe ok", "look up"] } else { &["probe ok"] };
@@ -133,7 +133,7 @@ async fn what_may_not_be_sent_any_more_is_told_as_perhaps_there(#[case] history:
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_doubt_is_held_a_refused_repeat_is_not_sent_again() {
+async fn held_doubt_does_not_resend_refused_retry() {
     // Its words alone are refused as well.
     let stage = held(OnDoubt::Hold, doubtful(Some(None), vec![refused(Refusal::Other), refused(Refusal::Other)]));
     let looked = ["probe ok", "look up"];
@@ -144,7 +144,7 @@ async fn where_doubt_is_held_a_refused_repeat_is_not_sent_again() {
 
 /// Its words alone would find the message that has no label, and bring one into it.
 #[tokio::test(start_paused = true)]
-async fn what_had_its_label_before_a_restart_goes_not_by_its_words() {
+async fn labelled_part_skips_text_retry_after_restart() {
     let mut stage = doubtful(Some(None), vec![]);
     stage.parts =
         stage.parts.into_iter().map(|part| sending(Part { labelled: true, labelled_sends: 3, ..part })).collect();
@@ -160,7 +160,7 @@ async fn what_had_its_label_before_a_restart_goes_not_by_its_words() {
 #[case::one_bad_file(unreadable(), "settle replaced by text, album")]
 #[case::for_good(forbidden(), "settle failed with notice")]
 #[tokio::test(start_paused = true)]
-async fn a_labelled_send_that_is_refused_too_does_not_loop(#[case] again: Answer, #[case] end: &str) {
+async fn refused_labelled_send_does_not_loop(#[case] again: Answer, #[case] end: &str) {
     let answers = vec![refused(Refusal::Other), refused(Refusal::Other), again];
     let (log, ends) = played(doubtful(Some(None), answers)).await;
     let words = ["probe ok", "look up", "save sending", "send hello", "save in_doubt"];
@@ -172,7 +172,7 @@ async fn a_labelled_send_that_is_refused_too_does_not_loop(#[case] again: Answer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_that_has_no_other_form_may_have_arrived() {
+async fn text_without_alternative_form_may_have_arrived() {
     let stage = Stage {
         capabilities: ChannelCapabilities { idempotency: Idempotency::Key { window_ms: None }, ..tables::discord() },
         ..Stage::of(vec![text(1)], vec![in_doubt(), refused(Refusal::Other), refused(Refusal::Other)])

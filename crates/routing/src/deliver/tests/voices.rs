@@ -10,7 +10,7 @@ fn voice(in_text: bool) -> Part {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
+async fn voice_is_synthesized_once_for_all_attempts() {
     let mut speech = MockSpeech::new();
     speech.expect_speak().times(1).returning(|_| {
         Ok(SynthesizedSpeech { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
@@ -26,7 +26,7 @@ async fn a_voice_is_made_once_and_every_attempt_sends_the_same_bytes() {
 #[case::its_own_words(false, "settle replaced by text, voice! with notice")]
 #[case::the_words_of_the_reply(true, "settle failed with notice")]
 #[tokio::test(start_paused = true)]
-async fn words_that_cannot_be_spoken_are_written_unless_they_are(#[case] in_text: bool, #[case] expected: &str) {
+async fn failed_synthesis_writes_text_unless_already_written(#[case] in_text: bool, #[case] expected: &str) {
     assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
 }
 
@@ -55,10 +55,7 @@ fn speech_error(retryable: bool) -> SpeechError {
 #[case::always(vec![Err(speech_error(true)), Err(speech_error(true)), Err(speech_error(true))], false)]
 #[case::for_good(vec![Err(speech_error(false))], false)]
 #[tokio::test(start_paused = true)]
-async fn an_engine_that_fails_is_asked_again_while_that_may_help(
-    #[case] answers: Vec<Result<(), SpeechError>>,
-    #[case] spoken: bool,
-) {
+async fn retryable_synthesis_error_is_retried(#[case] answers: Vec<Result<(), SpeechError>>, #[case] spoken: bool) {
     let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
     let (log, _) = stage.play(DeliveryStart::TakenOver).await;
     let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
@@ -87,7 +84,7 @@ async fn only_owners_read_what_makes_me_speak() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_voice_that_breaks_off_is_spoken_anew_and_shown_to_be_in_the_making() {
+async fn broken_voice_is_resynthesized_with_activity() {
     let speech = engine(vec![Ok(()), Ok(())]);
     let stage = Stage { speech: Some(speech), breaks_off: true, ..Stage::of(vec![voice(true)], vec![sent()]) };
     let log = stage.log().await;
@@ -95,7 +92,7 @@ async fn a_voice_that_breaks_off_is_spoken_anew_and_shown_to_be_in_the_making() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_are_spoken_without_marks_and_written_with_them() {
+async fn text_is_synthesized_plain_and_written_with_markup() {
     let marked = |words: &str| {
         let content = PartContent::Voice {
             words: words.into(),
@@ -121,7 +118,7 @@ async fn words_are_spoken_without_marks_and_written_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_that_are_written_leave_room_for_the_label() {
+async fn written_fallback_leaves_room_for_label() {
     let words = "w".repeat(4_090);
     assert!(words.len() + crate::label::LABEL_UNITS > 4_096, "they fill a message of Telegram without the label");
     let content = PartContent::Voice { words, in_text: false, prepared: None, as_file: false, caption: String::new() };
@@ -130,7 +127,7 @@ async fn words_that_are_written_leave_room_for_the_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_voice_that_is_refused_in_every_form_is_written_and_told() {
+async fn fully_refused_voice_is_written_and_reported() {
     let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
     let file = PartContent::Voice {
         words: "hello".into(),

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, world};
 
 #[tokio::test]
-async fn a_session_begins_with_hello_ready_and_the_guilds() {
+async fn session_starts_with_hello_ready_and_guilds() {
     let gateway = Gateway::start(GatewayRules::default()).await;
     let mut client = Client::connect(&format!("{}?v=10&encoding=json", gateway.url)).await.expect("a socket");
     let hello = client.payload().await;
@@ -46,7 +46,7 @@ async fn the_query_names_version_and_encoding() {
 }
 
 #[tokio::test]
-async fn a_compressed_stream_is_one_zlib_stream_with_flushes() {
+async fn compressed_gateway_is_one_flushed_zlib_stream() {
     let gateway = Gateway::start(GatewayRules::default()).await;
     let url = format!("{}/?v=10&encoding=json&compress=zlib-stream", gateway.url);
     let mut client = Client::connect(&url).await.expect("a socket");
@@ -63,7 +63,7 @@ async fn a_compressed_stream_is_one_zlib_stream_with_flushes() {
 }
 
 #[tokio::test]
-async fn an_identify_is_refused_with_the_code_for_its_fault() {
+async fn invalid_identify_closes_with_its_code() {
     let gateway = Gateway::start(GatewayRules { granted_intents: 0, ..GatewayRules::default() }).await;
     let with = |name: &str, value| {
         let mut data = identify(GUILDS);
@@ -96,7 +96,7 @@ async fn an_identify_is_refused_with_the_code_for_its_fault() {
 }
 
 #[tokio::test]
-async fn before_a_session_only_heartbeats_are_understood_and_after_it_no_second_one() {
+async fn only_heartbeats_precede_identify_and_second_is_refused() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let mut client = gateway.client().await;
     client.say(1, json!(null)).await;
@@ -115,7 +115,7 @@ async fn before_a_session_only_heartbeats_are_understood_and_after_it_no_second_
 }
 
 #[tokio::test]
-async fn a_session_is_told_what_its_intents_ask_for() {
+async fn session_receives_only_what_its_intents_cover() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     gateway.hub.set_redaction(|name, data, intents| {
         let mut data = data.clone();
@@ -142,7 +142,7 @@ async fn a_session_is_told_what_its_intents_ask_for() {
 }
 
 #[tokio::test]
-async fn sessions_begin_five_seconds_apart_where_that_is_asked_for() {
+async fn paced_identifies_are_five_seconds_apart() {
     let rules = GatewayRules { identify_every: Some(Duration::from_millis(1_500)), ..GatewayRules::default() };
     assert_eq!(GatewayRules::default().paced().identify_every, Some(Duration::from_secs(5)));
     let mut gateway = Gateway::start(rules).await;
@@ -200,7 +200,7 @@ async fn starts_of_sessions_are_forgotten_after_a_day() {
 }
 
 #[tokio::test]
-async fn what_happens_while_a_session_is_told_how_things_stand_comes_after_that() {
+async fn events_during_snapshot_follow_it() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let hub = gateway.hub.clone();
     gateway.hub.set_world(move || {

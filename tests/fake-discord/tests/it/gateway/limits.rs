@@ -44,7 +44,7 @@ async fn a_payload_has_at_most_4096_bytes() {
 }
 
 #[tokio::test]
-async fn a_client_says_at_most_120_things_a_minute() {
+async fn client_may_send_120_frames_per_minute() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (mut client, session) = gateway.identified().await;
     for _ in 1..120 {
@@ -58,7 +58,7 @@ async fn a_client_says_at_most_120_things_a_minute() {
 }
 
 #[tokio::test]
-async fn who_sends_no_heartbeats_is_disconnected_and_can_resume() {
+async fn client_without_heartbeats_is_disconnected_but_resumable() {
     let interval = Duration::from_secs(1);
     let mut gateway = Gateway::start(GatewayRules::default().beating(interval)).await;
     let (mut silent, session) = gateway.identified().await;
@@ -73,7 +73,7 @@ async fn who_sends_no_heartbeats_is_disconnected_and_can_resume() {
 }
 
 #[tokio::test]
-async fn heartbeats_can_be_asked_for_answered_late_and_left_unanswered() {
+async fn heartbeats_can_be_requested_acked_late_or_ignored() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (mut client, _) = gateway.identified().await;
     gateway.hub.ask_for_heartbeat();

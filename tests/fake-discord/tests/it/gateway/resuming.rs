@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN};
 
 #[tokio::test]
-async fn a_resumed_session_goes_on_after_the_last_event_that_was_seen() {
+async fn resume_continues_after_last_received_event() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (mut client, session) = gateway.identified().await;
     gateway.message("seen");
@@ -30,7 +30,7 @@ async fn a_resumed_session_goes_on_after_the_last_event_that_was_seen() {
 }
 
 #[tokio::test]
-async fn what_happens_while_nobody_is_there_is_lost_for_a_new_session() {
+async fn new_session_misses_events_while_disconnected() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     gateway.identified().await;
     gateway.hub.drop_connection();
@@ -42,7 +42,7 @@ async fn what_happens_while_nobody_is_there_is_lost_for_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_session_can_be_resumed_for_a_while_and_as_far_as_its_events_are_kept() {
+async fn resume_is_limited_by_time_and_event_buffer() {
     let rules = GatewayRules { resumable_for: Duration::from_millis(1_500), kept_events: 3, ..GatewayRules::default() };
     let mut gateway = Gateway::start(rules).await;
     let (_, session) = gateway.identified().await;
@@ -74,7 +74,7 @@ async fn a_session_can_be_resumed_for_a_while_and_as_far_as_its_events_are_kept(
 }
 
 #[tokio::test]
-async fn a_resume_is_refused_for_its_token_its_session_and_its_number() {
+async fn resume_requires_valid_token_session_and_sequence() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
@@ -87,7 +87,7 @@ async fn a_resume_is_refused_for_its_token_its_session_and_its_number() {
 }
 
 #[tokio::test]
-async fn only_a_client_that_says_it_is_done_ends_its_session() {
+async fn only_normal_client_close_ends_the_session() {
     for (code, stays) in [(1000, false), (1001, false), (4000, true), (3000, true)] {
         let mut gateway = Gateway::start(GatewayRules::default()).await;
         let (client, session) = gateway.identified().await;
@@ -119,7 +119,7 @@ async fn a_session_has_one_connection() {
 }
 
 #[tokio::test]
-async fn a_resume_elsewhere_than_at_its_address_is_noticed() {
+async fn resume_at_different_address_is_counted() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();

@@ -38,7 +38,7 @@ async fn a_frozen_connection_says_and_hears_nothing() {
 }
 
 #[tokio::test]
-async fn who_is_asked_to_reconnect_is_still_told_what_happens_until_the_connection_ends() {
+async fn reconnect_request_continues_events_until_connection_ends() {
     let rules = GatewayRules { reconnect_within: Duration::from_secs(1), ..GatewayRules::default() };
     let mut gateway = Gateway::start(rules).await;
     let (mut client, session) = gateway.identified().await;
@@ -53,7 +53,7 @@ async fn who_is_asked_to_reconnect_is_still_told_what_happens_until_the_connecti
 }
 
 #[tokio::test]
-async fn an_invalid_session_can_be_resumed_if_it_says_so() {
+async fn invalidated_session_is_resumable_only_if_declared() {
     for resumable in [true, false] {
         let mut gateway = Gateway::start(GatewayRules::default()).await;
         let (mut client, session) = gateway.identified().await;
@@ -66,7 +66,7 @@ async fn an_invalid_session_can_be_resumed_if_it_says_so() {
 }
 
 #[tokio::test]
-async fn connections_are_closed_with_any_code_and_those_that_end_a_session_do() {
+async fn scripted_close_code_ends_session_only_if_fatal() {
     for (code, stays) in [(1001, true), (4000, true), (4008, true), (4009, false), (4007, false)] {
         let mut gateway = Gateway::start(GatewayRules::default()).await;
         let (mut client, session) = gateway.identified().await;
@@ -110,7 +110,7 @@ async fn sockets_and_sessions_are_refused_for_a_while() {
 }
 
 #[tokio::test]
-async fn sessions_that_nobody_is_connected_to_can_be_forgotten() {
+async fn disconnected_sessions_can_be_expired() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
@@ -122,7 +122,7 @@ async fn sessions_that_nobody_is_connected_to_can_be_forgotten() {
 }
 
 #[tokio::test]
-async fn some_connections_are_never_spoken_to_and_the_next_one_is() {
+async fn chosen_connections_stay_silent_and_next_one_works() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     gateway.hub.say_nothing(2);
     for _ in 0..2 {
@@ -137,7 +137,7 @@ async fn some_connections_are_never_spoken_to_and_the_next_one_is() {
 }
 
 #[tokio::test]
-async fn those_who_resume_are_ignored_or_closed_for_a_while_and_the_session_stays() {
+async fn ignored_or_closed_resumes_leave_the_session() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
@@ -158,7 +158,7 @@ async fn those_who_resume_are_ignored_or_closed_for_a_while_and_the_session_stay
 }
 
 #[tokio::test]
-async fn who_is_not_read_from_is_told_what_happens_all_the_same() {
+async fn unread_client_still_receives_events() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     gateway.hub.read_nothing(true);
     let mut unread = gateway.client().await;

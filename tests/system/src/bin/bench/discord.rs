@@ -12,7 +12,7 @@ use satchel_domain::ChannelCapabilities;
 use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
 use satchel_fake_kit::{FakeFile, Moment};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 
@@ -105,8 +105,9 @@ async fn is_listened_to(discord: &FakeDiscord) -> Result<()> {
 
 async fn turns(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
-    let answer = ScriptedAnswer { pieces: vec![Piece::Text("A short reply.".into())], ..ScriptedAnswer::default() };
-    let model = Model::Scripted(Script { pick: Pick::ByProgress, answers: vec![answer] });
+    let answer =
+        ScriptedAnswer { pieces: vec![ScriptedPiece::Text("A short reply.".into())], ..ScriptedAnswer::default() };
+    let model = Model::Scripted(ModelScript { pick: AnswerOrder::ByProgress, answers: vec![answer] });
     let harness = DiscordHarness::open(bench, directory.path(), 1, model).await?;
     let says = async |nth| harness.send_and_wait(harness.channels[0], nth).await;
     let overhead = Overhead::of(&harness.satchel, directory.path(), says).await?;

@@ -12,7 +12,7 @@ use satchel_domain::{
 };
 use satchel_local::{
     ScriptedModel,
-    scripted_model::{Pick, Piece, Script, ScriptedAnswer},
+    scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_ports::{Activity, Channel, FetchedFile, FileFetchError, Inbound, SendRequest};
 use satchel_routing::tables;
@@ -61,10 +61,10 @@ async fn carry(load: Load) -> Result<LoadResult> {
             ((conversation.clone(), sender), (conversation.clone(), receiver))
         })
         .unzip();
-    let model = ScriptedModel::new(Script {
-        pick: Pick::ByProgress,
+    let model = ScriptedModel::new(ModelScript {
+        pick: AnswerOrder::ByProgress,
         answers: vec![ScriptedAnswer {
-            pieces: vec![Piece::WaitMs(load.model_ms), Piece::Text("A short reply.".to_owned())],
+            pieces: vec![ScriptedPiece::WaitMs(load.model_ms), ScriptedPiece::Text("A short reply.".to_owned())],
             ..ScriptedAnswer::default()
         }],
     });

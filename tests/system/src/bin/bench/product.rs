@@ -16,7 +16,7 @@ use satchel::{
 use satchel_domain::ChannelCapabilities;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::Script};
+use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::ModelScript};
 use satchel_ports::{Channel, LanguageModel};
 use satchel_system::{
     crash::{
@@ -59,7 +59,7 @@ impl Product {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Model {
     Offline,
-    Scripted(Script),
+    Scripted(ModelScript),
 }
 
 /// Works until its input ends, and answers each line with the number of commits so far.

@@ -13,7 +13,7 @@ use satchel_ports::{
     ByteStream, HostFunctions, ScriptHost, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
 };
-use satchel_starlark::{ScriptSettings, WorkerPool};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,7 @@ pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
 }
 
 async fn rows(worker: &Path) -> Result<Vec<ResultRow>> {
-    let pool = WorkerPool::new(ScriptSettings::new(worker.to_owned()));
+    let pool = WorkerPool::new(ScriptPoolSettings::new(worker.to_owned()));
     let tiny = one_by_one(&pool, TINY, &json!("v 3")).await?;
     let waiting = pss_of_workers().context("the workers' memory can't be read")?;
     let fifty = one_by_one(&pool, FIFTY_CALLS, &json!(100)).await?;

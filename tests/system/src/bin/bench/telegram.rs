@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use satchel_fake_kit::Moment;
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 
 use crate::{
     BenchRunner,
@@ -83,16 +83,16 @@ async fn waiting(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
     ])
 }
 
-fn answering(pieces: Vec<Piece>) -> Model {
+fn answering(pieces: Vec<ScriptedPiece>) -> Model {
     let answer = ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
-    Model::Scripted(Script { pick: Pick::ByProgress, answers: vec![answer] })
+    Model::Scripted(ModelScript { pick: AnswerOrder::ByProgress, answers: vec![answer] })
 }
 
 /// Turns a second where each person says the next thing as soon as they are answered.
 async fn throughput(bench: &BenchRunner) -> Result<f64> {
     let directory = bench.directory()?;
-    let thought = Piece::WaitMs(u64::try_from(THOUGHT.as_millis())?);
-    let model = answering(vec![thought, Piece::Text("A short reply.".into())]);
+    let thought = ScriptedPiece::WaitMs(u64::try_from(THOUGHT.as_millis())?);
+    let model = answering(vec![thought, ScriptedPiece::Text("A short reply.".into())]);
     let harness = TelegramHarness::open(bench, directory.path(), TelegramRules::default(), CHATS, model).await?;
     harness.send_and_wait("warm up", "sendMessage", 1).await?;
     let turns = (CHATS * ROUNDS) as u64;

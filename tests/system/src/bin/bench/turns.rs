@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use satchel_fake_telegram::TelegramRules;
-use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use serde_json::json;
 
 use crate::{
@@ -48,21 +48,21 @@ pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
 }
 
 /// Answers by what was said.
-fn script() -> Script {
-    let answer = |when: &str, pieces: Vec<Piece>| ScriptedAnswer {
+fn script() -> ModelScript {
+    let answer = |when: &str, pieces: Vec<ScriptedPiece>| ScriptedAnswer {
         when: Some(when.to_owned()),
         pieces,
         ..ScriptedAnswer::default()
     };
-    let text = |text: &str| Piece::Text(text.to_owned());
+    let text = |text: &str| ScriptedPiece::Text(text.to_owned());
     let long = "A sentence of a reply that needs three messages. ".repeat(10_000 / 49);
-    let call = Piece::Call { name: "attachment.list".to_owned(), arguments: json!({}) };
-    Script {
-        pick: Pick::ByProgress,
+    let call = ScriptedPiece::Call { name: "attachment.list".to_owned(), arguments: json!({}) };
+    ModelScript {
+        pick: AnswerOrder::ByProgress,
         answers: vec![
             answer("one part", vec![text("A short reply.")]),
             answer("three parts", vec![text(&long)]),
-            answer("streamed", vec![text("The beginning, "), Piece::WaitMs(400), text("and the end.")]),
+            answer("streamed", vec![text("The beginning, "), ScriptedPiece::WaitMs(400), text("and the end.")]),
             answer("one tool call", vec![call]),
             answer("one tool call", vec![text("There are no files.")]),
         ],

@@ -7,7 +7,7 @@ type Elsewhere =
     (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 #[test]
-fn a_mistake_in_the_file_ends_the_process_with_its_place() {
+fn config_file_mistake_ends_process_with_position() {
     let cases: [(&str, &[u8], &[&str]); 10] = [
         ("unknown key", b"turn:\n  model_calsl: 3\n", &["satchel.yaml:2:3:", "did you mean `turn.model_calls`?"]),
         ("wrong type", b"turn:\n  model_calls: many\n", &["satchel.yaml:2:3:", "whole number", "\"many\""]),
@@ -37,7 +37,7 @@ fn a_mistake_in_the_file_ends_the_process_with_its_place() {
 }
 
 #[test]
-fn a_mistake_elsewhere_is_named_by_where_it_was_made() {
+fn mistakes_outside_the_file_name_their_source() {
     let cases: [Elsewhere; 7] = [
         ("environment, value", &[], &[("SATCHEL_TURN__MODEL_CALLS", "x")], &["SATCHEL_TURN__MODEL_CALLS:", "\"x\""]),
         ("environment, name", &[], &[("SATCHEL_TURN__MODELS", "1")], &["SATCHEL_TURN__MODELS:"]),

@@ -24,7 +24,7 @@ use crate::{
 };
 
 #[test]
-fn a_file_that_can_not_be_taken_is_named_with_its_reason_and_the_others_are_kept() {
+fn unusable_file_is_reported_and_others_are_stored() {
     let household = Household::new();
     household.file("satchel.yaml", "attachments:\n  max_inbound_file_bytes: 1MiB\n");
     let work = household.work();
@@ -59,7 +59,7 @@ fn a_file_that_can_not_be_taken_is_named_with_its_reason_and_the_others_are_kept
 }
 
 #[test]
-fn an_empty_file_and_files_of_one_name_are_kept_apart() {
+fn empty_and_equally_named_files_stay_separate() {
     let household = Household::new();
     let empty = household.file("empty.txt", []);
     std::fs::create_dir(household.work().join("other")).expect("a directory");
@@ -99,7 +99,7 @@ fn an_empty_file_and_files_of_one_name_are_kept_apart() {
 }
 
 #[test]
-fn a_file_without_permission_is_named_with_its_reason() {
+fn file_without_permission_is_reported_with_reason() {
     let household = Household::new();
     let secret = household.file("secret.txt", "nobody's business");
     let kept = household.file("kept.txt", "kept");
@@ -162,7 +162,7 @@ fn names_from_the_command_line_are_made_harmless() {
 }
 
 #[test]
-fn a_path_that_is_no_text_is_named_with_its_reason() {
+fn non_utf8_path_is_reported_with_reason() {
     let household = Household::new();
     let path = household.file(OsStr::from_bytes(b"bad\xff.txt"), "x");
     let ran = household.once("save this", &[&path]);
@@ -172,7 +172,7 @@ fn a_path_that_is_no_text_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn names_from_a_platform_are_made_harmless_and_come_back() {
+async fn platform_filenames_are_sanitized_and_round_trip() {
     let long = format!("{}.tar", "\u{451}".repeat(148));
     let names = [
         "plain.txt",
@@ -220,7 +220,7 @@ async fn names_from_a_platform_are_made_harmless_and_come_back() {
 }
 
 #[tokio::test]
-async fn a_file_that_vanished_or_is_too_large_for_the_platform_is_told_to_the_person_and_the_model() {
+async fn unfetchable_file_is_reported_to_person_and_model() {
     let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.rules = PlatformRules::Telegram(TelegramRules { download_bytes: Some(50_000), ..TelegramRules::default() });
     let product = Product::start(setup, Arc::new(OfflineModel::default())).await;

@@ -49,7 +49,7 @@ fn essence(text: &str) -> String {
 
 async fn nothing_is_lost(adapter: ChannelAdapter) {
     for (name, text) in texts() {
-        let model = ScriptedModel::saying([text.as_str()]);
+        let model = ScriptedModel::from_texts([text.as_str()]);
         let product = Product::start(ProductSetup::for_platform(adapter), Arc::new(model)).await;
         let record = product.send("tell me everything", Vec::new()).await;
         assert_eq!(record.ending, Some(Ending::Done), "{name}");

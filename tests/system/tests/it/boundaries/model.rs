@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_domain::Ending;
 use satchel_local::{
-    Script, ScriptedModel,
-    scripted_model::{Failure, Pick, Piece, ScriptedAnswer},
+    ModelScript, ScriptedModel,
+    scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedFailure, ScriptedPiece},
 };
 use satchel_ports::{ModelMessage, ModelRequest, ledger::TurnRecord};
 use satchel_system::crash::ChannelAdapter;
@@ -24,20 +24,20 @@ struct Case {
     told: &'static [&'static str],
 }
 
-fn answer(pieces: Vec<Piece>) -> ScriptedAnswer {
+fn answer(pieces: Vec<ScriptedPiece>) -> ScriptedAnswer {
     ScriptedAnswer { pieces, ..ScriptedAnswer::default() }
 }
 
-fn text(words: &str) -> Piece {
-    Piece::Text(words.to_owned())
+fn text(words: &str) -> ScriptedPiece {
+    ScriptedPiece::Text(words.to_owned())
 }
 
-fn call(name: &str, arguments: Value) -> Piece {
-    Piece::Call { name: name.to_owned(), arguments }
+fn call(name: &str, arguments: Value) -> ScriptedPiece {
+    ScriptedPiece::Call { name: name.to_owned(), arguments }
 }
 
-fn failure(reason: &str, retryable: bool) -> Failure {
-    Failure { reason: reason.to_owned(), retryable }
+fn failure(reason: &str, retryable: bool) -> ScriptedFailure {
+    ScriptedFailure { reason: reason.to_owned(), retryable }
 }
 
 /// A turn of a misbehaving model, what the person reads and what the model was asked; and a turn after it.
@@ -48,7 +48,7 @@ async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<Stri
     let mut answers: Vec<ScriptedAnswer> =
         answers.into_iter().map(|answer| ScriptedAnswer { when: Some("misbehave".to_owned()), ..answer }).collect();
     answers.push(ScriptedAnswer { when: Some("behave yourself".to_owned()), ..answer(vec![text(WELL)]) });
-    let model = Arc::new(ScriptedModel::new(Script { pick: Pick::InOrder, answers }).remembering(2));
+    let model = Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(2));
     let product = Product::start(setup, Arc::clone(&model) as _).await;
     let record = product.send("misbehave", Vec::new()).await;
     let told = product.texts();
@@ -62,7 +62,7 @@ async fn talk(case: &str, answers: Vec<ScriptedAnswer>) -> (TurnRecord, Vec<Stri
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
+async fn failed_model_is_reported_and_partial_text_delivered() {
     let cases = [
         Case {
             name: "can't be asked",
@@ -72,19 +72,19 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
         },
         Case {
             name: "breaks off in the middle",
-            answers: vec![answer(vec![text("The first half of a th"), Piece::BreakOff])],
+            answers: vec![answer(vec![text("The first half of a th"), ScriptedPiece::BreakOff])],
             ending: "model_failed",
             told: &["The first half of a th", "couldn't finish"],
         },
         Case {
             name: "fails in the middle",
-            answers: vec![answer(vec![text("Half. "), Piece::Fail(failure("the server burns", false))])],
+            answers: vec![answer(vec![text("Half. "), ScriptedPiece::Fail(failure("the server burns", false))])],
             ending: "model_failed",
             told: &["Half.", "the server burns"],
         },
         Case {
             name: "falls silent in the middle",
-            answers: vec![answer(vec![text("Wait for it"), Piece::Hang])],
+            answers: vec![answer(vec![text("Wait for it"), ScriptedPiece::Hang])],
             ending: "model_failed",
             told: &["Wait for it", "couldn't finish"],
         },
@@ -124,7 +124,7 @@ async fn a_model_that_fails_is_told_and_what_it_said_is_kept() {
 }
 
 #[tokio::test]
-async fn a_call_that_makes_no_sense_is_answered_with_what_would() {
+async fn invalid_tool_call_is_answered_with_valid_options() {
     let deep = (0..200).fold(json!(1), |inside, _| json!([inside]));
     let cases = [
         ("no such tool", "launch_rocket", json!({}), "launch_rocket"),
@@ -157,7 +157,7 @@ async fn a_call_that_makes_no_sense_is_answered_with_what_would() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_ends_is_ended_and_what_it_gathered_is_sent() {
+async fn endless_model_is_stopped_and_results_are_sent() {
     let listing = || call("file_list", json!({ "path": "/shared" }));
     let made = call("file_write", json!({ "path": "/shared/made.txt", "content": "made" }));
     let attached = call("attachment.add", json!({ "paths": ["/shared/made.txt"] }));

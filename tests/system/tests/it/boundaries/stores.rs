@@ -32,7 +32,7 @@ fn python(household: &Household, what: &str) -> Result<(), &'static str> {
 type Breaking<'a> = dyn Fn(Vec<u8>) -> Vec<u8> + 'a;
 
 #[test]
-fn a_broken_database_is_named_and_left_as_it_is() {
+fn broken_database_is_reported_and_left_unchanged() {
     let garbage: Vec<u8> = (0..20_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let cases: [(&str, &Breaking<'_>, &str); 4] = [
         ("garbage", &|_| garbage.clone(), "not a Satchel database"),
@@ -68,7 +68,7 @@ fn a_broken_database_is_named_and_left_as_it_is() {
 }
 
 #[test]
-fn a_newer_database_is_left_to_the_newer_satchel() {
+fn newer_database_is_left_untouched() {
     let household = Household::new();
     assert_eq!(household.once("hi", &[]).code(), Some(0));
     let newer = "db.execute(\"insert into _sqlx_migrations (version, description, installed_on, success, checksum, \
@@ -81,7 +81,7 @@ fn a_newer_database_is_left_to_the_newer_satchel() {
 }
 
 #[test]
-fn a_data_directory_that_may_not_be_written_to_is_named() {
+fn unwritable_data_directory_is_reported() {
     for (case, filled) in [("empty", false), ("in use before", true)] {
         let household = Household::new();
         std::fs::create_dir_all(household.data()).expect("a directory");
@@ -119,7 +119,7 @@ fn on_a_small_disk(household: &Household, script: &str) -> Result<Command, &'sta
 }
 
 #[test]
-fn a_file_that_finds_no_room_is_told_and_the_conversation_goes_on() {
+fn file_without_space_is_reported_and_conversation_continues() {
     let household = Household::new();
     household.file("three.bin", vec![7; 3_000_000]);
     household.file("small.txt", "small");
@@ -139,7 +139,7 @@ fn a_file_that_finds_no_room_is_told_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_message_that_finds_no_room_is_not_taken_and_says_so() {
+fn message_without_space_is_refused_and_reported() {
     let household = Household::new();
     let script = "\"$SATCHEL\" chat --once hi > /dev/null\n\
                   head -c 1048576 /dev/zero > \"$DISK\"/filler 2>/dev/null\n\
@@ -157,10 +157,10 @@ fn a_message_that_finds_no_room_is_not_taken_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_full_database_takes_nothing_and_the_platform_keeps_the_message() {
+async fn full_database_leaves_message_with_the_platform() {
     let mut setup = ProductSetup::for_platform(ChannelAdapter::Telegram);
     setup.settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
-    let product = Product::start(setup, Arc::new(ScriptedModel::saying(["one", "two"]))).await;
+    let product = Product::start(setup, Arc::new(ScriptedModel::from_texts(["one", "two"]))).await;
     assert_eq!(product.send("hello", Vec::new()).await.ending, Some(Ending::Done));
     product.platform.person_says(&product.conversation, &"x".repeat(600 * 1024));
     let tried_again = async {

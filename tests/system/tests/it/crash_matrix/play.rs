@@ -10,7 +10,7 @@ use std::{
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
 use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
 use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
-use satchel_local::scripted_model::{Pick, Script, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
     real_binary::script_worker,
@@ -120,7 +120,7 @@ impl Scenario for Play {
                 Plot::Moved => 2,
                 Plot::Confirmed | Plot::Stopped => 1,
             },
-            script: Script { pick: Pick::ByProgress, answers: self.answers() },
+            script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
             script_worker: (self.plot == Plot::Stopped).then(script_worker),
             points: None,
             crash_at: None,

@@ -11,7 +11,7 @@ use satchel_domain::{
     capabilities::{LookupRule, StreamRule},
 };
 use satchel_fake_kit::{FakeFile, Shown, TranscriptFile};
-use satchel_local::scripted_model::{Pick, Piece, Script, ScriptedAnswer};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
     real_binary::script_worker,
@@ -112,7 +112,7 @@ pub(crate) struct Scene {
     pub(crate) rules: PlatformRules,
     pub(crate) capabilities: ChannelCapabilities,
     pub(crate) conversation: ConversationId,
-    pub(crate) script: Script,
+    pub(crate) script: ModelScript,
     /// The files that the tools attach; no run changes them.
     pub(crate) shared: TempDir,
     /// What the person sends with the first message, and with the second.
@@ -276,7 +276,7 @@ fn chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<Shown> {
 }
 
 /// The call that adds files with descriptions.
-fn add<'a>(files: impl IntoIterator<Item = &'a FakeFile>) -> Piece {
+fn add<'a>(files: impl IntoIterator<Item = &'a FakeFile>) -> ScriptedPiece {
     let (paths, descriptions): (Vec<String>, Vec<String>) = files
         .into_iter()
         .map(|file| (format!("/shared/{}", file.filename), DeliveredFile::new(file).description))
@@ -284,12 +284,12 @@ fn add<'a>(files: impl IntoIterator<Item = &'a FakeFile>) -> Piece {
     call("attachment.add", json!({"paths": paths, "descriptions": descriptions}))
 }
 
-fn save() -> Piece {
+fn save() -> ScriptedPiece {
     call("attachment_save", json!({"index": 0, "path": format!("/tmp/{SAVED}")}))
 }
 
 /// The call that has a script make files.
-fn make() -> Piece {
+fn make() -> ScriptedPiece {
     let create = |(name, content): &(&'static str, &'static str)| {
         let description = DeliveredFile::new(&FakeFile::of(*name, "", *content)).description;
         let mime = mime_of(name);
@@ -303,26 +303,32 @@ fn make() -> Piece {
 
 /// For the first turn: progress and a tool with an effect; photos and the wish for a voice at once; the other files, a
 /// save and a script at once; the reply in pieces.
-fn script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> Script {
+fn script(text: &str, photos: &[FakeFile], documents: &[FakeFile]) -> ModelScript {
     let oversize = noise(OVERSIZE, 0, 0);
     let (head, tail) = text.split_at(text.len() / 2);
     let (head, middle) = head.split_at(head.len() / 3);
-    Script {
-        pick: Pick::ByProgress,
+    ModelScript {
+        pick: AnswerOrder::ByProgress,
         answers: vec![
-            answer(REQUEST, [said("Looking… "), Piece::WaitMs(12), said("counting."), call("tally", json!({}))]),
+            answer(
+                REQUEST,
+                [said("Looking… "), ScriptedPiece::WaitMs(12), said("counting."), call("tally", json!({}))],
+            ),
             answer(REQUEST, [add(photos), call("request_voice", json!({}))]),
             answer(REQUEST, [add(documents.iter().chain([&oversize])), save(), make()]),
-            answer(REQUEST, [said(head), Piece::WaitMs(12), said(middle), Piece::WaitMs(12), said(tail)]),
+            answer(
+                REQUEST,
+                [said(head), ScriptedPiece::WaitMs(12), said(middle), ScriptedPiece::WaitMs(12), said(tail)],
+            ),
             answer(SECOND, [said(ANSWER)]),
         ],
     }
 }
 
 /// For the first turn: a tool with an effect, all files and a save at once; the reply in one piece.
-fn bundle(text: &str, files: &[FakeFile]) -> Script {
-    Script {
-        pick: Pick::ByProgress,
+fn bundle(text: &str, files: &[FakeFile]) -> ModelScript {
+    ModelScript {
+        pick: AnswerOrder::ByProgress,
         answers: vec![
             answer(REQUEST, [call("tally", json!({})), add(files), save()]),
             answer(REQUEST, [said(text)]),
@@ -331,14 +337,14 @@ fn bundle(text: &str, files: &[FakeFile]) -> Script {
     }
 }
 
-pub(crate) fn answer(asked: &str, pieces: impl IntoIterator<Item = Piece>) -> ScriptedAnswer {
+pub(crate) fn answer(asked: &str, pieces: impl IntoIterator<Item = ScriptedPiece>) -> ScriptedAnswer {
     ScriptedAnswer { when: Some(asked.to_owned()), refuse: None, pieces: pieces.into_iter().collect() }
 }
 
-pub(crate) fn said(text: &str) -> Piece {
-    Piece::Text(text.to_owned())
+pub(crate) fn said(text: &str) -> ScriptedPiece {
+    ScriptedPiece::Text(text.to_owned())
 }
 
-pub(crate) fn call(name: &str, arguments: Value) -> Piece {
-    Piece::Call { name: name.to_owned(), arguments }
+pub(crate) fn call(name: &str, arguments: Value) -> ScriptedPiece {
+    ScriptedPiece::Call { name: name.to_owned(), arguments }
 }

@@ -15,7 +15,7 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
     LocalBus, ScriptedModel,
-    scripted_model::{Pick, Piece, Script, ScriptedAnswer},
+    scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_ports::{Ledger, ledger::OutboxQuery};
 use satchel_system::{
@@ -249,8 +249,8 @@ async fn start(
     })
 }
 
-fn script(column: Column) -> Script {
-    let call = |name: &str, arguments| Piece::Call { name: name.to_owned(), arguments };
+fn script(column: Column) -> ModelScript {
+    let call = |name: &str, arguments| ScriptedPiece::Call { name: name.to_owned(), arguments };
     let when = |words: &str, pieces| ScriptedAnswer { when: Some(words.to_owned()), pieces, refuse: None };
     let paths: Vec<String> = column.files().iter().map(|file| format!("/shared/{}", file.filename)).collect();
     let mut calls = vec![call("attachment.add", json!({"paths": paths}))];
@@ -260,12 +260,12 @@ fn script(column: Column) -> Script {
     let (head, tail) = TEXT.split_at(7);
     // What grows is shown after 300 ms; a busy machine may be as late again and more.
     let pause = if matches!(column, Column::Stream | Column::Edit) { 1_500 } else { 400 };
-    let said = |text: &str| Piece::Text(text.to_owned());
-    Script {
-        pick: Pick::ByProgress,
+    let said = |text: &str| ScriptedPiece::Text(text.to_owned());
+    ModelScript {
+        pick: AnswerOrder::ByProgress,
         answers: vec![
             when("first", calls),
-            when("first", vec![said(head), Piece::WaitMs(pause), said(tail)]),
+            when("first", vec![said(head), ScriptedPiece::WaitMs(pause), said(tail)]),
             when("second", vec![said(SECOND)]),
         ],
     }

@@ -16,7 +16,7 @@ fn shown(yaml: &str, environment: &[(&str, &str)]) -> (String, String) {
 }
 
 #[test]
-fn a_first_start_takes_the_first_key_and_says_so() {
+fn first_start_uses_first_key_and_reports_it() {
     let keys = [("GEMINI_API_KEY", "g"), ("ANTHROPIC_API_KEY", "a")];
     assert_eq!(shown("{}\n", &keys), ("anthropic".into(), "environment ANTHROPIC_API_KEY".into()));
     assert_eq!(shown("{}\n", &keys[..1]), ("gemini".into(), "environment GEMINI_API_KEY".into()));
@@ -28,7 +28,7 @@ fn a_first_start_takes_the_first_key_and_says_so() {
 }
 
 #[test]
-fn the_log_of_a_start_says_who_answers_and_why() {
+fn start_log_names_model_and_reason() {
     let household = Household::new();
     let mut command = household.satchel(&["run", "--set", "web.listen=127.0.0.1:0"]);
     let server = Serving::of(command.env("OPENAI_API_KEY", "sk-canary-1"));
@@ -42,7 +42,7 @@ fn the_log_of_a_start_says_who_answers_and_why() {
 }
 
 #[tokio::test]
-async fn the_configured_model_answers_and_the_next_one_stands_in() {
+async fn configured_model_answers_and_next_one_is_fallback() {
     let fake = FakeModelServer::start().await.expect("a loopback port");
     let wire = ModelWire::OpenAiChat;
     fake.reply(ModelReply::text("Words of the configured model."));

@@ -43,7 +43,7 @@ fn assert_found(ran: &Ran, check: &str, level: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_fresh_machine_is_well_and_nothing_is_made() {
+fn fresh_machine_is_healthy_and_stays_untouched() {
     let household = Household::new();
     let ran = doctor(&household, &["model=offline"]);
     assert_eq!(ran.code(), Some(0), "{ran:#?}");
@@ -84,7 +84,7 @@ async fn beside_a_running_server_all_is_well_too() {
 }
 
 #[test]
-fn what_is_wrong_is_a_problem_with_a_remedy() {
+fn every_problem_is_reported_with_a_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
     let listen = format!("web.listen={}", taken.local_addr().expect("it is bound"));
     let long_ago = Stranger::answering(|_| (200, "date: Mon, 03 Nov 2025 10:00:00 GMT\r\n".to_owned(), String::new()));
@@ -146,7 +146,7 @@ fn what_is_wrong_is_a_problem_with_a_remedy() {
 }
 
 #[test]
-fn a_database_that_is_damaged_or_of_another_time_is_told() {
+fn damaged_or_mismatched_database_is_reported() {
     let household = Household::new();
     let said = household.once("hello", &[]);
     assert_eq!(said.code(), Some(0), "{said:#?}");
@@ -195,7 +195,7 @@ async fn a_model_is_asked_whether_it_is_there() {
 }
 
 #[test]
-fn a_discord_bot_that_may_not_read_messages_is_told() {
+fn discord_bot_without_message_content_is_reported() {
     for (flags, may_read) in [(0, false), (1 << 18, true), (1 << 19, true)] {
         let discord = Stranger::answering(move |head| {
             let body = if head.starts_with("GET /api/v10/applications/@me ") {

@@ -78,7 +78,7 @@ fn a_script_gets_a_file_without_being_asked() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_words_and_nothing_is_written() {
+fn invalid_input_is_explained_and_nothing_is_written() {
     let platforms = platforms();
     let cases: [(&str, &[&str], &[&str]); 5] = [
         ("no token", &["--telegram-token", "canary"], &["Telegram: this is not a Telegram token", "@BotFather"]),

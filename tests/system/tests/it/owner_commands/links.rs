@@ -29,7 +29,7 @@ async fn open(server: &Serving, link: &str) -> (u16, Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_too_large_for_telegram_is_opened_by_a_link_until_that_is_ended() {
+async fn oversized_telegram_file_opens_by_link_until_revoked() {
     let telegram = FakeTelegram::start(TelegramRules { upload_bytes: 1_000, ..TelegramRules::default() });
     let telegram = telegram.await.expect("a loopback port");
     telegram.private_chat(telegram.person(ANN, "Ann"));

@@ -13,7 +13,7 @@ fn link(household: &Household) -> String {
 }
 
 #[tokio::test]
-async fn a_link_logs_in_once_whichever_process_made_it() {
+async fn login_link_works_once_across_processes() {
     let household = Household::new();
     let server = Serving::start(&household, &[]);
     let printed = server.link.clone().expect("it printed a link");
@@ -65,7 +65,7 @@ async fn the_token_is_private_and_never_printed() {
 }
 
 #[tokio::test]
-async fn without_a_token_the_server_says_what_that_means() {
+async fn server_without_token_explains_the_consequence() {
     let household = Household::new();
     let server = Serving::start(&household, &["--set", "web.token=off"]);
     assert_eq!(server.link, None);

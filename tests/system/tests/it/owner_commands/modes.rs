@@ -62,7 +62,7 @@ fn elsewhere(household: &Household) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_umask_opens_what_is_kept_and_it_decides_about_what_is_handed_out() {
+async fn umask_applies_to_exports_but_not_stored_data() {
     for (umask, directories, files) in [("000", 0o777, 0o666), ("022", 0o755, 0o644), ("077", 0o700, 0o600)] {
         let household = Household::new();
         let photo = household.file("photo.txt", "words");

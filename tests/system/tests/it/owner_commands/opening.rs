@@ -35,7 +35,7 @@ fn opened(household: &Household, environment: &[(&str, &str)]) -> (String, Optio
 
 /// Other accounts of the machine can read a process's arguments, and so those of the browser.
 #[test]
-fn a_desktop_opens_the_page_through_a_private_file() {
+fn desktop_opens_page_through_private_file() {
     let household = Household::new();
     let (greeting, told) = opened(&household, &[("DISPLAY", ":7")]);
     let file = told.expect("the browser was started").trim().to_owned();

@@ -14,7 +14,7 @@ use satchel_system::real_binary::{Household, finish};
 use super::serving::{Serving, get};
 
 #[tokio::test]
-async fn it_serves_the_page_and_the_figures_until_it_is_told_to_stop() {
+async fn server_serves_page_and_metrics_until_stopped() {
     let household = Household::new();
     let mut server = Serving::start(&household, &[]);
     assert!(server.greeting.contains("Satchel is at http://127.0.0.1:"), "{}", server.greeting);
@@ -57,7 +57,7 @@ async fn it_serves_the_page_and_the_figures_until_it_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn what_was_said_is_there_after_a_stop_and_a_new_start() {
+async fn conversation_survives_stop_and_restart() {
     let household = Household::new();
     let server = Serving::start(&household, &[]);
     let before = server.say("list my files").await;
@@ -144,7 +144,7 @@ fn it_says_why_it_can_not_start() {
 
 /// No new try helps until its owner has given another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_nobodys_is_a_wrong_configuration() {
+async fn unknown_token_is_a_configuration_error() {
     let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
     let discord = FakeDiscord::start(DiscordRules::unpaced()).await.expect("a loopback port");
     let nobodys = format!("{}x", discord.token());

@@ -61,7 +61,7 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn a_token_is_not_shown_while_it_is_typed_and_the_terminal_is_given_back() {
+fn typed_token_is_hidden_and_terminal_is_restored() {
     let household = Household::new();
     let line = format!("{} init; echo \"ended: $?\"; stty -a; exec sleep 100", satchel_binary().display());
     let Some(terminal) = required(Terminal::running(&household, &line)) else { return };

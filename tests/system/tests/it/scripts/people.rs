@@ -76,18 +76,18 @@ async fn every_byte_arrives<C: Chat>(chat: C) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_byte_of_a_scripts_files_arrives_on_telegram() {
+async fn script_files_arrive_complete_on_telegram() {
     every_byte_arrives(OnTelegram::open().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_byte_of_a_scripts_files_arrives_on_discord() {
+async fn script_files_arrive_complete_on_discord() {
     every_byte_arrives(OnDiscord::open(DiscordRules::unpaced()).await).await;
 }
 
 /// A long answer is no flood of messages: people get its beginning, and every byte as a file.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_byte_of_an_answer_that_is_too_long_for_a_chat_arrives_as_a_file() {
+async fn overlong_script_result_arrives_as_complete_file() {
     let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
     home.chat.says(&to_script_message("return \"x\" * 150000\n"));
     home.gets("answer.txt", 1).await;
@@ -102,7 +102,7 @@ async fn every_byte_of_an_answer_that_is_too_long_for_a_chat_arrives_as_a_file()
 
 /// The integration part of the design's list: the model hears of the files, sees the pictures, and uses them later.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_sees_a_scripts_picture_and_uses_its_file_by_id_two_turns_later() {
+async fn model_views_script_picture_and_reuses_its_file() {
     let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
     let script = format!(
         "attachment_create(content=\"{PIXEL}\", filename=\"pixel.png\", mime_type=\"image/png\", encoding=\"base64\")\nreturn \"Drawn\""
@@ -130,7 +130,7 @@ async fn the_model_sees_a_scripts_picture_and_uses_its_file_by_id_two_turns_late
 
 /// The attack: the power fails while a script runs that has called a tool already.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_is_cut_off_repeats_no_tool_and_its_files_are_told() {
+async fn interrupted_script_repeats_no_tool_and_reports_files() {
     let mut home = home(OnTelegram::open().await).await;
     let script = "attachment_create(content=\"made before\", filename=\"before.txt\")\n\
                   file_write(path=\"/shared/once/note.txt\", content=\"written once\")\n\

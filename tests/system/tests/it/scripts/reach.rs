@@ -61,7 +61,7 @@ fn write(path: &Path, content: &str) {
 
 /// The attack: everything by which a script might get out.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_but_the_conversation_is_within_a_scripts_reach() {
+async fn script_reaches_only_its_conversation() {
     let around = Around::new().await;
     let outside = around.desk.product.directory.path().join("outside.star");
     let theirs = around.foreign(Mount::Tmp, "theirs.txt");

@@ -22,7 +22,7 @@ fn schedule(name: &str, what: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scripts_files_and_words_come_when_it_is_due_and_no_model_is_asked() {
+async fn scheduled_script_delivers_files_and_text_without_model() {
     let script = r#"script: "attachment_create(content='all is well', filename='morning.txt')\nreturn 'Good morning'""#;
     let mut home = House::furnish_with(OnTelegram::open().await, &schedule("morning", script)).await;
     home.start().await;
@@ -37,7 +37,7 @@ async fn a_scripts_files_and_words_come_when_it_is_due_and_no_model_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_wakes_the_model_starts_a_turn_with_its_context() {
+async fn waking_script_starts_model_turn_with_context() {
     let script = r#"script: "wake_llm({'disk': 'full'})""#;
     let mut home = House::furnish_with(OnTelegram::open().await, &schedule("watch", script)).await;
     home.model.reply(says("The disk is full; shall I clean up?"));
@@ -49,7 +49,7 @@ async fn a_script_that_wakes_the_model_starts_a_turn_with_its_context() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_is_answered_by_the_model_when_it_is_due() {
+async fn due_prompt_is_answered_by_model() {
     let what = "prompt: 'Say good night'";
     let mut home = House::furnish_with(OnTelegram::open().await, &schedule("evening", what)).await;
     home.model.reply(says("Sleep well!"));

@@ -7,7 +7,7 @@ use satchel_system::real_binary::{Household, script_worker};
 use sha2::Digest;
 
 #[test]
-fn every_byte_of_a_long_answer_is_in_a_file_that_the_json_names() {
+fn json_names_file_with_complete_long_result() {
     let _worker = script_worker();
     let household = Household::new();
     let file = household.file("long.star", "return \"x\" * 150000\n").display().to_string();

@@ -34,7 +34,7 @@ async fn go_on(bench: &Bench, taker: &Taker, words: &str) {
 }
 
 #[tokio::test]
-async fn a_channel_that_has_gone_on_is_not_held_again_behind_those_that_are_asked_for_the_first_time() {
+async fn released_channel_is_not_held_behind_other_backfills() {
     let mut bench = Bench::start().await;
     bench.waits.unreadable = Duration::from_secs(3);
     let channels: Vec<u64> =
@@ -58,7 +58,7 @@ async fn a_channel_that_has_gone_on_is_not_held_again_behind_those_that_are_aske
 }
 
 #[tokio::test]
-async fn what_is_said_waits_for_no_answer_that_never_comes() {
+async fn new_messages_do_not_wait_for_hung_retry() {
     let mut bench = Bench::start().await;
     bench.timeouts.answer = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
@@ -68,7 +68,7 @@ async fn what_is_said_waits_for_no_answer_that_never_comes() {
 }
 
 #[tokio::test]
-async fn a_try_that_comes_to_nothing_makes_way_for_the_next_channels() {
+async fn failed_history_retry_makes_way_for_other_channels() {
     for fault in [NO_ANSWER, Fault::RateLimit { retry_after_ms: 60_000 }] {
         let mut bench = Bench::start().await;
         bench.timeouts.answer = Duration::from_millis(150);
@@ -84,7 +84,7 @@ async fn a_try_that_comes_to_nothing_makes_way_for_the_next_channels() {
 }
 
 #[tokio::test]
-async fn a_new_session_is_kept_though_what_is_withheld_is_never_answered() {
+async fn new_session_is_saved_despite_hung_history_retry() {
     let mut bench = Bench::start().await;
     bench.timeouts.answer = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;

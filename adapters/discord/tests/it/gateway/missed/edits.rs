@@ -6,7 +6,7 @@ use super::{HISTORY, gone};
 use crate::gateway::bench::{ANN, Bench, GENERAL, until};
 
 #[tokio::test]
-async fn an_edited_message_is_one_whatever_tells_of_it() {
+async fn edited_message_is_stored_once_from_any_source() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     let plain = bench.fake.person_says(GENERAL, ANN, "never changed");
@@ -41,7 +41,7 @@ async fn an_edited_message_is_one_whatever_tells_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_edited_after_history_was_read_is_an_edit_of_it() {
+async fn edit_after_backfill_refers_to_backfilled_message() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     let missed = bench.fake.person_says(GENERAL, ANN, "on");

@@ -47,7 +47,7 @@ fn said_unheard(bench: &Bench, words: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn what_was_said_in_a_thread_that_is_deleted_meanwhile_is_no_private_word() {
+async fn message_of_thread_deleted_meanwhile_is_not_private() {
     let mut bench = Bench::start().await;
     bench.settings.answers_in = Vec::new();
     let taker = gone(&bench).await;
@@ -73,7 +73,7 @@ async fn what_was_said_in_a_thread_that_is_deleted_meanwhile_is_no_private_word(
 }
 
 #[tokio::test]
-async fn a_guild_that_is_out_of_order_for_long_holds_up_nothing_and_is_read_when_it_is_back() {
+async fn unavailable_guild_delays_nothing_and_is_backfilled_later() {
     let mut bench = Bench::start().await;
     bench.waits.guilds = Duration::from_secs(2);
     let taker = gone(&bench).await;
@@ -103,7 +103,7 @@ async fn a_guild_that_is_out_of_order_for_long_holds_up_nothing_and_is_read_when
 }
 
 #[tokio::test]
-async fn what_is_said_in_a_guild_while_it_is_out_of_order_is_read_when_it_is_back() {
+async fn messages_during_guild_outage_are_read_afterwards() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -124,7 +124,7 @@ async fn what_is_said_in_a_guild_while_it_is_out_of_order_is_read_when_it_is_bac
 }
 
 #[tokio::test]
-async fn a_guild_that_is_lost_again_while_it_is_read_is_not_taken_for_read() {
+async fn guild_lost_during_backfill_stays_unread() {
     for is_a_new_session in [true, false] {
         let bench = Bench::start().await;
         let taker = Taker::new();
@@ -168,7 +168,7 @@ async fn a_guild_that_never_comes_back_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_guild_that_the_bot_has_left_while_it_was_off_is_forgotten() {
+async fn guild_left_while_offline_is_removed_from_checkpoint() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let mut kept = gone(&bench).await.bookmark();
@@ -189,7 +189,7 @@ async fn a_guild_that_the_bot_has_left_while_it_was_off_is_forgotten() {
 }
 
 #[tokio::test]
-async fn of_a_guild_that_the_bot_has_come_back_to_nothing_is_read_from_before() {
+async fn rejoined_guild_is_read_only_from_joining() {
     let bench = Bench::start().await;
     let mut kept = gone(&bench).await.bookmark();
     kept["unread"] = json!({ GENERAL.to_string(): { "guild": GUILD.to_string(), "after": "5" } });

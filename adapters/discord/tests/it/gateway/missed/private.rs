@@ -33,7 +33,7 @@ async fn a_photo_is_found(bench: &Bench, taker: &Taker, listening: Listening, ch
 }
 
 #[tokio::test]
-async fn a_chat_in_which_only_a_command_was_used_is_read() {
+async fn chat_with_only_a_command_is_backfilled() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -44,7 +44,7 @@ async fn a_chat_in_which_only_a_command_was_used_is_read() {
 }
 
 #[tokio::test]
-async fn a_chat_in_which_only_a_button_was_pressed_is_read() {
+async fn chat_with_only_a_button_press_is_backfilled() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -55,7 +55,7 @@ async fn a_chat_in_which_only_a_button_was_pressed_is_read() {
 }
 
 #[tokio::test]
-async fn a_chat_in_which_only_something_unreadable_was_said_is_read() {
+async fn chat_with_only_an_undecodable_event_is_backfilled() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
@@ -67,7 +67,7 @@ async fn a_chat_in_which_only_something_unreadable_was_said_is_read() {
 }
 
 #[tokio::test]
-async fn a_chat_of_somebody_who_is_let_in_meanwhile_is_read() {
+async fn chat_of_newly_approved_person_is_backfilled() {
     let bench = Bench::start().await;
     let taker = Taker::new();
     taker.refuse(BOB);
@@ -99,7 +99,7 @@ async fn a_chat_that_satchel_has_opened_is_read() {
 }
 
 #[tokio::test]
-async fn a_chat_that_satchel_has_opened_is_kept_in_mind_at_once() {
+async fn chat_opened_by_bot_is_saved_at_once() {
     let mut bench = Bench::start().await;
     bench.waits.bookmark = Duration::from_secs(600);
     let taker = Taker::new();

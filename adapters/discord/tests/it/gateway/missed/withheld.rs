@@ -35,7 +35,7 @@ fn said(taker: &Taker) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_history_that_is_not_shown_holds_its_channel_for_a_while_and_is_read_when_it_is_shown() {
+async fn unavailable_history_holds_channel_briefly_and_is_retried() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let (taker, listening) = without_history(&bench, "missed", Fault::BadGateway { performed: false }).await;
@@ -65,7 +65,7 @@ async fn a_history_that_is_not_shown_holds_its_channel_for_a_while_and_is_read_w
 }
 
 #[tokio::test]
-async fn what_is_not_shown_to_one_process_is_read_by_the_next() {
+async fn history_unavailable_to_one_process_reaches_next() {
     let mut bench = Bench::start().await;
     // Whether it is for the bot only the guild tells, which the next process has to ask.
     bench.settings.answers_in = Vec::new();
@@ -88,7 +88,7 @@ async fn what_is_not_shown_to_one_process_is_read_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_refused_in_the_end_is_asked_for_no_more() {
+async fn history_is_not_retried_after_permanent_refusal() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let (taker, listening) = without_history(&bench, "missed", Refusal::new(400, 0, "Bad Request")).await;
@@ -101,7 +101,7 @@ async fn a_history_that_is_refused_in_the_end_is_asked_for_no_more() {
 }
 
 #[tokio::test]
-async fn what_is_unread_of_a_guild_waits_until_the_guild_has_come() {
+async fn unread_guild_history_is_deferred_until_guild_available() {
     let bench = Bench::start().await;
     let taker = gone(&bench).await;
     let mut kept = taker.bookmark();

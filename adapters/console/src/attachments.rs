@@ -1,0 +1,87 @@
+//! The files that wait for the person's next message.
+
+use std::path::{Path, PathBuf};
+
+use satchel_domain::{FileReference, Filename, size};
+
+use crate::{clean::clean_line, regular_file};
+
+/// Files that were attached and not sent yet.
+#[derive(Debug, Default)]
+pub(crate) struct PendingAttachments {
+    files: Vec<FileReference>,
+}
+
+impl PendingAttachments {
+    /// Takes a file after a look at it, or says why not; nothing else changes then.
+    pub(crate) async fn attach(&mut self, path: &Path, limit: u64) -> Result<String, String> {
+        let shown = clean_line(&path.display().to_string());
+        let Some(reference) = file_reference(path) else {
+            return Err(format!("{shown} was not attached: its path isn't UTF-8; rename the file"));
+        };
+        if self.files.iter().any(|known| known.locator == reference.locator) {
+            return Err(format!("{shown} is already attached"));
+        }
+        let (_, bytes) = regular_file::open_regular_file(path)
+            .await
+            .map_err(|reason| format!("{shown} was not attached: {reason}"))?;
+        if bytes > limit {
+            let (bytes, limit) = (size::format_bytes(bytes), size::format_bytes(limit));
+            return Err(format!("{shown} was not attached: it is {bytes}, the limit is {limit}"));
+        }
+        let told = format!("{} ({})", reference.filename, size::format_bytes(bytes));
+        self.files.push(FileReference { bytes: Some(bytes), ..reference });
+        Ok(told)
+    }
+
+    /// Gives the files away, to be sent.
+    pub(crate) fn drain(&mut self) -> Vec<FileReference> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// Puts files back that could not be sent.
+    pub(crate) fn restore(&mut self, files: Vec<FileReference>) {
+        self.files = files;
+    }
+
+    /// How many files wait.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+}
+
+/// Refers to a file on this machine; `None` when its path can't be written as text.
+pub(crate) fn file_reference(path: &Path) -> Option<FileReference> {
+    let path: PathBuf = regular_file::absolute(path);
+    let locator = path.to_str()?.to_owned();
+    let filename = Filename::from_untrusted(&path.file_name()?.to_string_lossy());
+    Some(FileReference::new(locator, filename))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn unreadable_attachment_is_reported_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let (small, large) = (dir.path().join("small.txt"), dir.path().join("large.txt"));
+        std::fs::write(&small, b"12345").unwrap();
+        std::fs::write(&large, vec![0; 2000]).unwrap();
+        let mut pending = PendingAttachments::default();
+        assert_eq!(pending.attach(&small, 1000).await, Ok("small.txt (5 B)".to_owned()));
+        for (path, reason) in [
+            (large, "it is 2 KB, the limit is 1 KB"),
+            (dir.path().to_owned(), "it is a directory"),
+            (dir.path().join("gone\x1b[2J"), "no such file"),
+            (small.clone(), "already attached"),
+        ] {
+            let told = pending.attach(&path, 1000).await.unwrap_err();
+            assert!(told.contains(reason), "{told}");
+            assert!(!told.contains('\x1b'), "{told:?}");
+            assert_eq!(pending.len(), 1);
+        }
+        let files = pending.drain();
+        assert_eq!((files[0].locator.as_str(), files[0].bytes), (small.to_str().unwrap(), Some(5)));
+    }
+}

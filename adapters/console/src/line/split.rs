@@ -1,0 +1,58 @@
+//! Splits a line as a shell would, and reads the escapes of file URLs.
+
+use std::path::PathBuf;
+
+/// The words of a line: quotes of both kinds and backslashes as in a shell. `None` when a quote has no end.
+pub(crate) fn split_arguments(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '\'' => break,
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '"' => break,
+                        '\\' => match characters.next()? {
+                            escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
+                            other => word.extend(['\\', other]),
+                        },
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+/// Reads `%20` and its like; what isn't an escape stays as it is.
+pub(crate) fn percent_decoded(text: &str) -> PathBuf {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let value = escape
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(value.unwrap_or(bytes[at]));
+        at += if value.is_some() { 3 } else { 1 };
+    }
+    PathBuf::from(String::from_utf8_lossy(&decoded).into_owned())
+}

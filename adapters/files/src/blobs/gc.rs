@@ -1,0 +1,116 @@
+//! Garbage collection of blobs: what is old, what is marked, what goes.
+//!
+//! A mark is an empty file named by the address. Marks are made and obeyed under the lock alone, puts publish under it
+//! shared: a put comes wholly before a mark, and the blob is too young for it; or between mark and sweep, and takes the
+//! mark away; or after the sweep, and stores the bytes anew.
+
+use std::{
+    fs::File,
+    io,
+    time::{Duration, SystemTime},
+};
+
+use cap_std::fs::{Dir, Metadata, OpenOptions};
+use satchel_domain::Sha256;
+
+use super::{BlobDirectory, address};
+use crate::modes::Audience;
+
+impl BlobDirectory {
+    /// Lists what was last put at least `grace` ago.
+    pub(super) fn stale(&self, grace: Duration) -> io::Result<Vec<Sha256>> {
+        let mut stale = Vec::new();
+        for first in shards(&self.root)? {
+            let parent = self.root.open_dir(first)?;
+            for second in shards(&parent)? {
+                for entry in parent.read_dir(second)? {
+                    let entry = entry?;
+                    let Some(sha256) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+                    match entry.metadata() {
+                        Ok(metadata) if age(&metadata)? >= grace => stale.push(sha256),
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(stale)
+    }
+
+    /// Marks a blob, unless it is gone or was put, or put again, within the grace.
+    pub(super) fn mark(&self, sha256: &Sha256, grace: Duration) -> io::Result<()> {
+        let _alone = self.lock(File::lock)?;
+        match self.root.symlink_metadata(address(sha256)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(metadata) if age(&metadata)? < grace => Ok(()),
+            Ok(_) => self.write_mark(sha256),
+        }
+    }
+
+    fn write_mark(&self, sha256: &Sha256) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        Audience::Owner.of_file(options.write(true).create(true));
+        self.marked.open_with(sha256.to_string(), &options).map(drop)
+    }
+
+    /// Takes a mark away, if there is one.
+    pub(super) fn unmark(&self, sha256: &Sha256) -> io::Result<()> {
+        match self.marked.remove_file(sha256.to_string()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what is marked; the lock is taken for each blob anew, so that puts wait for one removal at most.
+    pub(super) fn sweep(&self) -> io::Result<u64> {
+        let mut freed = 0;
+        for entry in self.marked.entries()? {
+            if let Some(sha256) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+                freed += self.sweep_one(&sha256)?;
+            }
+        }
+        Ok(freed)
+    }
+
+    fn sweep_one(&self, sha256: &Sha256) -> io::Result<u64> {
+        let _alone = self.lock(File::lock)?;
+        let mark = match self.marked.symlink_metadata(sha256.to_string()) {
+            // A put took it away, or another process swept it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            found => found?,
+        };
+        let freed = match self.root.symlink_metadata(address(sha256)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            // A put that died before it could take the mark away.
+            Ok(blob) if blob.modified()? > mark.modified()? => 0,
+            found => {
+                let bytes = found?.len();
+                self.root.remove_file(address(sha256))?;
+                bytes
+            }
+        };
+        self.unmark(sha256)?;
+        Ok(freed)
+    }
+}
+
+/// Names the directories that are called by two hexadecimal digits. Names, because 256 open directories are too many.
+fn shards(parent: &Dir) -> io::Result<Vec<String>> {
+    let mut shards = Vec::new();
+    for entry in parent.entries()? {
+        if let Ok(name) = entry?.file_name().into_string()
+            && name.len() == 2
+            && u8::from_str_radix(&name, 16).is_ok()
+        {
+            shards.push(name);
+        }
+    }
+    Ok(shards)
+}
+
+/// How long ago a file was written; nothing for one from the future.
+fn age(metadata: &Metadata) -> io::Result<Duration> {
+    let modified = metadata.modified()?.into_std();
+    Ok(SystemTime::now().duration_since(modified).unwrap_or_default())
+}

@@ -1,0 +1,113 @@
+//! Where the mounts of a conversation lie on the disk.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cap_std::fs::Dir;
+use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
+use satchel_ports::WorkspaceError;
+
+use super::{failure, usage::QuotaUsage};
+use crate::{
+    DirectoryOpenError, directory,
+    modes::{self, Audience},
+};
+
+/// The root of all workspaces.
+#[derive(Debug)]
+pub(super) struct WorkspaceRoot {
+    pub(super) root: Dir,
+    path: PathBuf,
+    pub(super) shared: Option<(Dir, PathBuf)>,
+    pub(super) quota: u64,
+    usages: Mutex<HashMap<String, Arc<Mutex<QuotaUsage>>>>,
+}
+
+impl WorkspaceRoot {
+    pub(super) fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, DirectoryOpenError> {
+        let shared = match shared {
+            Some(path) => Some((directory::open_root(path, Audience::Umask)?, path.to_owned())),
+            None => None,
+        };
+        let path = root.to_owned();
+        let root = directory::open_root(root, Audience::Owner)?;
+        // What earlier versions left open beneath it is closed in the background: nobody else reaches it any more.
+        modes::close_directory(&root, &path);
+        Ok(Self { root, path, shared, quota, usages: Mutex::default() })
+    }
+
+    pub(super) fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
+        match &self.shared {
+            Some((_, path)) if mount == Mount::Shared => path.clone(),
+            _ => self.path.join(conversation.to_file_name()).join(mount.name()),
+        }
+    }
+
+    /// Opens the mount of a path.
+    pub(super) fn mount(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Dir, WorkspaceError> {
+        match &self.shared {
+            Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
+            _ => self.root.open_dir(Self::below_root(conversation, path.mount())),
+        }
+        .map_err(|error| failure(path, error))
+    }
+
+    /// Opens the mount of a path, made when it is missing.
+    pub(super) fn ensure_mount(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Dir, WorkspaceError> {
+        match &self.shared {
+            Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
+            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount()), Audience::Owner),
+        }
+        .map_err(|error| failure(path, error))
+    }
+
+    /// For whom the files of a mount are: those in a directory that the operator shares out are handed out.
+    pub(super) fn audience(&self, mount: Mount) -> Audience {
+        match mount == Mount::Shared && self.shared.is_some() {
+            true => Audience::Umask,
+            false => Audience::Owner,
+        }
+    }
+
+    /// Tells whether what is written to the mount counts for the conversation's quota.
+    pub(super) fn is_counted(&self, mount: Mount) -> bool {
+        mount == Mount::Tmp || self.shared.is_none()
+    }
+
+    /// What the conversation uses: also the lock under which its files get their names and its directories are made.
+    pub(super) fn usage(&self, conversation_directory: &str) -> Arc<Mutex<QuotaUsage>> {
+        let mut usages = self.usages.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(usages.entry(conversation_directory.to_owned()).or_default())
+    }
+
+    /// Renames a conversation's directory, if the other's isn't there or is empty.
+    pub(super) fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> io::Result<bool> {
+        let (from, to) = (from.to_file_name(), to.to_file_name());
+        match self.root.rename(&from, &self.root, &to) {
+            Ok(()) => directory::sync(&self.root)?,
+            Err(error) if is_left_alone(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        // Both are counted anew.
+        self.usages.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| *name != from && *name != to);
+        Ok(true)
+    }
+
+    fn below_root(conversation: &ConversationId, mount: Mount) -> PathBuf {
+        Path::new(&conversation.to_file_name()).join(mount.name())
+    }
+}
+
+/// Whether there was nothing to rename, or something in its place.
+fn is_left_alone(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
+    matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists)
+}

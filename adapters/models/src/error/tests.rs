@@ -1,0 +1,104 @@
+//! Tests of what failures are told as.
+
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::*;
+use crate::settings::{ModelProvider, ModelSettings};
+
+const KEY: &str = "sk-canary-4711-0815";
+
+fn teller() -> ErrorMapper {
+    let settings = ModelSettings {
+        name: "main".into(),
+        provider: ModelProvider::OpenAi,
+        base_url: None,
+        api_key: Some(SecretString::from(KEY)),
+        model: Some("gpt-x".into()),
+        accepts: None,
+    };
+    ErrorMapper::new(&ModelTarget::new(settings).unwrap())
+}
+
+fn status(status: u16, body: &Value, headers: &[(&'static str, &str)]) -> ProviderError {
+    let headers = headers.iter().map(|(name, value)| {
+        (reqwest::header::HeaderName::from_static(name), reqwest::header::HeaderValue::from_str(value).unwrap())
+    });
+    teller().from_status(StatusCode::from_u16(status).unwrap(), &body.to_string(), &headers.collect())
+}
+
+#[test]
+fn a_providers_own_words_are_shown_without_secrets() {
+    for (message, wanted) in [
+        ("temperature must be below 2.", "temperature must be below 2"),
+        ("Incorrect key sk-ca****0815 given", "Incorrect key … given"),
+        (&format!("Bearer {KEY}, see https://x.example/?k={KEY}"), "Bearer …, see …"),
+        ("a\u{202E}b\u{7}", "ab"),
+        (&"word ".repeat(100), "word word word"),
+    ] {
+        let reason = status(400, &json!({"error": {"message": message}}), &[]).error.reason;
+        let told = reason.strip_prefix("OpenAI refused the request (400): ").expect(&reason);
+        assert!(told.starts_with(wanted) && told.chars().count() <= SHOWN, "{told}");
+    }
+    assert_eq!(status(418, &json!({}), &[]).error.reason, "OpenAI refused the request (418)");
+    assert_eq!(status(400, &json!("garbage"), &[]).error.reason, "OpenAI refused the request (400)");
+}
+
+#[test]
+fn waits_are_read_from_headers_and_body() {
+    let limited = json!({"error": {"code": "rate_limit_exceeded"}});
+    let delayed = json!({"error": {"details": [{"@type": "…RetryInfo", "retryDelay": "34.5s"}]}});
+    for (body, headers, wanted) in [
+        (&limited, vec![], None),
+        (&limited, vec![("retry-after", "7")], Some(7000)),
+        (&limited, vec![("retry-after", "0.25")], Some(250)),
+        (&limited, vec![("retry-after-ms", "1500"), ("retry-after", "2")], Some(1500)),
+        (&limited, vec![("retry-after", "-3")], None),
+        (&limited, vec![("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")], None),
+        (&limited, vec![("retry-after", "1e300")], None),
+        (&delayed, vec![], Some(34_500)),
+        (&delayed, vec![("retry-after", "1")], Some(1000)),
+    ] {
+        let failure = status(429, body, &headers);
+        assert_eq!(failure.wait, wanted.map(Duration::from_millis), "{headers:?}");
+        assert!(failure.again);
+    }
+    assert!(!status(503, &json!({}), &[("x-should-retry", "false")]).again, "the server knows better");
+}
+
+#[test]
+fn minute_quota_is_retryable_and_daily_is_not() {
+    let said = |quota: &str| {
+        json!({"error": {"status": "RESOURCE_EXHAUSTED", "details": [
+            {"violations": [{"quotaId": quota}]}, {"@type": "type.googleapis.com/google.rpc.RetryInfo"}]}})
+    };
+    assert!(status(429, &said("RequestsPerMinute"), &[]).error.retryable);
+    assert!(!status(429, &said("RequestsPerDay"), &[]).error.retryable);
+}
+
+#[test]
+fn permanent_refusal_is_not_mistaken_for_transient() {
+    let said = |message: &str| json!({"error": {"message": message}});
+    let refused = status(403, &said("The model is unavailable in your region"), &[]);
+    assert_eq!(refused.error.reason, "this key has no access to the model gpt-x at OpenAI");
+    let refused = status(400, &said("an internal tool was named"), &[]);
+    assert!(!refused.again && refused.error.reason.ends_with("an internal tool was named"));
+    assert!(status(500, &said("internal"), &[]).again);
+}
+
+#[test]
+fn deep_or_long_error_body_is_scanned_partially() {
+    let deep = (0..100).fold(json!("insufficient_quota"), |inner, _| json!([inner]));
+    assert!(status(400, &deep, &[]).error.reason.contains("refused"));
+    let long = json!({"a": "x".repeat(1 << 20), "b": "é".repeat(1 << 20)});
+    assert!(status(500, &long, &[]).error.retryable);
+}
+
+#[test]
+fn waits_are_said_as_people_say_them() {
+    for (seconds, wanted) in
+        [(0.2, "a second"), (34.0, "34 seconds"), (119.5, "2 minutes"), (300.0, "5 minutes"), (9000.0, "3 hours")]
+    {
+        assert_eq!(human(Duration::from_secs_f64(seconds)), wanted);
+    }
+}

@@ -1,0 +1,65 @@
+//! A conversation in Telegram's terms: a chat, or one topic of a forum.
+
+use satchel_domain::{ChannelName, ConversationId};
+use teloxide::types::{ChatId, MessageId, ThreadId};
+
+/// The channel's name: all conversations on it begin with it.
+pub(crate) fn channel_name() -> ChannelName {
+    ChannelName::new("telegram").expect("the name is lower-case letters")
+}
+
+/// A chat, or one topic of a forum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ConversationAddress {
+    pub(crate) chat: ChatId,
+    /// The topic, where the chat is a forum and this isn't its general one.
+    pub(crate) topic: Option<ThreadId>,
+}
+
+impl ConversationAddress {
+    /// Reads `telegram:<chat>` and `telegram:<chat>/<topic>`; anything else is no place.
+    pub(crate) fn parse(conversation: &ConversationId) -> Option<Self> {
+        if *conversation.channel() != channel_name() {
+            return None;
+        }
+        let (chat, topic) = match conversation.key().split_once('/') {
+            Some((chat, topic)) => (chat, Some(ThreadId(MessageId(topic.parse().ok()?)))),
+            None => (conversation.key(), None),
+        };
+        Some(Self { chat: ChatId(chat.parse().ok()?), topic })
+    }
+
+    /// The conversation that is held there.
+    pub(crate) fn conversation(self) -> ConversationId {
+        let key = match self.topic {
+            Some(topic) => format!("{}/{topic}", self.chat),
+            None => self.chat.to_string(),
+        };
+        ConversationId::new(channel_name(), key).expect("a key of digits, dashes and a slash")
+    }
+
+    /// Whether several people can read along. Telegram numbers people from 1 up, and groups and channels below 0.
+    pub(crate) fn is_group(self) -> bool {
+        self.chat.0 < 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversations_and_places_are_the_same() {
+        for (key, group) in [("4711", false), ("-100123", true), ("-100123/42", true)] {
+            let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
+            let place = ConversationAddress::parse(&conversation).unwrap();
+            assert_eq!(place.conversation(), conversation);
+            assert_eq!(place.is_group(), group);
+        }
+        for no_place in
+            ["console:1", "telegram:main", "telegram:1/x", "telegram:1/2/3", "telegram:99999999999999999999"]
+        {
+            assert_eq!(ConversationAddress::parse(&no_place.parse().unwrap()), None, "{no_place}");
+        }
+    }
+}

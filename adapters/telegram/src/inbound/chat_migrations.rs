@@ -1,0 +1,16 @@
+//! Tells of groups that became supergroups what no update has told: what a send has learned by being refused.
+
+use tokio_util::sync::CancellationToken;
+
+use super::desk::{Desk, Update};
+use crate::cache::ChatCache;
+
+/// Tells of such moves until `over`. One that is told by an update too does no harm.
+pub(super) async fn report_migrations(known: &ChatCache, desk: &Desk, over: &CancellationToken) {
+    while let Some((from, to)) = over.run_until_cancelled(known.next_unreported_migration()).await {
+        if !desk.insist(&Update::moved(from, to), over).await {
+            return;
+        }
+        known.mark_reported(from);
+    }
+}

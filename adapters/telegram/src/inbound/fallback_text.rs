@@ -1,0 +1,162 @@
+//! What a message carries that is neither words nor a file, as words. Pure.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::wire::{ListItem, Location, MessageContent};
+
+/// Says what is in the message; `None` when words and files are all of it.
+pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
+    // A place holds a location too, which the message repeats for old clients.
+    if let Some(venue) = &content.venue {
+        return Some(format!("[place: {}, {}, {}]", venue.title, venue.address, point(&venue.location)));
+    }
+    if let Some(location) = &content.location {
+        let accuracy = location.horizontal_accuracy.map(|metres| format!(", within {metres} m")).unwrap_or_default();
+        return Some(format!("[location: {}{accuracy}]", point(location)));
+    }
+    if let Some(contact) = &content.contact {
+        let last = contact.last_name.as_ref().map(|last| format!(" {last}")).unwrap_or_default();
+        return Some(format!("[contact: {}{last}, {}]", contact.first_name, contact.phone_number));
+    }
+    if let Some(poll) = &content.poll {
+        return Some(list("poll", &poll.question, &poll.options, |_| "- "));
+    }
+    if let Some(checklist) = &content.checklist {
+        let mark = |task: &ListItem| if task.completion_date == 0 { "- [ ] " } else { "- [x] " };
+        return Some(list("checklist", &checklist.title, &checklist.tasks, mark));
+    }
+    if let Some(dice) = &content.dice {
+        return Some(format!("[dice: {} {}]", dice.emoji, dice.value));
+    }
+    if let Some(sticker) = &content.sticker {
+        return Some(match &sticker.emoji {
+            Some(emoji) => format!("[sticker: {emoji}]"),
+            None => "[sticker]".to_owned(),
+        });
+    }
+    if let Some(game) = &content.game {
+        return Some(format!("[game: {}]", game.title));
+    }
+    if let Some(invoice) = &content.invoice {
+        return Some(format!("[invoice: {}]", invoice.title));
+    }
+    if let Some(rich) = &content.rich_message {
+        let mut text = String::new();
+        blocks(&rich.blocks, &mut text);
+        return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    }
+    let only_seen =
+        [(&content.story, "[story]"), (&content.giveaway, "[giveaway]"), (&content.giveaway_winners, "[giveaway]")];
+    if let Some((_, words)) = only_seen.into_iter().find(|(there, _)| there.is_some()) {
+        return Some(words.to_owned());
+    }
+    let nothing_to_see = content.paid_media.as_ref().filter(|paid| {
+        paid.paid_media.iter().all(|item| item.photo.is_empty() && item.video.is_none() && item.live_photo.is_none())
+    });
+    nothing_to_see.map(|_| "[media that was not paid for]".to_owned())
+}
+
+fn point(location: &Location) -> String {
+    format!("{}, {}", location.latitude, location.longitude)
+}
+
+fn list(kind: &str, title: &str, lines: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
+    let mut text = format!("[{kind}: {title}]");
+    for line in lines {
+        let _ = write!(text, "\n{}{}", mark(line), line.text);
+    }
+    text
+}
+
+/// The words of a message that is built of blocks: each block on lines of its own, its formatting left out.
+fn blocks(value: &Value, text: &mut String) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| blocks(item, text)),
+        Value::Object(fields) => {
+            for name in ["summary", "text", "expression", "caption", "label", "blocks", "items", "cells"] {
+                match fields.get(name) {
+                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => blocks(inner, text),
+                    Some(inner) => {
+                        inline(inner, text);
+                        text.push('\n');
+                    }
+                    None => {}
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn inline(value: &Value, text: &mut String) {
+    match value {
+        Value::String(words) => text.push_str(words),
+        Value::Array(items) => items.iter().for_each(|item| inline(item, text)),
+        Value::Object(fields) => {
+            for name in ["text", "expression", "alternative_text"] {
+                fields.get(name).into_iter().for_each(|inner| inline(inner, text));
+            }
+            if let Some(url) = fields.get("url").and_then(Value::as_str) {
+                let _ = write!(text, " ({url})");
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_has_words() {
+        let location = json!({ "latitude": 52.520_008, "longitude": -13.404_954 });
+        for (content, words) in [
+            (json!({ "location": location }), "[location: 52.520008, -13.404954]"),
+            (
+                json!({ "location": { "latitude": 1.5, "longitude": 2, "horizontal_accuracy": 12.5 } }),
+                "[location: 1.5, 2, within 12.5 m]",
+            ),
+            (
+                json!({ "location": location, "venue": { "location": location, "title": "Café", "address": "Main St 1" } }),
+                "[place: Café, Main St 1, 52.520008, -13.404954]",
+            ),
+            (
+                json!({ "contact": { "phone_number": "+491", "first_name": "Ann", "last_name": "Lee", "user_id": 4 } }),
+                "[contact: Ann Lee, +491]",
+            ),
+            (
+                json!({ "poll": { "id": "1", "question": "Lunch?", "options": [{ "text": "yes", "voter_count": 0 }, { "text": "no", "voter_count": 0 }], "type": "regular" } }),
+                "[poll: Lunch?]\n- yes\n- no",
+            ),
+            (
+                json!({ "checklist": { "title": "Trip", "tasks": [{ "id": 1, "text": "pack" }, { "id": 2, "text": "go", "completion_date": 5 }] } }),
+                "[checklist: Trip]\n- [ ] pack\n- [x] go",
+            ),
+            (json!({ "dice": { "emoji": "🎲", "value": 6 } }), "[dice: 🎲 6]"),
+            (json!({ "sticker": { "file_id": "s", "emoji": "😀" } }), "[sticker: 😀]"),
+            (json!({ "sticker": { "file_id": "s" } }), "[sticker]"),
+            (json!({ "game": { "title": "Chess", "description": "", "photo": [] } }), "[game: Chess]"),
+            (json!({ "story": { "id": 1, "chat": { "id": 1, "type": "private" } } }), "[story]"),
+            (
+                json!({ "paid_media": { "star_count": 1, "paid_media": [{ "type": "preview" }] } }),
+                "[media that was not paid for]",
+            ),
+            (
+                json!({ "rich_message": { "blocks": [
+                    { "type": "heading", "text": ["Big ", { "type": "bold", "text": "news" }] },
+                    { "type": "list", "items": [{ "label": "1.", "blocks": [{ "type": "paragraph", "text": { "type": "url", "text": "here", "url": "https://a.example" } }] }] },
+                ] } }),
+                "Big news\n1.\nhere (https://a.example)",
+            ),
+        ] {
+            let content: MessageContent = serde_json::from_value(content).unwrap();
+            assert_eq!(describe_content(&content).as_deref(), Some(words));
+        }
+        assert_eq!(describe_content(&MessageContent::default()), None);
+    }
+}

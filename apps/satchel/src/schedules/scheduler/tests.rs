@@ -1,0 +1,424 @@
+//! The loop on a real ledger, by a clock that is set: killed, failing, late, beside others, and with a clock that jumps.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use futures::StreamExt;
+use jiff::tz::TimeZone;
+use satchel_domain::{InboundMessage, SystemTask};
+use satchel_intake::{InboundService, inbound_service::ClaimedLane};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::LocalBus;
+use satchel_ports::{BusEvent, EventBus, LedgerError, MockLedger, MockWorkspace, ledger::TurnQuery};
+use tempfile::TempDir;
+use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
+
+use super::*;
+use crate::schedules::cron::{CronSchedule, MissedPolicy};
+
+/// A conversation on a disk, and the clock on the wall.
+struct Stage {
+    directory: TempDir,
+    clock: Arc<AtomicI64>,
+    bus: Arc<LocalBus>,
+}
+
+/// What a process calls its ledger: a real one that fails where it is told to.
+struct Process {
+    ledger: Arc<MockLedger>,
+    door: InternalInbound,
+    /// The lanes that nobody works on here.
+    claimed: mpsc::Receiver<ClaimedLane>,
+    real: Arc<SqliteLedger>,
+    /// The verb that fails; of `receive` only for keys that hold the second word.
+    trouble: Arc<Mutex<Option<(&'static str, &'static str)>>>,
+}
+
+impl Stage {
+    /// It is eight o'clock and a second.
+    fn new() -> Self {
+        let clock = Arc::new(AtomicI64::new(at("2026-11-02T08:00:01Z").0));
+        Self { directory: tempfile::tempdir().unwrap(), clock, bus: Arc::default() }
+    }
+
+    fn clock(&self) -> WallClock {
+        let clock = Arc::clone(&self.clock);
+        Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))
+    }
+
+    fn set(&self, moment: &str) {
+        self.clock.store(at(moment).0, Ordering::SeqCst);
+    }
+
+    async fn process(&self) -> Process {
+        let real = Arc::new(SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap());
+        let trouble = Arc::new(Mutex::new(None));
+        let fails = {
+            let trouble = Arc::clone(&trouble);
+            move |verb: &str, about: &str| {
+                let trouble: Option<(&str, &str)> = *trouble.lock().unwrap();
+                trouble.is_some_and(|(failing, word)| failing == verb && about.contains(word))
+            }
+        };
+        let mut ledger = MockLedger::new();
+        let (inner, failing) = (Arc::clone(&real), fails.clone());
+        ledger.expect_receive().returning(move |message, claim| match failing("receive", &message.key) {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.receive(message, claim)),
+        });
+        let (inner, failing) = (Arc::clone(&real), fails.clone());
+        ledger.expect_load_checkpoint().returning(move |channel| match failing("load_checkpoint", "") {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.load_checkpoint(channel)),
+        });
+        let (inner, failing) = (Arc::clone(&real), fails);
+        ledger.expect_save_checkpoint().returning(move |channel, bookmark| match failing("save_checkpoint", "") {
+            true => Err(LedgerError::Full),
+            false => at_once(inner.save_checkpoint(channel, bookmark)),
+        });
+        let ledger = Arc::new(ledger);
+        let (door, claimed) = self.door(Arc::clone(&ledger) as _);
+        Process { ledger, door, claimed, real, trouble }
+    }
+
+    /// The door to a ledger, and the lanes that are claimed by it.
+    fn door(&self, ledger: Arc<dyn Ledger>) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
+        let (lanes, claimed) = mpsc::channel(64);
+        let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
+        (InboundService::new(ledger, bus, lanes, Arc::default(), workspace, None).internal_inbound(), claimed)
+    }
+
+    /// A process that has begun and looked once.
+    async fn started(&self, schedules: &[Schedule]) -> (Process, Scheduler) {
+        let process = self.process().await;
+        let mut schedules = Scheduler::new(schedules.iter().cloned(), self.clock());
+        schedules.load_progress(&*process.ledger).await.unwrap();
+        self.look(&mut schedules, &process).await.unwrap();
+        (process, schedules)
+    }
+
+    async fn look(&self, schedules: &mut Scheduler, process: &Process) -> anyhow::Result<()> {
+        schedules.step(&process.door, &*process.ledger).await
+    }
+
+    /// When what came in was due, by the names of the schedules.
+    async fn runs(&self, name: &str) -> Vec<String> {
+        let ledger = SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap();
+        let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 100 };
+        let turns = ledger.turns(&all).await.unwrap();
+        let due = |message: InboundMessage| match message.system_task {
+            Some(SystemTask::RunSchedule { name: whose, due }) if whose == name => Some(due[8..].replace(" UTC", "")),
+            _ => None,
+        };
+        turns.into_iter().flat_map(|turn| turn.messages).filter_map(|queued| due(queued.message)).collect()
+    }
+}
+
+impl Process {
+    fn fails(&self, verb: &'static str, about: &'static str) {
+        *self.trouble.lock().unwrap() = Some((verb, about));
+    }
+
+    fn works(&self) {
+        *self.trouble.lock().unwrap() = None;
+    }
+
+    async fn bookmark(&self) -> serde_json::Value {
+        self.real.load_checkpoint(&source()).await.unwrap().unwrap_or_default()
+    }
+}
+
+/// On a thread of its own: one that waits for two things takes the call that wakes it for the other.
+fn at_once<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    let runtime = Handle::current();
+    block_in_place(|| thread::scope(|scope| scope.spawn(move || runtime.block_on(work)).join().unwrap()))
+}
+
+fn at(moment: &str) -> Timestamp {
+    Timestamp(moment.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+fn schedule(name: &str, cron: &str, missed: MissedPolicy) -> Schedule {
+    Schedule {
+        name: name.to_owned(),
+        rhythm: CronSchedule::parse(cron, TimeZone::UTC).unwrap(),
+        words: format!("do {name}"),
+        conversation: "telegram:7".parse().unwrap(),
+        missed,
+        enabled: true,
+    }
+}
+
+fn daily(name: &str) -> Schedule {
+    schedule(name, "0 8 * * *", MissedPolicy::RunOnce)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn due_run_is_received_once_and_wakes_worker() {
+    let stage = Stage::new();
+    let (mut process, mut schedules) = stage.started(&[daily("report")]).await;
+    let mut events = stage.bus.subscribe().await.unwrap();
+    assert_eq!(stage.runs("report").await, Vec::<String>::new(), "what was never seen makes up for nothing");
+    stage.set("2026-11-03T07:59:59Z");
+    assert_eq!(schedules.pause(), Duration::from_secs(1));
+    stage.look(&mut schedules, &process).await.unwrap();
+    stage.set("2026-11-03T08:00:00Z");
+    for _ in 0..3 {
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["03 08:00"]);
+    let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 9 };
+    let turn = process.real.turns(&all).await.unwrap().remove(0);
+    let event = timeout(Duration::from_secs(5), events.next()).await.expect("nobody woke");
+    let Some(BusEvent::MessageReceived { conversation, turn: woken }) = event else { panic!("{event:?}") };
+    assert_eq!((conversation, woken), ("telegram:7".parse().unwrap(), turn.id));
+    assert_eq!(process.claimed.try_recv().unwrap().turn, turn.id, "its lane is claimed with it");
+    let message = &turn.messages[0].message;
+    assert_eq!(message.key, format!("satchel:schedule:report:{}", at("2026-11-03T08:00:00Z").0));
+    assert_eq!((message.text.as_str(), message.sender.id.as_str()), ("do report", "satchel"));
+    assert!(message.group, "what is privileged would be allowed as if its owner were alone");
+    let due = SystemTask::RunSchedule { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
+    assert_eq!(message.system_task, Some(due));
+}
+
+/// The mutation: the bookmark is kept first, or the key is made of something else than the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_between_message_and_checkpoint_runs_exactly_once() {
+    for missed in [MissedPolicy::RunOnce, MissedPolicy::RunAll] {
+        for killed_at in ["receive", "save_checkpoint"] {
+            let stage = Stage::new();
+            let report = schedule("report", "0 8 * * *", missed);
+            let (process, mut schedules) = stage.started(std::slice::from_ref(&report)).await;
+            stage.set("2026-11-03T08:00:00Z");
+            process.fails(killed_at, "");
+            assert!(stage.look(&mut schedules, &process).await.is_err());
+            drop((schedules, process));
+            stage.set("2026-11-03T08:00:20Z");
+            for _ in 0..2 {
+                drop(stage.started(std::slice::from_ref(&report)).await);
+                assert_eq!(stage.runs("report").await, ["03 08:00"], "{missed:?}, killed at {killed_at}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missed_runs_during_downtime_follow_their_policy() {
+    let stage = Stage::new();
+    let all = [
+        schedule("once", "0 8 * * *", MissedPolicy::RunOnce),
+        schedule("skip", "0 8 * * *", MissedPolicy::Skip),
+        schedule("all", "0 8 * * *", MissedPolicy::RunAll),
+        schedule("flood", "* * * * *", MissedPolicy::RunAll),
+    ];
+    drop(stage.started(&all).await);
+    stage.set("2026-11-05T12:00:10Z");
+    let (process, mut schedules) = stage.started(&all).await;
+    assert_eq!(stage.runs("once").await, ["05 08:00"]);
+    assert_eq!(stage.runs("skip").await, Vec::<String>::new());
+    assert_eq!(stage.runs("all").await, ["03 08:00", "04 08:00", "05 08:00"]);
+    let flood = stage.runs("flood").await;
+    assert_eq!((flood.len(), flood[0].as_str(), flood[23].as_str()), (24, "05 11:37", "05 12:00"));
+    // From here on all of them are on time, and what was forgotten stays forgotten.
+    stage.set("2026-11-06T08:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    for name in ["once", "skip", "all"] {
+        assert_eq!(stage.runs(name).await.last().map(String::as_str), Some("06 08:00"), "{name}");
+    }
+    assert_eq!(stage.runs("skip").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_at_once_make_one_run() {
+    let stage = Stage::new();
+    let schedules = [daily("report"), schedule("all", "*/10 * * * *", MissedPolicy::RunAll)];
+    let (one, mut first) = stage.started(&schedules).await;
+    let (other, mut second) = stage.started(&schedules).await;
+    for hour in ["08", "09", "10"] {
+        stage.set(&format!("2026-11-03T{hour}:00:00Z"));
+        let (looked, looked_too) = tokio::join!(stage.look(&mut first, &one), stage.look(&mut second, &other));
+        assert!(looked.is_ok() && looked_too.is_ok());
+    }
+    assert_eq!(stage.runs("report").await, ["03 08:00"]);
+    let all = stage.runs("all").await;
+    assert_eq!(all.len(), 24 + 12, "{all:?}");
+}
+
+/// The attack: the disk is full for ten minutes, and the schedule doesn't want what was missed.
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_ledger_delays_runs_but_loses_none() {
+    let stage = Stage::new();
+    let all = [schedule("sick", "0 8 * * *", MissedPolicy::Skip), schedule("well", "0 8 * * *", MissedPolicy::Skip)];
+    let (process, mut schedules) = stage.started(&all).await;
+    stage.set("2026-11-03T08:00:00Z");
+    process.fails("receive", "sick");
+    assert!(stage.look(&mut schedules, &process).await.is_err());
+    assert_eq!(stage.runs("well").await, ["03 08:00"], "one that fails keeps no other from its time");
+    stage.set("2026-11-03T08:10:00Z");
+    process.works();
+    stage.look(&mut schedules, &process).await.unwrap();
+    assert_eq!(stage.runs("sick").await, ["03 08:00"]);
+    assert_eq!(stage.runs("well").await, ["03 08:00"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backward_clock_repeats_nothing_future_clock_blocks_nothing() {
+    let stage = Stage::new();
+    let hourly = [schedule("report", "0 * * * *", MissedPolicy::RunOnce)];
+    let (process, mut schedules) = stage.started(&hourly).await;
+    for moment in ["2026-11-03T12:00:00Z", "2026-11-03T09:30:00Z", "2026-11-03T12:00:00Z", "2026-11-03T12:59:59Z"] {
+        stage.set(moment);
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["03 12:00"]);
+    stage.set("2099-01-01T00:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    drop((schedules, process));
+    stage.set("2026-11-03T13:30:00Z");
+    let (process, mut schedules) = stage.started(&hourly).await;
+    stage.set("2026-11-03T14:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    assert_eq!(stage.runs("report").await, ["03 12:00", "01 00:00", "03 14:00"]);
+}
+
+/// The ledger's clock never goes back, so whatever went by it would stand still until a new start, or for years.
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_follow_corrected_clock_while_running() {
+    let stage = Stage::new();
+    let (process, mut schedules) = stage.started(&[schedule("report", "0 * * * *", MissedPolicy::RunOnce)]).await;
+    stage.set("2099-01-01T00:00:00Z");
+    stage.look(&mut schedules, &process).await.unwrap();
+    for moment in ["2026-11-03T13:30:00Z", "2026-11-03T14:00:00Z", "2026-11-03T15:00:00Z"] {
+        stage.set(moment);
+        stage.look(&mut schedules, &process).await.unwrap();
+    }
+    assert_eq!(stage.runs("report").await, ["01 00:00", "03 14:00", "03 15:00"]);
+}
+
+/// The machine has no battery for its clock: it starts years behind and is set right a little later. What was due before
+/// the schedule was there, or was dealt with, is not made up for.
+#[tokio::test(flavor = "multi_thread")]
+async fn machine_starting_years_behind_repeats_no_handled_runs() {
+    for starts in [1, 2] {
+        let stage = Stage::new();
+        let all = [
+            schedule("early", "0 7 * * *", MissedPolicy::RunAll),
+            schedule("late", "0 9 * * *", MissedPolicy::RunOnce),
+        ];
+        drop(stage.started(&all).await);
+        stage.set("2019-01-01T06:59:00Z");
+        for _ in 1..starts {
+            drop(stage.started(&all).await);
+        }
+        let (process, mut schedules) = stage.started(&all).await;
+        stage.set("2019-01-01T07:00:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        stage.set("2026-11-02T08:30:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        assert_eq!(stage.runs("early").await, ["01 07:00"], "by the wrong clock, and nothing since");
+        assert_eq!(stage.runs("late").await, Vec::<String>::new());
+        stage.set("2026-11-03T10:00:00Z");
+        stage.look(&mut schedules, &process).await.unwrap();
+        assert_eq!(stage.runs("early").await, ["01 07:00", "03 07:00"]);
+        assert_eq!(stage.runs("late").await, ["03 09:00"], "what is missed from then on is made up for");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frozen_clock_before_due_time_does_not_spin() {
+    let stage = Stage::new();
+    stage.set("2026-11-03T07:59:59.999Z");
+    let looks = Arc::new(AtomicUsize::new(0));
+    let clock: WallClock = {
+        let (clock, looks) = (stage.clock(), Arc::clone(&looks));
+        Arc::new(move || {
+            looks.fetch_add(1, Ordering::SeqCst);
+            clock()
+        })
+    };
+    let Process { ledger, door, .. } = stage.process().await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(door, ledger, stop.clone()));
+    sleep(Duration::from_secs(1)).await;
+    let looked = looks.load(Ordering::SeqCst);
+    assert!(looked < 40, "{looked} times in a second");
+    stage.set("2026-11-03T08:00:00Z");
+    let come = async {
+        while stage.runs("report").await.is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), come).await.expect("it never comes");
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removed_schedule_is_forgotten_and_changed_one_restarts() {
+    let stage = Stage::new();
+    drop(stage.started(&[daily("kept"), daily("gone"), daily("changed")]).await);
+    stage.set("2026-11-05T12:00:00Z");
+    let changed = schedule("changed", "0 9 * * *", MissedPolicy::RunAll);
+    let (process, _) = stage.started(&[daily("kept"), changed]).await;
+    let bookmark = process.bookmark().await;
+    let names: Vec<&String> = bookmark.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["changed", "kept"]);
+    assert_eq!(bookmark["kept"]["done"], at("2026-11-05T08:00:00Z").0);
+    assert_eq!(stage.runs("kept").await, ["05 08:00"]);
+    assert_eq!(stage.runs("changed").await, Vec::<String>::new(), "of nine o'clock nothing was missed");
+    stage.set("2026-11-06T12:00:00Z");
+    let (process, _) = stage.started(&[daily("gone")]).await;
+    assert_eq!(stage.runs("gone").await, Vec::<String>::new());
+    drop(stage.started(&[]).await);
+    assert_eq!(process.bookmark().await, json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bookmark_that_nobody_can_read_stops_nothing() {
+    let stage = Stage::new();
+    stage.process().await.real.save_checkpoint(&source(), &json!([1])).await.unwrap();
+    let (process, _) = stage.started(&[daily("report")]).await;
+    assert_eq!(process.bookmark().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loop_survives_failed_start_fires_and_stops() {
+    let stage = Stage::new();
+    let Process { real, .. } = stage.process().await;
+    let mut ledger = MockLedger::new();
+    let mut answers = [Err(LedgerError::Full), Ok(None)].into_iter();
+    ledger.expect_load_checkpoint().times(2).returning(move |_| answers.next().expect("it is asked twice"));
+    ledger.expect_save_checkpoint().returning(|_, _| Ok(()));
+    ledger.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
+    let stop = CancellationToken::new();
+    let schedules = Scheduler::new([schedule("tick", "* * * * * *", MissedPolicy::RunOnce)], wall_clock());
+    let mut events = stage.bus.subscribe().await.unwrap();
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+    let (door, _claimed) = stage.door(Arc::clone(&ledger));
+    let running = tokio::spawn(schedules.run(door, ledger, stop.clone()));
+    for _ in 0..2 {
+        let event = timeout(Duration::from_secs(20), events.next()).await.expect("nothing comes");
+        assert!(matches!(event, Some(BusEvent::MessageReceived { .. })), "{event:?}");
+    }
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}
+
+/// Whatever of a process ends unasked takes the rest along.
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_schedules_clear_checkpoint_and_wait_for_stop() {
+    let stage = Stage::new();
+    drop(stage.started(&[daily("gone")]).await);
+    let Process { ledger, door, real, .. } = stage.process().await;
+    let stop = CancellationToken::new();
+    let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(door, ledger, stop.clone()));
+    assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
+    assert_eq!(real.load_checkpoint(&source()).await.unwrap(), Some(json!({})));
+    stop.cancel();
+    timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
+}

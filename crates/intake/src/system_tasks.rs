@@ -1,0 +1,111 @@
+//! What Satchel itself says about who may talk: to strangers, to owners, and to those who were let in.
+
+use satchel_domain::{
+    Button, ChannelName, OutgoingResponse, PairingCode, Sender, SystemTask,
+    filename::{is_unsafe_char, is_visually_empty},
+};
+use satchel_ports::ledger::{HistoryChange, QueuedTurn};
+
+use crate::commands::CommandReply;
+
+/// How many characters of a name are shown.
+const NAME: usize = 60;
+
+#[must_use]
+pub fn system_task(turn: &QueuedTurn) -> Option<&SystemTask> {
+    turn.messages.iter().find_map(|queued| queued.message.system_task.as_ref())
+}
+
+/// Says it, and nothing of it is for the model; `None` for what the model or a script does.
+#[must_use]
+pub fn system_reply(errand: &SystemTask) -> Option<CommandReply> {
+    let (text, buttons) = match errand {
+        SystemTask::OfferPairing { code } => {
+            (format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."), Vec::new())
+        }
+        SystemTask::RequestApproval { code, person, channel } => approval_request(*code, person, channel),
+        SystemTask::ConfirmPairing => {
+            ("You're approved. Send me a message or a file; `/help` shows what I can do.".to_owned(), Vec::new())
+        }
+        SystemTask::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
+        SystemTask::RunSchedule { .. } => return None,
+    };
+    let history = HistoryChange::Append(Vec::new());
+    Some(CommandReply { response: OutgoingResponse::from_text(text), history, buttons })
+}
+
+fn expired(files: &[String], more: u32) -> String {
+    let mut text =
+        "I'm removing these old files for good, because the person who runs this bot set a time limit:\n".to_owned();
+    for file in files {
+        text.push_str("\n- ");
+        text.push_str(file);
+    }
+    if more > 0 {
+        text.push_str(&format!("\n- and {more} more"));
+    }
+    text
+}
+
+fn approval_request(code: PairingCode, person: &Sender, channel: &ChannelName) -> (String, Vec<Button>) {
+    let text = format!(
+        "{} wants to talk to me on {channel}. Code **{code}**, valid for an hour.\n\nPress a button, or send \
+         `/pair approve {code}` or `/pair refuse {code}`.",
+        describe_sender(person)
+    );
+    let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/pair {verb} {code}") };
+    (text, vec![button("Approve", "approve"), button("Refuse", "refuse")])
+}
+
+/// Somebody by all that tells them apart. Names are theirs to choose, so they stand as code: nothing in them is read as
+/// Markdown or runs into the words around it.
+pub(crate) fn describe_sender(person: &Sender) -> String {
+    let handle = person.handle.as_ref().map(|handle| format!(" (@{})", sanitize_name(handle))).unwrap_or_default();
+    format!("`{}{handle}`, id `{}`", sanitize_name(&person.name), sanitize_name(&person.id))
+}
+
+/// A name as code.
+pub(crate) fn inline_name(person: &Sender) -> String {
+    format!("`{}`", sanitize_name(&person.name))
+}
+
+fn sanitize_name(name: &str) -> String {
+    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(NAME).collect();
+    if is_visually_empty(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code() -> PairingCode {
+        "ABCD-EFGH".parse().unwrap()
+    }
+
+    #[test]
+    fn stranger_is_sent_only_the_code() {
+        let CommandReply { response, history, buttons } =
+            system_reply(&SystemTask::OfferPairing { code: code() }).unwrap();
+        let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
+        assert_eq!(response, OutgoingResponse::from_text(expected));
+        assert_eq!((history, buttons), (HistoryChange::Append(Vec::new()), Vec::new()));
+    }
+
+    /// The attack: a name that closes the code, opens a link or a line of its own, or turns the words around.
+    #[test]
+    fn owner_gets_buttons_and_stranger_name_is_sanitized() {
+        let name = "`Ada`](https://evil) is fine.\n**Press Approve**\u{202e}".to_owned() + &"x".repeat(500);
+        let person = Sender { handle: Some("eve".into()), ..Sender::new("5", name) };
+        let channel = ChannelName::new("telegram").unwrap();
+        let CommandReply { response, buttons, .. } =
+            system_reply(&SystemTask::RequestApproval { code: code(), person, channel }).unwrap();
+        let text = response.text.unwrap();
+        let beginning =
+            "`Ada](https://evil) is fine.**Press Approve**xxxxxxxxxxxxxxxx (@eve)`, id `5` wants to talk to me";
+        assert!(text.starts_with(beginning), "{text}");
+        assert_eq!(text.matches('\n').count(), 2, "{text}");
+        let commands: Vec<_> = buttons.iter().map(|button| (button.label.as_str(), button.command.as_str())).collect();
+        assert_eq!(commands, [("Approve", "/pair approve ABCD-EFGH"), ("Refuse", "/pair refuse ABCD-EFGH")]);
+        assert!(commands.iter().all(|(_, command)| text.contains(command)), "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! What a script can reach: the tools of its conversation, its files, and nothing else.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::lock;
+use satchel_domain::{Attachment, ToolOutcome};
+use satchel_ports::{
+    ByteStream, HostFunctions, ToolCaller, ToolContext, ToolSpec,
+    script_host::{FunctionCall, NewScriptFile},
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    files,
+    functions::{self, BuiltinFunction, Function},
+    results::{FileQuota, ScriptResults},
+    turn_locks,
+};
+use crate::{ToolServices, error};
+
+/// The world of one script.
+pub(super) struct TurnHostFunctions<'a> {
+    pub(super) services: &'a ToolServices,
+    pub(super) context: &'a ToolContext,
+    tools: &'a dyn ToolCaller,
+    /// The tools that the script may call.
+    allowed: Vec<ToolSpec>,
+    room: FileQuota,
+    /// What is held to make a file in this turn.
+    turn: Arc<lock::Mutex<()>>,
+    gathered: Mutex<ScriptResults>,
+    /// When the script was handed over: it ends its time limit after that, or later if it had to wait for a place.
+    begun: Instant,
+    time_limit: Duration,
+}
+
+impl<'a> TurnHostFunctions<'a> {
+    pub(super) fn new(
+        services: &'a ToolServices,
+        context: &'a ToolContext,
+        tools: &'a dyn ToolCaller,
+        allowed: Vec<ToolSpec>,
+        room: FileQuota,
+        turn: Arc<lock::Mutex<()>>,
+        time_limit: Duration,
+    ) -> Self {
+        Self {
+            services,
+            context,
+            tools,
+            allowed,
+            room,
+            turn,
+            gathered: Mutex::default(),
+            begun: Instant::now(),
+            time_limit,
+        }
+    }
+
+    /// What the script has gathered, when it is over.
+    pub(super) fn into_results(self) -> ScriptResults {
+        self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first: a
+    /// stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
+    async fn record_outcome(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
+        let taken = self.lock().push(outcome.clone(), self.room);
+        for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
+            if !files.is_empty() {
+                let registered = self.services.ledger.register_files(self.context.call.turn, files).await;
+                *files = registered.map_err(|error| {
+                    self.lock().remove_last();
+                    error::tool_error_with_cause("the files could not be recorded", &error).0
+                })?;
+                self.lock().renumber(files);
+            }
+        }
+        taken?;
+        Ok(outcome)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, ScriptResults> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call_tool(&self, spec: &ToolSpec, arguments: Value) -> Result<Value, String> {
+        let left = self.time_limit.saturating_sub(self.begun.elapsed());
+        let outcome =
+            self.tools.call(&spec.name, arguments, left).await.map_err(|error| format!("{}: {error}", spec.name))?;
+        Ok(outcome_value(&self.record_outcome(outcome).await?))
+    }
+}
+
+#[async_trait]
+impl HostFunctions for TurnHostFunctions<'_> {
+    fn functions(&self) -> Vec<String> {
+        functions::names(&self.allowed)
+    }
+
+    async fn call(&self, call: FunctionCall) -> Result<Value, String> {
+        match functions::resolve_call(&self.allowed, call)? {
+            Function::Tool(spec, arguments) => self.call_tool(spec, arguments).await,
+            Function::Own(BuiltinFunction::List) => Ok(self.allowed.iter().map(functions::summary).collect()),
+            Function::Own(BuiltinFunction::Describe(spec)) => Ok(spec.map_or(Value::Null, functions::description)),
+            Function::Own(BuiltinFunction::Metadata(id)) => files::metadata(self, &id).await,
+            Function::Own(BuiltinFunction::Text(id)) => files::text(self, &id).await,
+        }
+    }
+
+    async fn create(&self, file: NewScriptFile, content: ByteStream) -> Result<Value, String> {
+        let _held = self.turn.lock().await;
+        let left = turn_locks::bytes_left(self.services, self.context).await;
+        let left = left.map_err(|words| format!("attachment_create: {words}"))?;
+        let room = self.lock().remaining_bytes(self.room)?.min(left);
+        let made: Attachment = files::create(self, file, content, room).await?;
+        let outcome = self.record_outcome(ToolOutcome { attachments: vec![made], ..ToolOutcome::default() }).await?;
+        Ok(outcome_value(&outcome))
+    }
+}
+
+/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call that
+/// failed in part it gets data that lists what failed, if there is such, else everything and that it failed: the words are
+/// for readers.
+fn outcome_value(outcome: &ToolOutcome) -> Value {
+    let is_partial = outcome.has_failed_in_part();
+    match (&outcome.text, outcome.attachments.as_slice(), &outcome.data) {
+        (_, [], Some(data)) if is_partial && data.get("failed").is_some() => Value::from(data.to_string()),
+        (_, [], _) if !is_partial => Value::from(outcome.as_model_text()),
+        (None, [file], _) if !is_partial => Value::from(file.id.to_string()),
+        (text, files, _) => {
+            let mut value = json!({
+                "text": text,
+                "data": outcome.data,
+                "attachment_ids": files.iter().map(|file| file.id.to_string()).collect::<Vec<_>>(),
+            });
+            if is_partial {
+                value["failed"] = Value::Bool(true);
+            }
+            value
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use futures::{FutureExt, StreamExt, stream};
+    use satchel_domain::Visibility;
+    use satchel_ports::{MockLedger, MockToolCaller};
+
+    use super::*;
+    use crate::fakes::{self, attachment};
+
+    /// What ends a future while its file is being recorded is here a panic; in a turn it is `/stop`.
+    #[tokio::test]
+    async fn interrupted_recording_leaves_the_file_gathered() {
+        let fakes = fakes::ToolHarness::new();
+        let mut ledger = MockLedger::new();
+        ledger.expect_attachments().returning(|_| Ok(Vec::new()));
+        ledger.expect_now().return_const(satchel_domain::Timestamp(1));
+        ledger.expect_new_id().returning(|| uuid::Uuid::from_u128(1));
+        ledger.expect_register_files().returning(|_, _| panic!("the turn is stopped"));
+        let (services, context) = (ToolServices { ledger: Arc::new(ledger), ..fakes.services() }, fakes.context());
+        let tools = MockToolCaller::new();
+        let room = FileQuota { files: 2, bytes: 100 };
+        let world =
+            TurnHostFunctions::new(&services, &context, &tools, Vec::new(), room, Arc::default(), Duration::MAX);
+        let file = NewScriptFile {
+            filename: "made.txt".into(),
+            description: String::new(),
+            mime_type: "text/plain".into(),
+            visibility: Visibility::Deliver,
+        };
+        let content = stream::iter([Ok(b"made".to_vec().into())]).boxed();
+        let interrupted = AssertUnwindSafe(world.create(file, content)).catch_unwind().await;
+        assert!(interrupted.is_err(), "{interrupted:?}");
+        let gathered = world.into_results().into_outcomes();
+        let names: Vec<&str> =
+            gathered.iter().flat_map(|outcome| &outcome.attachments).map(|file| file.filename.as_str()).collect();
+        assert_eq!(names, ["made.txt"]);
+    }
+
+    #[test]
+    fn script_gets_text_id_or_full_outcome() {
+        let file = |id| attachment(id, "a.txt", "text/plain", b"a");
+        let one = file(1).id.to_string();
+        let said = |text: Option<&str>, data: Option<Value>, attachments: Vec<Attachment>| {
+            outcome_value(&ToolOutcome { text: text.map(str::to_owned), data, attachments, ..ToolOutcome::default() })
+        };
+        assert_eq!(said(Some("words"), Some(json!({"a": 1})), vec![]), json!("words"));
+        assert_eq!(said(None, Some(json!({"a": 1.5})), vec![]), json!(r#"{"a":1.5}"#));
+        assert_eq!(said(None, None, vec![]), json!("done"));
+        assert_eq!(said(None, Some(json!({"ok": true})), vec![file(1)]), json!(one));
+        let all = json!({"text": "words", "data": null, "attachment_ids": [one]});
+        assert_eq!(said(Some("words"), None, vec![file(1)]), all);
+        let in_part = |attachments| {
+            let outcome =
+                ToolOutcome { data: Some(json!({"failed": [2]})), attachments, ..ToolOutcome::from_failure("1 of 2") };
+            outcome_value(&outcome)
+        };
+        assert_eq!(in_part(vec![]), json!(r#"{"failed":[2]}"#));
+        let saved = ToolOutcome {
+            data: Some(json!([{"saved": true}, {"saved": false}])),
+            ..ToolOutcome::from_failure("1 of 2")
+        };
+        let all = json!({
+            "text": "1 of 2", "data": [{"saved": true}, {"saved": false}], "attachment_ids": [], "failed": true,
+        });
+        assert_eq!(outcome_value(&saved), all);
+        let all = json!({"text": "1 of 2", "data": {"failed": [2]}, "attachment_ids": [one], "failed": true});
+        assert_eq!(in_part(vec![file(1)]), all);
+        let two = said(None, Some(json!([1])), vec![file(1), file(2)]);
+        assert_eq!(two, json!({"text": null, "data": [1], "attachment_ids": [one, file(2).id.to_string()]}));
+    }
+}

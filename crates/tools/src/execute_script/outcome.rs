@@ -1,0 +1,135 @@
+//! What a script's end becomes: words for the model, data, and the files that go with them.
+
+use std::fmt::Write;
+
+use satchel_domain::{
+    Attachment, ToolOutcome, WakeRequest,
+    fold::merge_selections,
+    script::{NO_VALUE_TEXT, RESULT_PREFIX},
+};
+use satchel_ports::{ScriptError, ToolContext, ledger::AttachmentKey, script_host::ScriptEvaluation};
+use serde_json::{Value, json};
+
+use super::{
+    results::ScriptResults,
+    value_ids::{self, NamedId},
+};
+use crate::{ToolServices, error, lookup};
+
+/// The longest that the words of a failure may be, in bytes.
+const LONGEST_FAILURE: usize = 4_000;
+
+/// The outcome of a script. One that failed has words alone; what it made stays known to the conversation. One that was
+/// stopped with its turn also has what it had gathered, which the turn delivers.
+pub(super) async fn script_outcome(
+    evaluation: ScriptEvaluation,
+    gathered: ScriptResults,
+    most_files: usize,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> ToolOutcome {
+    let ScriptEvaluation { value, printed, wakes } = evaluation;
+    let value = match value {
+        Ok(value) => value,
+        Err(failure) => {
+            let mut words = failure.to_string();
+            words.truncate(words.floor_char_boundary(LONGEST_FAILURE));
+            let text = Some(with_sections(format!("Error: {words}"), &[], &printed));
+            let is_stopped = failure == ScriptError::Cancelled;
+            let gathered = if is_stopped { join_outcomes(&gathered.into_outcomes()) } else { ToolOutcome::default() };
+            return ToolOutcome { text, failed: true, ..gathered };
+        }
+    };
+    let mut text = format_value(&value);
+    let named = files_in_value(&value, most_files, &mut text, services, context).await;
+    let mut outcomes = gathered.into_outcomes();
+    outcomes.push(ToolOutcome { attachments: named, ..ToolOutcome::default() });
+    ToolOutcome {
+        text: Some(with_sections(text, &wakes, &printed)),
+        data: Some(value).filter(|value| value.is_object() || value.is_array()),
+        wakes,
+        ..join_outcomes(&outcomes)
+    }
+}
+
+/// The files of several outcomes, each once, and what they ask of the reply together.
+fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
+    let mut attachments: Vec<Attachment> = Vec::new();
+    for file in outcomes.iter().flat_map(|outcome| &outcome.attachments) {
+        if !attachments.iter().any(|known| known.id == file.id) {
+            attachments.push(file.clone());
+        }
+    }
+    ToolOutcome {
+        attachments,
+        viewed_files: Vec::new(),
+        voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
+        selection: merge_selections(outcomes),
+        ..ToolOutcome::default()
+    }
+}
+
+/// The value as the model reads it.
+fn format_value(value: &Value) -> String {
+    match value {
+        Value::Null => NO_VALUE_TEXT.to_owned(),
+        Value::Bool(true) => format!("{RESULT_PREFIX}True"),
+        Value::Bool(false) => format!("{RESULT_PREFIX}False"),
+        Value::String(text) => format!("{RESULT_PREFIX}{text}"),
+        Value::Number(number) => format!("{RESULT_PREFIX}{number}"),
+        Value::Array(_) | Value::Object(_) => {
+            format!("{}\n{value:#}", RESULT_PREFIX.trim_end())
+        }
+    }
+}
+
+/// The files that the value names, so many at most. An id that must be a file of this conversation and is none is told
+/// in the text, and so is whatever else keeps a file from the answer.
+async fn files_in_value(
+    value: &Value,
+    most: usize,
+    text: &mut String,
+    services: &ToolServices,
+    context: &ToolContext,
+) -> Vec<Attachment> {
+    let mut named = value_ids::find_ids(value);
+    if named.len() > most {
+        let _ = write!(text, "\nError: {} files are named, and only the first {most} are taken", named.len());
+        named.truncate(most);
+    }
+    let mut files = Vec::new();
+    for NamedId { id, key } in named {
+        let known = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
+        match (known, key) {
+            (Ok(Some(file)), _) if file.conversation == context.conversation && !file.is_forgotten() => {
+                files.push(file)
+            }
+            (Ok(_), None) => {}
+            (Ok(_), Some(key)) => {
+                let _ = write!(text, "\nError: `{key}`: {}", lookup::unknown_id_error(&id.to_string()));
+            }
+            (Err(error), _) => {
+                let _ = write!(
+                    text,
+                    "\nError: {}",
+                    error::tool_error_with_cause(&format!("`{id}` could not be looked up"), &error)
+                );
+            }
+        }
+    }
+    files
+}
+
+fn with_sections(mut text: String, wakes: &[WakeRequest], printed: &str) -> String {
+    if !wakes.is_empty() {
+        text.push_str("\n--- Wake LLM Contexts ---");
+    }
+    for WakeRequest { context, include_event } in wakes {
+        let _ = write!(text, "\n{}", json!({ "context": context, "include_event": include_event }));
+    }
+    let printed = printed.trim_end();
+    if !printed.is_empty() {
+        let _ = write!(text, "\n--- Printed ---\n{printed}");
+    }
+    text
+}

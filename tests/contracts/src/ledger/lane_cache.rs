@@ -1,0 +1,131 @@
+//! Promises of a ledger that remembers what it has just written or read.
+
+use std::{sync::Arc, time::Duration};
+
+use satchel_domain::{
+    Filename, HistoryMessage, InboundMessage,
+    part::{FailureReason, PlannedPart},
+    reference_block::AttachmentReference,
+};
+use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode};
+
+use super::{LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, texts};
+
+/// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
+pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (first, turn) = receive(&ledger, &message("1", "hello")).await;
+    let refused = PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..texts(&["big"]).remove(0) };
+    ledger.complete_turn(&first, &completed(turn, vec![refused])).await.unwrap();
+    ledger.set_voice_replies(&first.conversation, true).await.unwrap();
+    assert!(ledger.release(&first, ReleaseMode::IfIdle).await.unwrap());
+
+    let referred = AttachmentReference {
+        url: "https://files.example/a.pdf".into(),
+        filename: Some(Filename::from_untrusted("a.pdf")),
+        mime_type: None,
+        id: None,
+    };
+    let full = InboundMessage { group: true, references: vec![referred], ..message("2", "and this?") };
+    let (lease, turn) = receive(&ledger, &full).await;
+    let remembered = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let stored = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!(remembered, stored);
+    assert_eq!((stored.id, &stored.messages[0].message), (turn, &full));
+    assert_eq!((stored.unreported_failures.len(), stored.voice), (1, true));
+}
+
+/// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
+pub async fn cached_turn_keeps_queue_order(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let waiting = ledger.receive(&message("1", "first"), ClaimMode::Never).await.unwrap().turn;
+    let (lease, second) = receive(&ledger, &message("2", "second")).await;
+    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
+    for turn in [waiting, second] {
+        ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    }
+    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+
+    let (lease, turn) = receive(&ledger, &message("3", "third")).await;
+    ledger.receive(&message("4", "fourth"), ClaimMode::IfFree).await.unwrap();
+    let read = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!((read.id, read.has_followers), (turn, true));
+}
+
+/// Catches: a history that one process remembers and another has changed, or that lacks the numbers of its files.
+pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
+    let reads_the_same = async |what: &str| {
+        for limit in [3, 2, 10] {
+            let read = one.history(&message("", "").conversation, limit).await.unwrap();
+            assert_eq!(read, two.history(&message("", "").conversation, limit).await.unwrap(), "{what}: last {limit}");
+        }
+    };
+    let (lease, turn) = receive(&one, &message("1", "")).await;
+    reads_the_same("before the first turn").await;
+    let mut file = attachment(&one, &lease.conversation, "a.txt");
+    file.number = 0;
+    let sent_in =
+        HistoryMessage::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
+    complete(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
+    reads_the_same("with a file").await;
+    for (ledger, key, change) in [
+        (&one, "2", HistoryChange::Append(said("b"))),
+        (&two, "3", HistoryChange::Append(said("c"))),
+        (&one, "4", HistoryChange::Append(said("d"))),
+        (&one, "5", HistoryChange::Reset),
+        (&one, "6", HistoryChange::Append(said("e"))),
+        (&two, "7", HistoryChange::Reset),
+        (&one, "8", HistoryChange::Append(said("f"))),
+    ] {
+        let (lease, turn) = receive(ledger, &message(key, "")).await;
+        reads_the_same(&format!("claimed for {key}")).await;
+        complete(ledger, &lease, turn, change).await;
+        reads_the_same(&format!("given back after {key}")).await;
+    }
+    assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
+}
+
+/// Catches: a lane that is given back, a part that is settled or a turn that is completed because nobody else is known to
+/// have come between.
+pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (lease, turn) = receive(&one, &message("1", "")).await;
+    let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
+    let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
+    assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
+    two.receive(&message("2", ""), ClaimMode::Never).await.unwrap();
+    let settled = settle(&one, &lease, &sent(&part, "1")).await;
+    assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
+    let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
+    let mut elsewhere = message("3", "");
+    elsewhere.conversation = conversation("console:elsewhere");
+    let (other, third) = receive(&one, &elsewhere).await;
+    let foreign = one.complete_turn(&lease, &completed(third, texts(&["c"]))).await;
+    assert!(matches!(foreign, Err(LedgerError::Unknown { .. })), "the turn of another lane: {foreign:?}");
+
+    let part = one.complete_turn(&lease, &completed(second, texts(&["b"]))).await.unwrap().unwrap();
+
+    tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
+    let channels = [lease.conversation.channel().clone()];
+    let mut taken = Vec::new();
+    for _ in 0..2 {
+        taken.push(two.claim_lane(&channels).await.unwrap().expect("both have run out"));
+    }
+    let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
+    let settled = settle(&two, mine, &sent(&part, "2")).await;
+    assert_eq!((settled.next, settled.released), (None, true));
+    assert_lost(one.settle_part(&lease, &sent(&part, "3")).await, "settle_part");
+    assert_lost(one.complete_turn(&other, &completed(third, texts(&["d"]))).await, "complete_turn");
+    assert_eq!(two.turn(second).await.unwrap().unwrap().parts, [sent(&part, "2").part], "nothing was settled again");
+    assert_eq!(two.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
+}
+
+/// Completes a turn with one part and settles that, so that its lane is given back.
+async fn complete(ledger: &Arc<dyn Ledger>, lease: &Lease, turn: satchel_domain::TurnId, change: HistoryChange) {
+    let mut done = completed(turn, texts(&["reply"]));
+    done.history = change;
+    let part = ledger.complete_turn(lease, &done).await.unwrap().expect("it needs no preparation");
+    assert!(settle(ledger, lease, &sent(&part, "9")).await.released);
+}
