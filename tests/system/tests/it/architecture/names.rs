@@ -1,9 +1,12 @@
-//! The crates that others build on name things by the words of the field: a retired word names nothing there.
+//! Names are the field's words: a retired word names nothing, a name means one type, and a predicate changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_none, source_files};
 
-/// The crates whose names have been swept. The list only grows, until it is the workspace.
-const SWEPT: &[&str] = &["crates/domain/src", "crates/ports/src", "crates/routing/src"];
+/// Files that the rebuilt delivery, ledger, runtime and gateway replace; they keep their names until then. The list only
+/// shrinks: a file that has lost its last retired name leaves it.
+const REPLACED: &[&str] = &[];
 
 /// Words that are no segment of a name: participles, metaphors and pronouns that no search would find.
 const RETIRED: &str = "again anew asked asking began begun bookmark bookmarks came come desk dice doer door doorway \
@@ -15,6 +18,12 @@ const RETIRED: &str = "again anew asked asking began begun bookmark bookmarks ca
 /// Words that are no function's whole name: they don't say what the function does, or to what.
 const RETIRED_FUNCTIONS: &str =
     "after ask described end first forget go look named of over plain take tidy what_of why word";
+
+/// Types that share a name across files and mean the same or are private: each is told apart by its module.
+const SHARED: &[&str] = &[];
+
+/// Names that a file may use for itself, whatever others do.
+const PRIVATE: [&str; 5] = ["Arguments", "State", "Shared", "Inner", "Error"];
 
 /// The kind and the name of what a line of Rust defines.
 fn definition(line: &str) -> Option<(&str, &str)> {
@@ -57,33 +66,102 @@ fn segments(name: &str) -> Vec<String> {
     segments
 }
 
-/// Whether the file is a test's own.
-fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs")
+/// A file of production code without its inline tests.
+struct Production {
+    path: String,
+    text: String,
+}
+
+impl Production {
+    fn is_replaced(&self) -> bool {
+        REPLACED.contains(&self.path.as_str())
+    }
+
+    /// What the file defines: kind and name.
+    fn definitions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.text.lines().filter_map(|line| definition(line).or_else(|| Some(("variant", variant(line)?))))
+    }
+
+    /// Its definitions whose name has a retired word, or is one.
+    fn retired(&self) -> Vec<String> {
+        let is_retired =
+            |name: &str| segments(name).iter().any(|segment| RETIRED.split_whitespace().any(|word| word == segment));
+        let says_nothing =
+            |kind: &str, name: &str| kind == "fn" && RETIRED_FUNCTIONS.split_whitespace().any(|word| word == name);
+        self.definitions()
+            .filter(|(kind, name)| is_retired(name) || says_nothing(kind, name))
+            .map(|(kind, name)| format!("{}: the {kind} `{name}` has a retired word", self.path))
+            .collect()
+    }
+}
+
+fn production() -> Vec<Production> {
+    let is_production = |path: &str| {
+        !path.starts_with("tests/") && !path.contains("/tests/") && !path.ends_with("/tests.rs")
+    };
+    let root = satchel_system::real_binary::workspace_root();
+    let files = source_files().into_iter().filter_map(|(path, text)| {
+        let path = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+        is_production(&path).then_some(Production { path, text })
+    });
+    files.collect()
 }
 
 #[test]
-fn swept_crates_use_no_retired_words() {
-    let retired =
-        |name: &str| segments(name).iter().any(|segment| RETIRED.split_whitespace().any(|word| word == segment));
-    let mut definitions = 0;
-    let mut complaints = Vec::new();
-    for (path, text) in source_files() {
-        let path = path.to_string_lossy();
-        if is_test(&path) || !SWEPT.iter().any(|swept| path.contains(swept)) {
-            continue;
-        }
-        let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        for line in production.lines() {
-            let Some((kind, name)) = definition(line).or_else(|| Some(("variant", variant(line)?))) else { continue };
-            definitions += 1;
-            let says_nothing = kind == "fn" && RETIRED_FUNCTIONS.split_whitespace().any(|word| word == name);
-            if says_nothing || retired(name) {
-                complaints.push(format!("{path}: the {kind} `{name}` has a retired word"));
+fn production_code_uses_no_retired_words() {
+    let files = production();
+    let definitions: usize = files.iter().map(|file| file.definitions().count()).sum();
+    assert!(definitions > 5_000, "only {definitions} names were found");
+    let current = files.iter().filter(|file| !file.is_replaced());
+    assert_none(&current.flat_map(Production::retired).collect::<Vec<_>>());
+}
+
+#[test]
+fn list_of_replaced_files_only_shrinks() {
+    let files = production();
+    let has_retired = |listed: &&&str| files.iter().any(|file| file.path == **listed && !file.retired().is_empty());
+    let clean = REPLACED.iter().filter(|listed| !has_retired(listed));
+    assert_none(&clean.map(|path| format!("{path} has no retired name (any more): take it off the list")).collect::<Vec<_>>());
+}
+
+#[test]
+fn type_names_are_unique_in_the_workspace() {
+    let files = production();
+    let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in files.iter().filter(|file| !["wire.rs", "protocol.rs"].iter().any(|name| file.path.ends_with(name))) {
+        for (kind, name) in file.definitions() {
+            if ["struct", "enum", "trait"].contains(&kind) && !PRIVATE.contains(&name) {
+                paths.entry(name).or_default().insert(&file.path);
             }
         }
     }
-    assert!(definitions > 1_000, "only {definitions} names were found");
+    let platform = |path: &&str| ["adapters/telegram/", "adapters/discord/"].iter().position(|folder| path.starts_with(folder));
+    let are_twins = |paths: &BTreeSet<&str>| {
+        let sides: Vec<_> = paths.iter().map(platform).collect();
+        paths.len() == 2 && sides.contains(&Some(0)) && sides.contains(&Some(1))
+    };
+    let repeated: BTreeMap<_, _> = paths.into_iter().filter(|(_, paths)| paths.len() > 1 && !are_twins(paths)).collect();
+    let unlisted = repeated.iter().filter(|(name, _)| !SHARED.contains(name));
+    assert_none(&unlisted.map(|(name, paths)| format!("`{name}` is a type in {paths:?}")).collect::<Vec<_>>());
+    let unique = SHARED.iter().filter(|name| !repeated.contains_key(*name));
+    assert_none(&unique.map(|name| format!("`{name}` is unique: take it off the list")).collect::<Vec<_>>());
+}
+
+#[test]
+fn predicates_change_nothing() {
+    let mut complaints = Vec::new();
+    for file in production().iter().filter(|file| !file.is_replaced()) {
+        let mut lines = file.text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some(("fn", name)) = definition(line) else { continue };
+            let is_predicate = ["is_", "has_", "can_", "needs_"].iter().any(|prefix| name.starts_with(prefix));
+            let receiver = format!("{line}{}", lines.peek().copied().unwrap_or_default());
+            if is_predicate && receiver.contains("&mut self") {
+                complaints.push(format!("{}: `{name}` takes `&mut self`", file.path));
+            }
+        }
+    }
     assert_none(&complaints);
 }
 
