@@ -1,6 +1,6 @@
 //! The conversation at the terminal: lines in, messages out. Answers come through the channel.
 
-use std::path::PathBuf;
+use std::{ops::ControlFlow, path::PathBuf};
 
 use futures::{Stream, StreamExt};
 use satchel_domain::TurnId;
@@ -30,7 +30,7 @@ pub struct ChatSettings {
     pub file_bytes: u64,
 }
 
-/// Sends what is typed until the person leaves or the process stops. A stream that ends without [`Typed::Leave`] was
+/// Sends what is typed until the person leaves or the process stops. A stream that ends without [`InputEvent::Eof`] was
 /// piped in: then the answers are waited for.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub async fn run_chat(
             None | Some(Some(InputEvent::Eof)) => return Ok(()),
             Some(Some(InputEvent::Interrupt)) => talk.interrupt().await?,
             Some(Some(InputEvent::Line(line))) => {
-                if talk.handle_line(&line).await == Next::Leave {
+                if talk.handle_line(&line).await.is_break() {
                     return Ok(());
                 }
             }
@@ -60,12 +60,6 @@ pub async fn run_chat(
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Next {
-    Stay,
-    Leave,
-}
-
 struct ChatSession<'a> {
     client: &'a ConsoleClient,
     settings: &'a ChatSettings,
@@ -75,7 +69,7 @@ struct ChatSession<'a> {
 }
 
 impl ChatSession<'_> {
-    async fn handle_line(&mut self, line: &str) -> Next {
+    async fn handle_line(&mut self, line: &str) -> ControlFlow<()> {
         let screen = &self.client.screen;
         match parse_line(line, self.settings.home.as_deref(), &|path| path.exists()) {
             LineCommand::Empty if self.pending.len() == 0 => {}
@@ -92,10 +86,10 @@ impl ChatSession<'_> {
                 }
                 self.send_with("/help", Vec::new()).await;
             }
-            LineCommand::Quit => return Next::Leave,
+            LineCommand::Quit => return ControlFlow::Break(()),
             LineCommand::Invalid(words) => screen.print_error(&words),
         }
-        Next::Stay
+        ControlFlow::Continue(())
     }
 
     async fn attach(&mut self, paths: &[PathBuf]) {

@@ -1,7 +1,7 @@
 //! The terminal as a channel: what is printed, which files are written, what is typed and attached.
 //!
-//! [`ConsoleChannel`] is the way out and the way to the person's files, [`follow`] shows what happens while a turn
-//! runs, [`converse`] and [`once`] are the way in. All of them share one [`Screen`], so that nothing is said twice.
+//! [`ConsoleChannel`] is the way out and the way to the person's files, [`follow_events`] shows what happens while a turn
+//! runs, [`run_chat`] and [`run_once`] are the way in. All of them share one [`Screen`], so that nothing is said twice.
 //! Whatever comes from a person, a model or a file's name is stripped of terminal escapes before it is printed.
 
 mod attachments;

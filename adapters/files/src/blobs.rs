@@ -20,7 +20,7 @@ use crate::{
     DirectoryOpenError,
     copy::{self, BlockSink, CopyError},
     detect, digest, directory,
-    modes::{self, Audience},
+    modes::{self, FileAccess},
     reserve::ReserveGuard,
     temp::{self, TempFile},
 };
@@ -61,10 +61,10 @@ impl DirectoryBlobs {
             let path = path.join(below);
             move |source| DirectoryOpenError { doing, path, source }
         };
-        let root = directory::open_root(path, Audience::Owner)?;
+        let root = directory::open_root(path, FileAccess::Owner)?;
         modes::close(&root, path, is_own_entry).map_err(failed("read the directory", ""))?;
         let part = |name| {
-            directory::ensure(&root, Path::new(name), Audience::Owner).map_err(failed("make the directory", name))
+            directory::ensure(&root, Path::new(name), FileAccess::Owner).map_err(failed("make the directory", name))
         };
         let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
         incoming.try_clone().and_then(new_file).map_err(failed("write to the directory", ""))?;
@@ -196,7 +196,7 @@ impl BlobDirectory {
     /// Takes the lock between processes; it is free again when the file is dropped.
     fn lock(&self, take: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        Audience::Owner.of_file(options.read(true).write(true).create(true));
+        FileAccess::Owner.of_file(options.read(true).write(true).create(true));
         let file = self.root.open_with(LOCK, &options)?.into_std();
         take(&file)?;
         Ok(file)
@@ -213,7 +213,7 @@ impl BlobDirectory {
         drop(publishing);
         // Made alone, so that a directory that others see is durable already.
         let making = self.lock(File::lock)?;
-        let directory = directory::ensure(&self.root, &path, Audience::Owner)?;
+        let directory = directory::ensure(&self.root, &path, FileAccess::Owner)?;
         drop(making);
         Ok((directory, self.lock(File::lock_shared)?))
     }
@@ -243,7 +243,7 @@ pub fn is_own_entry(name: &str) -> bool {
 }
 
 fn new_file(directory: Dir) -> io::Result<TempFile> {
-    TempFile::create(directory, Audience::Owner)
+    TempFile::create(directory, FileAccess::Owner)
 }
 
 /// The directory of an address: two levels, so that none grows large.

@@ -11,10 +11,10 @@ use cap_std::{
     fs::{Dir, DirEntry},
 };
 
-use crate::{DirectoryOpenError, modes::Audience};
+use crate::{DirectoryOpenError, modes::FileAccess};
 
 /// Opens the directory, which is made when it is missing.
-pub(crate) fn open_root(path: &Path, audience: Audience) -> Result<Dir, DirectoryOpenError> {
+pub(crate) fn open_root(path: &Path, audience: FileAccess) -> Result<Dir, DirectoryOpenError> {
     let failed = |doing| move |source| DirectoryOpenError { doing, path: path.to_owned(), source };
     let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     let mut builder = fs::DirBuilder::new();
@@ -40,7 +40,7 @@ pub(crate) fn sync(directory: &Dir) -> io::Result<()> {
 /// Opens the directory at `path` beneath `root`; what is missing on the way is made, and durable on return.
 ///
 /// Callers hold a lock, so that nobody takes a directory for durable that another is just making.
-pub(crate) fn ensure(root: &Dir, path: &Path, audience: Audience) -> io::Result<Dir> {
+pub(crate) fn ensure(root: &Dir, path: &Path, audience: FileAccess) -> io::Result<Dir> {
     match open(root, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,

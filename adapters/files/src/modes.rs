@@ -28,14 +28,14 @@ const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// For whom something is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub(crate) enum FileAccess {
     /// Its owner alone: what Satchel keeps.
     Owner,
     /// Whoever the umask lets: what Satchel hands out.
     Umask,
 }
 
-impl Audience {
+impl FileAccess {
     pub(crate) fn directory_mode(self) -> u32 {
         match self {
             Self::Owner => 0o700,

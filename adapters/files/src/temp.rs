@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::modes::Audience;
+use crate::modes::FileAccess;
 
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
@@ -37,7 +37,7 @@ pub(crate) struct TempFile {
 
 impl TempFile {
     /// Makes an empty file with a name that nobody has.
-    pub(crate) fn create(directory: Dir, audience: Audience) -> io::Result<Self> {
+    pub(crate) fn create(directory: Dir, audience: FileAccess) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
         audience.of_file(options.read(true).write(true).create_new(true));
@@ -204,7 +204,7 @@ mod tests {
         for no_links in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS] {
             let (_temporary, directory) = directory();
             let written = |content: &[u8]| {
-                let mut temp = TempFile::create(directory.try_clone().unwrap(), Audience::Owner).unwrap();
+                let mut temp = TempFile::create(directory.try_clone().unwrap(), FileAccess::Owner).unwrap();
                 temp.append(content).unwrap();
                 temp
             };
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn other_link_errors_are_returned_unchanged() {
         let (_temporary, directory) = directory();
-        let temp = TempFile::create(directory.try_clone().unwrap(), Audience::Owner).unwrap();
+        let temp = TempFile::create(directory.try_clone().unwrap(), FileAccess::Owner).unwrap();
         let failed = temp.or_renamed(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
         assert_eq!(Errno::from_io_error(&failed), Some(Errno::ACCESS));
         assert_eq!(names(&directory), [] as [&str; 0]);

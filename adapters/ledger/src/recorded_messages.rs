@@ -40,13 +40,13 @@ struct SentRow {
 }
 
 /// The bounds between which the names of a chat's conversations lie.
-struct Chat {
+struct ChatBounds {
     name: String,
     topics: (String, String),
     channel: (String, String),
 }
 
-impl Chat {
+impl ChatBounds {
     fn new(conversation: &ConversationId) -> Self {
         let (name, channel) = (conversation.chat().to_string(), conversation.channel());
         // The character behind the one that ends the prefix.
@@ -65,7 +65,7 @@ pub(crate) async fn list_recorded_messages(
     part: PartId,
     since: Timestamp,
 ) -> Result<RecordedMessages> {
-    let chat = Chat::new(conversation);
+    let chat = ChatBounds::new(conversation);
     let mut known =
         RecordedMessages { other_doubt: other_doubt(session, &chat, part, since).await?, ..Default::default() };
     for row in received(session, &chat).await? {
@@ -103,7 +103,7 @@ pub(crate) async fn list_recorded_messages(
 }
 
 /// What people wrote of late on the whole channel.
-async fn received(session: &mut Session<'_>, chat: &Chat) -> Result<Vec<ReceivedRow>> {
+async fn received(session: &mut Session<'_>, chat: &ChatBounds) -> Result<Vec<ReceivedRow>> {
     let rows = sqlx::query_as(
         "SELECT conversation, json_extract(message, '$.message') AS message, received_at FROM inbox \
          WHERE sequence > (SELECT COALESCE(MAX(sequence), 0) FROM inbox) - $3 \
@@ -120,7 +120,7 @@ async fn received(session: &mut Session<'_>, chat: &Chat) -> Result<Vec<Received
 }
 
 /// What we sent of late on the whole channel. By the order of the rows: an index would bring all of the channel's.
-async fn sent(session: &mut Session<'_>, chat: &Chat) -> Result<Vec<SentRow>> {
+async fn sent(session: &mut Session<'_>, chat: &ChatBounds) -> Result<Vec<SentRow>> {
     let rows = sqlx::query_as(
         "SELECT conversation, state_detail, target FROM parts NOT INDEXED \
          WHERE rowid > (SELECT COALESCE(MAX(rowid), 0) FROM parts) - $3 \
@@ -137,7 +137,7 @@ async fn sent(session: &mut Session<'_>, chat: &Chat) -> Result<Vec<SentRow>> {
 }
 
 /// Whether another message to the chat may have arrived of which nobody knows the id.
-async fn other_doubt(session: &mut Session<'_>, chat: &Chat, part: PartId, since: Timestamp) -> Result<bool> {
+async fn other_doubt(session: &mut Session<'_>, chat: &ChatBounds, part: PartId, since: Timestamp) -> Result<bool> {
     let ttl = i64::try_from(DOUBT_TTL.as_millis()).unwrap_or(i64::MAX);
     let found = sqlx::query_scalar(concat!(
         "SELECT EXISTS (SELECT 1 FROM parts NOT INDEXED \

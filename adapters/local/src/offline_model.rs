@@ -4,8 +4,8 @@
 //! answers since), so a turn that was interrupted goes on where it stood, and the same request is always answered in
 //! the same way.
 //!
-//! The pure core is [`answer`]: the message is understood as a list of wishes (`wish`); each wish says what it needs
-//! next (`step`), and wishes that need something at the same time ask for it in one message.
+//! The pure core is [`reply_events`]: the message is parsed into intents (`intent`); each intent names what it needs
+//! next (`step`), and intents that need something at the same time request it in one message.
 
 mod files;
 mod intent;

@@ -143,7 +143,7 @@ impl ScriptedModel {
         self.state().asked
     }
 
-    /// What the model was asked, oldest first, as far as it [remembers](Self::remembering).
+    /// What the model was asked, oldest first, as far as it [logs them](Self::with_request_log).
     #[must_use]
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.state().requests.iter().cloned().collect()

@@ -32,7 +32,7 @@ pub(crate) async fn check(
 }
 
 async fn probe_server(http: &Client, target: &ModelTarget, teller: &ErrorMapper) -> Result<(), ProviderError> {
-    let response = question(http, target).send().await.map_err(|error| teller.from_connection_error(&error))?;
+    let response = question(http, target).send().await.map_err(|error| teller.map_connection_error(&error))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let body = read(response, teller).await?;
     let speaks_openai = matches!(target.provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
@@ -45,7 +45,7 @@ async fn probe_server(http: &Client, target: &ModelTarget, teller: &ErrorMapper)
         return Ok(());
     }
     if !status.is_success() {
-        return Err(teller.from_status(status, &body, &headers));
+        return Err(teller.map_status(status, &body, &headers));
     }
     let answer: Value = serde_json::from_str(&body).map_err(|_| teller.failure(ProviderErrorKind::NotFound))?;
     if !answer.is_object() {
@@ -94,7 +94,7 @@ async fn read(mut response: Response, teller: &ErrorMapper) -> Result<String, Pr
     match read_up_to(&mut response, LONGEST_ANSWER).await {
         Ok(Some(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
         Ok(None) => Err(teller.failure(ProviderErrorKind::InvalidResponse)),
-        Err(error) => Err(teller.from_connection_error(&error)),
+        Err(error) => Err(teller.map_connection_error(&error)),
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::settings::ModelTarget;
 
 /// How much of a provider's own words is shown, in characters.
-const SHOWN: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProviderErrorKind {
@@ -161,50 +161,50 @@ impl ErrorMapper {
     }
 
     /// What the vendor's client ran into. `frame` is the last one of the stream.
-    pub(crate) fn from_client_error(&self, error: &genai::Error, frame: &str) -> ProviderError {
+    pub(crate) fn map_client_error(&self, error: &genai::Error, frame: &str) -> ProviderError {
         match error {
-            genai::Error::HttpError { status, body, headers, .. } => self.from_status(*status, body, headers),
+            genai::Error::HttpError { status, body, headers, .. } => self.map_status(*status, body, headers),
             genai::Error::WebStream { error, .. } => {
                 if let Some(inner) = error.downcast_ref::<genai::Error>() {
-                    return self.from_client_error(inner, frame);
+                    return self.map_client_error(inner, frame);
                 }
                 match (error.downcast_ref::<StreamTimeout>(), error.downcast_ref::<reqwest::Error>()) {
                     (Some(StreamTimeout::Headers), _) => self.failure(ProviderErrorKind::Timeout),
                     (Some(StreamTimeout::Read), _) => self.failure(ProviderErrorKind::Stalled),
-                    (None, Some(error)) => self.from_connection_error(error),
+                    (None, Some(error)) => self.map_connection_error(error),
                     (None, None) => self.failure(ProviderErrorKind::InvalidResponse),
                 }
             }
             genai::Error::WebModelCall { webc_error: webc::Error::Reqwest(error), .. } => {
-                self.from_connection_error(error)
+                self.map_connection_error(error)
             }
             // The frame holds more than what the client made of it.
             genai::Error::ChatResponse { body, .. } => {
-                self.from_frame(frame).unwrap_or_else(|| self.from_body(None, body, None))
+                self.map_frame(frame).unwrap_or_else(|| self.map_body(None, body, None))
             }
             genai::Error::StreamParse { .. } => {
-                self.from_frame(frame).unwrap_or_else(|| self.failure(ProviderErrorKind::InvalidResponse))
+                self.map_frame(frame).unwrap_or_else(|| self.failure(ProviderErrorKind::InvalidResponse))
             }
             _ => self.failure(ProviderErrorKind::InvalidResponse),
         }
     }
 
     /// What a frame of the stream tells of a failure, if it does.
-    pub(crate) fn from_frame(&self, frame: &str) -> Option<ProviderError> {
+    pub(crate) fn map_frame(&self, frame: &str) -> Option<ProviderError> {
         let frame = serde_json::from_str::<Value>(frame).ok()?;
-        is_failure(&frame).then(|| self.from_body(None, &frame, None))
+        is_failure(&frame).then(|| self.map_body(None, &frame, None))
     }
 
     /// What the server answered instead of an answer.
-    pub(crate) fn from_status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ProviderError {
+    pub(crate) fn map_status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ProviderError {
         let body = serde_json::from_str(body).unwrap_or_else(|_| Value::String(String::new()));
-        let mut failure = self.from_body(Some(status), &body, retry_after(headers));
+        let mut failure = self.map_body(Some(status), &body, retry_after(headers));
         failure.again &= headers.get("x-should-retry").is_none_or(|wish| wish != "false");
         failure
     }
 
     /// Why there is no connection, or no more of one.
-    pub(crate) fn from_connection_error(&self, error: &reqwest::Error) -> ProviderError {
+    pub(crate) fn map_connection_error(&self, error: &reqwest::Error) -> ProviderError {
         match error {
             error if error.is_connect() => self.failure(ProviderErrorKind::Unreachable),
             error if error.is_timeout() => self.failure(ProviderErrorKind::Timeout),
@@ -213,7 +213,7 @@ impl ErrorMapper {
         }
     }
 
-    fn from_body(&self, status: Option<StatusCode>, body: &Value, wait: Option<Duration>) -> ProviderError {
+    fn map_body(&self, status: Option<StatusCode>, body: &Value, wait: Option<Duration>) -> ProviderError {
         let mut said = String::new();
         collect_texts(body, 0, &mut said);
         let kind = kind(status.map_or(0, |status| status.as_u16()), &said.to_lowercase());
@@ -302,7 +302,7 @@ impl ErrorMapper {
             |word: &str| word.contains("://") || word.contains("sk-") || word.contains('*') || word.len() > 60;
         let words = message.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
         let shown = words.collect::<Vec<_>>().join(" ");
-        let shown: String = shown.chars().filter(|c| !is_unsafe_char(*c)).take(SHOWN).collect();
+        let shown: String = shown.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
         shown.trim_end_matches(['.', ' ']).to_owned()
     }
 }

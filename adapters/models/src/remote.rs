@@ -119,7 +119,7 @@ impl RemoteModel {
         let response = started
             .with_subscriber(Dispatch::none())
             .await
-            .map_err(|error| self.teller.from_client_error(&error, ""))?;
+            .map_err(|error| self.teller.map_client_error(&error, ""))?;
         let teller = self.teller.clone();
         let mut answering = ResponseStream::new(response.stream, provider, asking.names.clone(), last_frame, teller);
         let first = answering.next().await?;

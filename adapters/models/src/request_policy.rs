@@ -7,7 +7,7 @@ use backon::ExponentialBuilder;
 /// How long a server is waited for, and how often it is asked again before the first piece of an answer.
 ///
 /// The defaults stay below the time after which a silent model's turn is ended (`turn.model_silence`), so that a
-/// [`Fallback`](crate::Fallback) still gets its chance.
+/// [`FallbackModel`](crate::FallbackModel) still gets its chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestPolicy {
     /// Until a connection is there.

@@ -132,7 +132,7 @@ impl ResponseStream {
                 }
                 Some(Ok(ChatStreamEvent::End(end))) => return self.finish(end),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(self.teller.from_client_error(&error, &self.last_frame.text())),
+                Some(Err(error)) => return Err(self.teller.map_client_error(&error, &self.last_frame.text())),
                 None => return Err(self.teller.failure(ProviderErrorKind::Truncated)),
             }
         }
@@ -161,7 +161,7 @@ impl ResponseStream {
                 ModelProvider::OpenAiResponses | ModelProvider::Gemini | ModelProvider::Ollama
             ) =>
             {
-                let told = self.teller.from_frame(&self.last_frame.text());
+                let told = self.teller.map_frame(&self.last_frame.text());
                 return Err(told.unwrap_or_else(|| self.teller.failure(ProviderErrorKind::Truncated)));
             }
             Some(StopReason::ContentFilter(_)) => return Err(self.teller.failure(ProviderErrorKind::ContentFiltered)),
@@ -202,7 +202,7 @@ impl ResponseStream {
         }
         events.extend(calls.into_iter().map(|call| {
             ModelEvent::Call(ModelToolCall {
-                name: self.names.from_wire(call.fn_name),
+                name: self.names.restore_name(call.fn_name),
                 arguments: arguments(call.fn_arguments),
                 id: call.call_id,
             })

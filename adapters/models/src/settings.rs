@@ -65,7 +65,7 @@ pub struct ModelSettings {
     pub api_key: Option<SecretString>,
     /// The server's name of the model; `None` for the provider's default.
     pub model: Option<String>,
-    /// The kinds of files that it takes, of those in [`Provider::file_kinds`]; `None` for what is known of the model.
+    /// The kinds of files that it takes, of those in [`ModelProvider::file_kinds`]; `None` for what is known of the model.
     pub accepts: Option<Vec<MediaKind>>,
 }
 

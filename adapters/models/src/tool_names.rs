@@ -39,7 +39,7 @@ impl ToolNames {
     }
 
     /// Satchel's name of what a model asked for. What the model made up stays as it is.
-    pub(crate) fn from_wire(&self, name: String) -> String {
+    pub(crate) fn restore_name(&self, name: String) -> String {
         self.inward.get(&name).cloned().unwrap_or(name)
     }
 }
@@ -102,7 +102,7 @@ mod tests {
             assert!(wire.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'), "{wire}");
             assert!(!RESERVED.contains(&wire.as_str()), "{wire} is a tool of the provider's own");
             assert!(seen.insert(wire.clone()), "{wire} stands for two tools");
-            assert_eq!(names.from_wire(wire), name);
+            assert_eq!(names.restore_name(wire), name);
         }
         assert_eq!(names.to_wire("attachment_save_all"), "attachment_save_all", "a fit name stays, whatever its place");
         assert_eq!(names.to_wire("file_read"), "file_read");
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn unknown_tool_name_stays_unchanged() {
         let names = ToolNames::new(&tools(&["file_read"]));
-        assert_eq!(names.from_wire("make_coffee".into()), "make_coffee");
+        assert_eq!(names.restore_name("make_coffee".into()), "make_coffee");
         assert_eq!(names.to_wire("gone.tool"), "gone_tool", "a tool of the history that is not offered any more");
     }
 }

@@ -8,7 +8,7 @@ pub(crate) const RATE: u32 = 48_000;
 const CROSSINGS: f64 = 16.0;
 
 /// How much of the band below the lower of the two Nyquist frequencies is kept; the filter falls off in the rest.
-const KEPT: f64 = 0.94;
+const PASSBAND: f64 = 0.94;
 
 /// How many points of the filter stand for the time between two incoming samples; between them it is a straight line.
 const POINTS: usize = 512;
@@ -38,7 +38,7 @@ impl Resampler {
         reason = "the filter is short"
     )]
     pub(crate) fn new(rate: u32) -> Self {
-        let band = (f64::from(RATE) / f64::from(rate)).min(1.0) * KEPT;
+        let band = (f64::from(RATE) / f64::from(rate)).min(1.0) * PASSBAND;
         let reach = (CROSSINGS / band).ceil() as usize;
         let point = |at: usize| {
             let x = at as f64 / POINTS as f64;

@@ -25,11 +25,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 const PIECE: usize = 1_900;
 
 /// The largest answer of words, and the most of an error that is read.
-const LARGEST_WORDS: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 const LARGEST_ERROR: usize = 16 << 10;
 
 /// How much of a server's own words is told, in characters.
-const TOLD: usize = 160;
+const MAX_REASON_CHARS: usize = 160;
 
 /// What a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl SpeechServerClient {
         }
         let form = form.part("file", file);
         let answer = self.send_request(self.http.post(self.url.clone()).multipart(form)).await?;
-        let answer = self.read(answer, LARGEST_WORDS).await?;
+        let answer = self.read(answer, MAX_RESPONSE_BYTES).await?;
         let answer: Option<Value> = serde_json::from_slice(&answer).ok();
         let words = answer.as_ref().and_then(|answer| answer["text"].as_str()).ok_or_else(|| SpeechError {
             reason: format!("{} sent an answer that could not be understood", self.who),
@@ -233,7 +233,7 @@ impl SpeechServerClient {
         let is_secret = |word: &str| word.contains("://") || word.contains("sk-") || word.len() > 60;
         let words = said.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
         let said = words.collect::<Vec<_>>().join(" ");
-        let said: String = said.chars().filter(|c| !is_unsafe_char(*c)).take(TOLD).collect();
+        let said: String = said.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
         said.trim_end_matches(['.', ' ']).to_owned()
     }
 }

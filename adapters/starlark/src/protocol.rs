@@ -38,7 +38,7 @@ pub const LARGEST_VALUE: usize = 1 << 20;
 /// The most bytes that the arguments of one call may have as JSON.
 pub const LARGEST_ARGUMENTS: usize = 4 << 20;
 
-/// The most bytes that what a script says of one file, its [`NewFile`], may have as JSON.
+/// The most bytes that what a script says of one file, its [`FileHeader`], may have as JSON.
 pub const LARGEST_NEW_FILE: usize = 16 << 10;
 
 /// How deep a value may be nested, going out of a script and into it.

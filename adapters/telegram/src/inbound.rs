@@ -6,10 +6,10 @@
 mod albums;
 mod callback_queries;
 mod chat_migrations;
-mod desk;
 mod fallback_text;
 mod files;
 mod polling;
+mod processor;
 mod reader;
 mod retry;
 mod setup;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use satchel_ports::Inbound;
 use tokio_util::sync::CancellationToken;
 
-use self::{desk::Desk, reader::InboundReader};
+use self::{processor::InboundProcessor, reader::InboundReader};
 use crate::{TelegramChannel, TelegramError, TelegramSettings};
 
 /// Takes in what people write to the bot.
@@ -49,7 +49,7 @@ impl TelegramListener {
         tracing::info!(bot = us.username, "listening on Telegram");
         let commands = settings.commands.iter().map(|command| command.name.to_lowercase()).collect();
         let reader = InboundReader::new(us, settings.answers_in.clone(), commands);
-        let (desk, pressed) = Desk::new(inbound, reader, Arc::clone(channel.message_ids()));
+        let (desk, pressed) = InboundProcessor::new(inbound, reader, Arc::clone(channel.message_ids()));
         let over = stop.child_token();
         let listening = async {
             // Owned here, so that the queue of presses ends with the listening.

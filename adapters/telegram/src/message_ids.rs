@@ -47,18 +47,18 @@ pub(crate) struct MessageIds {
 #[derive(Debug, Default)]
 struct State {
     newest: HashMap<Counter, i64>,
-    chats: HashMap<ChatId, Chat>,
+    chats: HashMap<ChatId, ChatMessageIds>,
 }
 
 #[derive(Debug, Default)]
-struct Chat {
+struct ChatMessageIds {
     sent: VecDeque<(PartId, i64)>,
     in_flight: usize,
     in_doubt: HashMap<PartId, Instant>,
     is_searched: bool,
 }
 
-impl Chat {
+impl ChatMessageIds {
     fn add_sent(&mut self, part: PartId, ids: &[i64]) {
         self.sent.extend(ids.iter().map(|id| (part, *id)));
         self.sent.drain(..self.sent.len().saturating_sub(MAX_SENT));
@@ -147,7 +147,7 @@ impl MessageIds {
 }
 
 impl State {
-    fn chat(&mut self, chat: ChatId) -> &mut Chat {
+    fn chat(&mut self, chat: ChatId) -> &mut ChatMessageIds {
         if self.chats.len() >= MAX_CHATS && !self.chats.contains_key(&chat) {
             self.chats.retain(|_, chat| !chat.is_idle());
         }

@@ -1,7 +1,7 @@
 //! Shuts the process in: what a script might make of the interpreter, it can do with memory and its own pipes only.
 //!
 //! Two walls, either of which is meant to hold alone. The limits of the process let it open nothing, write no file and
-//! grow no further than [`MEMORY`]. On Linux, a filter lets it ask the kernel for nothing but memory, time and its three
+//! grow no further than [`MAX_MEMORY_BYTES`]. On Linux, a filter lets it ask the kernel for nothing but memory, time and its three
 //! standard streams; every other call is refused, which the interpreter never notices, since it makes none.
 
 use std::{error::Error, fmt, io};
@@ -34,7 +34,7 @@ impl Error for ConfineError {}
 /// Shuts the whole process in, for good. Every thread that it needs must have been started.
 ///
 /// # Errors
-/// [`Unconfined`] when the system refuses one of the walls.
+/// [`ConfineError`] when the system refuses one of the walls.
 pub fn confine() -> Result<(), ConfineError> {
     limit(Resource::Nofile, 0, "forbid opening files")?;
     limit(Resource::Fsize, 0, "forbid writing files")?;
@@ -57,7 +57,7 @@ pub fn confine() -> Result<(), ConfineError> {
 /// Lets everything else on the machine go before the calling thread, and before those that it starts.
 ///
 /// # Errors
-/// [`Unconfined`] when the system refuses.
+/// [`ConfineError`] when the system refuses.
 pub(crate) fn lower_priority() -> Result<(), ConfineError> {
     nice(19).map(drop).map_err(|error| ConfineError { what: "lower the priority", source: error.into() })
 }
@@ -65,7 +65,7 @@ pub(crate) fn lower_priority() -> Result<(), ConfineError> {
 /// Lets the process use so much more processor time and no more; the system ends it then.
 ///
 /// # Errors
-/// [`Unconfined`] when the system refuses.
+/// [`ConfineError`] when the system refuses.
 pub fn limit_processor(seconds: u64) -> Result<(), ConfineError> {
     // A second between the two, so that the first signal is the one that says what happened.
     let seconds = seconds.max(1);

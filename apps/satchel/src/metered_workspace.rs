@@ -39,16 +39,16 @@ impl MeteredWorkspace {
         conversation: &ConversationId,
         path: &WorkspacePath,
         bytes: u64,
-    ) -> Result<Reservation<'_>, WorkspaceError> {
+    ) -> Result<QuotaHold<'_>, WorkspaceError> {
         // Held before the ledger knows of it: what is recorded meanwhile counts it twice rather than not at all.
-        let mut reservation = Reservation::new(self, conversation, bytes);
+        let mut reservation = QuotaHold::new(self, conversation, bytes);
         let mut reserved = self.ledger.reserve_workspace(conversation, bytes).await;
         if matches!(reserved, Err(LedgerError::QuotaExceeded(_))) {
             drop(reservation);
             // People remove files by hand, and a write that was dropped has set bytes aside in vain.
             self.inner.forget_usage(conversation);
             self.record(conversation).await;
-            reservation = Reservation::new(self, conversation, bytes);
+            reservation = QuotaHold::new(self, conversation, bytes);
             reserved = self.ledger.reserve_workspace(conversation, bytes).await;
         }
         reserved.map_err(|error| match error {
@@ -102,20 +102,20 @@ impl MeteredWorkspace {
 }
 
 /// Bytes that are set aside until this is dropped.
-struct Reservation<'a> {
+struct QuotaHold<'a> {
     workspace: &'a MeteredWorkspace,
     conversation: ConversationId,
     bytes: u64,
 }
 
-impl<'a> Reservation<'a> {
+impl<'a> QuotaHold<'a> {
     fn new(workspace: &'a MeteredWorkspace, conversation: &ConversationId, bytes: u64) -> Self {
         *workspace.reserved().entry(conversation.clone()).or_default() += bytes;
         Self { workspace, conversation: conversation.clone(), bytes }
     }
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for QuotaHold<'_> {
     fn drop(&mut self) {
         let mut reserved = self.workspace.reserved();
         if let Some(bytes) = reserved.get_mut(&self.conversation) {

@@ -39,7 +39,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a scrape waits for the disks; after it their figures are missing.
-const DISK_PATIENCE: Duration = Duration::from_secs(2);
+const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The upper bounds of durations, in seconds: from a local answer to a model that thinks for minutes.
 const DURATION_BUCKETS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -252,7 +252,7 @@ impl Metrics {
             let _alone = alone;
             directories.into_iter().map(|directory| (disks::space(&directory.path), directory)).collect()
         };
-        let measured: Result<Result<Vec<_>, _>, _> = timeout(DISK_PATIENCE, spawn_blocking(measure)).await;
+        let measured: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
         for (space, FileDirectory { holds, reserve, .. }) in measured.into_iter().flatten().flatten() {
             let Ok(space) = space else { continue };
             let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -62,7 +62,7 @@ pub async fn telegram_bot(
     token: &SecretString,
 ) -> Result<String, TokenError> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct BotResponse {
         ok: bool,
         result: Option<Bot>,
         description: Option<String>,
@@ -83,14 +83,14 @@ pub async fn telegram_bot(
     }
     let base = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim_end_matches('/'));
     let (status, body) = get_json("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
-    match serde_json::from_slice::<Answer>(&body) {
-        Ok(Answer { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", redact(&bot.username))),
+    match serde_json::from_slice::<BotResponse>(&body) {
+        Ok(BotResponse { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", redact(&bot.username))),
         // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
-        Ok(Answer { ok: false, .. }) if status == 401 || status == 404 => {
+        Ok(BotResponse { ok: false, .. }) if status == 401 || status == 404 => {
             let words = "Telegram doesn't accept this token; get the current one from @BotFather";
             Err(TokenError::Invalid(words.to_owned()))
         }
-        Ok(Answer { description: Some(words), .. }) => {
+        Ok(BotResponse { description: Some(words), .. }) => {
             // A server of one's own may repeat the path.
             let words = words.replace(token, "<token>");
             Err(TokenError::Unverified(format!("Telegram answered {status}: {}", redact(&words))))

@@ -37,11 +37,11 @@ use crate::{
 };
 
 /// How much of the arguments the question shows, in characters, each argument having its share.
-const SHOWN: usize = 2_000;
+const MAX_ARGUMENT_CHARS: usize = 2_000;
 
 /// The least that is shown of an argument, and the most arguments that can be shown so.
 const LEAST: usize = 40;
-const MOST_ARGUMENTS: usize = SHOWN / LEAST;
+const MOST_ARGUMENTS: usize = MAX_ARGUMENT_CHARS / LEAST;
 
 /// Less time than this is none to read a question in and to answer it.
 const ENOUGH: Duration = Duration::from_secs(5);
@@ -260,11 +260,11 @@ fn format_question(tool: &str, call: &ToolCall, code: &str, patience: Duration) 
 /// Every argument on a line of its own, however long the others are: what comes first must not push out of sight what a
 /// person has to know.
 fn format_arguments(arguments: &Value) -> Option<String> {
-    let Value::Object(fields) = arguments else { return Some(format_value(arguments, SHOWN)) };
+    let Value::Object(fields) = arguments else { return Some(format_value(arguments, MAX_ARGUMENT_CHARS)) };
     if fields.len() > MOST_ARGUMENTS {
         return None;
     }
-    let share = SHOWN / fields.len().max(1);
+    let share = MAX_ARGUMENT_CHARS / fields.len().max(1);
     let line = |(name, given): (&String, &Value)| {
         let name = format_value(&Value::from(name.as_str()), LEAST);
         format!("{}: {}", name.trim_matches('"'), format_value(given, share))

@@ -35,7 +35,7 @@ pub fn add_instructions(own: &str) -> String {
 }
 
 /// The longest that a name or type may be in what the model reads, in characters.
-const SHOWN: usize = 150;
+const MAX_NAME_CHARS: usize = 150;
 
 /// What the turn asks of the model, before anything was answered.
 #[must_use]
@@ -210,7 +210,7 @@ fn with_lines(mut text: String, lines: impl Iterator<Item = String>) -> String {
 
 /// A name or type in a form that can give no orders: nothing hidden, on one line, cut.
 pub(crate) fn sanitize(untrusted: &str) -> String {
-    untrusted.chars().filter(|c| !is_unsafe_char(*c)).take(SHOWN).collect()
+    untrusted.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_NAME_CHARS).collect()
 }
 
 /// A name in quotation marks, in which our own markers are plain text.

@@ -8,15 +8,15 @@ use satchel_ports::ledger::{InboundFileState, QueuedMessage, QueuedTurn, Transcr
 use crate::rounds;
 
 /// What stands before words that were spoken: what is written down of speech has other mistakes than what was typed.
-const SPOKEN: &str = "[voice message, transcribed]";
+const TRANSCRIPT_PREFIX: &str = "[voice message, transcribed]";
 
 /// The longest that a reason may be, in characters.
-const SHOWN: usize = 150;
+const MAX_REASON_CHARS: usize = 150;
 
 /// The words of a message's voice notes, marked as such.
 pub(crate) fn transcripts(queued: &QueuedMessage) -> impl Iterator<Item = String> + '_ {
     queued.transcriptions.values().filter_map(|heard| match heard {
-        Transcription::Text(words) if !words.trim().is_empty() => Some(format!("{SPOKEN} {}", words.trim())),
+        Transcription::Text(words) if !words.trim().is_empty() => Some(format!("{TRANSCRIPT_PREFIX} {}", words.trim())),
         Transcription::Text(_) | Transcription::Failed(_) => None,
     })
 }
@@ -80,5 +80,5 @@ fn transcriptions_by_index(turn: &QueuedTurn) -> Vec<(usize, &Transcription)> {
 /// An engine's words on one line, cut, and harmless in Markdown's eyes.
 fn sanitize_reason(reason: &str) -> String {
     let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    one_line.chars().filter(|c| !is_unsafe_char(*c) && !"`[]<>|".contains(*c)).take(SHOWN).collect()
+    one_line.chars().filter(|c| !is_unsafe_char(*c) && !"`[]<>|".contains(*c)).take(MAX_REASON_CHARS).collect()
 }

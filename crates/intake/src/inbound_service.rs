@@ -30,7 +30,7 @@ pub struct ClaimedLane {
     pub unsettled: bool,
 }
 
-/// The one door through which all channels' messages come. What nobody wrote comes through its [`OwnDoor`].
+/// The one door through which all channels' messages come. What nobody wrote comes through its [`InternalInbound`].
 pub struct InboundService {
     desk: InboundPipeline,
     workspace: Arc<dyn Workspace>,
@@ -247,7 +247,7 @@ fn escape_markers(mut message: InboundMessage) -> InboundMessage {
 }
 
 /// Words with the references of a front end behind them, in the one form in which everything behind the door knows them.
-/// Comes after [`without_markers`], so that the block is theirs alone.
+/// Comes after [`escape_markers`], so that the block is theirs alone.
 fn append_references(mut message: InboundMessage) -> InboundMessage {
     if message.references.is_empty() {
         return message;

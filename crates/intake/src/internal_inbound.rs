@@ -5,7 +5,7 @@ use satchel_ports::InboundError;
 
 use crate::inbound_service::{InboundPipeline, run_to_completion};
 
-/// Takes in errands. No channel has it: of what comes through [`crate::Reception`] an errand is taken away.
+/// Takes in errands. No channel has it: of what comes through [`crate::InboundService`] an errand is taken away.
 #[derive(Clone)]
 pub struct InternalInbound {
     desk: InboundPipeline,

@@ -1,8 +1,8 @@
-//! From a message as it came to a turn that the agent can run: taking in, fetching files, commands, steering.
+//! From a received message to a turn that the agent can run: access, fetching files, commands, steering.
 //!
-//! The way in is [`Reception`], which channel adapters know as [`satchel_ports::Inbound`]; what nobody wrote comes through
-//! its [`OwnDoor`]. What is queued, the worker of a lane turns into a turn with [`prepare::fetch_files`], or answers at
-//! once with [`commands::answer`].
+//! The way in is [`InboundService`], which channel adapters know as [`satchel_ports::Inbound`]; Satchel's own messages
+//! come through its [`InternalInbound`]. The worker of a lane turns what is queued into a turn with
+//! [`prepare::fetch_files`], or answers it immediately with [`commands::handle_command`].
 
 pub mod access;
 pub mod commands;

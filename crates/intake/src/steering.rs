@@ -165,7 +165,7 @@ mod tests {
 
         let message = [waiting(1, "/help", 0)];
         let help = |access: &AccessPolicy, with_links| {
-            let text = super::plan_steering(&message, access, with_links).explained.remove(0).text;
+            let text = plan_steering(&message, access, with_links).explained.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"))
         };
         assert_eq!(help(&access, true), (true, true));

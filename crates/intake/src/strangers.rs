@@ -9,7 +9,7 @@ use satchel_ports::{
 use crate::inbound_service::InboundPipeline;
 
 /// How many times somebody is told of a code while it lives.
-const TOLD: u32 = 6;
+const MAX_CODE_NOTICES: u32 = 6;
 
 /// How much of the names that strangers give themselves is kept.
 const NAME: usize = 100;
@@ -34,7 +34,7 @@ pub(crate) async fn refuse_stranger(
         PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
     let Some(pairing) = desk.ledger.issue_pairing_code(&stranger, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
-    let interval = rules.code_ttl / TOLD;
+    let interval = rules.code_ttl / MAX_CODE_NOTICES;
     let nth = desk.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
     let introduction =
         system_message(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });

@@ -142,9 +142,9 @@ pub(crate) fn checked_description(file: impl Display, given: String) -> Result<S
 
 /// The path of a file, as opposed to a directory: neither a mount nor written with a slash at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FilePath(pub(crate) WorkspacePath);
+pub(crate) struct WorkspaceFilePath(pub(crate) WorkspacePath);
 
-impl<'de> Deserialize<'de> for FilePath {
+impl<'de> Deserialize<'de> for WorkspaceFilePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let given = String::deserialize(deserializer)?;
         let path: WorkspacePath = given.parse().map_err(de::Error::custom)?;
@@ -168,7 +168,7 @@ mod tests {
     #[expect(dead_code, reason = "only its reading is tested")]
     struct Arguments {
         #[schemars(with = "String")]
-        path: FilePath,
+        path: WorkspaceFilePath,
         index: Option<u64>,
         #[serde(default)]
         names: Vec<String>,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use self::reservations::{Reservation, Reservations};
 use crate::{
     ToolServices,
-    arguments::{FilePath, checked_description, checked_mime, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, checked_description, checked_mime, parse_arguments, spec_of},
     error, lookup,
 };
 
@@ -36,10 +36,10 @@ impl AttachmentAdd {
 struct Arguments {
     /// The files, beneath /shared or /tmp (a.txt is /shared/a.txt), in the order in which the person gets them.
     #[schemars(with = "Option<Vec<String>>")]
-    paths: Option<Vec<FilePath>>,
+    paths: Option<Vec<WorkspaceFilePath>>,
     /// One file; ignored when paths is given.
     #[schemars(with = "Option<String>")]
-    path: Option<FilePath>,
+    path: Option<WorkspaceFilePath>,
     /// Other names for the files, each for the path at the same place; an empty one keeps a file's own name.
     #[schemars(with = "Option<Vec<String>>")]
     filenames: Option<Vec<Option<String>>>,
@@ -116,7 +116,7 @@ fn parse_requests(arguments: Arguments, most: usize) -> Result<Vec<AddRequest>, 
     let mimes = pairwise("mimeTypes", arguments.mime_types, "mimeType", arguments.mime_type, count)?;
     let descriptions = pairwise("descriptions", arguments.descriptions, "description", None, count)?;
     let mut wanted = Vec::with_capacity(count);
-    for (((FilePath(path), filename), mime), description) in
+    for (((WorkspaceFilePath(path), filename), mime), description) in
         paths.into_iter().zip(filenames).zip(mimes).zip(descriptions)
     {
         let own_name = path.file_name().unwrap_or_default();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
     error, lookup,
 };
 
@@ -25,7 +25,7 @@ struct Arguments {
     /// Where to write it, filename included, beneath /shared (kept) or /tmp; a.jpg is /shared/a.jpg. Nothing is added to
     /// it, no extension either. Missing directories are created.
     #[schemars(with = "String")]
-    path: FilePath,
+    path: WorkspaceFilePath,
     /// Whether to replace a file that is there already.
     #[serde(default)]
     overwrite: bool,
@@ -64,7 +64,7 @@ impl Tool for AttachmentSave {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { index, attachment_id, path: FilePath(path), overwrite } = parse_arguments(arguments)?;
+        let Arguments { index, attachment_id, path: WorkspaceFilePath(path), overwrite } = parse_arguments(arguments)?;
         let (attachment, source_index) = match (index, attachment_id) {
             (Some(index), None) => {
                 let (attachment, index) = inbound_file(context, index)?;

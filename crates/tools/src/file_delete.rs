@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
     error,
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct FileDelete(pub(crate) ToolServices);
 struct Arguments {
     /// The file or empty directory, beneath /shared or /tmp; a.txt is /shared/a.txt.
     #[schemars(with = "String")]
-    path: FilePath,
+    path: WorkspaceFilePath,
 }
 
 #[async_trait]
@@ -35,7 +35,7 @@ impl Tool for FileDelete {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path) } = parse_arguments(arguments)?;
+        let Arguments { path: WorkspaceFilePath(path) } = parse_arguments(arguments)?;
         let deleted = self.0.workspace.remove(&context.conversation, &path).await;
         deleted.map_err(|error| match error {
             WorkspaceError::NotFound(path) => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
     error,
     paging::{self, PageError},
 };
@@ -21,7 +21,7 @@ pub(crate) struct FileRead(pub(crate) ToolServices);
 struct Arguments {
     /// The file, beneath /shared or /tmp; a.txt is /shared/a.txt.
     #[schemars(with = "String")]
-    path: FilePath,
+    path: WorkspaceFilePath,
     /// Where to begin, in bytes from the start of the file.
     #[serde(default)]
     offset: u64,
@@ -41,7 +41,7 @@ impl Tool for FileRead {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path), offset, limit } = parse_arguments(arguments)?;
+        let Arguments { path: WorkspaceFilePath(path), offset, limit } = parse_arguments(arguments)?;
         let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
         let page_bytes = paging::checked_limit(limit, most)?;
         let file = self.0.workspace.read(&context.conversation, &path).await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{FilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
     error,
 };
 
@@ -22,7 +22,7 @@ pub(crate) struct FileWrite(pub(crate) ToolServices);
 struct Arguments {
     /// The file, beneath /shared (kept) or /tmp; a.txt is /shared/a.txt. Missing directories are created.
     #[schemars(with = "String")]
-    path: FilePath,
+    path: WorkspaceFilePath,
     /// The whole text of the file.
     content: String,
     /// Whether to replace a file that is there already.
@@ -42,7 +42,7 @@ impl Tool for FileWrite {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: FilePath(path), content, overwrite } = parse_arguments(arguments)?;
+        let Arguments { path: WorkspaceFilePath(path), content, overwrite } = parse_arguments(arguments)?;
         let (bytes, limit) = (content.len() as u64, self.0.limits.save_bytes);
         if bytes > limit {
             return Err(error::tool_error(format!(

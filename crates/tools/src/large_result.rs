@@ -13,7 +13,7 @@ use crate::{ToolServices, error};
 const PREVIEW_BYTES: u64 = 8 * 1024;
 
 /// How much of one people are shown, in bytes: with the words around it, it fits one message of any channel.
-const SHOWN_TO_PEOPLE: usize = 1_500;
+const MAX_PREVIEW_BYTES: usize = 1_500;
 
 /// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by their beginning, and adds the whole
 /// as a file: for a model as an internal attachment and with how to read on, for people as a file that they get. If it
@@ -86,8 +86,8 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
 fn preview_text(whole: &str, data: Option<&Value>) -> String {
-    let cut = &whole[..whole.floor_char_boundary(SHOWN_TO_PEOPLE)];
-    let shown = cut.rfind('\n').filter(|end| *end > SHOWN_TO_PEOPLE / 2).map_or(cut, |end| &cut[..end]);
+    let cut = &whole[..whole.floor_char_boundary(MAX_PREVIEW_BYTES)];
+    let shown = cut.rfind('\n').filter(|end| *end > MAX_PREVIEW_BYTES / 2).map_or(cut, |end| &cut[..end]);
     let json = data.map(|data| format!("{data:#}"));
     let begins = json.as_ref().and_then(|json| whole.find(json.as_str())).filter(|begins| *begins < shown.len());
     match (json, begins) {

@@ -85,7 +85,7 @@ impl ToolRegistry {
     }
 
     /// The tools as the model calls them, sorted by name: an answer that is too large comes as a preview
-    /// ([`crate::shorten`]).
+    /// ([`crate::truncate_outcome`]).
     #[must_use]
     pub fn for_model(&self, services: &ToolServices) -> Vec<Arc<dyn Tool>> {
         self.tools.values().map(|tool| large_result::with_preview(tool.clone(), services.clone())).collect()

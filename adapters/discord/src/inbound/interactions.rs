@@ -24,7 +24,7 @@ use crate::{
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How many characters of a command are repeated to whoever used it.
-const SHOWN: usize = 200;
+const MAX_COMMAND_CHARS: usize = 200;
 
 /// The most commands that Discord takes of an application (Application Commands, Limits).
 const MOST_COMMANDS: usize = 100;
@@ -65,7 +65,7 @@ pub(crate) async fn respond(client: &RestClient, interaction: &PendingInteractio
         InteractionResponseKind::Press => CreateInteractionResponse::Acknowledge,
         InteractionResponseKind::Command { said } => CreateInteractionResponse::Message(
             CreateInteractionResponseMessage::new()
-                .content(to_inline_code(said, SHOWN))
+                .content(to_inline_code(said, MAX_COMMAND_CHARS))
                 .allowed_mentions(CreateAllowedMentions::new().empty_users().empty_roles())
                 .ephemeral(true),
         ),

@@ -14,7 +14,7 @@ use cap_std::fs::{Dir, Metadata, OpenOptions};
 use satchel_domain::Sha256;
 
 use super::{BlobDirectory, address};
-use crate::modes::Audience;
+use crate::modes::FileAccess;
 
 impl BlobDirectory {
     /// Lists what was last put at least `grace` ago.
@@ -50,7 +50,7 @@ impl BlobDirectory {
 
     fn write_mark(&self, sha256: &Sha256) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        Audience::Owner.of_file(options.write(true).create(true));
+        FileAccess::Owner.of_file(options.write(true).create(true));
         self.marked.open_with(sha256.to_string(), &options).map(drop)
     }
 

@@ -12,7 +12,7 @@ pub const HEADER_BYTES: u64 = 4 * 1024 * 1024;
 /// be told is absent.
 #[must_use]
 pub fn media<R: Read + Seek>(mime: &str, content: R) -> MediaInfo {
-    const KNOWN: [&str; 11] = [
+    const MEASURED_TYPES: [&str; 11] = [
         "image/apng",
         "image/avif",
         "image/bmp",
@@ -25,7 +25,7 @@ pub fn media<R: Read + Seek>(mime: &str, content: R) -> MediaInfo {
         "image/tiff",
         "image/webp",
     ];
-    if !KNOWN.contains(&mime) {
+    if !MEASURED_TYPES.contains(&mime) {
         return MediaInfo::default();
     }
     let mut content = BufReader::new(Header { content, position: 0 });

@@ -14,7 +14,7 @@ use satchel_ports::WorkspaceError;
 use super::{failure, usage::QuotaUsage};
 use crate::{
     DirectoryOpenError, directory,
-    modes::{self, Audience},
+    modes::{self, FileAccess},
 };
 
 /// The root of all workspaces.
@@ -30,11 +30,11 @@ pub(super) struct WorkspaceRoot {
 impl WorkspaceRoot {
     pub(super) fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, DirectoryOpenError> {
         let shared = match shared {
-            Some(path) => Some((directory::open_root(path, Audience::Umask)?, path.to_owned())),
+            Some(path) => Some((directory::open_root(path, FileAccess::Umask)?, path.to_owned())),
             None => None,
         };
         let path = root.to_owned();
-        let root = directory::open_root(root, Audience::Owner)?;
+        let root = directory::open_root(root, FileAccess::Owner)?;
         // What earlier versions left open beneath it is closed in the background: nobody else reaches it any more.
         modes::close_directory(&root, &path);
         Ok(Self { root, path, shared, quota, usages: Mutex::default() })
@@ -64,16 +64,16 @@ impl WorkspaceRoot {
     ) -> Result<Dir, WorkspaceError> {
         match &self.shared {
             Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
-            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount()), Audience::Owner),
+            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount()), FileAccess::Owner),
         }
         .map_err(|error| failure(path, error))
     }
 
     /// For whom the files of a mount are: those in a directory that the operator shares out are handed out.
-    pub(super) fn audience(&self, mount: Mount) -> Audience {
+    pub(super) fn audience(&self, mount: Mount) -> FileAccess {
         match mount == Mount::Shared && self.shared.is_some() {
-            true => Audience::Umask,
-            false => Audience::Owner,
+            true => FileAccess::Umask,
+            false => FileAccess::Owner,
         }
     }
 

@@ -24,7 +24,7 @@ fn status(status: u16, body: &Value, headers: &[(&'static str, &str)]) -> Provid
     let headers = headers.iter().map(|(name, value)| {
         (reqwest::header::HeaderName::from_static(name), reqwest::header::HeaderValue::from_str(value).unwrap())
     });
-    teller().from_status(StatusCode::from_u16(status).unwrap(), &body.to_string(), &headers.collect())
+    teller().map_status(StatusCode::from_u16(status).unwrap(), &body.to_string(), &headers.collect())
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_providers_own_words_are_shown_without_secrets() {
     ] {
         let reason = status(400, &json!({"error": {"message": message}}), &[]).error.reason;
         let told = reason.strip_prefix("OpenAI refused the request (400): ").expect(&reason);
-        assert!(told.starts_with(wanted) && told.chars().count() <= SHOWN, "{told}");
+        assert!(told.starts_with(wanted) && told.chars().count() <= MAX_REASON_CHARS, "{told}");
     }
     assert_eq!(status(418, &json!({}), &[]).error.reason, "OpenAI refused the request (418)");
     assert_eq!(status(400, &json!("garbage"), &[]).error.reason, "OpenAI refused the request (400)");

@@ -37,7 +37,7 @@ const KILL_TIMEOUT: Duration = Duration::from_millis(50);
 const COMPLAINT: usize = 4 << 10;
 
 /// How much of its first line is told when a worker doesn't get ready, in characters.
-const TOLD: usize = 160;
+const MAX_REASON_CHARS: usize = 160;
 
 /// Why no worker can be had.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl ScriptWorker {
                 WorkerExit::StillRunning => None,
                 WorkerExit::Exited { status, complaint } => {
                     let complaint = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                    let complaint = error::cut(complaint, TOLD);
+                    let complaint = error::cut(complaint, MAX_REASON_CHARS);
                     return Err(refused(format!("ended before it was ready ({status}) {complaint}").trim().to_owned()));
                 }
             },

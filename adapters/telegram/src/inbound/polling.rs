@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    desk::{Desk, Update},
+    processor::{InboundProcessor, ReceivedUpdate},
     reader::{self, InboundEvent, kinds::ALLOWED_UPDATES},
     retry::{RetryAction, host, new_retry_tracker, stopped_within, wait_before_retry, webhook},
 };
@@ -36,7 +36,11 @@ const MAX_UPDATES: u8 = 100;
 const AT_ONCE: usize = 16;
 
 /// Polls until `stop`.
-pub(super) async fn poll(client: &BotClient, desk: &Desk, stop: &CancellationToken) -> Result<(), TelegramError> {
+pub(super) async fn poll(
+    client: &BotClient,
+    desk: &InboundProcessor,
+    stop: &CancellationToken,
+) -> Result<(), TelegramError> {
     let mut retries = new_retry_tracker();
     let (mut offset, mut limit) = (0, MAX_UPDATES);
     // A webhook that was set before us is of the past; one that comes later is somebody's who lives.
@@ -114,15 +118,15 @@ async fn deleted_webhook(client: &BotClient) -> bool {
 /// What came for one conversation, or for none, each with its place among all that came.
 struct ConversationUpdates {
     conversation: Option<ConversationId>,
-    updates: Vec<(usize, Update)>,
+    updates: Vec<(usize, ReceivedUpdate)>,
 }
 
 /// Stores updates; what fails is tried until `stop`. Returns the number from which the next poll goes on: everything
 /// before it is stored.
-async fn store_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
+async fn store_all(desk: &InboundProcessor, offset: i64, updates: Vec<Value>, stop: &CancellationToken) -> i64 {
     let numbers: Vec<Option<i64>> =
         updates.iter().map(|update| update.get("update_id").and_then(Value::as_i64)).collect();
-    desk.look_ahead(&updates);
+    desk.scan_albums(&updates);
     let stored = Mutex::new(vec![false; updates.len()]);
     let mut lanes: Vec<ConversationUpdates> = Vec::new();
     for (at, raw) in updates.into_iter().enumerate() {
@@ -154,14 +158,14 @@ async fn store_all(desk: &Desk, offset: i64, updates: Vec<Value>, stop: &Cancell
 
 /// Stores each conversation's updates in their order, and the conversations side by side.
 async fn store_concurrently(
-    desk: &Desk,
+    desk: &InboundProcessor,
     lanes: Vec<ConversationUpdates>,
     stored: &Mutex<Vec<bool>>,
     stop: &CancellationToken,
 ) {
     let store = |lane: ConversationUpdates| async {
         for (at, update) in lane.updates {
-            if !desk.insist(&update, stop).await {
+            if !desk.store_with_retry(&update, stop).await {
                 return;
             }
             stored.lock().unwrap_or_else(PoisonError::into_inner)[at] = true;

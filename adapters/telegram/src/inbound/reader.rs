@@ -31,7 +31,7 @@ const UNREGISTERED_COMMANDS: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
 const DECISIONS: [&str; 2] = ["allow", "refuse"];
 
 /// Why most of what is written in groups is passed over.
-const NOT_FOR_US: &str = "it was not written to the bot";
+const NOT_ADDRESSED_TEXT: &str = "it was not written to the bot";
 
 /// What an update means.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,7 +202,7 @@ impl InboundReader {
         let is_for_us =
             !head.chat.is_group() || group::is_addressed_to_bot(&written, &self.us, &self.answers_in, &self.albums);
         if !is_for_us && written.album.is_none() {
-            return InboundEvent::Ignored(NOT_FOR_US);
+            return InboundEvent::Ignored(NOT_ADDRESSED_TEXT);
         }
         let leads =
             is_for_us && written.album.as_ref().is_none_or(|album| self.albums.register_first(album, head.message_id));
@@ -228,7 +228,7 @@ impl InboundReader {
         let kept = match written.album {
             Some(album) if !is_for_us => {
                 self.albums.buffer(album, message, head.date);
-                return InboundEvent::Ignored(NOT_FOR_US);
+                return InboundEvent::Ignored(NOT_ADDRESSED_TEXT);
             }
             Some(album) => self.albums.buffered_items(&album, &message),
             None => Vec::new(),

@@ -16,7 +16,7 @@ use self::{
     server::{WebhookHandler, WebhookOwnership},
 };
 use super::{
-    desk::Desk,
+    processor::InboundProcessor,
     reader::kinds::ALLOWED_UPDATES,
     retry::{self, RetryAction, host, new_retry_tracker, wait_before_retry},
     wire::WebhookInfo,
@@ -40,7 +40,7 @@ const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) async fn run_webhook(
     client: &BotClient,
     webhook: &WebhookSettings,
-    desk: Arc<Desk>,
+    desk: Arc<InboundProcessor>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
     let address = webhook.listen;

@@ -21,7 +21,7 @@ const LISTED: u32 = 100;
 const MOST: u32 = 200;
 
 /// How many turns are shown unless more are asked for.
-const SHOWN: u32 = 30;
+const DEFAULT_TURNS: u32 = 30;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConversationListQuery {
@@ -79,7 +79,7 @@ pub(crate) async fn turns(
 ) -> Result<Json<Turns>, Problem> {
     let before = query.before.map(|before| before.parse()).transpose();
     let before = before.map_err(|_| Problem::invalid("`before` must be the id of a turn."))?;
-    let limit = query.limit.unwrap_or(SHOWN).clamp(1, MOST);
+    let limit = query.limit.unwrap_or(DEFAULT_TURNS).clamp(1, MOST);
     let conversation = site.conversation(&id)?;
     let mut records = site.ledger.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
     let more = records.len() > limit as usize;

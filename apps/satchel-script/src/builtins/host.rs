@@ -20,7 +20,7 @@ const CALL_BUILTIN: &str = "_satchel_call";
 
 /// The host's function of this name, as a value.
 ///
-/// It is `partial(CALL, name)`: a type of our own that can be called would take an implementation that is unsafe to
+/// It is `partial(CALL_BUILTIN, name)`: a type of our own that can be called would take an implementation that is unsafe to
 /// write.
 pub(crate) fn host_function<'v>(
     name: &str,

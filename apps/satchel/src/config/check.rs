@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     ConfigSetting, leaf,
-    leaf::{Kind, Reading},
+    leaf::{Kind, LeafValue},
     origin::{ConfigProblem, SettingOrigin},
     schema, suggest,
     tree::{ConfigNode, ConfigValue},
@@ -152,7 +152,7 @@ impl<'a> Check<'a> {
             self.checked.not_built.push(ConfigProblem { origin: origin.clone(), message });
         }
         let (value, shown, origin) = match given {
-            Some((Reading { value, shown }, origin)) => (value, shown, origin),
+            Some((LeafValue { value, shown }, origin)) => (value, shown, origin),
             None => (Json::Null, schema::default_of(schema), SettingOrigin::Default),
         };
         self.checked.settings.push(ConfigSetting { key: key.to_owned(), value: shown, origin });
@@ -174,11 +174,11 @@ impl<'a> Check<'a> {
     /// same strength.
     fn stronger(
         &mut self,
-        given: Option<(Reading, SettingOrigin)>,
+        given: Option<(LeafValue, SettingOrigin)>,
         (path, named_by): (PathBuf, SettingOrigin),
         kind: &Kind,
         key: &str,
-    ) -> Option<(Reading, SettingOrigin)> {
+    ) -> Option<(LeafValue, SettingOrigin)> {
         if let Some((reading, origin)) = given {
             if origin.rank() == named_by.rank() {
                 let message = format!("both `{key}` and `{key}_file` are given: remove one");

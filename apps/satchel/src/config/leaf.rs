@@ -118,7 +118,7 @@ static KINDS: [Kind; 12] = [
 
 /// A value as serde reads it, and as people see it.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct LeafValue {
     pub(super) value: Json,
     pub(super) shown: Json,
 }
@@ -142,9 +142,9 @@ impl Kind {
     }
 
     /// Reads a text of this kind.
-    pub(super) fn read_text(&self, text: &str, base: &Path) -> Result<Reading, String> {
+    pub(super) fn read_text(&self, text: &str, base: &Path) -> Result<LeafValue, String> {
         let shown = (self.show)(text, base).ok_or_else(|| self.expected.to_owned())?;
-        Ok(Reading { value: json!([text, base.as_os_str()]), shown })
+        Ok(LeafValue { value: json!([text, base.as_os_str()]), shown })
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn is_secret(schema: &Json) -> bool {
 ///
 /// # Errors
 /// With what it must be.
-pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<Reading, String> {
+pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<LeafValue, String> {
     if let Some(kind) = Kind::find(schema) {
         let number = match written {
             ConfigValue::Integer(number) if kind.takes_numbers => Some(number.to_string()),
@@ -172,7 +172,7 @@ pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<
         (Some(list::SWITCH), _) => (list::read_switch(written), "true or false".to_owned()),
         (Some(list::DECLARED), _) => {
             let count = list::count_declared(written).ok_or("a list or a section")?;
-            return Ok(Reading { value: Json::Null, shown: json!(format!("{count} declared")) });
+            return Ok(LeafValue { value: Json::Null, shown: json!(format!("{count} declared")) });
         }
         (_, Some("integer")) => {
             let range = [&schema["minimum"], &schema["maximum"]].map(|end| end.as_u64().unwrap_or_default());
@@ -196,5 +196,5 @@ pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<
         Some([name]) if schema["x-kind"] == list::NAMES => name.clone(),
         _ => value.clone(),
     };
-    Ok(Reading { value, shown })
+    Ok(LeafValue { value, shown })
 }

@@ -15,7 +15,7 @@ use crate::pairing::CommandContext;
 const LOOKED_THROUGH: u32 = 500;
 
 /// How much of a name is shown, in characters.
-pub(super) const SHOWN: usize = 150;
+pub(super) const MAX_NAME_CHARS: usize = 150;
 
 /// How many files one command names.
 const NAMED: usize = 20;
@@ -91,7 +91,7 @@ pub(super) async fn revoke_file_links(
     let ResolvedFiles { attachments, unknown } = resolve_numbers(ledger, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
-        let file = format!("#{number} {}", to_inline_code(filename.as_str(), SHOWN));
+        let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
         lines.push(match links.revoke_links(*id).await {
             Ok(()) => format!("All links to {file} are revoked."),
             Err(error) => {
@@ -111,7 +111,7 @@ pub(super) async fn revoke_file_links(
 #[must_use]
 pub fn describe_file(attachment: &Attachment) -> String {
     let Attachment { number, filename, mime, bytes, .. } = attachment;
-    format!("#{number} {} {mime} {}", to_inline_code(filename.as_str(), SHOWN), size::format_bytes(*bytes))
+    format!("#{number} {} {mime} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS), size::format_bytes(*bytes))
 }
 
 /// The files of some numbers, each once.
@@ -138,7 +138,7 @@ async fn resolve_numbers(
             Some(attachment) if attachment.is_forgotten() => forgotten.push(format!("#{}", attachment.number)),
             Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
             Some(attachment) => attachments.push(attachment),
-            None => unknown.push(to_inline_code(given, SHOWN)),
+            None => unknown.push(to_inline_code(given, MAX_NAME_CHARS)),
         }
     }
     let mut lines = Vec::new();

@@ -11,7 +11,7 @@ use satchel_ports::{
     },
 };
 
-use super::files::{SHOWN, describe_file};
+use super::files::{MAX_NAME_CHARS, describe_file};
 use crate::{forget::forget_file, pairing::CommandContext};
 
 /// How many of the largest files are listed.
@@ -134,8 +134,9 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
         let text = text.trim_matches(',');
         let number = |text: &str| text.trim_matches('#').parse::<u64>().ok();
         if let Some(path) = text.strip_prefix(WORKSPACE) {
-            let path =
-                path.parse().map_err(|error| format!("I can't read {}: {error}", to_inline_code(text, SHOWN)))?;
+            let path = path
+                .parse()
+                .map_err(|error| format!("I can't read {}: {error}", to_inline_code(text, MAX_NAME_CHARS)))?;
             targets.push(Target::Workspace(path));
         } else if let Some(number) = number(text) {
             targets.push(Target::File { number, in_range: false });
@@ -146,7 +147,7 @@ fn targets(given: &[String]) -> Result<Vec<Target>, String> {
             return Err(format!(
                 "{} is not a file number. Use a number (`/forget 17`), a range (`/forget 3-8`), or \
                  `workspace:` and a path.",
-                to_inline_code(text, SHOWN)
+                to_inline_code(text, MAX_NAME_CHARS)
             ));
         }
         if targets.len() > MOST {
@@ -189,7 +190,7 @@ async fn forget_number(
 
 /// Removes a file of the workspace. Nobody knows who of a group made it, so there only an owner may.
 async fn remove(asked: &CommandContext<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
-    let shown = to_inline_code(&path.to_string(), SHOWN);
+    let shown = to_inline_code(&path.to_string(), MAX_NAME_CHARS);
     if asked.group && !asked.is_by_owner() {
         return format!("I kept {shown}: in a group only an owner can remove workspace files.");
     }

@@ -16,7 +16,7 @@ const PAGE: u32 = 50;
 const PAGES: u32 = 10;
 
 /// What our own files have for an address: where they came from would tell the bot's token.
-const OURS: &str = "satchel:attachment/";
+const ATTACHMENT_SCHEME: &str = "satchel:attachment/";
 
 /// A file that is to be downloaded.
 pub(crate) struct DownloadItem {
@@ -110,7 +110,7 @@ fn item_of_file(reference: &FileReference, file: InboundFileState, max_bytes: u6
         (InboundFileState::Stored(attachment), source_url) => {
             let source_url = match source_url {
                 Some(url) => redact_query(url),
-                None => format!("{OURS}{}", attachment.id),
+                None => format!("{ATTACHMENT_SCHEME}{}", attachment.id),
             };
             let had = StoredBytes { served_as: reference.mime.clone(), ..attachment.into() };
             DownloadItem { filename, source_url, source: ByteSource::Stored(had) }
@@ -141,7 +141,7 @@ async fn item_of_reference(
     reference: AttachmentReference,
 ) -> Result<DownloadItem, ToolError> {
     let AttachmentReference { url, filename, id, .. } = reference;
-    let ours = match (id, url.strip_prefix(OURS)) {
+    let ours = match (id, url.strip_prefix(ATTACHMENT_SCHEME)) {
         (Some(id), _) => Some(id.to_string()),
         (None, Some(id)) => Some(id.to_owned()),
         (None, None) => None,

@@ -5,21 +5,21 @@ use super::*;
 /// What a fixture can't bring about, named in `channel_contract!(fixture, without: […])`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// [`Trouble::ConnectionRefused`]
+    /// [`ChannelFault::ConnectionRefused`]
     ConnectionRefused,
-    /// [`Trouble::RateLimited`]
+    /// [`ChannelFault::RateLimited`]
     RateLimited,
-    /// [`Trouble::ServerError`]
+    /// [`ChannelFault::ServerError`]
     ServerError,
-    /// [`Trouble::Reset`]
+    /// [`ChannelFault::Reset`]
     Reset,
-    /// [`Trouble::AnswerLost`]
+    /// [`ChannelFault::AnswerLost`]
     AnswerLost,
-    /// [`Trouble::NotAnAnswer`]
+    /// [`ChannelFault::NotAnAnswer`]
     NotAnAnswer,
-    /// [`Trouble::Hang`]
+    /// [`ChannelFault::Hang`]
     Hang,
-    /// [`Trouble::Forbidden`]
+    /// [`ChannelFault::Forbidden`]
     Forbidden,
     /// [`ChannelFixture::person_sends`]
     InboundFiles,

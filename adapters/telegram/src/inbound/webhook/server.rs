@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::inbound::desk::Desk;
+use crate::inbound::processor::InboundProcessor;
 
 /// The header in which Telegram repeats the secret that the webhook was set with.
 const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
@@ -46,7 +46,7 @@ pub(super) struct WebhookHandler {
     /// What only Telegram and we know.
     secret: SecretString,
     /// Where updates are handed in.
-    desk: Arc<Desk>,
+    desk: Arc<InboundProcessor>,
     /// Whether somebody without the secret was refused, so that it is told once.
     has_refused: AtomicBool,
     /// Whether Telegram's last call came to another path, so that it is told once.
@@ -60,7 +60,7 @@ impl WebhookHandler {
     pub(super) fn new(
         path: String,
         secret: SecretString,
-        desk: Arc<Desk>,
+        desk: Arc<InboundProcessor>,
         standing: watch::Sender<WebhookOwnership>,
     ) -> Self {
         let never = || AtomicBool::new(false);
@@ -120,7 +120,7 @@ async fn handle_update(door: &WebhookHandler, request: Request) -> Result<(), St
     })?;
     let raw: Value = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     let update = door.desk.read(raw);
-    if door.desk.take(&update).await { Ok(()) } else { Err(StatusCode::SERVICE_UNAVAILABLE) }
+    if door.desk.try_store(&update).await { Ok(()) } else { Err(StatusCode::SERVICE_UNAVAILABLE) }
 }
 
 /// Compares in a time that tells nothing of how much is right.

@@ -24,14 +24,14 @@ use crate::{
 };
 
 /// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
-const PRESSES: usize = 64;
+const CALLBACK_QUEUE_CAPACITY: usize = 64;
 
 /// How many updates that could not be stored are remembered.
 const REMEMBERED: usize = 1_000;
 
 /// An update and what it means.
 #[derive(Debug)]
-pub(super) struct Update {
+pub(super) struct ReceivedUpdate {
     /// What tells it from others.
     key: String,
     /// The update as it came.
@@ -39,15 +39,15 @@ pub(super) struct Update {
     pub(super) meaning: InboundEvent,
 }
 
-impl Update {
+impl ReceivedUpdate {
     /// A move that no update has told of.
-    pub(super) fn moved(from: ChatId, to: ChatId) -> Self {
+    pub(super) fn migration(from: ChatId, to: ChatId) -> Self {
         let meaning = InboundEvent::Migrated { from: from.0, to: to.0 };
         Self { key: format!("moved:{from}"), raw: Value::Null, meaning }
     }
 }
 
-pub(super) struct Desk {
+pub(super) struct InboundProcessor {
     inbound: Arc<dyn Inbound>,
     reader: Mutex<InboundReader>,
     presses: mpsc::Sender<String>,
@@ -56,24 +56,24 @@ pub(super) struct Desk {
     failing: Mutex<BTreeSet<String>>,
 }
 
-impl Desk {
+impl InboundProcessor {
     /// A desk, and the queries of the buttons that were pressed.
     pub(super) fn new(
         inbound: Arc<dyn Inbound>,
         reader: InboundReader,
         message_ids: Arc<MessageIds>,
     ) -> (Self, mpsc::Receiver<String>) {
-        let (presses, pressed) = mpsc::channel(PRESSES);
+        let (presses, pressed) = mpsc::channel(CALLBACK_QUEUE_CAPACITY);
         (Self { inbound, reader: Mutex::new(reader), presses, message_ids, failing: Mutex::default() }, pressed)
     }
 
     /// Looks through updates that came together, before the first of them is read.
-    pub(super) fn look_ahead(&self, updates: &[Value]) {
+    pub(super) fn scan_albums(&self, updates: &[Value]) {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner).scan_albums(updates);
     }
 
     /// Reads an update. Those of one chat must come in their order.
-    pub(super) fn read(&self, raw: Value) -> Update {
+    pub(super) fn read(&self, raw: Value) -> ReceivedUpdate {
         let key = match raw.get("update_id").and_then(Value::as_i64) {
             Some(number) => number.to_string(),
             // Nothing that Telegram sends; the same one is kept once all the same.
@@ -87,14 +87,14 @@ impl Desk {
             self.message_ids.observe_message(chat, message);
         }
         let meaning = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
-        Update { key, raw, meaning }
+        ReceivedUpdate { key, raw, meaning }
     }
 
     /// Stores an update, however often it must be tried, and tells whether it is stored. A store that has begun is let
     /// finish, for what is durable should be confirmed.
-    pub(super) async fn insist(&self, update: &Update, stop: &CancellationToken) -> bool {
+    pub(super) async fn store_with_retry(&self, update: &ReceivedUpdate, stop: &CancellationToken) -> bool {
         let mut failures = 0;
-        while !self.take(update).await {
+        while !self.try_store(update).await {
             if stopped_within(BACKOFF.delay(failures), stop).await {
                 return false;
             }
@@ -104,7 +104,7 @@ impl Desk {
     }
 
     /// Stores an update, and tells whether it is stored: once it is, Telegram may forget it.
-    pub(super) async fn take(&self, update: &Update) -> bool {
+    pub(super) async fn try_store(&self, update: &ReceivedUpdate) -> bool {
         let stored = self.store(update).await;
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         match stored {
@@ -127,7 +127,7 @@ impl Desk {
         }
     }
 
-    async fn store(&self, update: &Update) -> Result<(), InboundError> {
+    async fn store(&self, update: &ReceivedUpdate) -> Result<(), InboundError> {
         match &update.meaning {
             InboundEvent::Message { message, kept } => {
                 for message in kept.iter().chain([message.as_ref()]) {
