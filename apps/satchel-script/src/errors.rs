@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use satchel_starlark::protocol::{Failure, FailureKind};
+use satchel_starlark::protocol::{self, ErrorReport};
 use starlark::{Error, ErrorKind};
 
 use crate::prepare::PreparedScript;
@@ -25,20 +25,20 @@ pub(crate) struct ErrorContext<'a> {
 
 impl ErrorContext<'_> {
     /// What the script's author is told of an error that came while it was read.
-    pub(crate) fn syntax_error(&self, error: &Error) -> Failure {
-        self.describe(error, FailureKind::Syntax)
+    pub(crate) fn syntax_error(&self, error: &Error) -> ErrorReport {
+        self.describe(error, protocol::ErrorKind::Syntax)
     }
 
     /// What the script's author is told of an error that came when it was to run. The interpreter looks for names that
     /// don't exist only then, but before anything has run.
-    pub(crate) fn runtime_error(&self, error: &Error) -> Failure {
+    pub(crate) fn runtime_error(&self, error: &Error) -> ErrorReport {
         match error.kind() {
-            ErrorKind::Scope(_) => self.describe(error, FailureKind::Syntax),
-            _ => self.describe(error, FailureKind::Execution),
+            ErrorKind::Scope(_) => self.describe(error, protocol::ErrorKind::Syntax),
+            _ => self.describe(error, protocol::ErrorKind::Execution),
         }
     }
 
-    fn describe(&self, error: &Error, kind: FailureKind) -> Failure {
+    fn describe(&self, error: &Error, kind: protocol::ErrorKind) -> ErrorReport {
         let place = error.span().map(|span| {
             let at = usize::try_from(span.span.begin().get()).expect("an offset into a text fits the machine's word");
             let at = self.prepared.original(at);
@@ -49,7 +49,7 @@ impl ErrorContext<'_> {
                 if is_indentation && self.script[at..].starts_with('\n') { at + 1 } else { at },
             )
         });
-        Failure {
+        ErrorReport {
             kind,
             message: message(&error.without_diagnostic().to_string(), kind),
             line: place.map(|(line, _)| line),
@@ -68,14 +68,14 @@ fn line_and_column(text: &str, at: usize) -> (u32, u32) {
 }
 
 /// The interpreter's words, cut down and with what its authors don't say of habits that come from Python.
-fn message(words: &str, kind: FailureKind) -> String {
+fn message(words: &str, kind: protocol::ErrorKind) -> String {
     let words = words.strip_prefix("Parse error: ").unwrap_or(words).trim();
     if words.starts_with("Heap memory limit") {
         return "the script used more memory than it may".to_owned();
     }
     let mut message = match kind {
-        FailureKind::Syntax => words.lines().next().unwrap_or_default().to_owned(),
-        FailureKind::Execution => words.to_owned(),
+        protocol::ErrorKind::Syntax => words.lines().next().unwrap_or_default().to_owned(),
+        protocol::ErrorKind::Execution => words.to_owned(),
     };
     if let Some((at, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
         message.truncate(at);

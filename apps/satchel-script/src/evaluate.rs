@@ -8,7 +8,7 @@ use std::{
 
 use satchel_starlark::{
     names::is_name,
-    protocol::{Failure, FromWorker, LARGEST_VALUE, MOST_PRINTED, Run},
+    protocol::{ErrorReport, FromWorker, LARGEST_VALUE, MAX_PRINTED_BYTES, RunRequest},
 };
 use serde_json::Value as Json;
 use starlark::{
@@ -46,8 +46,8 @@ pub(crate) struct EvaluationState {
 impl PrintHandler for EvaluationState {
     fn println(&self, text: &str) -> starlark::Result<()> {
         let printed = self.printed.get().saturating_add(text.len() + 1);
-        if printed > MOST_PRINTED {
-            return Err(script_error(format!("the script printed more than {MOST_PRINTED} bytes")));
+        if printed > MAX_PRINTED_BYTES {
+            return Err(script_error(format!("the script printed more than {MAX_PRINTED_BYTES} bytes")));
         }
         self.printed.set(printed);
         self.conversation.send(&FromWorker::Print(text.to_owned()));
@@ -79,7 +79,11 @@ pub(crate) fn dialect() -> Dialect {
 }
 
 /// Evaluates the script to its value.
-pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<HostConnection>) -> Result<Json, Failure> {
+pub(crate) fn evaluate(
+    run: &RunRequest,
+    globals: &Globals,
+    conversation: Rc<HostConnection>,
+) -> Result<Json, ErrorReport> {
     let dialect = dialect();
     let prepared = prepare(&run.script);
     let script = parse(&run.script, &prepared, &dialect)?;
@@ -123,7 +127,7 @@ pub(crate) fn evaluate(run: &Run, globals: &Globals, conversation: Rc<HostConnec
 ///
 /// Where that fails, the error is first sought in the script with its `return`s as they are: the closing bracket of our
 /// own making would else be blamed for one that the script has left open.
-fn parse(script: &str, prepared: &PreparedScript, dialect: &Dialect) -> Result<AstModule, Failure> {
+fn parse(script: &str, prepared: &PreparedScript, dialect: &Dialect) -> Result<AstModule, ErrorReport> {
     AstModule::parse("script", prepared.text.clone(), dialect).map_err(|error| {
         let plain = prepared.without_returns();
         let blamed = match AstModule::parse("script", plain.text.clone(), dialect) {

@@ -12,7 +12,9 @@ use std::{
     thread,
 };
 
-use satchel_starlark::protocol::{Failure, FailureKind, FromWorker, MAX_HOST_LINE_BYTES, Run, ToWorker, VERSION};
+use satchel_starlark::protocol::{
+    ErrorKind, ErrorReport, FromWorker, MAX_HOST_LINE_BYTES, RunRequest, ToWorker, VERSION,
+};
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
 
@@ -98,7 +100,7 @@ pub(crate) fn run() -> ExitCode {
 fn warm_up(globals: &Globals) {
     let script =
         "def f(x):\n    return [x for x in range(2)]\nreturn f'{f(1)} {1:>2}' + json_encode({'a': 1})".to_owned();
-    let run = Run { script, globals: Map::new(), functions: vec!["warm".to_owned()], processor_seconds: 1 };
+    let run = RunRequest { script, globals: Map::new(), functions: vec!["warm".to_owned()], processor_seconds: 1 };
     let _value = evaluate(&run, globals, Rc::new(HostConnection::new(channel().1, sink())));
 }
 
@@ -115,12 +117,12 @@ fn run_requests(conversation: Rc<HostConnection>, globals: &Globals) {
 }
 
 /// What is said of how an evaluation ended, even by a panic, whose own words are on standard error.
-fn outcome(evaluate: impl FnOnce() -> Result<Json, Failure>) -> FromWorker {
+fn outcome(evaluate: impl FnOnce() -> Result<Json, ErrorReport>) -> FromWorker {
     match catch_unwind(AssertUnwindSafe(evaluate)) {
         Ok(Ok(value)) => FromWorker::Done(value),
         Ok(Err(failure)) => FromWorker::Failed(failure),
-        Err(_) => FromWorker::Failed(Failure {
-            kind: FailureKind::Execution,
+        Err(_) => FromWorker::Failed(ErrorReport {
+            kind: ErrorKind::Execution,
             message: "the interpreter broke down".to_owned(),
             line: None,
             column: None,

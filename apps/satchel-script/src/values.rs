@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use satchel_starlark::protocol::DEEPEST_VALUE;
+use satchel_starlark::protocol::MAX_VALUE_DEPTH;
 use serde::Serialize;
 use serde_json::{Map, Number, Value as Json};
 use starlark::{
@@ -112,8 +112,8 @@ impl<'v> JsonEncoder<'v> {
                 .map(Json::Number)
                 .ok_or_else(|| format!("the float {value} is no number that can leave the script"));
         }
-        if depth == DEEPEST_VALUE {
-            return Err(format!("a value is nested more than {DEEPEST_VALUE} levels deep"));
+        if depth == MAX_VALUE_DEPTH {
+            return Err(format!("a value is nested more than {MAX_VALUE_DEPTH} levels deep"));
         }
         if let Some(entries) = DictRef::from_value(value) {
             return self.entries(entries.iter(), depth);

@@ -4,7 +4,7 @@ use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
 };
-use satchel_starlark::protocol::{CHUNK, Chunk, FromWorker, LARGEST_NEW_FILE, NewFile};
+use satchel_starlark::protocol::{CHUNK, Chunk, FileHeader, FromWorker, LARGEST_NEW_FILE};
 use starlark::{
     environment::GlobalsBuilder,
     eval::Evaluator,
@@ -100,7 +100,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         // Read in full before the host hears of it, so that it never gets half a file.
         let content = FileContent::new(content, encoding).map_err(script_error)?;
-        let new_file = NewFile {
+        let new_file = FileHeader {
             filename: filename.to_owned(),
             description: description.to_owned(),
             mime_type: mime_type.to_owned(),

@@ -1,6 +1,6 @@
 //! The host's functions, and what else a script says to its host.
 
-use satchel_starlark::protocol::{Call, FromWorker, LARGEST_ARGUMENTS, LARGEST_VALUE, Wake};
+use satchel_starlark::protocol::{FromWorker, HostCall, LARGEST_ARGUMENTS, LARGEST_VALUE, WakeMessage};
 use serde_json::{Map, Value as Json};
 use starlark::{
     environment::{Globals, GlobalsBuilder},
@@ -65,7 +65,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         for (name, value) in arguments.names_map()? {
             named.insert(name.as_str().to_owned(), taken(value)?);
         }
-        let call = Call { function: function.to_owned(), positional, named };
+        let call = HostCall { function: function.to_owned(), positional, named };
         // Names and commas have a length too.
         if size(&call) > LARGEST_ARGUMENTS {
             return Err(too_large(format!("they have more than {LARGEST_ARGUMENTS} bytes as JSON")));
@@ -80,7 +80,7 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
         let context = to_json(context, evaluator.heap(), LARGEST_VALUE).map_err(script_error)?;
-        let wake = FromWorker::Wake(Wake { context, include_event });
+        let wake = FromWorker::Wake(WakeMessage { context, include_event });
         let evaluation = evaluation();
         // As a line, or a million of the smallest could be said.
         let woken = evaluation.woken.get() + size(&wake);

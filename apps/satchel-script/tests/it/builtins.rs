@@ -1,13 +1,13 @@
 //! The worker's own functions, as scripts use them.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_starlark::protocol::{CHUNK, Chunk, FromWorker, NewFile};
+use satchel_starlark::protocol::{CHUNK, Chunk, FileHeader, FromWorker};
 use serde_json::json;
 
 use crate::worker::{Told, evaluate, failure, value};
 
 /// The file that a script made, with its bytes, checked for the order of what was said.
-fn file(told: &Told) -> (NewFile, Vec<Chunk>) {
+fn file(told: &Told) -> (FileHeader, Vec<Chunk>) {
     let [FromWorker::Create(new), chunks @ .., FromWorker::End] = told.said.as_slice() else {
         panic!("{:?}", told.said)
     };

@@ -1,10 +1,10 @@
 //! Errors: their kind, their words, and their place in the script as it was written.
 
-use satchel_starlark::protocol::FailureKind::{self, Execution, Syntax};
+use satchel_starlark::protocol::ErrorKind::{self, Execution, Syntax};
 
 use crate::worker::{evaluate, evaluate_run, failure, run};
 
-fn check(script: &str, kind: FailureKind, words: &str, line: u32, column: u32) {
+fn check(script: &str, kind: ErrorKind, words: &str, line: u32, column: u32) {
     let failure = failure(script);
     assert_eq!((failure.line, failure.column), (Some(line), Some(column)), "{script}\n{failure:?}");
     assert_eq!(failure.kind, kind, "{script}\n{failure:?}");

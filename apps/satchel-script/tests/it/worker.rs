@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_starlark::protocol::{Call, Failure, FromWorker, Run, ToWorker, VERSION};
+use satchel_starlark::protocol::{ErrorReport, FromWorker, HostCall, RunRequest, ToWorker, VERSION};
 use serde_json::{Map, Value, json};
 
 /// How long a test waits for anything.
@@ -34,7 +34,7 @@ pub(crate) struct Told {
     /// All that the worker said before.
     pub(crate) said: Vec<FromWorker>,
     /// The value of the script, or why it has none.
-    pub(crate) outcome: Result<Value, Failure>,
+    pub(crate) outcome: Result<Value, ErrorReport>,
 }
 
 impl Worker {
@@ -132,7 +132,7 @@ impl Worker {
     }
 
     /// Goes on with a script that has been sent, answering its calls, to its end.
-    pub(crate) fn finish(&mut self, mut answer: impl FnMut(&Call) -> ToWorker) -> Told {
+    pub(crate) fn finish(&mut self, mut answer: impl FnMut(&HostCall) -> ToWorker) -> Told {
         let mut said = Vec::new();
         let mut files = 0;
         loop {
@@ -156,9 +156,9 @@ impl Worker {
 }
 
 /// A run of a script with the host's usual functions.
-pub(crate) fn run(script: &str) -> Run {
+pub(crate) fn run(script: &str) -> RunRequest {
     let functions = ["search_notes", "tools_execute", "attachment_get", "echo", "refuse", "generate_chart_data"];
-    Run {
+    RunRequest {
         script: script.to_owned(),
         globals: Map::new(),
         functions: functions.map(str::to_owned).to_vec(),
@@ -167,7 +167,7 @@ pub(crate) fn run(script: &str) -> Run {
 }
 
 /// What the usual functions answer.
-pub(crate) fn answer(call: &Call) -> ToWorker {
+pub(crate) fn answer(call: &HostCall) -> ToWorker {
     match call.function.as_str() {
         "search_notes" => ToWorker::Value(json!("[{\"title\": \"TODO\"}, {\"title\": \"milk\"}]")),
         "tools_execute" => ToWorker::Value(json!(format!("made-by-{}", call.positional[0].as_str().unwrap()))),
@@ -182,7 +182,7 @@ pub(crate) fn evaluate(script: &str) -> Told {
     evaluate_run(run(script))
 }
 
-pub(crate) fn evaluate_run(run: Run) -> Told {
+pub(crate) fn evaluate_run(run: RunRequest) -> Told {
     let mut worker = Worker::start();
     worker.send(&ToWorker::Run(run));
     worker.finish(answer)
@@ -194,7 +194,7 @@ pub(crate) fn value(script: &str) -> Value {
 }
 
 /// Why a script failed that must fail.
-pub(crate) fn failure(script: &str) -> Failure {
+pub(crate) fn failure(script: &str) -> ErrorReport {
     match evaluate(script).outcome {
         Ok(value) => panic!("{script}\nhad the value {value}"),
         Err(failure) => failure,
@@ -202,7 +202,7 @@ pub(crate) fn failure(script: &str) -> Failure {
 }
 
 /// The calls that a script made.
-pub(crate) fn calls(told: &Told) -> Vec<&Call> {
+pub(crate) fn calls(told: &Told) -> Vec<&HostCall> {
     let calls = told.said.iter().filter_map(|message| match message {
         FromWorker::Call(call) => Some(call),
         _ => None,
