@@ -199,7 +199,7 @@ async fn execute_call(
         },
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
-            let made = files_of_call(services, call.id.turn).await?;
+            let made = list_turn_files(services, call.id.turn).await?;
             return Ok(Some(ToolOutcome::from_failure(match scope.written == Some(call.id) {
                 true => script_turn::interrupted_message(&made),
                 false => interrupted_message(&spec.name, &made),
@@ -235,7 +235,7 @@ pub(crate) fn find_permitted_tool<'a>(
 
 /// The files that the turn's calls have registered, the oldest first. Of those that a call had made before it was
 /// interrupted, nobody else tells.
-pub(crate) async fn files_of_call(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
+pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
     let files = services.ledger.attachments(&query).await?;
     Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentServices, LaneHandle, SteeringMode,
-    calls::{CallOrigin, CallScope, files_of_call, needs_confirmation, run_calls},
+    calls::{CallOrigin, CallScope, list_turn_files, needs_confirmation, run_calls},
     complete::{TurnResult, complete},
     confirm::Confirmations,
     heading::HeadingContext,
@@ -56,7 +56,7 @@ impl LoopEnd {
         Self { ending, stop: None }
     }
 
-    fn wait_for_stop(stop: InboxId) -> Self {
+    fn stopped_by(stop: InboxId) -> Self {
         Self { ending: Ending::Cancelled, stop: Some(stop) }
     }
 }
@@ -105,7 +105,7 @@ pub async fn run(services: &AgentServices, lane: &LaneHandle, turn: QueuedTurn) 
     let streamed = editing.finish().await;
     let Some(ended) = worked? else { return Ok(None) };
     if ended.ending != Ending::Done && rounds.first_interrupted().is_some() {
-        rounds.take_interrupted(retry_until_stored(&lane.stop, || files_of_call(services, turn.id)).await?);
+        rounds.take_interrupted(retry_until_stored(&lane.stop, || list_turn_files(services, turn.id)).await?);
     }
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &ended.ending);
@@ -148,12 +148,12 @@ async fn run_until_stopped(
     tokio::pin!(working);
     let stop = tokio::select! {
         biased;
-        stop = stopped(services, lane, turn, heard) => stop?,
+        stop = wait_for_stop(services, lane, turn, heard) => stop?,
         ended = &mut working => return ended,
     };
     scope.cancel.cancel();
     working.await?;
-    Ok(LoopEnd::wait_for_stop(stop))
+    Ok(LoopEnd::stopped_by(stop))
 }
 
 /// Asks the model and runs its tools until it has nothing more to ask for, or the turn is cancelled.
@@ -170,7 +170,7 @@ async fn run_loop(
     if !unanswered.is_empty() {
         // Stopped already, they are no more taken up: what they had made is delivered with the end of the turn.
         if let Some(stop) = steering(services, lane, turn).await?.stop {
-            return Ok(LoopEnd::wait_for_stop(stop));
+            return Ok(LoopEnd::stopped_by(stop));
         }
         run_calls(services, lane, scope, unanswered, CallOrigin::Resumed { word: None }, rounds).await?;
     }
@@ -202,7 +202,7 @@ async fn run_loop(
         if may_have_news {
             let SteeringRequests { stop, inject, .. } = steering(services, lane, turn).await?;
             if let Some(stop) = stop {
-                return Ok(LoopEnd::wait_for_stop(stop));
+                return Ok(LoopEnd::stopped_by(stop));
             }
             // What is said behind a script is a turn of its own: no model is here to read it.
             let inject = if written.is_some() { Vec::new() } else { inject };
@@ -291,7 +291,7 @@ async fn show_activity(lane: &LaneHandle, words: &Confirmations) -> Infallible {
 ///
 /// # Errors
 /// When the lane is lost.
-pub async fn stopped(
+pub async fn wait_for_stop(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,

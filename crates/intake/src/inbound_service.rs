@@ -55,7 +55,7 @@ pub(crate) struct InboundPipeline {
 struct NotHosted(ChannelName);
 
 impl InboundService {
-    /// Makes a door that hands each lane that it claims to `lanes`.
+    /// Creates the service, which hands each lane that it claims to `lanes`.
     ///
     /// While that queue is full nothing is claimed: the lane stays free and is found by whoever looks for work next. Where
     /// files are given away, no message takes one of `links` in.

@@ -27,8 +27,8 @@ const TRIES: u32 = 5;
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long after a message its platform is tried that can't be reached: as long as replies wait for it, unless told
-/// otherwise.
+/// How long after a message an unreachable platform is retried: 24 h, the default of `delivery.max_age`; not
+/// configurable.
 const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What may come in.

@@ -37,7 +37,7 @@ pub(crate) fn turn() -> TurnId {
     TurnId(Uuid::from_u128(99))
 }
 
-/// An inbound file's record. Its bytes are known to a [`World`] only once it was given them.
+/// An inbound file's record. Its bytes are known to a [`ToolHarness`] only once it was given them.
 pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(id)),

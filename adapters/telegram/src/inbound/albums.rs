@@ -19,7 +19,7 @@ const BUFFER_TTL_SECS: i64 = 10;
 /// What is kept here lives in this process alone, for a webhook is told of an album's next item only once it has
 /// answered for the last one. A process that ends between an item that names nobody and the one that names us, or
 /// before that one is stored, loses the former: the album is then what follows. Nothing is lost of items that come in
-/// one answer to a poll ([`super::reading::Reader::scan_albums`]).
+/// one answer to a poll ([`super::reader::InboundReader::scan_albums`]).
 #[derive(Debug, Default)]
 pub(crate) struct AlbumTracker {
     known: VecDeque<AlbumEntry>,

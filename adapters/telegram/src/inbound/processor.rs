@@ -57,7 +57,7 @@ pub(super) struct InboundProcessor {
 }
 
 impl InboundProcessor {
-    /// A desk, and the queries of the buttons that were pressed.
+    /// Creates the processor, and the queue of callback queries.
     pub(super) fn new(
         inbound: Arc<dyn Inbound>,
         reader: InboundReader,

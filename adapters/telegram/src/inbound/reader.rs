@@ -89,7 +89,7 @@ impl InboundReader {
     /// items says so, and the words often stand beneath a later one.
     ///
     /// A webhook is told of one update at a time and can't look ahead: there, and where an album comes in two answers,
-    /// the items before the one that names us are kept meanwhile, and come with it ([`Meaning::Message`]).
+    /// the items before the one that names us are kept meanwhile, and come with it ([`InboundEvent::Message`]).
     pub(crate) fn scan_albums(&mut self, updates: &[Value]) {
         for update in updates {
             let of_album = |kind: &str| update.get(kind).is_some_and(|message| message.get("media_group_id").is_some());

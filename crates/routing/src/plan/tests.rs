@@ -160,7 +160,7 @@ fn overlong_description_is_sent_before_its_file() {
 /// What a turn keeps beside its response, such as a queue of pending attachments, has no way into a plan: the function
 /// takes the response and the capabilities and is a plain `fn`, which can hold nothing else.
 #[test]
-fn a_side_channel_of_pending_attachments_is_ignored() {
+fn pending_attachments_beside_response_never_reach_plan() {
     struct Turn {
         response: OutgoingResponse,
         pending_attachments: Vec<Attachment>,
@@ -177,8 +177,8 @@ fn a_side_channel_of_pending_attachments_is_ignored() {
         assert!(turn.pending_attachments.iter().all(|planted| !told.contains(planted.filename.as_str())));
     }
     let smuggled = serde_json::json!({"text": "Done.", "voice": null, "pending_attachments": turn.pending_attachments});
-    let read: OutgoingResponse = serde_json::from_value(smuggled).expect("unknown keys are left out");
-    assert_eq!(read, turn.response);
+    let refused = serde_json::from_value::<OutgoingResponse>(smuggled).expect_err("a response has three fields");
+    assert!(refused.to_string().contains("unknown field `pending_attachments`"), "{refused}");
 }
 
 fn words(text: &str) -> String {
