@@ -167,8 +167,8 @@ impl Workspace for DirectoryWorkspace {
     async fn remove_leftovers(&self) -> io::Result<u64> {
         match self.close_to_others().await {
             Ok(0) => {}
-            Ok(workspaces) => tracing::info!(workspaces, "closed to others what an earlier version left open to them"),
-            Err(error) => tracing::warn!(%error, "failed to close all workspaces to others"),
+            Ok(workspaces) => tracing::info!(workspaces, "removed other users' access to data of an earlier version"),
+            Err(error) => tracing::warn!(%error, "failed to remove other users' access to all workspaces"),
         }
         self.remove_temporary_files().await
     }

@@ -64,8 +64,19 @@ pub struct Runner {
 impl Runner {
     /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
     pub async fn run(self, stop: CancellationToken) {
-        tokio::join!(self.lanes.run(stop.clone()), self.maintenance.run(stop));
+        run_beside(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
     }
+}
+
+/// Runs the work to its end. Maintenance is a task of its own: a panic there must not abort deliveries in flight.
+async fn run_beside(work: impl Future<Output = ()>, maintenance: impl Future<Output = ()> + Send + 'static) {
+    let maintenance = tokio::spawn(maintenance);
+    let report = async {
+        if let Err(error) = maintenance.await {
+            tracing::error!(%error, "maintenance failed; unused files are not removed until the next start");
+        }
+    };
+    tokio::join!(work, report);
 }
 
 /// Why the ports can't be put together.
@@ -208,6 +219,24 @@ mod tests {
 
     fn error(channels: &[&'static str], tools: &[&'static str]) -> Option<String> {
         build(ports(channels, tools), SatchelOptions::default()).err().map(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn work_outlives_a_panic_of_maintenance() {
+        let (release, released) = tokio::sync::oneshot::channel::<()>();
+        let done = std::cell::Cell::new(false);
+        let work = async {
+            // The sender falls with the panic.
+            let _closed = released.await;
+            tokio::task::yield_now().await;
+            done.set(true);
+        };
+        run_beside(work, async move {
+            let _release = release;
+            panic!("the store is broken");
+        })
+        .await;
+        assert!(done.get());
     }
 
     #[tokio::test]

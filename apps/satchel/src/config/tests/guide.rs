@@ -42,6 +42,13 @@ fn value(setting: &Value) -> String {
     }
 }
 
+/// A setting's size is written as in the file, which marks it as code: people read other units.
+fn with_sizes_as_code(words: &str) -> String {
+    let is_size = |word: &str| ["KiB", "MiB", "GiB"].iter().any(|unit| word.ends_with(unit));
+    let written = words.split(' ').map(|word| if is_size(word) { format!("`{word}`") } else { word.to_owned() });
+    written.collect::<Vec<_>>().join(" ")
+}
+
 fn row(key: &str, setting: &Value, is_required: bool) -> String {
     let default = match (setting.get("default"), setting.get("x-default")) {
         _ if is_required => "required".to_owned(),
@@ -49,7 +56,7 @@ fn row(key: &str, setting: &Value, is_required: bool) -> String {
             format!("`[{}]`", items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
         }
         (Some(default), _) => code(default),
-        (None, Some(words)) => words.as_str().unwrap().to_owned(),
+        (None, Some(words)) => with_sizes_as_code(words.as_str().unwrap()),
         (None, None) => "–".to_owned(),
     };
     format!("| `{key}` | {} | {default} | {} |\n", value(setting), setting["description"].as_str().unwrap())

@@ -230,7 +230,10 @@ async fn unfetchable_file_is_reported_to_person_and_model() {
     let refused: Vec<&str> = record.refused().map(|file| file.filename.as_str()).collect();
     assert_eq!(refused, ["large.bin"]);
     let text = product.texts().join("\n");
-    assert!(text.contains("large.bin") && text.contains("it is 50 KB; bots can download at most 20 MB from Telegram"), "{text}");
+    assert!(
+        text.contains("large.bin") && text.contains("it is 50 KB; bots can download at most 20 MB from Telegram"),
+        "{text}"
+    );
     assert!(text.contains("small.bin") && text.contains("empty.bin"), "{text}");
 
     // An empty file is kept, but this platform takes none: the person is told, and nothing else is lost.

@@ -11,7 +11,7 @@ use satchel_system::real_binary::{Household, satchel_binary};
 use super::{states, until};
 
 /// What the long answer begins and ends with, and what is said when it is stopped.
-const BEGINNING: &str = "They are enough to try";
+const BEGINNING: &str = "Send me files, with or without";
 const END: &str = "OPENAI_API_KEY";
 const STOPPED: &str = "Stopped, as you asked.";
 

@@ -96,7 +96,7 @@ async fn overlong_script_result_arrives_as_complete_file() {
     assert_eq!(home.chat.files(), [("answer.txt".to_owned(), digest)], "{}", home.chat.transcript());
     let texts = home.chat.texts();
     let [said] = texts.as_slice() else { panic!("{texts:?}") };
-    assert!(whole.starts_with(&said[..1_000]) && said.contains("all of it is in `answer.txt`"), "{said}");
+    assert!(whole.starts_with(&said[..1_000]) && said.contains("the whole answer is in `answer.txt`"), "{said}");
     assert_eq!(home.model.asked().len(), 0, "no model was needed");
 }
 

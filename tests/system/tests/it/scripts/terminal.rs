@@ -24,5 +24,5 @@ fn json_names_file_with_complete_long_result() {
     let written = household.work().join("files/scripts").join(format!("{}-answer.txt", named["number"]));
     assert_eq!(fs::read_to_string(&written).expect("it is written"), whole);
     let said = answer["text"].as_str().expect("words");
-    assert!(whole.starts_with(&said[..1_000]) && said.ends_with("all of it is in `answer.txt`."), "{said}");
+    assert!(whole.starts_with(&said[..1_000]) && said.ends_with("the whole answer is in `answer.txt`."), "{said}");
 }
