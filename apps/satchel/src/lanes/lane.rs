@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     AgentServices, LaneHandle,
     complete::{TurnResult, complete},
-    run::{MAX_CRASHES, run, stopped},
+    run::{MAX_CRASHES, run, wait_for_stop},
     streaming::reply_to,
 };
 use satchel_domain::{Ending, Part};
@@ -311,7 +311,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
         biased;
         prepared = prepared => prepared?,
         () = lane.stop.cancelled() => return Ok(None),
-        stop = stopped(services, lane, &turn, &unheard) => {
+        stop = wait_for_stop(services, lane, &turn, &unheard) => {
             stop?;
             // Read again: some files may be stored by now.
             let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
