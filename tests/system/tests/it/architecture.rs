@@ -549,9 +549,14 @@ fn nothing_leads_out_of_the_checkout() {
 fn tests_leave_early_only_by_required() {
     let mut complaints = Vec::new();
     let mut counted = 0;
+    // There the model reads why its call was not run; no test speaks.
+    let tells_the_model = |path: &Path| path.ends_with("crates/agent/src/confirm.rs");
     for (path, text) in source_files() {
         // Written apart, so that this file doesn't find itself.
-        if text.contains(concat!("println!(\"not", " run: ")) && !path.starts_with("tests/requirements") {
+        if !tells_the_model(&path)
+            && text.contains(concat!("\"not", " run: "))
+            && !path.starts_with("tests/requirements")
+        {
             complaints.push(format!("{} says by itself that something is not run", path.display()));
         }
         let lines: Vec<&str> = text.lines().collect();
