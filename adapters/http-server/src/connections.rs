@@ -53,6 +53,8 @@ pub struct ConnectionTimeouts {
     pub last_requests: Duration,
     /// To read an answer while still sending.
     pub linger: Duration,
+    /// For a whole connection, however it is used; `None` where answers are streams that go on.
+    pub connection: Option<Duration>,
 }
 
 impl Default for ConnectionTimeouts {
@@ -62,6 +64,7 @@ impl Default for ConnectionTimeouts {
             reader: Duration::from_secs(60),
             last_requests: Duration::from_secs(10),
             linger: Duration::from_secs(5),
+            connection: None,
         }
     }
 }
@@ -112,7 +115,10 @@ pub async fn serve(listener: TcpListener, router: Router, settings: ServerSettin
                 let Some(share) = peers.try_acquire(peer.ip()) else { continue };
                 let serving = serve_one(stream, peer, router.clone(), timeouts, buffer_bytes, stop.clone());
                 connections.spawn(async move {
-                    serving.await;
+                    match timeouts.connection {
+                        Some(longest) => drop(timeout(longest, serving).await),
+                        None => serving.await,
+                    }
                     drop((place, share));
                 });
             }
@@ -255,7 +261,7 @@ mod tests {
     }
 
     fn patient() -> ConnectionTimeouts {
-        ConnectionTimeouts { head: LONG, reader: LONG, last_requests: LONG, linger: SHORT }
+        ConnectionTimeouts { head: LONG, reader: LONG, last_requests: LONG, linger: SHORT, connection: None }
     }
 
     async fn ask(address: SocketAddr, request: &str) -> TcpStream {
@@ -270,6 +276,15 @@ mod tests {
         let read = timeout(Duration::from_secs(20), socket.read_to_end(&mut whole)).await;
         let _ = read.expect("the connection is ended");
         whole.len()
+    }
+
+    #[tokio::test]
+    async fn connection_has_a_total_limit() {
+        let (address, ..) = start(ConnectionTimeouts { connection: Some(SHORT), ..patient() }).await;
+        // One waits for its answer, the other never comes to the end of it.
+        for path in ["/never", "/endless"] {
+            rest(ask(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).await).await;
+        }
     }
 
     #[tokio::test]

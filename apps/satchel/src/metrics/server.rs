@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::CONTENT_TYPE;
 
-/// How long a client may take to bring its request, and to take some of the answer.
+/// How long one request may take, from its first byte to the last of its answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long requests in flight are waited for once we stop; a scrape that is cut off is made again.
@@ -47,6 +47,7 @@ pub async fn serve(listener: TcpListener, render: RenderText, stop: Cancellation
         head: REQUEST_TIMEOUT,
         reader: REQUEST_TIMEOUT,
         last_requests: DRAIN_TIMEOUT,
+        connection: Some(REQUEST_TIMEOUT),
         ..ConnectionTimeouts::default()
     };
     let settings = ServerSettings {
