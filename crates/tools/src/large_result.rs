@@ -228,7 +228,11 @@ mod tests {
         let short =
             truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
-        assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
+        assert!(
+            short
+                .text
+                .is_some_and(|text| text.contains("the rest could not be stored") && text.contains("no space is left"))
+        );
     }
 
     fn for_people(world: &ToolHarness) -> ToolContext {
@@ -266,7 +270,7 @@ mod tests {
             block.starts_with("Script result:\n```json\n[\n  \"*entry*\",\n") && block.ends_with("\n```"),
             "{text}"
         );
-        assert!(note.starts_with("This is the beginning"), "{note}");
+        assert!(note.starts_with("This is the start of"), "{note}");
     }
 
     #[tokio::test]
@@ -285,7 +289,10 @@ mod tests {
             .unwrap();
         assert!(short.attachments.is_empty());
         let text = short.text.expect("words");
-        assert!(text.contains("the rest is lost") && text.contains("no space is left") && text.len() < 2_000, "{text}");
+        assert!(
+            text.contains("the rest could not be stored") && text.contains("no space is left") && text.len() < 2_000,
+            "{text}"
+        );
     }
 
     #[tokio::test]
