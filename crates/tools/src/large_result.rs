@@ -228,11 +228,7 @@ mod tests {
         let short =
             truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
         assert!(short.attachments.is_empty());
-        assert!(
-            short
-                .text
-                .is_some_and(|text| text.contains("the rest could not be stored") && text.contains("no space is left"))
-        );
+        assert!(short.text.is_some_and(|text| text.contains("the rest is lost") && text.contains("no space is left")));
     }
 
     fn for_people(world: &ToolHarness) -> ToolContext {

@@ -30,8 +30,8 @@ const SHORT_LIVED: Duration = Duration::from_millis(400);
 /// them, as 5 min are.
 const LONG_RESET: u64 = 350;
 
-const OUTAGE_BEYOND_AGE: u64 = 1_200;
-const AGE: Duration = Duration::from_secs(1);
+const OUTAGE_BEYOND_AGE: u64 = 3_500;
+const AGE: Duration = Duration::from_secs(3);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a fault may lead to.
