@@ -60,7 +60,7 @@ impl DiscordListener {
         let rest = channel.client().clone();
         let asked = async {
             let (us, now) = setup::identify_bot(&rest, waits).await?;
-            Ok((us, setup::load_checkpoint(inbound.as_ref(), now, waits).await))
+            Ok::<_, DiscordError>((us, setup::load_checkpoint(inbound.as_ref(), now, waits).await))
         };
         let Some((us, bookmark)) = stop.run_until_cancelled(asked).await.transpose()? else { return Ok(()) };
         let names = settings.commands.iter().map(|command| command.name.clone()).collect();

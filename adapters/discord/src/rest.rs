@@ -47,9 +47,8 @@ pub enum DiscordError {
     /// The server's address can't be used.
     #[error("Discord's address must start with http:// or https:// and a host, without user name or password")]
     Address,
-    /// The client could not be built.
-    #[error("the system has no root certificates; install the package ca-certificates")]
-    Client,
+    #[error(transparent)]
+    Client(#[from] satchel_platform_http::ClientError),
     /// Discord doesn't know the token, or not any more.
     #[error(
         "Discord doesn't accept this token; create a new one in the developer portal \
@@ -92,7 +91,7 @@ impl RestClient {
         let server = server.filter(|server| !server.has_credentials()).ok_or(DiscordError::Address)?;
         // The gateway's WebSocket goes over the same client, and knows nothing newer than HTTP/1.1.
         let settings = ApiClientSettings { server, user_agent: USER_AGENT, http1_only: true, timeouts };
-        let api = ApiClient::new(settings).map_err(|_| DiscordError::Client)?;
+        let api = ApiClient::new(settings)?;
         Ok(Self { api, token: token.into(), own_server: api_url.is_some(), pacer: RateLimiter::new(pace) })
     }
 

@@ -15,6 +15,9 @@ use crate::{CallError, PlatformError};
 /// How many activities are in flight at once; one more is left out.
 const MAX_CONCURRENT: usize = 64;
 
+/// How many chats are remembered; one more has its activity left out until another's backoff is over.
+const MAX_CHATS: usize = 4_096;
+
 /// How long a chat is left alone after its activity was refused.
 const ERROR_BACKOFF: Duration = Duration::from_secs(30);
 
@@ -71,7 +74,7 @@ impl<K: Copy + Eq + Hash + Send + 'static> ActivityIndicator<K> {
         let (mut chats, now) = (self.lock(), Instant::now());
         chats.retain(|_, state| !matches!(state, State::BackoffUntil(until) if *until <= now));
         let in_flight = chats.values().filter(|state| matches!(state, State::InFlight)).count();
-        if chats.contains_key(&chat) || in_flight >= MAX_CONCURRENT {
+        if chats.contains_key(&chat) || in_flight >= MAX_CONCURRENT || chats.len() >= MAX_CHATS {
             return false;
         }
         chats.insert(chat, State::InFlight);
@@ -147,6 +150,18 @@ mod tests {
         assert!(!indicator.start(0) && !indicator.start(MAX_CONCURRENT));
         indicator.finish(0, TYPING);
         assert!(!indicator.start(0) && indicator.start(MAX_CONCURRENT), "what was shown takes no room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_chats_do_not_pile_up() {
+        let indicator = ActivityIndicator::new(TYPING);
+        for chat in 0..MAX_CHATS {
+            assert!(indicator.start(chat));
+            indicator.finish(chat, MAX_BACKOFF);
+        }
+        assert!(!indicator.start(MAX_CHATS), "one more is not remembered");
+        tokio::time::advance(MAX_BACKOFF).await;
+        assert!(indicator.start(MAX_CHATS), "what is over makes room");
     }
 
     #[tokio::test(start_paused = true)]

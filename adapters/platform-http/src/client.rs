@@ -101,10 +101,10 @@ pub struct ApiClientSettings {
     pub timeouts: HttpTimeouts,
 }
 
-/// The system has no certificates to trust.
+/// The client can't be built: most often since the system has no certificates to trust.
 #[derive(Debug, thiserror::Error)]
-#[error("the system has no certificates to trust")]
-pub struct CertificateError;
+#[error("the HTTP client can't be set up; is the package ca-certificates installed?")]
+pub struct ClientError(#[source] reqwest::Error);
 
 /// Calls one server.
 #[derive(Clone)]
@@ -120,8 +120,9 @@ impl ApiClient {
     /// Proxies are taken from the environment (`HTTPS_PROXY`), as people behind one expect; none leads to this machine.
     ///
     /// # Errors
-    /// When the server's address wants encryption and the system trusts no certificate.
-    pub fn new(settings: ApiClientSettings) -> Result<Self, CertificateError> {
+    /// When the server's address wants encryption and the system trusts no certificate, or a proxy in the environment
+    /// can't be understood.
+    pub fn new(settings: ApiClientSettings) -> Result<Self, ClientError> {
         let ApiClientSettings { server, user_agent, http1_only, timeouts } = settings;
         // Whoever installs a provider first has chosen for the whole process.
         let _already = rustls::crypto::ring::default_provider().install_default();
@@ -134,7 +135,7 @@ impl ApiClient {
         let builder = if http1_only { builder.http1_only() } else { builder };
         let builder = if server.is_encrypted { builder } else { builder.tls_certs_only([]) };
         let builder = if server.is_this_machine() { builder.no_proxy() } else { builder };
-        Ok(Self { http: builder.build().map_err(|_| CertificateError)?, server, timeouts })
+        Ok(Self { http: builder.build().map_err(ClientError)?, server, timeouts })
     }
 
     /// The client beneath, for what is no call, such as a WebSocket. It adds no token.

@@ -15,7 +15,7 @@ mod upload;
 mod stub_server;
 
 pub use activity::{ActivityIndicator, show_while};
-pub use client::{ApiClient, ApiClientSettings, CertificateError, HttpTimeouts, ServerUrl};
+pub use client::{ApiClient, ApiClientSettings, ClientError, HttpTimeouts, ServerUrl};
 pub use error::{CallError, PlatformError, redact_token};
 pub use exchange::{ApiResponse, exchange, read_response};
 pub use retry::{Backoff, RetryTracker, random_fraction};

@@ -35,9 +35,8 @@ pub enum TelegramError {
     /// The server's address can't be used.
     #[error("the Bot API's address must start with http:// or https:// and a host")]
     Address,
-    /// The client could not be built.
-    #[error("the system has no root certificates; install the package ca-certificates")]
-    Client,
+    #[error(transparent)]
+    Client(#[from] satchel_platform_http::ClientError),
     /// Telegram doesn't know the token, or not any more.
     #[error("Telegram doesn't accept this token; get the current one from @BotFather")]
     UnknownToken,
@@ -85,12 +84,12 @@ impl BotClient {
         if !is_token(token) {
             return Err(TelegramError::Token);
         }
-        let server = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim()).trim_end_matches('/');
-        let own_server = server != TELEGRAM;
+        let server = api_url.map_or(TELEGRAM, |url| url.expose_secret());
         let server = ServerUrl::parse(server).ok_or(TelegramError::Address)?;
+        let own_server = server.origin() != TELEGRAM;
         let user_agent = concat!("satchel/", env!("CARGO_PKG_VERSION"));
         let settings = ApiClientSettings { server, user_agent, http1_only: false, timeouts };
-        let api = ApiClient::new(settings).map_err(|_| TelegramError::Client)?;
+        let api = ApiClient::new(settings)?;
         Ok(Self { api, token: token.into(), own_server })
     }
 

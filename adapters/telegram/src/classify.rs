@@ -45,7 +45,7 @@ pub(crate) fn classify_error(error: CallError, operation: ApiOperation) -> CallO
 }
 
 fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
-    let ApiError { code, description, migrated_to } = refusal;
+    let ApiError { code, description, migrated_to, .. } = refusal;
     if let Some(to) = migrated_to {
         return CallOutcome::Migrated { to };
     }

@@ -20,6 +20,8 @@ pub(crate) struct ApiError {
     pub(crate) description: String,
     /// The supergroup that the chat has become.
     pub(crate) migrated_to: Option<i64>,
+    /// How long the server wants to be left alone, as one that restarts may.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl PlatformError for ApiError {
@@ -51,13 +53,11 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
             // A server of one's own may repeat the path that it was asked for.
             let description = redact_token(&description, token);
             let migrated_to = parameters.get("migrate_to_chat_id").and_then(Value::as_i64);
+            let retry_after = parameters.get("retry_after").and_then(Value::as_u64).map(Duration::from_secs);
             Err(match (error_code.unwrap_or(*status), migrated_to) {
                 // Whom the limit means, the bot or the chat, it doesn't say.
-                (429, None) => {
-                    let retry_after = parameters.get("retry_after").and_then(Value::as_u64).map(Duration::from_secs);
-                    CallError::RateLimited { retry_after, global: false, reason: description }
-                }
-                (code, migrated_to) => CallError::Refused(ApiError { code, description, migrated_to }),
+                (429, None) => CallError::RateLimited { retry_after, global: false, reason: description },
+                (code, migrated_to) => CallError::Refused(ApiError { code, description, migrated_to, retry_after }),
             })
         }
         Ok(_) => Err(unreadable("it says neither yes nor no")),

@@ -5,7 +5,7 @@ use rstest::rstest;
 use super::*;
 
 fn no(code: u16, description: &str) -> CallError {
-    CallError::Refused(ApiError { code, description: description.to_owned(), migrated_to: None })
+    CallError::Refused(ApiError { code, description: description.to_owned(), migrated_to: None, retry_after: None })
 }
 
 /// The name of what follows, which is what routing branches on.
@@ -119,6 +119,7 @@ fn a_chat_that_moved_says_where() {
         code: 400,
         description: "Bad Request: group chat was upgraded to a supergroup chat".to_owned(),
         migrated_to: Some(-100_123),
+        retry_after: None,
     };
     assert_eq!(meaning(CallError::Refused(moved), ApiOperation::Files), "moved to -100123");
 }

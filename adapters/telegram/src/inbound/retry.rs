@@ -54,10 +54,10 @@ pub(super) async fn wait_before_retry(
 ) -> Result<RetryAction, TelegramError> {
     let (kind, retry_after) = match error {
         CallError::Refused(ApiError { code: 401, .. }) => return Err(TelegramError::UnknownToken),
-        CallError::Refused(ApiError { code: 409, .. }) => (OutageKind::Conflict, None),
+        CallError::Refused(ApiError { code: 409, retry_after, .. }) => (OutageKind::Conflict, *retry_after),
         CallError::RateLimited { retry_after, .. } => (OutageKind::Busy, *retry_after),
-        CallError::Refused(ApiError { code: 500.., .. }) => (OutageKind::Busy, None),
-        CallError::Refused(_) => (OutageKind::Refused, None),
+        CallError::Refused(ApiError { code: 500.., retry_after, .. }) => (OutageKind::Busy, *retry_after),
+        CallError::Refused(ApiError { retry_after, .. }) => (OutageKind::Refused, *retry_after),
         _ => (OutageKind::Unreachable, None),
     };
     let wait = retries.next_delay().max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
@@ -110,7 +110,23 @@ pub(super) async fn stopped_within(wait: Duration, stop: &CancellationToken) -> 
 
 #[cfg(test)]
 mod tests {
+    use satchel_platform_http::HttpTimeouts;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requested_wait_is_kept_whatever_the_code() {
+        let client = BotClient::new(&"1:TOKEN".into(), None, HttpTimeouts::default()).unwrap();
+        for (code, retry_after, expected) in
+            [(502, Some(90), 90), (420, Some(90), 90), (500, Some(9_000), 600), (500, None, 0)]
+        {
+            let retry_after = retry_after.map(Duration::from_secs);
+            let error = ApiError { code, description: "later".to_owned(), migrated_to: None, retry_after };
+            let (start, stop) = (tokio::time::Instant::now(), CancellationToken::new());
+            let next = wait_before_retry(&mut new_retry_tracker(), &client, &CallError::Refused(error), &stop).await;
+            assert_eq!((next.unwrap(), start.elapsed().as_secs()), (RetryAction::Retry, expected), "{code}");
+        }
+    }
 
     #[test]
     fn of_an_address_only_the_host_is_told() {
