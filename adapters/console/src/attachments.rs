@@ -1,4 +1,4 @@
-//! The files that wait for the person's next message.
+//! The files that are attached to the person's next message.
 
 use std::path::{Path, PathBuf};
 
@@ -13,46 +13,46 @@ pub(crate) struct PendingAttachments {
 }
 
 impl PendingAttachments {
-    /// Takes a file after a look at it, or says why not; nothing else changes then.
+    /// Attaches a file. Returns its description, or why it was refused.
     pub(crate) async fn attach(&mut self, path: &Path, limit: u64) -> Result<String, String> {
-        let shown = clean_line(&path.display().to_string());
+        let display_path = clean_line(&path.display().to_string());
         let Some(reference) = file_reference(path) else {
-            return Err(format!("{shown} was not attached: its path isn't UTF-8; rename the file"));
+            return Err(format!("{display_path} was not attached: its path isn't UTF-8; rename the file"));
         };
-        if self.files.iter().any(|known| known.locator == reference.locator) {
-            return Err(format!("{shown} is already attached"));
+        if self.files.iter().any(|file| file.locator == reference.locator) {
+            return Err(format!("{display_path} is already attached"));
         }
         let (_, bytes) = regular_file::open_regular_file(path)
             .await
-            .map_err(|reason| format!("{shown} was not attached: {reason}"))?;
+            .map_err(|reason| format!("{display_path} was not attached: {reason}"))?;
         if bytes > limit {
             let (bytes, limit) = (size::format_bytes(bytes), size::format_bytes(limit));
-            return Err(format!("{shown} was not attached: it is {bytes}, the limit is {limit}"));
+            return Err(format!("{display_path} was not attached: it is {bytes}, the limit is {limit}"));
         }
-        let told = format!("{} ({})", reference.filename, size::format_bytes(bytes));
+        let description = format!("{} ({})", reference.filename, size::format_bytes(bytes));
         self.files.push(FileReference { bytes: Some(bytes), ..reference });
-        Ok(told)
+        Ok(description)
     }
 
-    /// Gives the files away, to be sent.
+    /// Removes and returns the files, to send them.
     pub(crate) fn drain(&mut self) -> Vec<FileReference> {
         std::mem::take(&mut self.files)
     }
 
-    /// Puts files back that could not be sent.
+    /// Attaches files again that could not be sent.
     pub(crate) fn restore(&mut self, files: Vec<FileReference>) {
         self.files = files;
     }
 
-    /// How many files wait.
+    /// Returns the number of attached files.
     pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 }
 
-/// Refers to a file on this machine; `None` when its path can't be written as text.
+/// Returns a reference to a local file; `None` if its path isn't UTF-8.
 pub(crate) fn file_reference(path: &Path) -> Option<FileReference> {
-    let path: PathBuf = regular_file::absolute(path);
+    let path: PathBuf = regular_file::to_absolute(path);
     let locator = path.to_str()?.to_owned();
     let filename = Filename::from_untrusted(&path.file_name()?.to_string_lossy());
     Some(FileReference::new(locator, filename))

@@ -26,44 +26,44 @@ use crate::{
     clean::clean_line,
     markdown::{paint, plain_lines, render},
     progress, regular_file,
-    save::{open_blob, save},
+    save::{open_blob, save_file},
     screen::PrintError,
 };
 
-/// What the channel needs to know.
+/// The settings of the channel.
 #[derive(Debug, Clone)]
 pub struct ConsoleSettings {
-    /// Where a reply's files are written; made when the first one is.
+    /// The directory of a reply's files; created with the first file.
     pub files_dir: PathBuf,
-    /// What the channel can do, as the operator may have changed it.
+    /// The capabilities of the channel, as configured.
     pub capabilities: ChannelCapabilities,
 }
 
 /// Prints replies and writes their files.
 ///
-/// - A text's message id is its part's id, a file's or a voice's is the path to which it was written.
-/// - A part that this process has printed with the same content is not printed twice.
-/// - When nobody reads the terminal any more, a text of which nothing was written is `NotSent`, so that the next
-///   process prints it; one that broke off in the middle is in doubt.
+/// - The message id of a text is its part's id; that of a file or voice message is the path of the written file.
+/// - A part that this process has printed with the same content is not printed again.
+/// - If the terminal is closed, a text of which nothing was written is `NotSent`, so that the next process prints it;
+///   a partly written one is in doubt.
 #[derive(Debug)]
 pub struct ConsoleChannel {
     settings: ConsoleSettings,
     blobs: DebugBlobs,
     screen: Arc<Screen>,
-    /// The parts of which the person knows that they come later.
+    /// The parts whose delay was already announced to the person.
     announced: Mutex<HashSet<PartId>>,
 }
 
 impl ConsoleChannel {
-    /// Prints to `screen` and reads files from `blobs`.
+    /// Creates a channel that prints to `screen` and reads files from `blobs`.
     #[must_use]
     pub fn new(settings: ConsoleSettings, blobs: Arc<dyn Blobs>, screen: Arc<Screen>) -> Self {
-        let settings = ConsoleSettings { files_dir: regular_file::absolute(&settings.files_dir), ..settings };
+        let settings = ConsoleSettings { files_dir: regular_file::to_absolute(&settings.files_dir), ..settings };
         Self { settings, blobs: DebugBlobs(blobs), screen, announced: Mutex::default() }
     }
 
-    /// Files of `console:main` lie in the directory itself; other conversations count their files anew, so that theirs
-    /// lie beneath it.
+    /// Returns the directory of a conversation's files: the configured one for `console:main`, a subdirectory of it for
+    /// others, because file numbers are unique only within a conversation.
     fn directory(&self, conversation: &ConversationId) -> PathBuf {
         match conversation.key() {
             "main" => self.settings.files_dir.clone(),
@@ -76,41 +76,41 @@ impl ConsoleChannel {
     }
 
     async fn deliver(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let own = MessageRef(part.part.to_string());
-        let look = self.screen.style();
+        let part_ref = MessageRef(part.part_id.to_string());
+        let screen_style = self.screen.style();
         match &part.content {
             PartContent::Text { text, markup, files } => {
                 let lines = match markup {
-                    Markup::Rich => render(text, look),
+                    Markup::Rich => render(text, screen_style),
                     Markup::Plain => plain_lines(text),
                 };
                 self.print_text(part, lines).await?;
-                let mut messages = vec![own];
+                let mut messages = vec![part_ref];
                 messages.extend(self.write_files(part, files).await?);
                 Ok(messages)
             }
             PartContent::Notice { text } | PartContent::Question { text, .. } => {
-                self.print_text(part, render(text, look)).await?;
-                Ok(vec![own])
+                self.print_text(part, render(text, screen_style)).await?;
+                Ok(vec![part_ref])
             }
             PartContent::File(item) => self.write_files(part, std::slice::from_ref(item)).await,
             PartContent::Album { items } => self.write_files(part, items).await,
-            PartContent::Voice { words, prepared: Some(voice), .. } => {
-                let name = voice_name(part.part);
+            PartContent::Voice { text, prepared: Some(voice), .. } => {
+                let name = voice_filename(part.part_id);
                 let filename = Filename::from_untrusted(&name);
-                let told = format!("{} s", voice.duration_ms.div_ceil(1000));
-                let path = self.write(part, 0, &filename, &name, &voice.sha256, voice.bytes).await?;
+                let duration = format!("{} s", voice.duration_ms.div_ceil(1000));
+                let path = self.write_file(part, 0, &filename, &name, &voice.sha256, voice.bytes).await?;
                 self.announce_file(
-                    format!("♪ voice message, {told}: {}", display_path(&path)),
-                    words,
+                    format!("♪ voice message, {duration}: {}", display_path(&path)),
+                    text,
                     Some("play it with: ffplay"),
                 )
                 .await?;
                 Ok(vec![MessageRef(display_absolute_path(&path))])
             }
-            PartContent::Voice { words, prepared: None, .. } => {
-                self.print_text(part, render(words, look)).await?;
-                Ok(vec![own])
+            PartContent::Voice { text, prepared: None, .. } => {
+                self.print_text(part, render(text, screen_style)).await?;
+                Ok(vec![part_ref])
             }
             PartContent::Withdraw => Ok(Vec::new()),
         }
@@ -120,7 +120,9 @@ impl ConsoleChannel {
         let mut messages = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let file = &item.attachment;
-            let path = self.write(part, index, &file.filename, &file_name(file), &file.sha256, file.bytes).await?;
+            let path = self
+                .write_file(part, index, &file.filename, &numbered_filename(file), &file.sha256, file.bytes)
+                .await?;
             let line = format!(
                 "#{} {} ({}): {}",
                 file.number,
@@ -134,7 +136,7 @@ impl ConsoleChannel {
         Ok(messages)
     }
 
-    async fn write(
+    async fn write_file(
         &self,
         part: &SendRequest,
         index: usize,
@@ -146,35 +148,35 @@ impl ConsoleChannel {
         let content = open_blob(&*self.blobs.0, sha256).await?;
         let mut content = progress::with_progress(content, &self.screen, filename, Some(bytes));
         let directory = self.directory(&part.conversation);
-        let saved = save(&mut content, &directory, name, &format!("{}-{index}", part.part)).await;
-        let is_late = matches!(saved, Err(SendError::NotSent { .. }));
-        let mut late = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_late = if is_late { !late.insert(part.part) } else { late.remove(&part.part) };
+        let saved = save_file(&mut content, &directory, name, &format!("{}-{index}", part.part_id)).await;
+        let is_delayed = matches!(saved, Err(SendError::NotSent { .. }));
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_announced = if is_delayed { !announced.insert(part.part_id) } else { announced.remove(&part.part_id) };
         if let Err(SendError::NotSent { reason, .. }) = &saved
-            && !was_late
+            && !was_announced
         {
             self.screen.print_error(&format!("{filename} could not be written yet; I'll retry: {reason}"));
         }
         saved
     }
 
-    /// Tells that a file was written. That it was is certain, so that a terminal which is gone changes nothing.
-    async fn announce_file(&self, line: String, words: &str, hint: Option<&str>) -> Result<(), SendError> {
-        let look = self.screen.style();
+    /// Prints that a file was written. The file is delivered, so a closed terminal is no error.
+    async fn announce_file(&self, line: String, caption: &str, hint: Option<&str>) -> Result<(), SendError> {
+        let screen_style = self.screen.style();
         let mut lines = vec![line];
-        if !words.trim().is_empty() {
-            lines.extend(plain_lines(words).iter().map(|line| format!("  {line}")));
+        if !caption.trim().is_empty() {
+            lines.extend(plain_lines(caption).iter().map(|line| format!("  {line}")));
         }
-        if let Some(hint) = hint.filter(|_| look.terminal) {
-            lines.push(paint(&format!("  {hint}"), Style::new().dimmed(), look));
+        if let Some(hint) = hint.filter(|_| screen_style.terminal) {
+            lines.push(paint(&format!("  {hint}"), Style::new().dimmed(), screen_style));
         }
-        let _ = self.write_blocking(move |screen| screen.lines(&lines)).await?;
+        let _ = self.write_blocking(move |screen| screen.print_lines(&lines)).await?;
         Ok(())
     }
 
     async fn print_text(&self, part: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
         let turn = part.turn;
-        self.write_blocking(move |screen| screen.text(turn, &lines)).await?.map_err(|error| match error {
+        self.write_blocking(move |screen| screen.print_reply(turn, &lines)).await?.map_err(|error| match error {
             PrintError::NotWritten(error) => {
                 SendError::NotSent { retry_after_ms: None, reason: format!("failed to write to the terminal: {error}") }
             }
@@ -184,14 +186,14 @@ impl ConsoleChannel {
         })
     }
 
-    /// Writes where it may block: a terminal can be stopped, a pipe can be full.
+    /// Writes on a blocking thread: a terminal can be stopped, a pipe can be full.
     async fn write_blocking<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Screen) -> T + Send + 'static,
     ) -> Result<T, SendError> {
         let screen = Arc::clone(&self.screen);
-        let written = tokio::task::spawn_blocking(move || write(&screen)).await;
-        written.map_err(|error| SendError::InDoubt { reason: format!("printing was interrupted: {error}") })
+        let joined = tokio::task::spawn_blocking(move || write(&screen)).await;
+        joined.map_err(|error| SendError::InDoubt { reason: format!("printing was interrupted: {error}") })
     }
 }
 
@@ -207,21 +209,21 @@ impl Channel for ConsoleChannel {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let content = fingerprint(&part.content);
-        if self.screen.has_printed(part.part, content) {
+        if self.screen.has_printed(part.part_id, content) {
             return Ok(self.message_refs(part));
         }
         let messages = self.deliver(part).await?;
-        self.screen.mark_printed(part.part, content);
+        self.screen.mark_printed(part.part_id, content);
         Ok(messages)
     }
 
-    /// A line that was printed can't be changed: the part is to be sent anew, which prints it below.
+    /// Always refused, because a printed line can't be edited: the part is sent again and printed below.
     async fn edit(&self, _: &MessageRef, _: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let reason = "what is printed can't be changed".to_owned();
         Err(SendError::Refused { refusal: Refusal::TargetGone, reason })
     }
 
-    /// Nothing that was printed can be taken back.
+    /// Does nothing, because a printed line can't be removed.
     async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
         Ok(())
     }
@@ -230,11 +232,11 @@ impl Channel for ConsoleChannel {
         if self.screen.is_closed() {
             return Err(SendError::NotSent { retry_after_ms: None, reason: "the terminal is closed".to_owned() });
         }
-        // Where files can't be written words can; a file's own send says what is wrong there.
+        // Text works even if files can't be written; sending a file reports that problem.
         Ok(())
     }
 
-    /// The terminal shows what the bus tells.
+    /// Does nothing, because the terminal shows the events of the bus.
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
@@ -247,25 +249,25 @@ impl Channel for ConsoleChannel {
 }
 
 impl ConsoleChannel {
-    /// The ids that a send of this part has answered with.
+    /// Returns the ids that sending this part returned.
     fn message_refs(&self, part: &SendRequest) -> Vec<MessageRef> {
         let directory = self.directory(&part.conversation);
-        let own = MessageRef(part.part.to_string());
-        let path = |name: String| MessageRef(display_absolute_path(&directory.join(name)));
-        let files = part.content.files().iter().map(|item| file_name(&item.attachment)).map(path);
+        let part_ref = MessageRef(part.part_id.to_string());
+        let path_ref = |name: String| MessageRef(display_absolute_path(&directory.join(name)));
+        let files = part.content.files().iter().map(|item| numbered_filename(&item.attachment)).map(path_ref);
         match &part.content {
             PartContent::Withdraw => Vec::new(),
             PartContent::File(_) | PartContent::Album { .. } => files.collect(),
-            PartContent::Voice { prepared: Some(_), .. } => vec![path(voice_name(part.part))],
+            PartContent::Voice { prepared: Some(_), .. } => vec![path_ref(voice_filename(part.part_id))],
             PartContent::Text { .. }
             | PartContent::Notice { .. }
             | PartContent::Question { .. }
-            | PartContent::Voice { .. } => std::iter::once(own).chain(files).collect(),
+            | PartContent::Voice { .. } => std::iter::once(part_ref).chain(files).collect(),
         }
     }
 }
 
-/// Blobs without a `Debug` of their own.
+/// Adds a `Debug` implementation to `Blobs`.
 struct DebugBlobs(Arc<dyn Blobs>);
 
 impl std::fmt::Debug for DebugBlobs {
@@ -276,17 +278,17 @@ impl std::fmt::Debug for DebugBlobs {
 
 fn fingerprint(content: &PartContent) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // The debug form holds every field, and only equality within this process is asked for.
+    // The debug output has every field, and fingerprints are compared only within this process.
     format!("{content:?}").hash(&mut hasher);
     hasher.finish()
 }
 
-fn file_name(attachment: &Attachment) -> String {
-    // With the number before it a long name would be too long for a disk.
+fn numbered_filename(attachment: &Attachment) -> String {
+    // `Filename` truncates a name that the number makes too long for the file system.
     Filename::from_untrusted(&format!("{}-{}", attachment.number, attachment.filename)).to_string()
 }
 
-fn voice_name(part: PartId) -> String {
+fn voice_filename(part: PartId) -> String {
     format!("voice-{part}.ogg")
 }
 

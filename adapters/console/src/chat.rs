@@ -1,4 +1,4 @@
-//! The conversation at the terminal: lines in, messages out. Answers come through the channel.
+//! The chat at the terminal: turns lines into messages. Replies are printed by the channel.
 
 use std::{ops::ControlFlow, path::PathBuf};
 
@@ -12,16 +12,16 @@ use crate::{
     one_shot::wait_until_settled,
 };
 
-/// What the person did at the prompt.
+/// An input at the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputEvent {
-    /// They ended a line.
+    /// A completed line.
     Line(String),
     Interrupt,
     Eof,
 }
 
-/// What the conversation needs to know.
+/// The settings of the chat.
 #[derive(Debug, Clone)]
 pub struct ChatSettings {
     /// What `~` stands for.
@@ -30,31 +30,31 @@ pub struct ChatSettings {
     pub file_bytes: u64,
 }
 
-/// Sends what is typed until the person leaves or the process stops. A stream that ends without [`InputEvent::Eof`] was
-/// piped in: then the answers are waited for.
+/// Sends what is typed until the person quits or the process stops. A stream that ends without [`InputEvent::Eof`] was
+/// piped in; then this waits for the replies.
 ///
 /// # Errors
-/// When the ledger can't be read any more. A message that isn't taken is told, and its files stay attached.
+/// When the ledger can't be read. A message that can't be stored is reported on screen, and its files stay attached.
 pub async fn run_chat(
     client: &ConsoleClient,
     settings: &ChatSettings,
-    mut typed: impl Stream<Item = InputEvent> + Unpin,
+    mut input: impl Stream<Item = InputEvent> + Unpin,
 ) -> Result<(), ConsoleError> {
-    let mut talk = ChatSession { client, settings, pending: PendingAttachments::default(), turns: Vec::new() };
+    let mut session = ChatSession { client, settings, pending: PendingAttachments::default(), turns: Vec::new() };
     loop {
-        match client.shutdown.run_until_cancelled(typed.next()).await {
+        match client.shutdown.run_until_cancelled(input.next()).await {
             None | Some(Some(InputEvent::Eof)) => return Ok(()),
-            Some(Some(InputEvent::Interrupt)) => talk.interrupt().await?,
+            Some(Some(InputEvent::Interrupt)) => session.on_interrupt().await?,
             Some(Some(InputEvent::Line(line))) => {
-                if talk.handle_line(&line).await.is_break() {
+                if session.handle_line(&line).await.is_break() {
                     return Ok(());
                 }
             }
             Some(None) => {
-                if talk.pending.len() > 0 {
-                    talk.send("").await;
+                if session.pending.len() > 0 {
+                    session.send("").await;
                 }
-                return talk.wait_for_replies().await;
+                return session.wait_for_replies().await;
             }
         }
     }
@@ -77,17 +77,17 @@ impl ChatSession<'_> {
             LineCommand::Send(text) => self.send(&text).await,
             LineCommand::Attach(paths) => self.attach(&paths).await,
             LineCommand::Detach => {
-                let dropped = self.pending.drain().len();
-                screen.print_hint(&format!("no longer attached: {dropped}"));
+                let detached = self.pending.drain().len();
+                screen.print_hint(&format!("no longer attached: {detached}"));
             }
             LineCommand::Help => {
                 for line in HELP {
                     screen.print_hint(line);
                 }
-                self.send_with("/help", Vec::new()).await;
+                self.send_with_files("/help", Vec::new()).await;
             }
             LineCommand::Quit => return ControlFlow::Break(()),
-            LineCommand::Invalid(words) => screen.print_error(&words),
+            LineCommand::Invalid(reason) => screen.print_error(&reason),
         }
         ControlFlow::Continue(())
     }
@@ -96,32 +96,32 @@ impl ChatSession<'_> {
         let screen = &self.client.screen;
         for path in paths {
             match self.pending.attach(path, self.settings.file_bytes).await {
-                Ok(told) => screen.print_hint(&format!("+ {told}")),
+                Ok(description) => screen.print_hint(&format!("+ {description}")),
                 Err(reason) => screen.print_error(&reason),
             }
         }
-        let goes = match self.pending.len() {
+        let files_go = match self.pending.len() {
             0 => return,
             1 => "1 file goes".to_owned(),
             n => format!("{n} files go"),
         };
         screen.print_hint(&format!(
-            "{goes} with your next message. Press Enter on an empty line to send now, or type /detach to remove."
+            "{files_go} with your next message. Press Enter on an empty line to send now, or type /detach to remove."
         ));
     }
 
     async fn send(&mut self, text: &str) {
         let files = self.pending.drain();
-        self.send_with(text, files).await;
+        self.send_with_files(text, files).await;
     }
 
-    async fn send_with(&mut self, text: &str, files: Vec<satchel_domain::FileReference>) {
+    async fn send_with_files(&mut self, text: &str, files: Vec<satchel_domain::FileReference>) {
         match self.client.submit(text, files.clone()).await {
             Ok(turn) => self.turns.push(turn),
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "storing a message failed");
-                let kept = if files.is_empty() { "" } else { "; its files stay attached" };
-                self.client.screen.print_error(&format!("{error}{kept}. Please send it again."));
+                let attached_hint = if files.is_empty() { "" } else { "; its files stay attached" };
+                self.client.screen.print_error(&format!("{error}{attached_hint}. Please send it again."));
                 if !files.is_empty() {
                     self.pending.restore(files);
                 }
@@ -129,25 +129,25 @@ impl ChatSession<'_> {
         }
     }
 
-    /// Ctrl-C stops a running turn; without one it only says how to leave.
-    async fn interrupt(&mut self) -> Result<(), ConsoleError> {
-        let mut runs = false;
+    /// Stops the running turns; without any, prints how to quit.
+    async fn on_interrupt(&mut self) -> Result<(), ConsoleError> {
+        let mut has_running_turn = false;
         for turn in std::mem::take(&mut self.turns) {
             let record = self.client.ledger.turn(turn).await.map_err(ConsoleError::Ledger)?;
             if record.is_some_and(|record| record.ending.is_none()) {
                 self.turns.push(turn);
-                runs = true;
+                has_running_turn = true;
             }
         }
-        if runs {
-            self.send_with("/stop", Vec::new()).await;
+        if has_running_turn {
+            self.send_with_files("/stop", Vec::new()).await;
         } else {
             self.client.screen.print_hint("press Ctrl-D to quit");
         }
         Ok(())
     }
 
-    /// Waits for the answers to everything that was sent.
+    /// Waits for the replies to all messages.
     async fn wait_for_replies(&self) -> Result<(), ConsoleError> {
         for turn in &self.turns {
             let events = self.client.bus.subscribe().await.map_err(ConsoleError::Bus)?;

@@ -1,9 +1,9 @@
-//! Makes text harmless to a terminal: nothing that comes from outside may move the cursor, retitle the window or lie
-//! about the order of letters.
+//! Sanitizes text for a terminal, so that outside input can't move the cursor, change the window title or reorder
+//! letters.
 
-/// Replaces every control character but line breaks and tabs by its visible picture, and drops direction overrides.
+/// Replaces every control character except line breaks and tabs by its control picture, and drops direction overrides.
 ///
-/// Dropping the escape character alone would leave a readable `[2J`; its picture shows that something was there.
+/// Dropping only the escape character would leave a readable `[2J`; the picture shows that something was there.
 pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -11,7 +11,7 @@ pub(crate) fn clean(text: &str) -> String {
         match character {
             '\n' | '\t' => cleaned.push(character),
             '\r' if characters.peek() == Some(&'\n') => {}
-            '\0'..='\u{1f}' => cleaned.push(picture(character)),
+            '\0'..='\u{1f}' => cleaned.push(control_picture(character)),
             '\u{7f}' => cleaned.push('\u{2421}'),
             '\u{80}'..='\u{9f}' => cleaned.push(char::REPLACEMENT_CHARACTER),
             // Marks and joiners stay, since Arabic, Hebrew and emoji need them; overrides and isolates reorder letters.
@@ -22,12 +22,12 @@ pub(crate) fn clean(text: &str) -> String {
     cleaned
 }
 
-/// The same on one line: breaks and tabs become spaces.
+/// Like [`clean`], on one line: line breaks and tabs become spaces.
 pub(crate) fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-fn picture(control: char) -> char {
+fn control_picture(control: char) -> char {
     char::from_u32(0x2400 + u32::from(control)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 

@@ -1,4 +1,4 @@
-//! What the person's side of the terminal works with.
+//! The ports and settings that the person's side of the terminal uses.
 
 use std::{fmt, io, sync::Arc};
 
@@ -8,35 +8,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Screen;
 
-/// The person at this terminal, and the doors that they use.
+/// The person at this terminal, and the ports that their input and output use.
 #[derive(Clone)]
 pub struct ConsoleClient {
     pub inbound: Arc<dyn Inbound>,
-    /// Tells how their turns stand.
+    /// The state of their turns.
     pub ledger: Arc<dyn Ledger>,
     pub bus: Arc<dyn EventBus>,
     pub screen: Arc<Screen>,
-    /// Where they talk: `console:main`.
+    /// Their conversation: `console:main`.
     pub conversation: ConversationId,
-    /// What they are called.
+    /// Their name.
     pub name: String,
-    /// Ends everything here in good order.
+    /// Cancelled to shut down in order.
     pub shutdown: CancellationToken,
 }
 
-/// Why the terminal could not go on.
+/// The error of a terminal session.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// The process is stopping; what was sent stays in the ledger.
     #[error("stopped before the reply was complete; it continues at the next start")]
     Stopped,
-    /// The message was not taken.
+    /// The message was not accepted.
     #[error("the message could not be stored")]
-    NotTaken(#[source] InboundError),
+    NotAccepted(#[source] InboundError),
     /// The turn can't be read.
     #[error("failed to read the turn")]
     Ledger(#[source] LedgerError),
-    /// Nothing would be heard of what happens.
+    /// The event bus can't be subscribed to.
     #[error("failed to subscribe to events")]
     Bus(#[source] BusError),
     /// The terminal can't be used.
@@ -50,7 +50,7 @@ pub enum ConsoleError {
 }
 
 impl ConsoleClient {
-    /// Hands a message over; it is durable when this returns.
+    /// Submits a message; it is durable when this returns.
     pub(crate) async fn submit(&self, text: &str, files: Vec<FileReference>) -> Result<TurnId, ConsoleError> {
         let message = InboundMessage {
             text: text.to_owned(),
@@ -63,8 +63,10 @@ impl ConsoleClient {
         };
         match self.inbound.accept(message).await {
             Ok(Some(turn)) => Ok(turn),
-            Ok(None) => Err(ConsoleError::NotTaken(InboundError("you are not allowed to send messages here".into()))),
-            Err(error) => Err(ConsoleError::NotTaken(error)),
+            Ok(None) => {
+                Err(ConsoleError::NotAccepted(InboundError("you are not allowed to send messages here".into())))
+            }
+            Err(error) => Err(ConsoleError::NotAccepted(error)),
         }
     }
 }

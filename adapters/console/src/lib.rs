@@ -1,8 +1,8 @@
-//! The terminal as a channel: what is printed, which files are written, what is typed and attached.
+//! The console adapter: prints replies, writes their files, and reads typed messages and attachments.
 //!
-//! [`ConsoleChannel`] is the way out and the way to the person's files, [`follow_events`] shows what happens while a turn
-//! runs, [`run_chat`] and [`run_once`] are the way in. All of them share one [`Screen`], so that nothing is said twice.
-//! Whatever comes from a person, a model or a file's name is stripped of terminal escapes before it is printed.
+//! [`ConsoleChannel`] prints replies and opens the person's files, [`follow_events`] shows a running turn, and
+//! [`run_chat`] and [`run_once`] submit messages. All of them share one [`Screen`], so that nothing is printed twice.
+//! Text from people, models and file names is sanitized before it is printed.
 
 mod attachments;
 mod channel;

@@ -1,37 +1,37 @@
-//! What a typed line means. Pure but for the question whether a path exists.
+//! Parses typed lines. Pure except for the check whether a path exists.
 
 mod split;
 
 use std::path::{Path, PathBuf};
 
-use split::{percent_decoded, split_arguments};
+use split::{percent_decode, split_arguments};
 
-/// What the person wants.
+/// The command of a typed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LineCommand {
-    /// Nothing, or: send what is attached.
+    /// Nothing, or send the attached files.
     Empty,
-    /// Say this; slash commands that the terminal doesn't know too.
+    /// Send this text, also a slash command that the terminal doesn't know.
     Send(String),
     /// Attach these files to the next message.
     Attach(Vec<PathBuf>),
-    /// Drop what is attached.
+    /// Remove the attached files.
     Detach,
-    /// Tell what can be done.
+    /// Show the help.
     Help,
     Quit,
-    /// Something is wrong with the line; here is what.
+    /// An invalid line, with the reason.
     Invalid(String),
 }
 
-/// Reads a line. `home` is what `~` stands for; `exists` tells whether something lies at a path.
+/// Parses a line. `home` is what `~` stands for; `exists` says whether a path exists.
 #[must_use]
 pub fn parse_line(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> LineCommand {
     let line = line.trim();
     let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match command {
         "" => LineCommand::Empty,
-        "/attach" => attach(rest.trim(), home, exists),
+        "/attach" => parse_attach(rest.trim(), home, exists),
         "/detach" => LineCommand::Detach,
         "/help" if rest.is_empty() => LineCommand::Help,
         "/quit" | "/exit" if rest.is_empty() => LineCommand::Quit,
@@ -40,49 +40,54 @@ pub fn parse_line(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> boo
     }
 }
 
-fn attach(rest: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> LineCommand {
+fn parse_attach(rest: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> LineCommand {
     if rest.is_empty() {
         return LineCommand::Invalid(
             "which file? Type /attach PATH; separate several paths by spaces, and quote paths with spaces".to_owned(),
         );
     }
-    let whole = resolve(rest, home);
-    // A path with spaces that nobody quoted; also the only reading when a quote has no end.
-    if exists(&whole) {
-        return LineCommand::Attach(vec![whole]);
+    let single_path = resolve_path(rest, home);
+    // A path with unquoted spaces; also the only interpretation of an unclosed quote.
+    if exists(&single_path) {
+        return LineCommand::Attach(vec![single_path]);
     }
     match split_arguments(rest) {
-        Some(words) => LineCommand::Attach(words.iter().map(|word| resolve(word, home)).collect()),
-        None => LineCommand::Attach(vec![whole]),
+        Some(arguments) => LineCommand::Attach(arguments.iter().map(|argument| resolve_path(argument, home)).collect()),
+        None => LineCommand::Attach(vec![single_path]),
     }
 }
 
-/// The files of a line that is nothing but paths as terminals write them when files are dropped: from the root, from
-/// home, or as URLs. Relative names stay words, since `notes` may be meant as one.
+/// Returns the files of a line that consists only of paths as terminals insert them for dropped files: absolute, from
+/// home, or as URLs. Relative names are text, because `notes` is more likely a word.
 fn parse_dropped_paths(line: &str, home: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<Vec<PathBuf>> {
-    let is_path = |word: &str| word.starts_with("~/") || word.starts_with("file://") || looks_like_file_path(word);
-    if is_path(line) && exists(&resolve(line, home)) {
-        return Some(vec![resolve(line, home)]);
+    let is_path = |argument: &str| {
+        argument.starts_with("~/") || argument.starts_with("file://") || looks_like_file_path(argument)
+    };
+    if is_path(line) && exists(&resolve_path(line, home)) {
+        return Some(vec![resolve_path(line, home)]);
     }
-    let words = split_arguments(line)?;
-    let paths = words.iter().map(|word| Some(resolve(word, home)).filter(|path| is_path(word) && exists(path)));
+    let arguments = split_arguments(line)?;
+    let paths = arguments
+        .iter()
+        .map(|argument| Some(resolve_path(argument, home)).filter(|path| is_path(argument) && exists(path)));
     paths.collect::<Option<Vec<PathBuf>>>().filter(|paths| !paths.is_empty())
 }
 
-/// Whether a word is a path below a directory of the root, or has an extension: `/stop` and `/tmp` are commands.
-fn looks_like_file_path(word: &str) -> bool {
-    Path::new(word).is_absolute() && (word.trim_end_matches('/').matches('/').count() > 1 || word.contains('.'))
+/// Whether a word is an absolute path with at least two components or with an extension: `/stop` is a command.
+fn looks_like_file_path(argument: &str) -> bool {
+    Path::new(argument).is_absolute()
+        && (argument.trim_end_matches('/').matches('/').count() > 1 || argument.contains('.'))
 }
 
-fn resolve(word: &str, home: Option<&Path>) -> PathBuf {
-    if let Some(url) = word.strip_prefix("file://") {
+fn resolve_path(argument: &str, home: Option<&Path>) -> PathBuf {
+    if let Some(url) = argument.strip_prefix("file://") {
         let path = url.find('/').map_or(url, |at| &url[at..]);
-        return percent_decoded(path);
+        return percent_decode(path);
     }
-    match (word, home) {
+    match (argument, home) {
         ("~", Some(home)) => home.to_owned(),
         (word, Some(home)) if word.starts_with("~/") => home.join(word[2..].trim_start_matches('/')),
-        _ => PathBuf::from(word),
+        _ => PathBuf::from(argument),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One message in, one complete turn out: `satchel chat --once`.
+//! Sends one message and waits for its turn: `satchel chat --once`.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,17 +11,17 @@ use satchel_ports::{BusEvent, Ledger, event_bus::EventStream, ledger::TurnRecord
 
 use crate::{ConsoleClient, ConsoleError, attachments};
 
-/// How long the bus may be silent before the ledger is asked.
+/// How long the bus may be silent before the ledger is polled.
 const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends one message with files and waits until its turn is complete and every part of the reply is settled.
 ///
-/// Files that can't be opened are sent all the same: they are refused where all files are, and stand in the record.
-/// At the first of `interrupts` the turn is told to stop, and what it gathered still comes; at the second nothing more is
-/// waited for. When nobody reads the screen any more, the record is returned as it is.
+/// Files that can't be opened are submitted anyway: the fetch step refuses them, and the record lists them. The first
+/// interrupt stops the turn and waits for its partial reply; the second one ends the wait. If the screen is closed, the
+/// current record is returned.
 ///
 /// # Errors
-/// When the message isn't taken, the ledger can't be read, or the process is stopping or was interrupted twice.
+/// When the message isn't accepted, the ledger can't be read, or the process is stopping or was interrupted twice.
 pub async fn run_once(
     client: &ConsoleClient,
     text: &str,
@@ -29,7 +29,7 @@ pub async fn run_once(
     interrupts: impl Stream<Item = ()> + Send,
 ) -> Result<TurnRecord, ConsoleError> {
     let events = client.bus.subscribe().await.map_err(ConsoleError::Bus)?;
-    let turn = client.submit(text, files.iter().map(|file| file_references(file)).collect()).await?;
+    let turn = client.submit(text, files.iter().map(|file| file_reference_or_lossy(file)).collect()).await?;
     let mut interrupts = std::pin::pin!(interrupts.chain(stream::pending()));
     let mut is_stopping = false;
     let mut completion = std::pin::pin!(wait_until_settled(client, turn, events));
@@ -53,30 +53,30 @@ pub(crate) async fn wait_until_settled(
     turn: TurnId,
     events: EventStream,
 ) -> Result<TurnRecord, ConsoleError> {
-    let mine = |event: &BusEvent| match event {
+    let is_own_event = |event: &BusEvent| match event {
         BusEvent::TurnCompleted { turn: of, .. } | BusEvent::DeliveryPart { turn: of, .. } => *of == turn,
         _ => false,
     };
-    let mut news = events.filter(move |event| std::future::ready(mine(event))).chain(stream::pending());
+    let mut turn_events = events.filter(move |event| std::future::ready(is_own_event(event))).chain(stream::pending());
     loop {
-        let record = read(&*client.ledger, turn).await?;
+        let record = read_turn(&*client.ledger, turn).await?;
         let is_settled = record.parts.iter().all(|part| part.state.is_settled());
-        let is_over = record.ending.is_some() && (is_settled || client.screen.is_closed());
-        if is_over {
+        let is_finished = record.ending.is_some() && (is_settled || client.screen.is_closed());
+        if is_finished {
             return Ok(record);
         }
-        // Late or without a bus, this is only slower.
-        let _ = tokio::time::timeout(QUIET_INTERVAL, news.next()).await;
+        // A lost event only delays this.
+        let _ = tokio::time::timeout(QUIET_INTERVAL, turn_events.next()).await;
     }
 }
 
-async fn read(ledger: &dyn Ledger, turn: TurnId) -> Result<TurnRecord, ConsoleError> {
+async fn read_turn(ledger: &dyn Ledger, turn: TurnId) -> Result<TurnRecord, ConsoleError> {
     let record = ledger.turn(turn).await.map_err(ConsoleError::Ledger)?;
-    record.ok_or_else(|| ConsoleError::Ledger(satchel_ports::LedgerError::Unknown { what: format!("turn {turn}") }))
+    record.ok_or_else(|| ConsoleError::Ledger(satchel_ports::LedgerError::Unknown { item: format!("turn {turn}") }))
 }
 
-fn file_references(path: &Path) -> FileReference {
-    // A path that can't be written as text can't be opened by it either: the fetch step refuses it by name.
+fn file_reference_or_lossy(path: &Path) -> FileReference {
+    // A path that isn't UTF-8 can't be opened through its lossy form; the fetch step refuses it with its name.
     attachments::file_reference(path).unwrap_or_else(|| {
         FileReference::new(path.to_string_lossy().into_owned(), Filename::from_untrusted(&path.to_string_lossy()))
     })

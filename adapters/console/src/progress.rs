@@ -1,4 +1,4 @@
-//! Progress of long copies: a bar on the line that is drawn over, on terminals only.
+//! Progress bars of long copies, on the status line and on terminals only.
 
 use std::{
     fmt, io,
@@ -12,10 +12,10 @@ use satchel_ports::ByteStream;
 
 use crate::Screen;
 
-/// Files below this size are there before anyone could read a bar.
+/// Smaller files are copied before anyone could read a progress bar.
 const MIN_PROGRESS_BAR_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Shows how far a stream has come, if it is long and somebody watches.
+/// Shows the progress of a stream if it is long and the screen is a terminal.
 pub(crate) fn with_progress(
     content: ByteStream,
     screen: &Arc<Screen>,
@@ -41,7 +41,7 @@ pub(crate) fn with_progress(
     }))
 }
 
-/// Takes the bar off the screen when the stream is done or dropped.
+/// Removes the bar from the screen when the stream is done or dropped.
 struct ClearOnDrop(ProgressBar);
 
 impl Drop for ClearOnDrop {
@@ -50,15 +50,15 @@ impl Drop for ClearOnDrop {
     }
 }
 
-/// The one line that indicatif may draw on. It never moves the cursor: the screen knows what is above it.
+/// The one line that indicatif may draw on. It ignores cursor movements: only the screen moves the cursor.
 struct ProgressLine {
     screen: Arc<Screen>,
     text: Mutex<String>,
 }
 
 impl ProgressLine {
-    fn change(&self, change: impl FnOnce(&mut String)) -> io::Result<()> {
-        change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update_text(&self, update: impl FnOnce(&mut String)) -> io::Result<()> {
+        update(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
 }
@@ -85,15 +85,15 @@ impl TermLike for ProgressLine {
     }
 
     fn write_line(&self, line: &str) -> io::Result<()> {
-        self.change(|text| line.clone_into(text))
+        self.update_text(|text| line.clone_into(text))
     }
 
     fn write_str(&self, more: &str) -> io::Result<()> {
-        self.change(|text| text.push_str(more))
+        self.update_text(|text| text.push_str(more))
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        self.change(String::clear)
+        self.update_text(String::clear)
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -105,6 +105,6 @@ impl TermLike for ProgressLine {
 
 impl fmt::Debug for ProgressLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").finish_non_exhaustive()
+        f.debug_struct("ProgressLine").finish_non_exhaustive()
     }
 }

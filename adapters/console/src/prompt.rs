@@ -1,4 +1,4 @@
-//! The prompt: line editing and history by rustyline on a thread of its own, or plain lines where nobody edits.
+//! The prompt: line editing and history with rustyline on its own thread, or plain lines without a terminal.
 
 use std::{
     fs::{self, OpenOptions},
@@ -16,30 +16,31 @@ use tokio::sync::mpsc;
 
 use crate::{ConsoleError, InputEvent, Screen};
 
-/// What stands before the person's words.
+/// The prompt before the person's input.
 const PROMPT: &str = "you › ";
 
-/// The lines that a person types, one after the other. Dropping it gives the terminal back as it was found.
+/// The stream of typed lines. Dropping it restores the terminal.
 #[derive(Debug)]
 pub struct Prompt {
-    typed: mpsc::Receiver<InputEvent>,
+    events: mpsc::Receiver<InputEvent>,
     screen: Arc<Screen>,
-    before: Option<rustix::termios::Termios>,
+    initial_termios: Option<rustix::termios::Termios>,
 }
 
 impl Prompt {
-    /// Begins to read standard input: with editing and the history kept in `history` (only for its owner's eyes) when
-    /// input and output are a terminal, else line by line.
+    /// Starts to read standard input: with editing and a history in the file `history`, private to its owner, if input
+    /// and output are a terminal; else line by line.
     ///
     /// # Errors
     /// When the terminal or the history file can't be used.
     pub fn open(screen: Arc<Screen>, history: &Path) -> Result<Self, ConsoleError> {
-        let (sender, typed) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(1);
         let is_terminal = io::stdin().is_terminal() && screen.style().terminal;
-        let before = is_terminal.then(|| rustix::termios::tcgetattr(io::stdin()).ok()).flatten();
+        let initial_termios = is_terminal.then(|| rustix::termios::tcgetattr(io::stdin()).ok()).flatten();
         let read: Box<dyn FnOnce() + Send> = if is_terminal {
-            let mut editor = editor(history)?;
-            let printer = editor.create_external_printer().map_err(|error| terminal("use the terminal", error))?;
+            let mut editor = open_editor(history)?;
+            let printer =
+                editor.create_external_printer().map_err(|error| terminal_error("use the terminal", error))?;
             screen.set_output(Box::new(AbovePrompt(printer)));
             let (screen, history) = (Arc::clone(&screen), history.to_owned());
             Box::new(move || edit_lines(editor, &screen, &history, &sender))
@@ -50,7 +51,7 @@ impl Prompt {
             doing: "start the thread that reads lines".to_owned(),
             source,
         })?;
-        Ok(Self { typed, screen, before })
+        Ok(Self { events, screen, initial_termios })
     }
 }
 
@@ -58,38 +59,38 @@ impl Stream for Prompt {
     type Item = InputEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<InputEvent>> {
-        self.typed.poll_recv(context)
+        self.events.poll_recv(context)
     }
 }
 
 impl Drop for Prompt {
     fn drop(&mut self) {
-        // The thread may be in the middle of a line and has the terminal in raw mode then; nothing else ends its read.
-        if let Some(before) = &self.before {
+        // The thread may be reading a line with the terminal in raw mode, and can't be stopped.
+        if let Some(termios) = &self.initial_termios {
             self.screen.set_output(Box::new(io::stdout()));
-            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Drain, before);
+            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Drain, termios);
             // Bracketed paste off, and the shell's prompt on a line of its own.
             let _ = io::stdout().write_all(b"\x1b[?2004l\r\n").and_then(|()| io::stdout().flush());
         }
     }
 }
 
-fn editor(history: &Path) -> Result<Editor<(), FileHistory>, ConsoleError> {
-    make_private(history).map_err(|source| ConsoleError::Terminal {
+fn open_editor(history: &Path) -> Result<Editor<(), FileHistory>, ConsoleError> {
+    make_file_private(history).map_err(|source| ConsoleError::Terminal {
         doing: format!("open the history `{}`", history.display()),
         source,
     })?;
     let config = Config::builder().auto_add_history(true).history_ignore_space(true).build();
-    let mut editor = Editor::with_config(config).map_err(|error| terminal("use the terminal", error))?;
-    // An unreadable history is an inconvenience, and no reason to keep somebody from talking.
+    let mut editor = Editor::with_config(config).map_err(|error| terminal_error("use the terminal", error))?;
+    // An unreadable history must not prevent the chat.
     if let Err(error) = editor.load_history(history) {
         tracing::warn!(error = &error as &dyn std::error::Error, "failed to read the line history");
     }
     Ok(editor)
 }
 
-/// Makes sure that nobody else reads what was typed.
-fn make_private(history: &Path) -> io::Result<()> {
+/// Creates the history file if it is missing and makes it private to its owner.
+fn make_file_private(history: &Path) -> io::Result<()> {
     if let Some(directory) = history.parent() {
         std::os::unix::fs::DirBuilderExt::mode(fs::DirBuilder::new().recursive(true), 0o700).create(directory)?;
     }
@@ -106,7 +107,7 @@ fn make_private(history: &Path) -> io::Result<()> {
 
 fn edit_lines(mut editor: Editor<(), FileHistory>, screen: &Screen, history: &Path, sender: &mpsc::Sender<InputEvent>) {
     loop {
-        let typed = match editor.readline(PROMPT) {
+        let event = match editor.readline(PROMPT) {
             Ok(line) => {
                 let _ = editor.append_history(history);
                 InputEvent::Line(line)
@@ -115,8 +116,8 @@ fn edit_lines(mut editor: Editor<(), FileHistory>, screen: &Screen, history: &Pa
             Err(_) => InputEvent::Eof,
         };
         screen.on_line_entered();
-        let is_last = typed == InputEvent::Eof;
-        if sender.blocking_send(typed).is_err() || is_last {
+        let is_last = event == InputEvent::Eof;
+        if sender.blocking_send(event).is_err() || is_last {
             return;
         }
     }
@@ -131,7 +132,7 @@ fn read_lines(sender: &mpsc::Sender<InputEvent>) {
     }
 }
 
-/// Prints above the line that is being edited; straight to the terminal when there is none.
+/// Prints above the line that is being edited, or directly to the terminal after the editor has ended.
 struct AbovePrompt<P>(P);
 
 impl<P: ExternalPrinter> Write for AbovePrompt<P> {
@@ -139,7 +140,7 @@ impl<P: ExternalPrinter> Write for AbovePrompt<P> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         match self.0.print(text) {
             Ok(()) => Ok(bytes.len()),
-            // The editor is gone because the person leaves: the terminal itself is still there.
+            // The editor has ended because the person quits; the terminal still works.
             Err(_) => io::stdout().write_all(bytes).map(|()| bytes.len()),
         }
     }
@@ -149,7 +150,7 @@ impl<P: ExternalPrinter> Write for AbovePrompt<P> {
     }
 }
 
-fn terminal(doing: &str, error: ReadlineError) -> ConsoleError {
+fn terminal_error(doing: &str, error: ReadlineError) -> ConsoleError {
     ConsoleError::Terminal { doing: doing.to_owned(), source: io::Error::other(error) }
 }
 
@@ -163,9 +164,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let history = dir.path().join("data").join("history");
-        make_private(&history).unwrap();
+        make_file_private(&history).unwrap();
         fs::set_permissions(&history, PermissionsExt::from_mode(0o644)).unwrap();
-        make_private(&history).unwrap();
+        make_file_private(&history).unwrap();
         assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

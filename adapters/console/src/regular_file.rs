@@ -1,4 +1,4 @@
-//! Opens files that the person named: regular ones only, and never so that opening waits for somebody else.
+//! Opens files that the person named: regular files only, without blocking on pipes.
 
 use std::{
     io,
@@ -7,17 +7,17 @@ use std::{
 
 use tokio::fs::{File, OpenOptions};
 
-/// Why a named file can't be taken, in words for the person.
+/// Why a named file can't be opened, in words for the person.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OpenFileError {
     #[error("there is no such file")]
-    Vanished,
+    NotFound,
     #[error("its path isn't UTF-8; rename the file")]
-    NotText,
+    NotUtf8,
     #[error("it is a directory; only files can be attached")]
     Directory,
     #[error("it is a pipe or a device; only regular files can be attached")]
-    Special,
+    NotRegular,
     #[error("you have no permission to read it")]
     Forbidden,
     #[error("failed to read it: {0}")]
@@ -27,7 +27,7 @@ pub(crate) enum OpenFileError {
 impl From<io::Error> for OpenFileError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Vanished,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::NotFound,
             io::ErrorKind::PermissionDenied => Self::Forbidden,
             io::ErrorKind::IsADirectory => Self::Directory,
             _ => Self::Unreadable(error.to_string()),
@@ -35,32 +35,32 @@ impl From<io::Error> for OpenFileError {
     }
 }
 
-/// Opens a regular file and tells its size.
+/// Opens a regular file and returns it with its size.
 pub(crate) async fn open_regular_file(path: &Path) -> Result<(File, u64), OpenFileError> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe without a writer would hold the open for ever; what it is can be asked only once it is open, since
-    // anything asked before may be another file by then.
+    // Opening a pipe without a writer would block forever. The type is checked after opening, because the path could
+    // lead to another file after an earlier check.
     #[cfg(unix)]
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(path).await.map_err(|error| match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => OpenFileError::Special,
-        // What stands for bytes that are no text leads nowhere, although the file itself may well be there.
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => OpenFileError::NotRegular,
+        // A path with replacement characters doesn't exist, although the file itself may.
         _ if error.kind() == io::ErrorKind::NotFound && path.to_string_lossy().contains('\u{FFFD}') => {
-            OpenFileError::NotText
+            OpenFileError::NotUtf8
         }
         _ => error.into(),
     })?;
-    let known = file.metadata().await?;
-    match known.file_type() {
+    let metadata = file.metadata().await?;
+    match metadata.file_type() {
         kind if kind.is_dir() => Err(OpenFileError::Directory),
-        kind if !kind.is_file() => Err(OpenFileError::Special),
-        _ => Ok((file, known.len())),
+        kind if !kind.is_file() => Err(OpenFileError::NotRegular),
+        _ => Ok((file, metadata.len())),
     }
 }
 
-/// The path from the root, against the current directory where it needs one.
-pub(crate) fn absolute(path: &Path) -> PathBuf {
+/// Returns the absolute path, relative to the current directory if needed.
+pub(crate) fn to_absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -81,11 +81,11 @@ mod tests {
             (file.clone(), Ok(5)),
             (empty, Ok(0)),
             (dir.path().to_owned(), Err(OpenFileError::Directory)),
-            (pipe, Err(OpenFileError::Special)),
-            ("/dev/zero".into(), Err(OpenFileError::Special)),
-            (dir.path().join("gone"), Err(OpenFileError::Vanished)),
-            (dir.path().join("\u{FFFD}.txt"), Err(OpenFileError::NotText)),
-            (file.join("below"), Err(OpenFileError::Vanished)),
+            (pipe, Err(OpenFileError::NotRegular)),
+            ("/dev/zero".into(), Err(OpenFileError::NotRegular)),
+            (dir.path().join("gone"), Err(OpenFileError::NotFound)),
+            (dir.path().join("\u{FFFD}.txt"), Err(OpenFileError::NotUtf8)),
+            (file.join("below"), Err(OpenFileError::NotFound)),
         ];
         for (path, expected) in cases {
             let opened = tokio::time::timeout(Duration::from_secs(5), open_regular_file(&path)).await;

@@ -1,4 +1,4 @@
-//! Writes a delivered file into the person's directory: whole or not at all.
+//! Writes a delivered file into the person's directory atomically.
 
 use std::{
     fs::File,
@@ -15,20 +15,20 @@ use satchel_domain::{
 use satchel_ports::{BlobError, Blobs, ByteStream};
 use tokio::{fs, task::JoinHandle};
 
-/// After how many bytes the disk is asked to begin with them, so that the end need not wait for all of them.
-const SYNC_EVERY: usize = 8 << 20;
+/// How many bytes are written between two syncs, so that the last sync is short.
+const SYNC_INTERVAL_BYTES: usize = 8 << 20;
 
-/// Opens a file's bytes.
+/// Opens a blob and maps its errors to the part's outcome.
 pub(crate) async fn open_blob(blobs: &dyn Blobs, sha256: &Sha256) -> Result<ByteStream, SendError> {
     blobs.open(sha256, None).await.map_err(|error| match error {
         BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
-        // The store itself is in trouble, not these bytes: that may pass.
+        // The store failed and not this blob, so a retry can help.
         other => SendError::NotSent { retry_after_ms: None, reason: error_chain(&other) },
     })
 }
 
-/// Writes `content` as `directory/name`, replacing what is there, through a temporary file that `key` names.
-pub(crate) async fn save(
+/// Writes `content` to `directory/name`, replacing an existing file, through a temporary file named after `key`.
+pub(crate) async fn save_file(
     content: &mut ByteStream,
     directory: &Path,
     name: &str,
@@ -36,37 +36,37 @@ pub(crate) async fn save(
 ) -> Result<PathBuf, SendError> {
     let (path, temporary) = (directory.join(name), directory.join(format!(".{key}.part")));
     fs::create_dir_all(directory).await.map_err(|error| write_error(&error, "create the directory", directory))?;
-    // What an earlier, killed attempt left; `create_new` then follows no link that somebody put there.
+    // Removes what a killed attempt left; `create_new` doesn't follow a symlink that someone put there.
     let _ = fs::remove_file(&temporary).await;
-    let remains = TempFileGuard(temporary.clone());
+    let guard = TempFileGuard(temporary.clone());
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&temporary).await;
     let file = file.map_err(|error| write_error(&error, "create", &path))?;
-    copy(content, &Arc::new(file.into_std().await), &path).await?;
+    copy_blocks(content, &Arc::new(file.into_std().await), &path).await?;
     fs::rename(&temporary, &path).await.map_err(|error| write_error(&error, "put in place", &path))?;
-    std::mem::forget(remains);
+    std::mem::forget(guard);
     let entries = fs::File::open(directory).await.map_err(|error| write_error(&error, "open", directory))?;
     entries.sync_all().await.map_err(|error| write_error(&error, "store the entries of", directory))?;
     Ok(path)
 }
 
-/// Writes one block while the next comes, and has the disk begin with them.
-async fn copy(content: &mut ByteStream, file: &Arc<File>, path: &Path) -> Result<(), SendError> {
+/// Writes each block while the next one is read, and syncs in the background.
+async fn copy_blocks(content: &mut ByteStream, file: &Arc<File>, path: &Path) -> Result<(), SendError> {
     let mut unsynced = 0;
-    let (mut writing, mut syncing) = (None, None);
+    let (mut write_task, mut sync_task) = (None, None);
     while let Some(block) = content.next().await {
         let block = block.map_err(|error| SendError::Unreadable { reason: error.to_string() })?;
-        join_write(writing.take(), path).await?;
+        join_write(write_task.take(), path).await?;
         unsynced += block.len();
-        writing = Some(spawn_file_task(file, move |mut file| file.write_all(&block)));
-        if unsynced >= SYNC_EVERY && syncing.as_ref().is_none_or(JoinHandle::is_finished) {
-            join_write(syncing.take(), path).await?;
+        write_task = Some(spawn_file_task(file, move |mut file| file.write_all(&block)));
+        if unsynced >= SYNC_INTERVAL_BYTES && sync_task.as_ref().is_none_or(JoinHandle::is_finished) {
+            join_write(sync_task.take(), path).await?;
             unsynced = 0;
-            syncing = Some(spawn_file_task(file, |file| file.sync_data()));
+            sync_task = Some(spawn_file_task(file, |file| file.sync_data()));
         }
     }
-    join_write(writing, path).await?;
-    // The system tells an error once, to whoever synced first: it must not be lost with that thread.
-    join_write(syncing, path).await?;
+    join_write(write_task, path).await?;
+    // The system reports a write error only to the first sync, so its result must not be lost.
+    join_write(sync_task, path).await?;
     join_write(Some(spawn_file_task(file, |file| file.sync_all())), path).await
 }
 
@@ -78,13 +78,13 @@ fn spawn_file_task(
     tokio::task::spawn_blocking(move || work(&file))
 }
 
-async fn join_write(work: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
-    let Some(work) = work else { return Ok(()) };
-    let done = work.await.unwrap_or_else(|broken| Err(io::Error::other(broken)));
-    done.map_err(|error| write_error(&error, "write", path))
+async fn join_write(task: Option<JoinHandle<io::Result<()>>>, path: &Path) -> Result<(), SendError> {
+    let Some(task) = task else { return Ok(()) };
+    let result = task.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    result.map_err(|error| write_error(&error, "write", path))
 }
 
-/// Tells what a failed write means: a full disk may empty, a forbidden directory needs the person.
+/// Maps a failed write to the part's outcome: a full disk is retryable, a forbidden directory needs the person.
 pub(crate) fn write_error(error: &io::Error, doing: &str, path: &Path) -> SendError {
     let reason = format!("can't {doing} {}: {error}", path.display());
     match error.kind() {
@@ -101,13 +101,13 @@ pub(crate) fn write_error(error: &io::Error, doing: &str, path: &Path) -> SendEr
 }
 
 fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        words = format!("{words}: {cause}");
+        text = format!("{text}: {cause}");
         source = cause.source();
     }
-    words
+    text
 }
 
 /// Removes the temporary file of a write that failed or was dropped.
@@ -133,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn a_long_file_is_written_in_its_order() {
         let dir = tempfile::tempdir().unwrap();
-        let path = save(&mut blocks(20, 600_000), dir.path(), "long.bin", "key").await.unwrap();
+        let path = save_file(&mut blocks(20, 600_000), dir.path(), "long.bin", "key").await.unwrap();
         let expected: Vec<u8> = (0..20).flat_map(|byte| vec![byte; 600_000]).collect();
         assert!(std::fs::read(path).unwrap() == expected, "the bytes are others");
     }
@@ -146,7 +146,7 @@ mod tests {
         // Its writes fail, making it durable does not.
         let file = Arc::new(File::open(&path).unwrap());
         for count in [1, 2, 20] {
-            let copied = copy(&mut blocks(count, 600_000), &file, &path).await;
+            let copied = copy_blocks(&mut blocks(count, 600_000), &file, &path).await;
             assert!(matches!(copied, Err(SendError::NotSent { .. })), "{count} blocks: {copied:?}");
         }
     }
@@ -158,7 +158,7 @@ mod tests {
         let path = Path::new("/dev/null");
         let file = Arc::new(File::options().write(true).open(path).unwrap());
         for count in [1, 20] {
-            let copied = copy(&mut blocks(count, 600_000), &file, path).await;
+            let copied = copy_blocks(&mut blocks(count, 600_000), &file, path).await;
             assert!(matches!(copied, Err(SendError::NotSent { .. })), "{count} blocks: {copied:?}");
         }
     }

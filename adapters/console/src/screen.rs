@@ -1,7 +1,7 @@
-//! The one place that writes to the terminal, so that stream, answers, progress and prompt don't write over each other.
+//! The only writer to the terminal, so that streamed text, replies, progress and prompt don't overwrite each other.
 //!
-//! At most one line is drawn over: the last one, while a text grows or a file is copied. That is done by going up one
-//! line, which works above a live prompt as well, where cursor positions can't be known.
+//! At most one line is redrawn: the last one, while text is streamed or a file is copied. The cursor moves up one line
+//! for that, which also works above an active prompt, where the cursor position is unknown.
 
 mod state;
 
@@ -17,78 +17,79 @@ use satchel_domain::{PartId, TurnId};
 use crate::{clean::clean_line, markdown};
 use state::ScreenState;
 
-/// How the screen may be written to.
+/// The properties of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScreenStyle {
-    /// Whether somebody watches: growing text, tools and progress are shown only then.
+    /// Whether it is a terminal: streamed text, tools and progress are shown only then.
     pub terminal: bool,
     /// Whether styles and colours are written.
     pub colour: bool,
-    /// How many columns there are; lines are broken only where this is known.
+    /// The number of columns; lines are wrapped only if it is known.
     pub width: Option<usize>,
 }
 
-/// Why something was not printed.
+/// The error of a failed print.
 #[derive(Debug)]
 pub(crate) enum PrintError {
-    /// Nothing of it was.
+    /// Nothing was written.
     NotWritten(io::Error),
-    /// Some of it may have been.
+    /// Some of it may have been written.
     PartlyWritten(io::Error),
 }
 
-/// What the person sees. Shared by everything in this crate.
+/// The output that the person sees, shared by everything in this crate.
 pub struct Screen {
-    stage: Mutex<ScreenState>,
+    state: Mutex<ScreenState>,
     silent: bool,
 }
 
 impl Screen {
-    /// Writes to `out`.
+    /// Creates a screen that writes to `out`.
     #[must_use]
-    pub fn new(out: impl Write + Send + 'static, look: ScreenStyle) -> Self {
-        Self { stage: Mutex::new(ScreenState::new(Box::new(out), look)), silent: false }
+    pub fn new(out: impl Write + Send + 'static, style: ScreenStyle) -> Self {
+        Self { state: Mutex::new(ScreenState::new(Box::new(out), style)), silent: false }
     }
 
-    /// Writes to standard output; plainly unless that is a terminal, and without colours if `no_color` says so
-    /// (the environment's `NO_COLOR`, set and not empty, or `TERM=dumb`).
+    /// Creates a screen on standard output: plain unless that is a terminal, and without colours if `no_color` is set
+    /// (by a non-empty `NO_COLOR` or `TERM=dumb`).
     #[must_use]
     pub fn stdout(no_color: bool) -> Self {
         let terminal = io::stdout().is_terminal();
-        let look = ScreenStyle { terminal, colour: terminal && !no_color, width: terminal.then(width).flatten() };
-        Self::new(io::stdout(), look)
+        let style =
+            ScreenStyle { terminal, colour: terminal && !no_color, width: terminal.then(terminal_width).flatten() };
+        Self::new(io::stdout(), style)
     }
 
-    /// Shows nothing: for `--json`, whose output is the record of the turn. What went wrong is logged.
+    /// Creates a screen that shows nothing, for `--json`, whose output is the record of the turn. Errors are logged.
     #[must_use]
     pub fn silent() -> Self {
         Self { silent: true, ..Self::new(io::sink(), ScreenStyle::default()) }
     }
 
-    /// How it may be written to.
+    /// Returns the properties of the output.
     #[must_use]
     pub fn style(&self) -> ScreenStyle {
-        self.lock_state().look
+        self.lock_state().style
     }
 
-    /// Whether nobody reads what is written any more.
+    /// Whether the output was closed by its reader.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.lock_state().gone
+        self.lock_state().is_closed
     }
 
-    /// Prints lines that tell about the terminal itself; nothing is lost when they can't be printed.
+    /// Prints lines about the terminal itself; errors are ignored.
     pub(crate) fn print_info(&self, lines: &[String]) {
-        let _ = self.lock_state().print(lines);
+        let _ = self.lock_state().print_lines(lines);
     }
 
-    /// Prints a dim remark, made harmless.
+    /// Prints a dimmed hint, sanitized.
     pub(crate) fn print_hint(&self, text: &str) {
         let line = markdown::paint(&clean_line(text), Style::new().dimmed(), self.style());
         self.print_info(&[line]);
     }
 
-    /// Prints what went wrong, made harmless.
+    /// Prints an error, sanitized.
     pub(crate) fn print_error(&self, text: &str) {
         let text = clean_line(text);
         if self.silent {
@@ -99,71 +100,71 @@ impl Screen {
         self.print_info(&[line]);
     }
 
-    /// Shows a line that the next one is written over; `None` takes it away.
+    /// Shows a status line, which the next output replaces; `None` removes it.
     pub(crate) fn set_status_line(&self, line: Option<&str>) {
-        self.lock_state().draw_over(line);
+        self.lock_state().set_status_line(line);
     }
 
-    /// Shows a little more of what the model writes.
+    /// Shows a delta of the streamed text.
     pub(crate) fn push_delta(&self, turn: TurnId, message: u32, deltas: &str) {
         self.lock_state().push_delta(turn, message, deltas);
     }
 
     /// Shows that a tool runs.
-    pub(crate) fn tool_started(&self, tool: &str) {
-        self.lock_state().tool_started(&clean_line(tool));
+    pub(crate) fn on_tool_started(&self, tool: &str) {
+        self.lock_state().on_tool_started(&clean_line(tool));
     }
 
     /// Shows how a tool ended.
-    pub(crate) fn tool_finished(&self, tool: &str, failed: bool) {
-        self.lock_state().tool_finished(&clean_line(tool), failed);
+    pub(crate) fn on_tool_finished(&self, tool: &str, failed: bool) {
+        self.lock_state().on_tool_finished(&clean_line(tool), failed);
     }
 
-    /// Prints a text of a turn, less what was shown of it while it grew.
-    pub(crate) fn text(&self, turn: TurnId, lines: &[String]) -> Result<(), PrintError> {
-        self.lock_state().text(turn, lines)
+    /// Prints a text of a turn, without the lines that were streamed already.
+    pub(crate) fn print_reply(&self, turn: TurnId, lines: &[String]) -> Result<(), PrintError> {
+        self.lock_state().print_reply(turn, lines)
     }
 
     /// Prints lines of a part.
-    pub(crate) fn lines(&self, lines: &[String]) -> Result<(), PrintError> {
-        self.lock_state().print(lines)
+    pub(crate) fn print_lines(&self, lines: &[String]) -> Result<(), PrintError> {
+        self.lock_state().print_lines(lines)
     }
 
     /// Whether a part with this content has been printed already.
     pub(crate) fn has_printed(&self, part: PartId, content: u64) -> bool {
-        self.lock_state().known_parts.contains(&(part, content))
+        self.lock_state().printed_parts.contains(&(part, content))
     }
 
-    /// Remembers that a part was printed.
+    /// Records that a part was printed.
     pub(crate) fn mark_printed(&self, part: PartId, content: u64) {
-        self.lock_state().remember(part, content);
+        self.lock_state().mark_printed(part, content);
     }
 
-    /// Writes elsewhere from now on, such as above a prompt.
+    /// Redirects the output, for example above a prompt.
     pub(crate) fn set_output(&self, out: Box<dyn Write + Send>) {
         self.lock_state().out = out;
     }
 
-    /// Takes note that the person has ended a line: what stands above the cursor is theirs, not ours.
+    /// Must be called when the person completes a line: the line above the cursor is theirs and must not be redrawn.
     pub(crate) fn on_line_entered(&self) {
-        let mut stage = self.lock_state();
-        stage.drawn_over = None;
-        stage.look.width = stage.look.width.and_then(|known| width().or(Some(known)));
+        let mut state = self.lock_state();
+        state.status_line = None;
+        state.style.width = state.style.width.and_then(|current| terminal_width().or(Some(current)));
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ScreenState> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the two lines that greet: what this is and which model answers, where the data lies and how to get help.
-/// They are no part of the answers, so they go to standard error.
+/// Returns the two lines of the greeting: name and model, then the data directory and how to get help. The caller
+/// prints them to standard error, because they are not part of a reply.
 #[must_use]
 pub fn banner(model: &str, data: &str, colour: bool) -> String {
-    let look = ScreenStyle { colour, ..ScreenStyle::default() };
-    let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), look), clean_line(model));
+    let style = ScreenStyle { colour, ..ScreenStyle::default() };
+    let first = format!("{} · {}", markdown::paint("Satchel", Style::new().bold(), style), clean_line(model));
     let second = format!("data in {} · /attach FILE, /help, Ctrl-D to quit", clean_line(data));
-    format!("{first}\n{}", markdown::paint(&second, Style::new().dimmed(), look))
+    format!("{first}\n{}", markdown::paint(&second, Style::new().dimmed(), style))
 }
 
 impl fmt::Debug for Screen {
@@ -172,7 +173,7 @@ impl fmt::Debug for Screen {
     }
 }
 
-fn width() -> Option<usize> {
+fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns >= 20)
 }

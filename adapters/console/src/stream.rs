@@ -1,13 +1,13 @@
-//! The text that a model is writing, as lines that may be shown before it is done.
+//! Streamed text as lines that can be printed before the model has finished.
 //!
-//! Deltas are lossy, may come twice and out of turn, so what was shown is only compared with what is sent at the end,
-//! never trusted: when it isn't the beginning of that, the whole text is printed.
+//! Deltas can be lost, repeated or reordered, so the printed lines are compared with the final text: if they aren't its
+//! beginning, the whole text is printed.
 
 use satchel_domain::TurnId;
 
 use crate::{markdown::render, screen::ScreenStyle};
 
-/// The longest text that is shown while it grows; the rest comes at the end, in one piece.
+/// The maximum size of streamed text; the rest is printed with the final text.
 const MAX_LIVE_BYTES: usize = 64 * 1024;
 
 /// One model message on the screen.
@@ -19,96 +19,98 @@ pub(crate) struct StreamingText {
     pub(crate) message: u32,
     text: String,
     printed: Vec<String>,
-    frozen: bool,
+    is_frozen: bool,
 }
 
-/// What is to be drawn.
+/// The lines to draw.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextUpdate {
-    /// Lines that are finished.
+    /// Complete lines.
     pub(crate) lines: Vec<String>,
-    /// The line that still grows; drawn over at the next step.
-    pub(crate) last: Option<String>,
+    /// The incomplete last line; redrawn by the next update.
+    pub(crate) live_line: Option<String>,
 }
 
 impl StreamingText {
     pub(crate) fn new(turn: TurnId, message: u32) -> Self {
-        Self { turn, message, text: String::new(), printed: Vec::new(), frozen: false }
+        Self { turn, message, text: String::new(), printed: Vec::new(), is_frozen: false }
     }
 
-    /// Adds what the model wrote.
+    /// Appends a delta.
     pub(crate) fn push(&mut self, delta: &str) {
         if self.text.len() + delta.len() > MAX_LIVE_BYTES {
-            self.frozen = true;
-        } else if !self.frozen {
+            self.is_frozen = true;
+        } else if !self.is_frozen {
             self.text.push_str(delta);
         }
     }
 
-    /// Whether anything of it stands on the screen for good.
+    /// Whether any of its lines were printed.
     pub(crate) fn has_text(&self) -> bool {
         !self.printed.is_empty()
     }
 
-    /// Says what has become certain since the last call.
-    pub(crate) fn update(&mut self, look: ScreenStyle) -> TextUpdate {
-        let mut lines = if self.frozen { Vec::new() } else { render(stable_prefix(&self.text), look) };
+    /// Returns the lines that have become stable since the last call.
+    pub(crate) fn update(&mut self, style: ScreenStyle) -> TextUpdate {
+        let mut lines = if self.is_frozen { Vec::new() } else { render(stable_prefix(&self.text), style) };
         let last = lines.pop();
         match lines.strip_prefix(&*self.printed) {
-            Some(fresh) => {
-                let fresh = fresh.to_vec();
+            Some(new_lines) => {
+                let new_lines = new_lines.to_vec();
                 self.printed = lines;
-                TextUpdate { lines: fresh, last }
+                TextUpdate { lines: new_lines, live_line: last }
             }
             None => {
-                // Something later changed what stands above, such as an underline that makes a heading.
-                self.frozen = self.has_text();
+                // Later text changed earlier lines, for example by a setext heading.
+                self.is_frozen = self.has_text();
                 TextUpdate::default()
             }
         }
     }
 
-    /// The message is complete and isn't the reply: says what of it is not on the screen yet.
-    pub(crate) fn finish(&mut self, look: ScreenStyle) -> Vec<String> {
-        let lines = render(&self.text, look);
-        let rest = self.remaining_lines(&lines).to_vec();
+    /// Completes a message that isn't the reply. Returns the lines that are not printed yet.
+    pub(crate) fn finish(&mut self, style: ScreenStyle) -> Vec<String> {
+        let lines = render(&self.text, style);
+        let remaining = self.remaining_lines(&lines).to_vec();
         self.printed = lines;
-        rest
+        remaining
     }
 
-    /// Of a final text, the lines that are not on the screen yet: all of them when it isn't what was shown.
+    /// Returns the lines of the final text that are not printed yet: all of them if it differs from the streamed text.
     pub(crate) fn remaining_lines<'a>(&self, lines: &'a [String]) -> &'a [String] {
         lines.strip_prefix(&*self.printed).unwrap_or(lines)
     }
 }
 
-/// The beginning of a growing text that more words can't change: an open mark or an unfinished line of code waits.
+/// Returns the prefix of a streamed text that later deltas can't change: it ends before an unclosed marker or an
+/// incomplete line of code.
 fn stable_prefix(text: &str) -> &str {
     let mut fence: Option<&str> = None;
     let mut paragraph = 0;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        let words = line.trim();
+        let trimmed = line.trim();
         match fence {
-            Some(mark) if words.starts_with(mark) => fence = None,
+            Some(mark) if trimmed.starts_with(mark) => fence = None,
             Some(_) => {}
-            None if words.starts_with("```") => fence = Some("```"),
-            None if words.starts_with("~~~") => fence = Some("~~~"),
+            None if trimmed.starts_with("```") => fence = Some("```"),
+            None if trimmed.starts_with("~~~") => fence = Some("~~~"),
             None => {}
         }
         at += line.len();
-        if words.is_empty() || (fence.is_none() && (words.starts_with("```") || words.starts_with("~~~"))) {
+        if trimmed.is_empty() || (fence.is_none() && (trimmed.starts_with("```") || trimmed.starts_with("~~~"))) {
             paragraph = at;
         }
     }
     if fence.is_some() {
         return text.rfind('\n').map_or("", |end| &text[..=end]);
     }
-    &text[..first_open_mark(text, paragraph)]
+    &text[..open_mark_start(text, paragraph)]
 }
 
-/// Where, from `from` on, the first emphasis, code or link begins that has no end yet; the text's end when none does.
-fn first_open_mark(text: &str, from: usize) -> usize {
+/// Returns the start of the first unclosed emphasis, code or link at or after `from`; the end of the text if there is
+/// none.
+fn open_mark_start(text: &str, from: usize) -> usize {
     let mut open: Vec<(&str, usize)> = Vec::new();
     let mut before = ' ';
     let mut at = from;
@@ -123,9 +125,9 @@ fn first_open_mark(text: &str, from: usize) -> usize {
         let in_code = open.last().is_some_and(|(open, _)| open.starts_with('`'));
         match mark {
             '`' | '*' | '_' | '~' if !in_code || mark == '`' => {
-                let known = open.iter().rposition(|(open, _)| *open == run);
-                if let Some(place) = known.filter(|_| !before.is_whitespace() || in_code) {
-                    open.truncate(place);
+                let opening = open.iter().rposition(|(open, _)| *open == run);
+                if let Some(index) = opening.filter(|_| !before.is_whitespace() || in_code) {
+                    open.truncate(index);
                 } else if next.is_none_or(|next| !next.is_whitespace()) && !(mark == '_' && before.is_alphanumeric()) {
                     open.push((run, at));
                 }
@@ -213,6 +215,6 @@ mod tests {
     #[test]
     fn endless_text_stops_growing_on_screen() {
         let (growing, _) = stream(&"word ".repeat(30_000), 10_000);
-        assert!(growing.text.len() <= MAX_LIVE_BYTES && growing.frozen);
+        assert!(growing.text.len() <= MAX_LIVE_BYTES && growing.is_frozen);
     }
 }

@@ -21,43 +21,43 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 
 use crate::{
-    address::{ConversationAddress, channel_name, number},
+    address::{ConversationAddress, channel_name, message_id},
     cache::GuildCache,
-    classify::{ApiOperation, classify_error, is_about_the_reply, is_size_limit},
+    classify::{ApiOperation, classify_error, is_reply_error, is_size_limit},
     fetch, find_sent,
     rest::{ApiRequest, CallError, DiscordError, RestClient},
     send::{self, ComposeError, ComposedMessage, SentMessage},
     settings::DiscordSettings,
 };
 
-/// How long what is shown is not shown again: Discord takes it away after ten seconds.
+/// How long a typing indicator is not sent again; Discord shows it for ten seconds.
 const TYPING_DURATION: Duration = Duration::from_secs(5);
 
-/// The way out to Discord, and the way to the files that people sent.
+/// Sends messages to Discord and fetches the files that people sent.
 pub struct DiscordChannel {
     client: RestClient,
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
     fetcher: Arc<dyn Fetcher>,
     activities: ActivityIndicator<u64>,
-    known: Arc<GuildCache>,
-    /// Where Discord keeps files.
-    hosts: Vec<String>,
-    us: OnceLock<String>,
+    cache: Arc<GuildCache>,
+    /// The hosts from which files are fetched.
+    file_hosts: Vec<String>,
+    bot_user_id: OnceLock<String>,
 }
 
-/// A channel or a user as an answer shows it. Nothing else is read, so that nothing else can make an answer
-/// unreadable.
+/// The id of a channel or a user in a response. Nothing else is read, so that no other field can make a response
+/// undecodable.
 #[derive(Deserialize)]
 struct IdResponse {
     id: String,
 }
 
 impl DiscordChannel {
-    /// Makes the channel. Nobody is called yet.
+    /// Creates the channel without sending a request.
     ///
     /// # Errors
-    /// When the token or the server's address has not the form of one, or HTTP can't be spoken.
+    /// When the token or the server's address is malformed, or the HTTP client can't be built.
     pub fn new(
         settings: &DiscordSettings,
         blobs: Arc<dyn Blobs>,
@@ -66,7 +66,7 @@ impl DiscordChannel {
         Self::with_timeouts(settings, blobs, fetcher, HttpTimeouts::default())
     }
 
-    /// Makes the channel with other timeouts.
+    /// Creates the channel with other timeouts.
     ///
     /// # Errors
     /// As [`DiscordChannel::new`].
@@ -79,150 +79,159 @@ impl DiscordChannel {
         let capabilities = settings.capabilities.clone();
         let client = RestClient::new(&settings.token, settings.api_url.as_ref(), timeouts, capabilities.rate_limits)?;
         let activities = ActivityIndicator::new(TYPING_DURATION);
-        let hosts = fetch::HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server().map(str::to_owned));
-        let hosts = hosts.collect();
-        Ok(Self { client, capabilities, blobs, fetcher, activities, known: Arc::default(), hosts, us: OnceLock::new() })
+        let hosts =
+            fetch::FILE_HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server_host().map(str::to_owned));
+        let file_hosts = hosts.collect();
+        Ok(Self {
+            client,
+            capabilities,
+            blobs,
+            fetcher,
+            activities,
+            cache: Arc::default(),
+            file_hosts,
+            bot_user_id: OnceLock::new(),
+        })
     }
 
-    /// The client, for the way in.
+    /// The client, shared with the listener.
     pub(crate) fn client(&self) -> &RestClient {
         &self.client
     }
 
-    /// What is known of Discord's places, which the way in teaches.
+    /// The cache of guilds and channels, which the listener fills.
     pub(crate) fn cache(&self) -> &Arc<GuildCache> {
-        &self.known
+        &self.cache
     }
 
-    /// The channel of a conversation, where it is open.
-    fn open_channel(&self, conversation: &ConversationId) -> Option<u64> {
+    /// Returns the channel id of a conversation, if its channel is open.
+    fn known_channel_id(&self, conversation: &ConversationId) -> Option<u64> {
         match ConversationAddress::parse(conversation)? {
             ConversationAddress::Channel(channel) => Some(channel),
-            ConversationAddress::Person(person) => self.known.direct_of(person),
+            ConversationAddress::Person(person) => self.cache.direct_channel(person),
         }
     }
 
-    /// The channel of a conversation. A person's direct channel is opened when it is needed first; that shows nothing
-    /// to anybody.
-    async fn channel(&self, conversation: &ConversationId) -> Result<u64, SendError> {
-        if let Some(channel) = self.open_channel(conversation) {
+    /// Returns the channel id of a conversation. A person's direct channel is opened on first use, which is not visible
+    /// to the person.
+    async fn resolve_channel_id(&self, conversation: &ConversationId) -> Result<u64, SendError> {
+        if let Some(channel) = self.known_channel_id(conversation) {
             return Ok(channel);
         }
         let Some(ConversationAddress::Person(person)) = ConversationAddress::parse(conversation) else {
-            return Err(SendError::Forbidden { reason: format!("{conversation} is no channel of Discord") });
+            return Err(SendError::Forbidden { reason: format!("{conversation} is not a Discord channel") });
         };
-        let call = ApiRequest::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
+        let request = ApiRequest::post("/users/@me/channels", &json!({ "recipient_id": person.to_string() }));
         let opened: IdResponse =
-            self.client.request(call).await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
-        let unreadable = || SendError::NotSent {
+            self.client.request(request).await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
+        let invalid_id = || SendError::NotSent {
             retry_after_ms: None,
-            reason: "Discord has opened a channel without a number".to_owned(),
+            reason: "Discord opened a channel without a valid id".to_owned(),
         };
-        let channel = opened.id.parse().map_err(|_| unreadable())?;
-        self.known.learn_direct(person, channel);
-        Ok(channel)
+        let channel_id = opened.id.parse().map_err(|_| invalid_id())?;
+        self.cache.record_direct_channel(person, channel_id);
+        Ok(channel_id)
     }
 
-    /// Shows beside a channel's name that something is being done, unless that was just shown or refused.
-    fn show_typing(&self, channel: u64) {
+    /// Shows the typing indicator, unless it was just shown or refused.
+    fn show_typing(&self, channel_id: u64) {
         let client = self.client.clone();
-        self.activities.show(channel, async move {
-            let call = ApiRequest::post(format!("/channels/{channel}/typing"), &json!({})).low_priority();
-            let answered: Result<IgnoredAny, CallError> = client.request(call).await;
-            answered.inspect_err(|error| tracing::debug!(channel.id = channel, %error, "showing an activity failed"))
+        self.activities.show(channel_id, async move {
+            let request = ApiRequest::post(format!("/channels/{channel_id}/typing"), &json!({})).low_priority();
+            let response: Result<IgnoredAny, CallError> = client.request(request).await;
+            response.inspect_err(|error| tracing::debug!(channel.id = channel_id, %error, "showing an activity failed"))
         });
     }
 
-    /// Makes a call that carries a message. The outer error is that it could not be begun.
-    async fn call(
+    /// Sends a request that carries a message. The outer error means that it was not started.
+    async fn send_message_request(
         &self,
-        channel: u64,
-        call: ApiRequest,
+        channel_id: u64,
+        request: ApiRequest,
         composed: &ComposedMessage,
     ) -> Result<Result<SentMessage, CallError>, SendError> {
-        send::send_with_uploads(&self.client, &self.blobs, call, composed, || self.show_typing(channel)).await
+        send::send_with_uploads(&self.client, &self.blobs, request, composed, || self.show_typing(channel_id)).await
     }
 
-    /// Makes a message show what was composed.
+    /// Edits a message to show what was composed.
     async fn edit_message(
         &self,
-        channel: u64,
-        message: u64,
+        channel_id: u64,
+        message_id: u64,
         composed: &ComposedMessage,
     ) -> Result<SentMessage, SendError> {
-        let call = ApiRequest::patch(format!("/channels/{channel}/messages/{message}"), &composed.payload);
-        // One without files most often is a reply that grows.
-        let call = if composed.uploads.is_empty() { call.low_priority() } else { call };
+        let request = ApiRequest::patch(format!("/channels/{channel_id}/messages/{message_id}"), &composed.payload);
+        // An edit without files is usually a draft.
+        let request = if composed.uploads.is_empty() { request.low_priority() } else { request };
         let operation = if is_bundle(composed) { ApiOperation::EditToBundle } else { ApiOperation::Edit };
-        let answered = self.call(channel, call, composed).await?;
-        answered.map_err(|error| self.record_limits(channel, composed, error, operation))
+        let response = self.send_message_request(channel_id, request, composed).await?;
+        response.map_err(|error| self.record_limits(channel_id, composed, error, operation))
     }
 
-    /// Makes a message show words with files. Where the files are refused or can't be read, they may be on it all the
-    /// same, from a call whose answer was lost: what is answered to a change of its words tells.
-    async fn change_whole(
+    /// Edits a message to show text with files. If the files are refused or can't be read, an earlier request whose
+    /// response was lost may have added them already; the response to an edit of the text alone shows whether it did.
+    async fn edit_with_files(
         &self,
-        channel: u64,
-        message: u64,
+        channel_id: u64,
+        message_id: u64,
         composed: &ComposedMessage,
     ) -> Result<SentMessage, SendError> {
-        let changed = self.edit_message(channel, message, composed).await;
-        let refused = match changed {
-            Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => return changed,
+        let edited = self.edit_message(channel_id, message_id, composed).await;
+        let refusal_error = match edited {
+            Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => return edited,
             Err(error @ (SendError::Refused { .. } | SendError::Unreadable { .. })) if is_bundle(composed) => error,
-            changed => return changed,
+            other => return other,
         };
-        match self.edit_message(channel, message, &composed.clone().text_only()).await {
-            Ok(sent) if sent.shows_files_of(composed) => Ok(sent),
+        match self.edit_message(channel_id, message_id, &composed.clone().text_only()).await {
+            Ok(sent) if sent.has_files_of(composed) => Ok(sent),
             Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
-            Ok(_) | Err(_) => Err(refused),
+            Ok(_) | Err(_) => Err(refusal_error),
         }
     }
 
-    /// Makes a message that an earlier call of the part has made show what the part is now, where that can be done.
+    /// Updates a message that an earlier attempt posted to the current content of the part, if it can be edited.
     async fn update_earlier_message(
         &self,
-        channel: u64,
+        channel_id: u64,
         sent: &SentMessage,
         part: &SendRequest,
     ) -> Result<(), SendError> {
-        let (Ok(message), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
+        let (Ok(message_id), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
             return Ok(());
         };
-        tracing::debug!(channel.id = channel, "updating a message that an earlier attempt posted");
-        match self.edit_message(channel, message, &composed).await {
-            // A voice, or deleted since: it has arrived all the same.
+        tracing::debug!(channel.id = channel_id, "updating a message that an earlier attempt posted");
+        match self.edit_message(channel_id, message_id, &composed).await {
+            // It is a voice message or was deleted since; either way it arrived.
             Ok(_) | Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Says what came of a message that has failed. Keeps what that tells about later calls, and puts the limit into it
-    /// that holds from now on.
+    /// Classifies a failed request, records the limits that it reveals, and adds the new limit to the error.
     fn record_limits(
         &self,
-        channel: u64,
+        channel_id: u64,
         composed: &ComposedMessage,
         error: CallError,
         operation: ApiOperation,
     ) -> SendError {
-        let is_a_limit = is_size_limit(&error) && !composed.uploads.is_empty();
+        let is_size_refusal = is_size_limit(&error) && !composed.uploads.is_empty();
         match classify_error(error, operation) {
-            SendError::Refused { refusal: Refusal::TooLarge { .. }, reason } if is_a_limit => {
+            SendError::Refused { refusal: Refusal::TooLarge { .. }, reason } if is_size_refusal => {
                 let limit = match composed.uploads.as_slice() {
-                    [only] => self.known.lower_file(channel, only.bytes),
-                    // Which of them was too large, or whether they were together, it doesn't say.
+                    [upload] => self.cache.lower_file_limit(channel_id, upload.bytes),
+                    // Discord doesn't say whether one file or their sum was too large.
                     _ => {
-                        self.known.lower_request(channel, composed.bytes());
+                        self.cache.lower_request_limit(channel_id, composed.bytes());
                         None
                     }
                 };
-                tracing::info!(channel.id = channel, limit, "lowering the size limit of this channel");
+                tracing::info!(channel.id = channel_id, limit, "lowering the size limit of this channel");
                 SendError::Refused { refusal: Refusal::TooLarge { limit }, reason }
             }
             error => {
                 if matches!(error, SendError::Refused { refusal: Refusal::VoiceForbidden, .. }) {
-                    self.known.mark_voice_refused(channel);
+                    self.cache.mark_voice_refused(channel_id);
                 }
                 error
             }
@@ -231,11 +240,11 @@ impl DiscordChannel {
 
     /// The bot's own id.
     async fn own_user_id(&self) -> Result<&str, CallError> {
-        if let Some(us) = self.us.get() {
-            return Ok(us);
+        if let Some(user_id) = self.bot_user_id.get() {
+            return Ok(user_id);
         }
-        let us: IdResponse = self.client.request(ApiRequest::get("/users/@me")).await?;
-        Ok(self.us.get_or_init(|| us.id))
+        let user: IdResponse = self.client.request(ApiRequest::get("/users/@me")).await?;
+        Ok(self.bot_user_id.get_or_init(|| user.id))
     }
 
     fn text_limit(&self) -> usize {
@@ -257,11 +266,12 @@ impl Channel for DiscordChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
-        let Some(channel) = self.open_channel(conversation) else { return capabilities };
-        capabilities.file_bytes = self.known.file_limit(channel, capabilities.file_bytes);
-        let request = |usual| self.known.request_limit(channel, usual, capabilities.file_bytes);
-        capabilities.request_bytes = capabilities.request_bytes.map(request);
-        if !self.known.accepts_voice(channel) {
+        let Some(channel_id) = self.known_channel_id(conversation) else { return capabilities };
+        capabilities.file_bytes = self.cache.file_limit(channel_id, capabilities.file_bytes);
+        let request_limit =
+            |default_limit| self.cache.request_limit(channel_id, default_limit, capabilities.file_bytes);
+        capabilities.request_bytes = capabilities.request_bytes.map(request_limit);
+        if !self.cache.accepts_voice(channel_id) {
             capabilities.voice = VoiceRule::AudioFile;
         }
         capabilities
@@ -269,21 +279,23 @@ impl Channel for DiscordChannel {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
-            // There is no message to take back, and so nothing to do.
+            // There is no message to withdraw.
             return Ok(Vec::new());
         }
-        let channel = self.channel(&part.conversation).await?;
-        let mut composed = send::new_message(part, channel, self.text_limit()).map_err(compose_failure)?;
-        let post =
-            |composed: &ComposedMessage| ApiRequest::post(format!("/channels/{channel}/messages"), &composed.payload);
-        let mut answered = self.call(channel, post(&composed), &composed).await?;
-        if answered.as_ref().is_err_and(is_about_the_reply) && composed.remove_reply() {
-            answered = self.call(channel, post(&composed), &composed).await?;
+        let channel_id = self.resolve_channel_id(&part.conversation).await?;
+        let mut composed = send::new_message(part, channel_id, self.text_limit()).map_err(compose_failure)?;
+        let post = |composed: &ComposedMessage| {
+            ApiRequest::post(format!("/channels/{channel_id}/messages"), &composed.payload)
+        };
+        let mut response = self.send_message_request(channel_id, post(&composed), &composed).await?;
+        if response.as_ref().is_err_and(is_reply_error) && composed.remove_reply() {
+            response = self.send_message_request(channel_id, post(&composed), &composed).await?;
         }
-        let sent = answered.map_err(|error| self.record_limits(channel, &composed, error, operation(&part.content)))?;
-        // An earlier call of this part may have made it, when a reply had fewer words, or a file was still to go with it.
-        if sent.differs_from(&composed) {
-            self.update_earlier_message(channel, &sent, part).await?;
+        let sent =
+            response.map_err(|error| self.record_limits(channel_id, &composed, error, operation_for(&part.content)))?;
+        // An earlier attempt may have posted it when the draft was shorter or still had a file.
+        if sent.is_different_from(&composed) {
+            self.update_earlier_message(channel_id, &sent, part).await?;
         }
         Ok(vec![MessageRef(sent.id)])
     }
@@ -293,59 +305,59 @@ impl Channel for DiscordChannel {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
         }
-        let channel = self.channel(&part.conversation).await?;
-        let message = number(message).ok_or_else(message_gone)?;
+        let channel_id = self.resolve_channel_id(&part.conversation).await?;
+        let message_id = message_id(message).ok_or_else(message_gone)?;
         let composed = send::edit(&part.content, self.text_limit()).map_err(compose_failure)?;
-        let sent = self.change_whole(channel, message, &composed).await?;
+        let sent = self.edit_with_files(channel_id, message_id, &composed).await?;
         Ok(vec![MessageRef(sent.id)])
     }
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
-        let channel = self.channel(conversation).await?;
-        let Some(message) = number(message) else { return Ok(()) };
-        let call = ApiRequest::delete(format!("/channels/{channel}/messages/{message}"));
-        let answered: Result<IgnoredAny, _> = self.client.request(call).await;
-        match answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Delete)) {
+        let channel_id = self.resolve_channel_id(conversation).await?;
+        let Some(message_id) = message_id(message) else { return Ok(()) };
+        let request = ApiRequest::delete(format!("/channels/{channel_id}/messages/{message_id}"));
+        let response: Result<IgnoredAny, _> = self.client.request(request).await;
+        match response.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => Ok(()),
-            answered => answered,
+            outcome => outcome,
         }
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
         let LookupRange::After(after) = request.range.clone() else {
-            return Ok(LookupOutcome::uncertain("history has no duplicates of what was sent under a key"));
+            return Ok(LookupOutcome::uncertain("a message sent under an idempotency key has no duplicates"));
         };
         let part = &request.part;
-        let channel = self.channel(&part.conversation).await?;
-        let Ok(composed) = send::new_message(part, channel, self.text_limit()) else {
-            return Ok(LookupOutcome::uncertain("the part has no form in which it can have been sent"));
+        let channel_id = self.resolve_channel_id(&part.conversation).await?;
+        let Ok(composed) = send::new_message(part, channel_id, self.text_limit()) else {
+            return Ok(LookupOutcome::uncertain("the part can't have been sent as a message"));
         };
-        let us = self.own_user_id().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
-        let found = find_sent::find(&self.client, us, channel, part, after, &composed).await;
+        let bot_user_id = self.own_user_id().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
+        let found = find_sent::find_message(&self.client, bot_user_id, channel_id, part, after, &composed).await;
         Ok(match found.map_err(|error| classify_error(error, ApiOperation::Harmless))? {
             Some(message) => LookupOutcome::Found { messages: vec![message], duplicates: Vec::new() },
-            None => LookupOutcome::uncertain("not exactly one message in the history is like it"),
+            None => LookupOutcome::uncertain("the history doesn't contain exactly one matching message"),
         })
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let answered: Result<IgnoredAny, _> = self.client.request(ApiRequest::get("/users/@me")).await;
-        answered.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Harmless))
+        let response: Result<IgnoredAny, _> = self.client.request(ApiRequest::get("/users/@me")).await;
+        response.map(|_| ()).map_err(|error| classify_error(error, ApiOperation::Harmless))
     }
 
     async fn show_activity(&self, conversation: &ConversationId, _: Activity) {
-        // Discord knows one activity only, and none in a channel that isn't open.
-        if let Some(channel) = self.open_channel(conversation) {
-            self.show_typing(channel);
+        // Discord has one activity only, and none in a channel that isn't open.
+        if let Some(channel_id) = self.known_channel_id(conversation) {
+            self.show_typing(channel_id);
         }
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        fetch::open_file(&self.client, self.fetcher.as_ref(), &self.hosts, reference).await
+        fetch::open_file(&self.client, self.fetcher.as_ref(), &self.file_hosts, reference).await
     }
 }
 
-fn operation(content: &PartContent) -> ApiOperation {
+fn operation_for(content: &PartContent) -> ApiOperation {
     match content {
         PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
         PartContent::Voice { .. } => ApiOperation::Files(1),
@@ -360,14 +372,14 @@ fn is_bundle(composed: &ComposedMessage) -> bool {
 }
 
 fn message_gone() -> SendError {
-    SendError::Refused { refusal: Refusal::TargetGone, reason: "it is no message of Discord".to_owned() }
+    SendError::Refused { refusal: Refusal::TargetGone, reason: "it is not a Discord message".to_owned() }
 }
 
-/// What follows when a part can't become a message: nothing has been sent.
-fn compose_failure(why: ComposeError) -> SendError {
-    let (refusal, reason) = match why {
+/// Maps a compose error to the part's outcome; nothing was sent.
+fn compose_failure(error: ComposeError) -> SendError {
+    let (refusal, reason) = match error {
         ComposeError::Empty => (Refusal::Other, "there is nothing to send"),
-        ComposeError::NotEditable => (Refusal::TargetGone, "a message can't become a voice"),
+        ComposeError::NotEditable => (Refusal::TargetGone, "a message can't become a voice message"),
     };
     SendError::Refused { refusal, reason: reason.to_owned() }
 }

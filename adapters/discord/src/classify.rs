@@ -1,4 +1,4 @@
-//! What an answer of Discord, or its absence, means for the part: the one place where Discord's codes are read.
+//! Maps Discord's errors to the outcome of a part: the only module that interprets Discord's error codes.
 //!
 //! The codes are those of Discord's table (Opcodes and Status Codes, JSON Error Codes).
 
@@ -12,16 +12,15 @@ pub(crate) enum ApiOperation {
     Text,
     /// A text with files, new.
     Bundle,
-    /// So many files, new.
+    /// The given number of files, new.
     Files(usize),
     Voice,
-    /// A change of a message, which brings no files or nothing but files.
+    /// An edit of a message, to text or files alone.
     Edit,
-    /// A change of a message to a text with new files.
+    /// An edit of a message to text with new files.
     EditToBundle,
-    /// The end of a message.
     Delete,
-    /// A harmless call, which changes nothing that anybody can see.
+    /// A request without a visible effect.
     Harmless,
 }
 
@@ -37,20 +36,20 @@ pub(crate) fn classify_error(error: CallError, operation: ApiOperation) -> SendE
     }
 }
 
-/// Whether a readable no says that reading is not allowed, or that there is nothing to read.
+/// Whether Discord refused to let the bot read, or there is nothing to read.
 pub(crate) fn is_read_denied(error: &CallError) -> bool {
     matches!(error, CallError::Refused(ApiError { status: 403 | 404, .. }))
 }
 
 /// Whether Discord itself has found a file or a request too large: "Request entity too large", "File uploaded exceeds the
-/// maximum size". Whoever stands before it knows nothing of the place.
+/// maximum size". A proxy in front of Discord doesn't know the channel's limit.
 pub(crate) fn is_size_limit(error: &CallError) -> bool {
     matches!(error, CallError::Refused(ApiError { code: 40_005 | 50_045, .. }))
 }
 
-/// Whether a message was refused for the one that it answers: "Cannot reply without permission to read message
-/// history", or a form whose reference is wrong. Without it the message may go.
-pub(crate) fn is_about_the_reply(error: &CallError) -> bool {
+/// Whether a message was refused because of the message that it replies to: "Cannot reply without permission to read
+/// message history", or a form with an invalid reference. Without the reference it may be accepted.
+pub(crate) fn is_reply_error(error: &CallError) -> bool {
     match error {
         CallError::Refused(ApiError { code: 160_002, .. }) => true,
         CallError::Refused(ApiError { code: 50_035, errors, .. }) => errors.get("message_reference").is_some(),
@@ -58,18 +57,18 @@ pub(crate) fn is_about_the_reply(error: &CallError) -> bool {
     }
 }
 
-fn classify_refusal(refused: &ApiError, operation: ApiOperation) -> SendError {
-    let reason = user_reason(refused);
+fn classify_refusal(error: &ApiError, operation: ApiOperation) -> SendError {
+    let reason = user_reason(error);
     let is_voice = operation == ApiOperation::Voice;
     let is_edit = matches!(operation, ApiOperation::Edit | ApiOperation::EditToBundle);
     let is_bundle = matches!(operation, ApiOperation::Bundle | ApiOperation::EditToBundle);
-    let refusal = match (refused.status, refused.code) {
-        // Whoever waited in vain for another one doesn't know what that one does.
+    let refusal = match (error.status, error.code) {
+        // The gateway timed out and doesn't know what the server behind it did.
         (504, _) if operation != ApiOperation::Harmless => return SendError::InDoubt { reason },
-        // A decoded failure of Discord's own, and "API resource is currently overloaded".
+        // Discord's own decodable failure, and "API resource is currently overloaded".
         (500..=599, _) | (_, 130_000) => return SendError::NotSent { retry_after_ms: None, reason },
         // "Request entity too large", "File uploaded exceeds the maximum size".
-        (413, _) | (_, 40_005 | 50_045) => return too_large(reason),
+        (413, _) | (_, 40_005 | 50_045) => return too_large_error(reason),
         // "You cannot send voice messages in this channel"; the permission for it is one of its own.
         (_, 50_173 | 50_013) if is_voice => Refusal::VoiceForbidden,
         // Voice messages "do not support additional content", "must have a single audio attachment", "must have
@@ -80,19 +79,19 @@ fn classify_refusal(refused: &ApiError, operation: ApiOperation) -> SendError {
         (_, 10_008 | 50_005 | 50_021 | 50_162) if is_edit || operation == ApiOperation::Delete => Refusal::TargetGone,
         // "Thread is archived": nothing in it can be changed, but a new message opens it again.
         (_, 50_083) if is_edit => Refusal::TargetGone,
-        // The words may go where files may not.
+        // Text may be allowed where files are not.
         (_, 50_013) if is_bundle => Refusal::Other,
-        // "Cannot send an empty message": nothing of the markup would be seen.
+        // "Cannot send an empty message": the rendered markup has no visible text.
         (_, 50_006) if is_edit || matches!(operation, ApiOperation::Text | ApiOperation::Bundle) => Refusal::BadMarkup,
-        (_, 50_035) => invalid_form_error(&refused.errors, operation),
-        _ if is_permanent(refused) => return SendError::Forbidden { reason },
+        (_, 50_035) => invalid_form_error(&error.errors, operation),
+        _ if is_permanent(error) => return SendError::Forbidden { reason },
         _ => Refusal::Other,
     };
     SendError::Refused { refusal, reason }
 }
 
-/// Nothing will arrive here, however it is sent.
-fn is_permanent(refused: &ApiError) -> bool {
+/// Whether no message can be delivered here in any form.
+fn is_permanent(error: &ApiError) -> bool {
     const CODES: [u64; 8] = [
         40_001,  // Unauthorized
         40_002,  // You need to verify your account
@@ -103,16 +102,16 @@ fn is_permanent(refused: &ApiError) -> bool {
         160_005, // Thread is locked
         50_278,  // Cannot send messages to this user due to having no mutual guilds
     ];
-    matches!(refused.status, 401 | 403 | 404) || CODES.contains(&refused.code)
+    matches!(error.status, 401 | 403 | 404) || CODES.contains(&error.code)
 }
 
-/// What "Invalid Form Body" is about: the first field that its tree names.
+/// Classifies "Invalid Form Body" by the first field that its error tree names.
 fn invalid_form_error(errors: &Value, operation: ApiOperation) -> Refusal {
-    let several = matches!(operation, ApiOperation::Files(2..) | ApiOperation::Bundle);
+    let has_several_files = matches!(operation, ApiOperation::Files(2..) | ApiOperation::Bundle);
     for field in ["attachments", "files"] {
-        let places = errors.get(field).and_then(Value::as_object).into_iter().flatten();
-        if let Some(index) = places.filter_map(|(place, _)| place.parse().ok()).next()
-            && several
+        let items = errors.get(field).and_then(Value::as_object).into_iter().flatten();
+        if let Some(index) = items.filter_map(|(key, _)| key.parse().ok()).next()
+            && has_several_files
         {
             return Refusal::Item { index };
         }
@@ -120,13 +119,13 @@ fn invalid_form_error(errors: &Value, operation: ApiOperation) -> Refusal {
     if errors.get("content").is_some() { Refusal::BadMarkup } else { Refusal::Other }
 }
 
-fn too_large(reason: String) -> SendError {
+fn too_large_error(reason: String) -> SendError {
     SendError::Refused { refusal: Refusal::TooLarge { limit: None }, reason }
 }
 
-/// Why a person gets nothing, in words that somebody who never heard of the API understands.
-fn user_reason(refused: &ApiError) -> String {
-    let known = match refused.code {
+/// Returns the reason for a refusal in words for people who don't know the API.
+fn user_reason(error: &ApiError) -> String {
+    let reason = match error.code {
         10_003 => "the channel no longer exists",
         10_008 => "the message no longer exists",
         50_001 => "the bot can't see the channel",
@@ -136,22 +135,22 @@ fn user_reason(refused: &ApiError) -> String {
         50_013 => "the bot lacks a permission in the channel: Send Messages, Attach Files or another one",
         50_083 | 160_005 => "the thread is closed",
         50_173 => "the channel doesn't accept voice messages",
-        _ if refused.status == 401 => "Discord no longer accepts the bot's token",
+        _ if error.status == 401 => "Discord no longer accepts the bot's token",
         _ => "",
     };
-    if !known.is_empty() {
-        return known.to_owned();
+    if !reason.is_empty() {
+        return reason.to_owned();
     }
-    let detail = first_field_error(&refused.errors).map(|words| format!(": {words}")).unwrap_or_default();
-    format!("{}{detail}", refused.message)
+    let detail = first_field_error(&error.errors).map(|detail| format!(": {detail}")).unwrap_or_default();
+    format!("{}{detail}", error.message)
 }
 
-/// The first words in a tree of complaints about fields. Those with quotation marks repeat what was sent, which is
-/// nobody's business but the person's.
+/// Returns the first message in a tree of field errors. Messages with quotation marks are skipped: they repeat what was
+/// sent, which is private.
 fn first_field_error(errors: &Value) -> Option<&str> {
     let fields = errors.as_object()?;
-    let complaint = fields.get("_errors").and_then(|complaints| complaints.get(0)?.get("message")?.as_str());
-    complaint.filter(|words| !words.contains('"')).or_else(|| fields.values().find_map(first_field_error))
+    let message = fields.get("_errors").and_then(|errors| errors.get(0)?.get("message")?.as_str());
+    message.filter(|message| !message.contains('"')).or_else(|| fields.values().find_map(first_field_error))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Opens files that people sent, by links that Discord has signed for a day.
+//! Fetches files that people sent, through links that Discord signs for a day.
 //!
-//! A link that has run out is had anew from the message that carries the file: `GET` of it is the one way that Discord
-//! documents.
+//! An expired link is refreshed by a `GET` of the message that carries the file, the only way that Discord documents.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,25 +13,25 @@ use crate::{
     rest::{ApiError, ApiRequest, CallError, RestClient},
 };
 
-/// The hosts where Discord keeps files.
-pub(crate) const HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
+/// The hosts of Discord's files.
+pub(crate) const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
-/// The most bytes that are taken of a file whose size is not told.
+/// The size limit for a file whose size is unknown.
 const MAX_FILE_BYTES: u64 = 2 << 30;
 
-/// How many bytes more than Discord has told are taken; whoever stores them has limits of its own.
-const SLACK: u64 = 1 << 20;
+/// How many bytes beyond the size that Discord stated are read; the file store has its own limits.
+const SIZE_TOLERANCE_BYTES: u64 = 1 << 20;
 
-/// The longest wait that Discord asks for and that is waited here; a fetch is tried a few times only.
+/// The longest `Retry-After` that is waited for here; a fetch is retried a few times only.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Why a message is not shown to us (Opcodes and Status Codes, JSON).
+/// Error codes for a message that the bot can't read (Opcodes and Status Codes, JSON).
 const UNKNOWN_CHANNEL: u64 = 10_003;
 const UNKNOWN_MESSAGE: u64 = 10_008;
 
-/// Opens a file by its reference, from one of `hosts`. A link that has expired is replaced once.
+/// Opens a file by its reference, from one of `hosts`. An expired link is refreshed once.
 ///
-/// A link lets anybody fetch the file, so it is told to nobody.
+/// Anyone with the link can fetch the file, so no error or log line contains it.
 pub(crate) async fn open_file(
     client: &RestClient,
     fetcher: &dyn Fetcher,
@@ -43,7 +42,7 @@ pub(crate) async fn open_file(
         return Err(permanent_error("Discord did not say where the file is"));
     };
     let get = async |url: String| {
-        let max_bytes = reference.bytes.map_or(MAX_FILE_BYTES, |bytes| bytes.saturating_add(SLACK));
+        let max_bytes = reference.bytes.map_or(MAX_FILE_BYTES, |bytes| bytes.saturating_add(SIZE_TOLERANCE_BYTES));
         let request = FetchRequest { url, hosts: HostPolicy::Only(hosts.to_vec()), max_bytes };
         fetcher.fetch(&request).await
     };
@@ -59,38 +58,38 @@ pub(crate) async fn open_file(
     match fetched {
         Ok(fetched) => Ok(FetchedFile::Bytes { bytes: fetched.bytes.or(reference.bytes), content: fetched.content }),
         Err(FetcherError::Rejected { reason }) => Err(permanent_error(&reason)),
-        // The message still carries it, so that the store is behind and not the file gone.
+        // The message still carries the file, so Discord's file store is only behind.
         Err(FetcherError::Retryable { reason } | FetcherError::NotFound { reason }) => Err(retryable_error(&reason)),
     }
 }
 
-/// Whether a link tells that its time is over: `ex` is when, in seconds, in hexadecimal.
+/// Whether a link has expired: `ex` is the time in seconds, in hexadecimal.
 fn has_expired(url: &str, now: SystemTime) -> bool {
     let query = url.split('#').next().and_then(|url| url.split_once('?')).map(|(_, query)| query);
-    let until = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("ex="));
-    let until = until.and_then(|seconds| u64::from_str_radix(seconds, 16).ok());
-    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    until.is_some_and(|until| until <= now)
+    let expires_at = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("ex="));
+    let expires_at = expires_at.and_then(|seconds| u64::from_str_radix(seconds, 16).ok());
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    expires_at.is_some_and(|expires_at| expires_at <= now)
 }
 
-/// Asks the message that carries a file for a link that is good for another day.
+/// Reads the message that carries a file and returns a new link.
 async fn refresh_link(client: &RestClient, locator: &FileLocator) -> Result<String, FileFetchError> {
     let FileLocator { channel, message, attachment, .. } = locator;
-    let asked = client.request::<Value>(ApiRequest::get(format!("/channels/{channel}/messages/{message}"))).await;
-    let told = match asked {
-        Ok(told) => told,
+    let response = client.request::<Value>(ApiRequest::get(format!("/channels/{channel}/messages/{message}"))).await;
+    let raw_message = match response {
+        Ok(raw_message) => raw_message,
         Err(error) => return Err(fetch_error(error).await),
     };
-    let Ok(Message { head, content }) = Message::read(&told) else {
+    let Ok(Message { head, content }) = Message::read(&raw_message) else {
         return Err(retryable_error("Discord sent the file's message in an unknown form"));
     };
-    let passed_on = head.message_snapshots.iter().map(|snapshot| &snapshot.message);
-    let mut carried = std::iter::once(&content).chain(passed_on).flat_map(|content| &content.attachments);
-    let found = carried.find(|carried| carried.id.0 == *attachment);
+    let forwarded = head.message_snapshots.iter().map(|snapshot| &snapshot.message);
+    let mut attachments = std::iter::once(&content).chain(forwarded).flat_map(|content| &content.attachments);
+    let found = attachments.find(|candidate| candidate.id.0 == *attachment);
     found.map(|found| found.url.clone()).ok_or_else(|| permanent_error("Discord no longer has this file"))
 }
 
-/// What a failed call means for the file.
+/// Maps a failed call to the error of the fetch; waits as long as Discord requests.
 async fn fetch_error(error: CallError) -> FileFetchError {
     match error {
         CallError::Refused(ApiError { code: UNKNOWN_MESSAGE | UNKNOWN_CHANNEL, .. }) => {
@@ -102,7 +101,7 @@ async fn fetch_error(error: CallError) -> FileFetchError {
         CallError::Refused(ApiError { status: 500.., .. }) => retryable_error("Discord returned a server error"),
         CallError::Refused(refusal) => permanent_error(&format!("Discord refused the download ({refusal})")),
         CallError::RateLimited { retry_after, .. } => {
-            // The number is a floor, and whoever tries again doesn't know it.
+            // The caller that retries doesn't know the requested delay.
             tokio::time::sleep(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)).await;
             retryable_error("Discord has rate-limited the bot")
         }

@@ -1,6 +1,6 @@
 //! Looks in a channel's history for a part whose send was left in doubt.
 //!
-//! History shows no nonces, so a message is known by its author, its words and its files.
+//! History shows no nonces, so a message is identified by its author, its text and its files.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    address::number,
+    address::message_id,
     classify::is_read_denied,
     rest::{ApiRequest, CallError, RestClient},
     send::{self, ComposedMessage},
@@ -18,23 +18,23 @@ use crate::{
 };
 
 /// How many messages a page holds (Get Channel Messages: limit, 1–100).
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 
-/// How many pages are read. What so much was said after is not found, and sent again with a label.
+/// How many pages are read. A message followed by more messages than that is not found and sent again with a label.
 const MAX_PAGES: usize = 10;
 
-/// How much earlier than a part was made it is looked for: clocks differ.
+/// How far the search starts before the part's creation time, because clocks differ.
 const CLOCK_SKEW_MS: u64 = 60_000;
 
-/// How long is waited in all for pages that may not be asked for yet. Pages come at Discord's pace, a few in some
-/// seconds, so that a walk which broke off at the first wait would never end.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+/// How long one search waits for rate limits in total. Discord allows only a few pages in some seconds, so a search
+/// that gave up at the first rate limit would never finish.
+const MAX_TOTAL_DELAY: Duration = Duration::from_secs(30);
 
-/// How long is waited where nobody says how long, or not worth naming.
+/// The delay after a rate limit without `Retry-After`, and the shortest delay.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(2);
-const SHORTEST: Duration = Duration::from_millis(50);
+const MIN_DELAY: Duration = Duration::from_millis(50);
 
-/// A message as history shows it. Nothing else is read, so that nothing else can make a page unreadable.
+/// A message of the history. Nothing else is read, so that no other field can make a page undecodable.
 #[derive(Deserialize)]
 struct ChannelMessage {
     id: String,
@@ -60,42 +60,46 @@ struct ChannelMessageFile {
     size: u64,
 }
 
-/// The one message of `us` in `channel` that shows the part; `None` where it isn't one, or reading isn't allowed.
-pub(crate) async fn find(
+/// Returns the bot's message in a channel that shows the part; `None` if there isn't exactly one, or reading is denied.
+pub(crate) async fn find_message(
     client: &RestClient,
-    us: &str,
-    channel: u64,
+    bot_user_id: &str,
+    channel_id: u64,
     part: &SendRequest,
     after: Option<MessageRef>,
     composed: &ComposedMessage,
 ) -> Result<Option<MessageRef>, CallError> {
     // The last message before a part may be days older than the part.
-    let mut after = after.as_ref().and_then(number).max(earliest_id(part.part));
+    let mut after = after.as_ref().and_then(message_id).max(earliest_id(part.part_id));
     let mut found = None;
-    let give_up = Instant::now() + MAX_RETRY_AFTER;
+    let deadline = Instant::now() + MAX_TOTAL_DELAY;
     for _ in 0..MAX_PAGES {
-        let since = after.map(|after| format!("&after={after}")).unwrap_or_default();
-        let path = format!("/channels/{channel}/messages?limit={PAGE}{since}");
-        let Some(page) = read(client, &path, give_up).await? else { return Ok(None) };
-        for seen in page.iter().filter(|seen| matches_part(seen, us, composed)) {
-            if found.replace(MessageRef(seen.id.clone())).is_some() {
+        let after_parameter = after.map(|after| format!("&after={after}")).unwrap_or_default();
+        let path = format!("/channels/{channel_id}/messages?limit={PAGE_SIZE}{after_parameter}");
+        let Some(page) = read_page(client, &path, deadline).await? else { return Ok(None) };
+        for message in page.iter().filter(|message| matches_part(message, bot_user_id, composed)) {
+            if found.replace(MessageRef(message.id.clone())).is_some() {
                 return Ok(None);
             }
         }
-        let newest = page.iter().filter_map(|seen| seen.id.parse::<u64>().ok()).max();
+        let newest = page.iter().filter_map(|message| message.id.parse::<u64>().ok()).max();
         match (after, newest) {
-            (Some(before), Some(newest)) if page.len() >= PAGE && newest > before => after = Some(newest),
-            // Without a place to begin at, the newest messages are all that is looked at.
+            (Some(previous), Some(newest)) if page.len() >= PAGE_SIZE && newest > previous => after = Some(newest),
+            // Without a start position only the newest messages are searched.
             _ => return Ok(found),
         }
     }
-    tracing::debug!(channel.id = channel, "too many messages since the one in doubt; look-up gives up");
+    tracing::debug!(channel.id = channel_id, "too many messages since the one in doubt; look-up gives up");
     Ok(None)
 }
 
-/// Reads a page as soon as it may be asked for; `None` where reading isn't allowed. What may not be asked for soon is
-/// asked for in another walk: to find nothing would be to send again what may stand there.
-async fn read(client: &RestClient, path: &str, give_up: Instant) -> Result<Option<Vec<ChannelMessage>>, CallError> {
+/// Reads a page, waiting for rate limits until the deadline; `None` if reading is denied. A rate limit beyond the
+/// deadline is an error and not an empty result, which would send a message again that may have arrived.
+async fn read_page(
+    client: &RestClient,
+    path: &str,
+    deadline: Instant,
+) -> Result<Option<Vec<ChannelMessage>>, CallError> {
     loop {
         let error = match client.request(ApiRequest::get(path)).await {
             Ok(page) => return Ok(Some(page)),
@@ -104,28 +108,28 @@ async fn read(client: &RestClient, path: &str, give_up: Instant) -> Result<Optio
         };
         match &error {
             CallError::RateLimited { retry_after, .. } => {
-                let wait = retry_after.unwrap_or(DEFAULT_RETRY_AFTER).max(SHORTEST);
-                if Instant::now() + wait > give_up {
+                let delay = retry_after.unwrap_or(DEFAULT_RETRY_AFTER).max(MIN_DELAY);
+                if Instant::now() + delay > deadline {
                     return Err(error);
                 }
-                sleep(wait).await;
+                sleep(delay).await;
             }
             _ => return Err(error),
         }
     }
 }
 
-fn matches_part(seen: &ChannelMessage, us: &str, composed: &ComposedMessage) -> bool {
-    let sent = &composed.uploads;
-    seen.author.as_ref().is_some_and(|author| author.id == us)
-        && send::is_same_text(&seen.content, composed.text())
-        && seen.attachments.len() == sent.len()
-        && seen.attachments.iter().zip(sent).all(|(seen, sent)| {
-            seen.size == sent.bytes && send::is_same_name(&sent.filename, &seen.filename, seen.title.as_deref())
+fn matches_part(message: &ChannelMessage, bot_user_id: &str, composed: &ComposedMessage) -> bool {
+    let uploads = &composed.uploads;
+    message.author.as_ref().is_some_and(|author| author.id == bot_user_id)
+        && send::is_same_text(&message.content, composed.text())
+        && message.attachments.len() == uploads.len()
+        && message.attachments.iter().zip(uploads).all(|(file, upload)| {
+            file.size == upload.bytes && send::is_same_name(&upload.filename, &file.filename, file.title.as_deref())
         })
 }
 
-/// An id before which a part can't have been sent, as far as its own id tells when it was made.
+/// Returns the lowest id that a message of the part can have, from the time in the part's id.
 fn earliest_id(part: PartId) -> Option<u64> {
     let (seconds, nanoseconds) = part.0.get_timestamp()?.to_unix();
     let milliseconds = seconds * 1_000 + u64::from(nanoseconds / 1_000_000);

@@ -137,7 +137,7 @@ impl Session {
                 Some(Ok(None)) => continue,
                 Some(Ok(Some(socket))) => socket,
             };
-            let patience = self.rest.timeouts().answer;
+            let patience = self.rest.timeouts().response;
             let (server, position) = (Arc::clone(&self.server), self.position.take());
             let mut talk = Talk::new(self.content, server, position, Instant::now(), patience);
             let ended = line::hold(self.rest.token(), socket, &mut talk, &mut self.retries, &events, room, stop).await;

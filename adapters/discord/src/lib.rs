@@ -1,8 +1,8 @@
-//! Discord: what people write comes in through the gateway, what Satchel answers goes out through the REST API.
+//! The Discord adapter: messages arrive through the gateway and are sent through the REST API.
 //!
-//! [`DiscordChannel`] is the way out and the way to people's files. Messages are composed with serenity's builders; the
-//! wire is our own (`rest`), because whether a message may have arrived has to be told from how a call failed, and
-//! serenity's client doesn't say (ADR 0012).
+//! [`DiscordChannel`] sends messages and fetches people's files. Messages are composed with serenity's builders; the
+//! HTTP client is our own (`rest`), because a failed call must show whether the message may have arrived, and
+//! serenity's client doesn't report that (ADR 0012).
 
 mod channel;
 mod fetch;

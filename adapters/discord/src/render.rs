@@ -1,34 +1,31 @@
 //! Markdown as Discord shows it.
 //!
-//! Discord reads most of it itself, so a text stays as it was written but for what Discord would show otherwise than it
-//! was meant, or not at all. What is put in its place can be longer than what was measured when the text was split;
-//! then the text goes as it is.
+//! Discord parses most Markdown itself, so only what it would render differently or not at all is rewritten. The
+//! replacement can be longer than what was measured when the text was split; then the text is sent unchanged.
 
 mod plain;
 mod rich;
 mod table;
 
-/// The text with everything that Discord doesn't show in a form that it does; within `limit` UTF-16 units where the
-/// text itself is.
-pub(crate) fn rich(text: &str, limit: usize) -> String {
+/// Rewrites Markdown that Discord doesn't support. The result has at most `limit` UTF-16 units if the text has.
+pub(crate) fn render_markdown(text: &str, limit: usize) -> String {
     let rewritten = rich::rewrite(text);
-    let reads = units(&rewritten) <= limit && !rewritten.trim().is_empty();
-    if reads { rewritten } else { text.to_owned() }
+    let is_usable = utf16_len(&rewritten) <= limit && !rewritten.trim().is_empty();
+    if is_usable { rewritten } else { text.to_owned() }
 }
 
-/// A text that shows its characters, whatever Discord would make of them; within `limit` UTF-16 units where the text
-/// itself is.
+/// Escapes a text so that Discord shows it literally. The result has at most `limit` UTF-16 units if the text has.
 pub(crate) fn to_plain_text(text: &str, limit: usize) -> String {
     let escaped = plain::escape(text);
-    if units(&escaped) <= limit {
+    if utf16_len(&escaped) <= limit {
         return escaped;
     }
-    // Code shows its characters too, and costs no more for many of them.
+    // A code block shows its characters literally too, at a fixed cost.
     let code = format!("```\n{text}\n```");
-    if !text.contains("```") && units(&code) <= limit { code } else { text.to_owned() }
+    if !text.contains("```") && utf16_len(&code) <= limit { code } else { text.to_owned() }
 }
 
-fn units(text: &str) -> usize {
+fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count()
 }
 

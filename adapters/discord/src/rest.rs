@@ -1,7 +1,7 @@
-//! The client of the REST API, which keeps the token to itself and tells how a call failed.
+//! The client of the REST API. It doesn't leak the token, and its errors show whether a request may have arrived.
 //!
-//! serenity's own client is not used. It brings another HTTP and TLS stack, loses whether a message may have arrived,
-//! and asks discord.com in spite of a configured server while its rate limiter is on (ADR 0012).
+//! serenity's own client is not used. It brings another HTTP and TLS stack, doesn't report whether a message may have
+//! arrived, and with its rate limiter on calls discord.com despite a configured server (ADR 0012).
 
 mod buckets;
 mod rate_limiter;
@@ -24,24 +24,23 @@ use rate_limiter::RateLimiter;
 pub(crate) use request::ApiRequest;
 pub(crate) use response::{ApiError, CallError};
 
-/// Where Discord answers unless something else is configured.
-const DISCORD: &str = "https://discord.com";
+/// Discord's server, unless another one is configured.
+const DEFAULT_API_URL: &str = "https://discord.com";
 
-/// The version of the API that is spoken, as a path.
-const VERSION: &str = "/api/v10";
+/// The path prefix of the API version.
+const API_PATH: &str = "/api/v10";
 
-/// How Discord wants a bot to name itself (Reference, User Agent). In place of an address, which the project has none
-/// of, stands its name.
+/// The user agent in Discord's format (Reference, User Agent). The project has no URL, so its name is used.
 const USER_AGENT: &str = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Pause after a rejection that names no `Retry-After`: a 429 of a proxy in front of Discord, and a
-/// 401. Ten thousand such answers in ten minutes would ban the address (Rate Limits, Invalid Request Limit).
+/// 401. Ten thousand such responses in ten minutes would ban the address (Rate Limits, Invalid Request Limit).
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscordError {
-    /// The token has not the form of one.
+    /// The token is malformed.
     #[error("this is not a Discord bot token: get one in the developer portal, under Bot, Reset Token")]
     Token,
     /// The server's address can't be used.
@@ -49,53 +48,58 @@ pub enum DiscordError {
     Address,
     #[error(transparent)]
     Client(#[from] satchel_platform_http::ClientError),
-    /// Discord doesn't know the token, or not any more.
+    /// Discord rejects the token.
     #[error(
         "Discord doesn't accept this token; create a new one in the developer portal \
          (discord.com/developers/applications): your application, Bot, Reset Token"
     )]
     UnknownToken,
-    /// Discord said no to something else.
+    /// Discord refused something else.
     #[error("Discord refused: {reason}")]
     Refused {
-        /// Its words, and what can be done about them.
+        /// Discord's message, and what can be done about it.
         reason: String,
     },
 }
 
-/// Calls the REST API. No error, log line or `Debug` of it holds the token or the server's address.
+/// Calls the REST API. None of its errors, log lines or `Debug` output contains the token or the server's address.
 #[derive(Clone)]
 pub(crate) struct RestClient {
     api: ApiClient,
     token: SecretString,
-    own_server: bool,
-    pacer: RateLimiter,
+    has_own_server: bool,
+    rate_limiter: RateLimiter,
 }
 
 impl RestClient {
-    /// A client of Discord's server, or of another one at `api_url`, that keeps to `pace`; without one it heeds only
-    /// what it is told with a 429.
+    /// Creates a client of Discord's server, or of the one at `api_url`, with these rate limits; without any, it only
+    /// respects a 429.
     pub(crate) fn new(
         token: &SecretString,
         api_url: Option<&SecretString>,
         timeouts: HttpTimeouts,
-        pace: Option<RateLimits>,
+        rate_limits: Option<RateLimits>,
     ) -> Result<Self, DiscordError> {
         let token = token.expose_secret().trim();
         let token = token.strip_prefix("Bot ").unwrap_or(token);
         if !is_token(token) {
             return Err(DiscordError::Token);
         }
-        let server = ServerUrl::parse(api_url.map_or(DISCORD, |url| url.expose_secret()));
-        // Credentials would need the header that the token is in.
+        let server = ServerUrl::parse(api_url.map_or(DEFAULT_API_URL, |url| url.expose_secret()));
+        // Credentials would replace the token in the `Authorization` header.
         let server = server.filter(|server| !server.has_credentials()).ok_or(DiscordError::Address)?;
-        // The gateway's WebSocket goes over the same client, and knows nothing newer than HTTP/1.1.
+        // The gateway's WebSocket uses the same client and needs HTTP/1.1.
         let settings = ApiClientSettings { server, user_agent: USER_AGENT, http1_only: true, timeouts };
         let api = ApiClient::new(settings)?;
-        Ok(Self { api, token: token.into(), own_server: api_url.is_some(), pacer: RateLimiter::new(pace) })
+        Ok(Self {
+            api,
+            token: token.into(),
+            has_own_server: api_url.is_some(),
+            rate_limiter: RateLimiter::new(rate_limits),
+        })
     }
 
-    /// The client beneath, for what is no call: the gateway's WebSocket. It adds no token.
+    /// Returns the underlying HTTP client, for the gateway's WebSocket. It adds no token.
     pub(crate) fn http(&self) -> &reqwest::Client {
         self.api.http()
     }
@@ -104,12 +108,12 @@ impl RestClient {
         &self.token
     }
 
-    /// The host of the server, where it isn't Discord's own.
-    pub(crate) fn own_server(&self) -> Option<&str> {
-        self.own_server.then(|| self.api.server().host())
+    /// Returns the server's host, if it isn't Discord's own.
+    pub(crate) fn own_server_host(&self) -> Option<&str> {
+        self.has_own_server.then(|| self.api.server().host())
     }
 
-    /// The server's origin, as in `https://discord.com`.
+    /// Returns the server's origin, such as `https://discord.com`.
     pub(crate) fn origin(&self) -> &str {
         self.api.server().origin()
     }
@@ -118,65 +122,67 @@ impl RestClient {
         self.api.timeouts()
     }
 
-    /// Makes a call and reads what is needed of the answer: `T` decides, and is `()` where nothing is.
-    pub(crate) async fn request<T: DeserializeOwned>(&self, call: ApiRequest) -> Result<T, CallError> {
-        self.request_dated(call).await.map(|(answer, _)| answer)
+    /// Sends a request and decodes the response as `T`, which is `()` if nothing of it is needed.
+    pub(crate) async fn request<T: DeserializeOwned>(&self, request: ApiRequest) -> Result<T, CallError> {
+        self.request_with_date(request).await.map(|(response, _)| response)
     }
 
-    /// The same, with the second in which it was answered, in milliseconds since 1970 by the clock of whoever answered,
-    /// where it tells.
-    pub(crate) async fn request_dated<T: DeserializeOwned>(
+    /// Like [`RestClient::request`], with the time of the response by the server's clock, in milliseconds since 1970,
+    /// if it has a `Date` header.
+    pub(crate) async fn request_with_date<T: DeserializeOwned>(
         &self,
-        call: ApiRequest,
+        request: ApiRequest,
     ) -> Result<(T, Option<u64>), CallError> {
-        let request = self.build_request(&call);
-        let request = match call.body() {
-            Some(body) => request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body),
-            None => request,
+        let builder = self.build_request(&request);
+        let builder = match request.body() {
+            Some(body) => builder.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(body),
+            None => builder,
         };
-        self.make(&call, request, &UploadProgress::none()).await
+        self.execute(&request, builder, &UploadProgress::none()).await
     }
 
-    /// Makes a call with files, whose own body is ignored: it is a field of the form. `progress` watches the bodies of
-    /// `form`.
+    /// Sends a request with files. Its own body is ignored, because it is a field of the form; `progress` tracks the
+    /// bodies of `form`.
     pub(crate) async fn upload<T: DeserializeOwned>(
         &self,
-        call: ApiRequest,
+        request: ApiRequest,
         form: Form,
         progress: &UploadProgress,
     ) -> Result<T, CallError> {
-        self.make(&call, self.build_request(&call).multipart(form), progress).await.map(|(answer, _)| answer)
+        self.execute(&request, self.build_request(&request).multipart(form), progress)
+            .await
+            .map(|(response, _)| response)
     }
 
-    async fn make<T: DeserializeOwned>(
+    async fn execute<T: DeserializeOwned>(
         &self,
-        call: &ApiRequest,
-        request: RequestBuilder,
+        request: &ApiRequest,
+        builder: RequestBuilder,
         progress: &UploadProgress,
     ) -> Result<(T, Option<u64>), CallError> {
-        let mut turn = self.pacer.acquire(call).await?;
-        let response = exchange(request, progress, self.timeouts()).await?;
-        turn.record_headers(&response.headers);
+        let mut permit = self.rate_limiter.acquire(request).await?;
+        let response = exchange(builder, progress, self.timeouts()).await?;
+        permit.record_headers(&response.headers);
         let decoded = response::decode(&response, &self.token);
         match &decoded {
             Err(CallError::RateLimited { retry_after, global, .. }) => {
-                turn.close_bucket(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
+                permit.close_bucket(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
             }
-            // Those of interactions have tokens of their own.
-            Err(CallError::Refused(ApiError { status: 401, .. })) if !call.is_of_an_interaction() => {
-                turn.close_bucket(DEFAULT_RETRY_AFTER, true);
+            // Interactions have their own tokens.
+            Err(CallError::Refused(ApiError { status: 401, .. })) if !request.is_interaction() => {
+                permit.close_bucket(DEFAULT_RETRY_AFTER, true);
             }
             _ => {}
         }
-        decoded.map(|decoded| (decoded, response::dated(&response.headers)))
+        decoded.map(|decoded| (decoded, response::parse_date(&response.headers)))
     }
 
-    fn build_request(&self, call: &ApiRequest) -> RequestBuilder {
+    fn build_request(&self, request: &ApiRequest) -> RequestBuilder {
         let mut authorization = HeaderValue::try_from(format!("Bot {}", self.token.expose_secret()))
             .expect("a token is letters, digits, dots, dashes and underscores");
         authorization.set_sensitive(true);
-        let request = self.api.request(call.method().clone(), &format!("{VERSION}{}", call.path()));
-        request.header(AUTHORIZATION, authorization)
+        let builder = self.api.request(request.method().clone(), &format!("{API_PATH}{}", request.path()));
+        builder.header(AUTHORIZATION, authorization)
     }
 }
 
@@ -186,10 +192,10 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// Whether a text has the form of a token. It becomes a header, so nothing else may.
+/// Whether a text has the form of a token, which is safe in a header.
 fn is_token(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    !text.is_empty() && text.bytes().all(fits)
+    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A part as a call of the REST API: what it becomes, and how it is made.
+//! Sends a part through the REST API: composes the message and uploads its files.
 
 mod compose;
 mod file_names;
@@ -19,28 +19,28 @@ pub(crate) use sent::{SentMessage, is_same_text};
 
 use crate::rest::{ApiRequest, CallError, RestClient};
 
-/// How often people are shown that an upload goes on: Discord takes an activity away after ten seconds.
+/// How often the typing indicator is shown during an upload; Discord removes it after ten seconds.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(8);
 
-/// Makes a call. `show` is called now and then while files are on their way.
+/// Sends a request. `show_activity` is called every [`ACTIVITY_INTERVAL`] while files are uploaded.
 ///
-/// The outer error is that the call could not be begun.
+/// The outer error means that the request was not started.
 pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &RestClient,
     blobs: &Arc<dyn Blobs>,
-    call: ApiRequest,
+    request: ApiRequest,
     composed: &ComposedMessage,
-    show: impl Fn(),
+    show_activity: impl Fn(),
 ) -> Result<Result<T, CallError>, SendError> {
     if composed.uploads.is_empty() {
-        return Ok(client.request(call).await);
+        return Ok(client.request(request).await);
     }
     let progress = UploadProgress::new(composed.bytes());
     let form = open_form(composed, blobs, &progress).await?;
-    Ok(show_while(client.upload(call, form, &progress), ACTIVITY_INTERVAL, show).await)
+    Ok(show_while(client.upload(request, form, &progress), ACTIVITY_INTERVAL, show_activity).await)
 }
 
-/// Opens the files of a call. Nothing has been sent when one of them can't be read.
+/// Opens the files of a request. If one of them can't be read, nothing has been sent.
 async fn open_form(
     composed: &ComposedMessage,
     blobs: &Arc<dyn Blobs>,

@@ -1,4 +1,4 @@
-//! What an operator says about the bot.
+//! The settings of a bot.
 
 use satchel_domain::ChannelCapabilities;
 use secrecy::SecretString;
@@ -8,18 +8,18 @@ use secrecy::SecretString;
 pub struct DiscordSettings {
     /// Its token, from the developer portal.
     pub token: SecretString,
-    /// Another server than Discord's own: `http(s)://host:port`. A name and a password in it are refused: they would
-    /// take the place of the token.
+    /// A server other than Discord's own: `http(s)://host:port`. A user name or password in it is refused, because it
+    /// would replace the token in the `Authorization` header.
     pub api_url: Option<SecretString>,
-    /// What the platform lets it do where nothing more is known of a place; no pace for test servers.
+    /// The capabilities of a channel of which nothing more is known; without rate limits for test servers.
     pub capabilities: ChannelCapabilities,
-    /// The channels where it answers without being mentioned, by their ids; `*` is all of them.
+    /// The ids of channels where it answers without being mentioned; `*` means all of them.
     pub answers_in: Vec<String>,
     /// The commands that Discord offers while a person types.
     pub commands: Vec<SlashCommand>,
 }
 
-/// A command as people see it while they type.
+/// A command in Discord's slash menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlashCommand {
     /// Its name, without the slash.

@@ -1,4 +1,4 @@
-//! Blobs in a directory: `ab/cd/<sha256>`, beside what is on its way in and the marks of the garbage collection.
+//! Blobs in a directory: `ab/cd/<sha256>`, next to incoming files and the marks of the garbage collection.
 
 mod gc;
 
@@ -25,17 +25,17 @@ use crate::{
     temp::{self, TempFile},
 };
 
-/// Where files lie until their address is known.
-const INCOMING: &str = "incoming";
-/// Where an empty file named by an address marks that blob for removal.
-const MARKED: &str = "marked";
-/// Locked by whoever publishes (shared) and whoever marks, sweeps or makes directories (alone), in any process.
-const LOCK: &str = "lock";
+/// The directory of incoming files, whose address is not known yet.
+const INCOMING_DIRECTORY: &str = "incoming";
+/// The directory of marks: an empty file named by an address marks that blob for removal.
+const MARKED_DIRECTORY: &str = "marked";
+/// The lock between processes: shared to publish; exclusive to mark, sweep or create directories.
+const LOCK_FILE: &str = "lock";
 
 /// The [`Blobs`] of one directory; several processes may use it at once.
 ///
-/// A put always replaces the file at its address by the one that was just hashed and fsynced. That refreshes the blob's
-/// time for the garbage collection, and heals a blob that the disk has damaged.
+/// A put always replaces the file at its address with the one that was just hashed and fsynced. That updates the blob's
+/// time for the garbage collection, and repairs a blob that the disk has damaged.
 #[derive(Debug, Clone)]
 pub struct DirectoryBlobs {
     store: Arc<BlobDirectory>,
@@ -51,30 +51,30 @@ struct BlobDirectory {
 }
 
 impl DirectoryBlobs {
-    /// Opens the store in a directory, which is made when it is missing, and removes what dead processes left in it.
-    /// What an earlier version left open to others is closed, which takes its time once.
+    /// Opens the store in a directory, which is created if missing, and removes the leftovers of dead processes.
+    /// Files that an earlier version left readable to others are restricted, which takes time once.
     ///
     /// # Errors
-    /// When the directory can't be made, is no directory, or can't be written to.
+    /// When the directory can't be created, is not a directory, or can't be written to.
     pub fn open(path: &Path) -> Result<Self, DirectoryOpenError> {
-        let failed = |doing, below: &str| {
+        let open_error = |doing, below: &str| {
             let path = path.join(below);
             move |source| DirectoryOpenError { doing, path, source }
         };
         let root = directory::open_root(path, FileAccess::Owner)?;
-        modes::close(&root, path, is_own_entry).map_err(failed("read the directory", ""))?;
-        let part = |name| {
-            directory::ensure(&root, Path::new(name), FileAccess::Owner).map_err(failed("make the directory", name))
+        modes::close_entries(&root, path, is_own_entry).map_err(open_error("read the directory", ""))?;
+        let subdirectory = |name| {
+            directory::ensure(&root, Path::new(name), FileAccess::Owner).map_err(open_error("make the directory", name))
         };
-        let (incoming, marked) = (part(INCOMING)?, part(MARKED)?);
-        incoming.try_clone().and_then(new_file).map_err(failed("write to the directory", ""))?;
+        let (incoming, marked) = (subdirectory(INCOMING_DIRECTORY)?, subdirectory(MARKED_DIRECTORY)?);
+        incoming.try_clone().and_then(create_temp_file).map_err(open_error("write to the directory", ""))?;
         let store = BlobDirectory { root, incoming, marked };
-        store.lock(File::lock_shared).map_err(failed("lock", LOCK))?;
-        store.remove_leftovers().map_err(failed("clean the directory", INCOMING))?;
+        store.lock(File::lock_shared).map_err(open_error("lock", LOCK_FILE))?;
+        store.remove_leftovers().map_err(open_error("clean the directory", INCOMING_DIRECTORY))?;
         Ok(Self { store: Arc::new(store), path: path.to_owned(), reserve: DiskReserve::Standard })
     }
 
-    /// Keeps this much of the disk free, and not the standard reserve.
+    /// Keeps this much of the disk free instead of the standard reserve.
     #[must_use]
     pub fn with_reserve(self, reserve: DiskReserve) -> Self {
         Self { reserve, ..self }
@@ -85,55 +85,56 @@ impl DirectoryBlobs {
 impl Blobs for DirectoryBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let store = Arc::clone(&self.store);
-        let (guard, expected) = (ReserveGuard::new(self.reserve, &self.path), hint.bytes.unwrap_or(0));
-        let arriving = blocking(move || IncomingBlob::create(store, guard, expected)).await?;
-        let (blocks, digest) = digest::hashed(copy::blocks(content, limit));
-        let arrived = copy::pump(blocks, arriving).await.map_err(|error| match error {
+        let (guard, expected_bytes) = (ReserveGuard::new(self.reserve, &self.path), hint.bytes.unwrap_or(0));
+        let incoming = run_blocking(move || IncomingBlob::create(store, guard, expected_bytes)).await?;
+        let (blocks, digest) = digest::hash_blocks(copy::into_blocks(content, limit));
+        let complete = copy::copy_to_sink(blocks, incoming).await.map_err(|error| match error {
             CopyError::TooLarge => BlobError::TooLarge { limit },
             CopyError::Source(error) => BlobError::Source(error),
             CopyError::Sink(error) => error,
-            CopyError::Stopped(error) => BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() },
+            CopyError::Stopped(error) => BlobError::Store { operation: WRITE_ACTION.to_owned(), source: error.into() },
         })?;
-        let sha256 =
-            digest.await.map_err(|error| BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() })?;
+        let sha256 = digest
+            .await
+            .map_err(|error| BlobError::Store { operation: WRITE_ACTION.to_owned(), source: error.into() })?;
         let hint = hint.clone();
-        // Lives as long as this future: the thread looks at it, because nobody else tells it that the put was dropped.
-        let wanted = Arc::new(());
-        let still_wanted = Arc::downgrade(&wanted);
-        blocking(move || arrived.publish(sha256, &hint, &still_wanted)).await
+        // Lives as long as this future: the thread checks it, because dropping the future can't stop the thread.
+        let caller_token = Arc::new(());
+        let caller = Arc::downgrade(&caller_token);
+        run_blocking(move || complete.publish(sha256, &hint, &caller)).await
     }
 
     async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
         let store = Arc::clone(&self.store);
         let sha256 = *sha256;
-        blocking(move || {
-            let failed = store_error(|| format!("open {sha256}"));
-            let mut file = match store.root.open(address(&sha256)) {
+        run_blocking(move || {
+            let open_error = store_error(|| format!("open {sha256}"));
+            let mut file = match store.root.open(blob_path(&sha256)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BlobError::Missing(sha256)),
-                opened => opened.map_err(&failed)?.into_std(),
+                opened => opened.map_err(&open_error)?.into_std(),
             };
-            let bytes = file.metadata().map_err(&failed)?.len();
+            let bytes = file.metadata().map_err(&open_error)?.len();
             let range = range.map_or(0..bytes, |range| {
                 let end = range.end.min(bytes);
                 range.start.min(end)..end
             });
-            file.seek(SeekFrom::Start(range.start)).map_err(&failed)?;
-            let whole = range == (0..bytes);
+            file.seek(SeekFrom::Start(range.start)).map_err(&open_error)?;
+            let is_whole = range == (0..bytes);
             let blocks = copy::stream_file(file, range);
-            Ok(if whole { digest::verified(blocks, sha256) } else { blocks })
+            Ok(if is_whole { digest::verify_blocks(blocks, sha256) } else { blocks })
         })
         .await
     }
 
     async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
         let store = Arc::clone(&self.store);
-        blocking(move || store.stale(grace).map_err(store_error(|| "list the stored files".to_owned()))).await
+        run_blocking(move || store.list_stale(grace).map_err(store_error(|| "list the stored files".to_owned()))).await
     }
 
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
         let store = Arc::clone(&self.store);
         let unreferenced = unreferenced.to_vec();
-        blocking(move || {
+        run_blocking(move || {
             unreferenced
                 .iter()
                 .try_for_each(|sha256| store.mark(sha256, grace).map_err(store_error(|| format!("mark {sha256}"))))
@@ -143,7 +144,7 @@ impl Blobs for DirectoryBlobs {
 
     async fn sweep(&self) -> Result<u64, BlobError> {
         let store = Arc::clone(&self.store);
-        blocking(move || store.sweep().map_err(store_error(|| "remove unused files".to_owned()))).await
+        run_blocking(move || store.sweep().map_err(store_error(|| "remove unused files".to_owned()))).await
     }
 }
 
@@ -158,25 +159,25 @@ struct IncomingBlob {
 }
 
 impl IncomingBlob {
-    fn create(store: Arc<BlobDirectory>, guard: ReserveGuard, expected: u64) -> Result<Self, BlobError> {
-        guard.check(&store.incoming, expected).map_err(BlobError::Full)?;
-        let temp = store.incoming.try_clone().and_then(new_file);
-        let temp = temp.map_err(|error| writing_failed(error, &guard))?;
+    fn create(store: Arc<BlobDirectory>, guard: ReserveGuard, expected_bytes: u64) -> Result<Self, BlobError> {
+        guard.check(&store.incoming, expected_bytes).map_err(BlobError::Full)?;
+        let temp = store.incoming.try_clone().and_then(create_temp_file);
+        let temp = temp.map_err(|error| write_error(error, &guard))?;
         Ok(Self { store, temp, bytes: 0, guard })
     }
 
-    fn publish(mut self, sha256: Sha256, hint: &BlobHint, still_wanted: &Weak<()>) -> Result<StoredBlob, BlobError> {
-        let writing_failed = |error| writing_failed(error, &self.guard);
-        let (mime, media) = detect::content(self.temp.file(), hint).map_err(writing_failed)?;
-        self.temp.sync().map_err(writing_failed)?;
-        let (shard, publishing) = self.store.shard(&sha256).map_err(writing_failed)?;
-        if still_wanted.strong_count() == 0 {
-            return Err(writing_failed(io::ErrorKind::Interrupted.into()));
+    fn publish(mut self, sha256: Sha256, hint: &BlobHint, caller: &Weak<()>) -> Result<StoredBlob, BlobError> {
+        let write_error = |error| write_error(error, &self.guard);
+        let (mime, media) = detect::detect_content(self.temp.file(), hint).map_err(write_error)?;
+        self.temp.sync().map_err(write_error)?;
+        let (shard, publish_lock) = self.store.open_shard(&sha256).map_err(write_error)?;
+        if caller.strong_count() == 0 {
+            return Err(write_error(io::ErrorKind::Interrupted.into()));
         }
-        self.temp.replace(&shard, &sha256.to_string()).map_err(writing_failed)?;
-        self.store.unmark(&sha256).map_err(writing_failed)?;
-        drop(publishing);
-        directory::sync(&shard).map_err(writing_failed)?;
+        self.temp.replace(&shard, &sha256.to_string()).map_err(write_error)?;
+        self.store.unmark(&sha256).map_err(write_error)?;
+        drop(publish_lock);
+        directory::sync(&shard).map_err(write_error)?;
         Ok(StoredBlob { sha256, bytes: self.bytes, mime, media })
     }
 }
@@ -186,35 +187,35 @@ impl BlockSink for IncomingBlob {
 
     fn write_block(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.guard.allocate(self.temp.file(), bytes.len() as u64).map_err(BlobError::Full)?;
-        self.temp.append(bytes).map_err(|error| writing_failed(error, &self.guard))?;
+        self.temp.append(bytes).map_err(|error| write_error(error, &self.guard))?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 }
 
 impl BlobDirectory {
-    /// Takes the lock between processes; it is free again when the file is dropped.
-    fn lock(&self, take: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
+    /// Locks the lock file; dropping the returned file unlocks it.
+    fn lock(&self, acquire: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        FileAccess::Owner.of_file(options.read(true).write(true).create(true));
-        let file = self.root.open_with(LOCK, &options)?.into_std();
-        take(&file)?;
+        FileAccess::Owner.apply_to(options.read(true).write(true).create(true));
+        let file = self.root.open_with(LOCK_FILE, &options)?.into_std();
+        acquire(&file)?;
         Ok(file)
     }
 
-    /// Opens the directory of an address, with the lock under which a file may be put there.
-    fn shard(&self, sha256: &Sha256) -> io::Result<(Dir, File)> {
-        let path = shard(sha256);
-        let publishing = self.lock(File::lock_shared)?;
+    /// Opens the directory of an address, and takes the lock under which a file may be published there.
+    fn open_shard(&self, sha256: &Sha256) -> io::Result<(Dir, File)> {
+        let path = shard_path(sha256);
+        let publish_lock = self.lock(File::lock_shared)?;
         match self.root.open_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => return Ok((opened?, publishing)),
+            opened => return Ok((opened?, publish_lock)),
         }
-        drop(publishing);
-        // Made alone, so that a directory that others see is durable already.
-        let making = self.lock(File::lock)?;
+        drop(publish_lock);
+        // Created under the exclusive lock, so that a directory is durable before others see it.
+        let exclusive_lock = self.lock(File::lock)?;
         let directory = directory::ensure(&self.root, &path, FileAccess::Owner)?;
-        drop(making);
+        drop(exclusive_lock);
         Ok((directory, self.lock(File::lock_shared)?))
     }
 
@@ -239,40 +240,40 @@ impl BlobDirectory {
 #[must_use]
 pub fn is_own_entry(name: &str) -> bool {
     let is_shard = name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    is_shard || [INCOMING, MARKED, LOCK].contains(&name)
+    is_shard || [INCOMING_DIRECTORY, MARKED_DIRECTORY, LOCK_FILE].contains(&name)
 }
 
-fn new_file(directory: Dir) -> io::Result<TempFile> {
+fn create_temp_file(directory: Dir) -> io::Result<TempFile> {
     TempFile::create(directory, FileAccess::Owner)
 }
 
 /// The directory of an address: two levels, so that none grows large.
-fn shard(sha256: &Sha256) -> PathBuf {
+fn shard_path(sha256: &Sha256) -> PathBuf {
     let [first, second, ..] = sha256.0;
     PathBuf::from(format!("{first:02x}/{second:02x}"))
 }
 
-fn address(sha256: &Sha256) -> PathBuf {
-    shard(sha256).join(sha256.to_string())
+fn blob_path(sha256: &Sha256) -> PathBuf {
+    shard_path(sha256).join(sha256.to_string())
 }
 
-fn writing_failed(error: io::Error, guard: &ReserveGuard) -> BlobError {
+fn write_error(error: io::Error, guard: &ReserveGuard) -> BlobError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full(guard.exhausted()),
-        _ => BlobError::Store { doing: WRITE_ACTION.to_owned(), source: error.into() },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full(guard.disk_full_error()),
+        _ => BlobError::Store { operation: WRITE_ACTION.to_owned(), source: error.into() },
     }
 }
 
 fn store_error(doing: impl Fn() -> String) -> impl Fn(io::Error) -> BlobError {
-    move |error| BlobError::Store { doing: doing(), source: error.into() }
+    move |error| BlobError::Store { operation: doing(), source: error.into() }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
 ) -> Result<T, BlobError> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => Err(BlobError::Store { doing: "finish its work".to_owned(), source: error.into() }),
+        Ok(result) => result,
+        Err(error) => Err(BlobError::Store { operation: "finish its work".to_owned(), source: error.into() }),
     }
 }
 
@@ -284,7 +285,7 @@ mod tests {
     fn a_disk_without_room_is_told_as_full() {
         let failed = |code| {
             let guard = ReserveGuard::new(DiskReserve::NONE, Path::new("/srv"));
-            writing_failed(io::Error::from_raw_os_error(code), &guard)
+            write_error(io::Error::from_raw_os_error(code), &guard)
         };
         // 28 and 122 are ENOSPC and EDQUOT on Linux.
         for code in [28, 122] {
@@ -296,6 +297,6 @@ mod tests {
     #[test]
     fn an_address_lies_in_two_levels() {
         let sha256 = Sha256(std::array::from_fn(|i| 0xa0 + i as u8));
-        assert_eq!(address(&sha256), PathBuf::from(format!("a0/a1/{sha256}")));
+        assert_eq!(blob_path(&sha256), PathBuf::from(format!("a0/a1/{sha256}")));
     }
 }

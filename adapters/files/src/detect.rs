@@ -1,4 +1,4 @@
-//! What bytes are: their type from their beginning, and what the header of an image tells.
+//! Detects the type of bytes from their beginning, and reads the header of an image.
 //!
 //! The bytes decide. A name or a claimed type only chooses among text formats, when the bytes are text, and among the
 //! office formats of a container that the bytes prove to be one. So a program called `photo.jpg` is a program.
@@ -15,50 +15,50 @@ use std::{
 use satchel_domain::MediaInfo;
 use satchel_ports::BlobHint;
 
-pub use media::{HEADER_BYTES, media};
+pub use media::{HEADER_BYTES, detect_media};
 
-/// How many bytes of a file's beginning [`mime`] wants to see.
-pub const HEAD: u64 = 64 * 1024;
+/// How many bytes of a file's beginning [`detect_mime`] needs.
+pub const HEAD_BYTES: u64 = 64 * 1024;
 
-/// The type of what nothing else is known of.
-const UNKNOWN: &str = "application/octet-stream";
+/// The type of unknown content.
+const UNKNOWN_MIME: &str = "application/octet-stream";
 
-/// Reads from a file what [`mime`] and [`media`] tell. Its position is at its end afterwards.
-pub(crate) fn content(mut file: impl Read + Seek, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
+/// Applies [`detect_mime`] and [`detect_media`] to a file. Its position is at its end afterwards.
+pub(crate) fn detect_content(mut file: impl Read + Seek, hint: &BlobHint) -> io::Result<(String, MediaInfo)> {
     file.rewind()?;
     let mut head = Vec::new();
-    file.by_ref().take(HEAD).read_to_end(&mut head)?;
-    // A header that makes a parser panic costs what it would have told, never the file.
-    let mime = panic::catch_unwind(|| mime(&head, hint)).unwrap_or_else(|_| UNKNOWN.to_owned());
+    file.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    // A header that makes a parser panic costs its information, never the file.
+    let mime = panic::catch_unwind(|| detect_mime(&head, hint)).unwrap_or_else(|_| UNKNOWN_MIME.to_owned());
     file.rewind()?;
-    let media = panic::catch_unwind(AssertUnwindSafe(|| media(&mime, &mut file))).unwrap_or_default();
+    let media = panic::catch_unwind(AssertUnwindSafe(|| detect_media(&mime, &mut file))).unwrap_or_default();
     file.seek(io::SeekFrom::End(0))?;
     Ok((mime, media))
 }
 
-/// Tells the type of a file that begins with `head`, without parameters, by its canonical name.
+/// Returns the type of a file that starts with `head`, without parameters, by its canonical name.
 ///
 /// An empty file is of the text type that its name or hint claims, since it is a legal text; otherwise, like
 /// everything unknown, `application/octet-stream`.
 #[must_use]
-pub fn mime(head: &[u8], hint: &BlobHint) -> String {
+pub fn detect_mime(head: &[u8], hint: &BlobHint) -> String {
     if head.is_empty() {
-        return claimed_text(hint).unwrap_or(UNKNOWN).to_owned();
+        return claimed_text(hint).unwrap_or(UNKNOWN_MIME).to_owned();
     }
     let sniffed = without_parameters(mimetype_detector::detect(head).mime());
     let detected = match is_text(head) {
-        true => text(head, sniffed, hint),
-        false => binary(head, sniffed, hint),
+        true => text_mime(head, sniffed, hint),
+        false => binary_mime(head, sniffed, hint),
     };
     canonical(detected).to_owned()
 }
 
-/// Text formats that are told by a signature at their beginning, whatever the file is called.
-const SIGNED_TEXTS: [&str; 6] =
+/// Text formats that a signature at their beginning identifies, whatever the file's name.
+const SIGNATURE_TEXT_TYPES: [&str; 6] =
     ["application/pdf", "application/postscript", "application/rtf", "text/rtf", "text/vcard", "text/calendar"];
 
-/// Text formats that the bytes suggest; a name that claims another text format is believed over them.
-const SUGGESTED_TEXTS: [&str; 9] = [
+/// Text formats that the bytes suggest; a name that claims another text format takes precedence.
+const GUESSED_TEXT_TYPES: [&str; 9] = [
     "text/html",
     "text/xml",
     "application/json",
@@ -70,8 +70,8 @@ const SUGGESTED_TEXTS: [&str; 9] = [
     "text/x-shellscript",
 ];
 
-fn text<'a>(head: &[u8], sniffed: &'a str, hint: &BlobHint) -> &'a str {
-    if SIGNED_TEXTS.contains(&sniffed) {
+fn text_mime<'a>(head: &[u8], sniffed: &'a str, hint: &BlobHint) -> &'a str {
+    if SIGNATURE_TEXT_TYPES.contains(&sniffed) {
         return sniffed;
     }
     let claimed = claimed_text(hint);
@@ -81,23 +81,23 @@ fn text<'a>(head: &[u8], sniffed: &'a str, hint: &BlobHint) -> &'a str {
     }
     match claimed {
         Some(claimed) => claimed,
-        None if SUGGESTED_TEXTS.contains(&sniffed) => sniffed,
-        // The guesses at programming languages are left out: prose that begins with `use` is no Rust.
+        None if GUESSED_TEXT_TYPES.contains(&sniffed) => sniffed,
+        // Guesses at programming languages are ignored: prose that starts with `use` is not Rust.
         None => "text/plain",
     }
 }
 
-fn binary<'a>(head: &[u8], sniffed: &'a str, hint: &BlobHint) -> &'a str {
+fn binary_mime<'a>(head: &[u8], sniffed: &'a str, hint: &BlobHint) -> &'a str {
     match sniffed {
         "application/zip" => infer_zip(head).unwrap_or(sniffed),
-        "application/x-ole-storage" => ole(hint),
-        // A text type for bytes that are no UTF-8: an older encoding, which a byte order mark or nothing tells.
-        UNKNOWN => infer::get(head).map_or(UNKNOWN, |kind| kind.mime_type()),
+        "application/x-ole-storage" => ole_mime(hint),
+        // A text type for bytes that aren't UTF-8: an older encoding, with a byte order mark at most.
+        UNKNOWN_MIME => infer::get(head).map_or(UNKNOWN_MIME, |kind| kind.mime_type()),
         sniffed => sniffed,
     }
 }
 
-/// Looks for office documents whose telling entry isn't among the first ones.
+/// Detects office documents whose identifying entry isn't among the first ones.
 fn infer_zip(head: &[u8]) -> Option<&'static str> {
     if let Some(kind) = infer::get(head).map(|kind| kind.mime_type()).filter(|kind| *kind != "application/zip") {
         return Some(kind);
@@ -122,7 +122,7 @@ fn infer_zip(head: &[u8]) -> Option<&'static str> {
 }
 
 /// The old office formats share one container, whose directory may stand anywhere in the file: the name chooses.
-fn ole(hint: &BlobHint) -> &'static str {
+fn ole_mime(hint: &BlobHint) -> &'static str {
     match extension(hint).as_deref() {
         Some("doc" | "dot") => "application/msword",
         Some("xls" | "xlt") => "application/vnd.ms-excel",
@@ -132,7 +132,7 @@ fn ole(hint: &BlobHint) -> &'static str {
     }
 }
 
-/// Tells whether the bytes are UTF-8 without control characters that no text has; the last character may be cut.
+/// Whether the bytes are UTF-8 without control characters that no text has; the last character may be cut off.
 fn is_text(head: &[u8]) -> bool {
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -144,7 +144,7 @@ fn is_text(head: &[u8]) -> bool {
     !text.bytes().any(|byte| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f))
 }
 
-/// Tells whether the first element is `<svg`, after a prolog, comments and a document type or without them.
+/// Whether the first element is `<svg`, after an optional prolog, comments and document type.
 fn is_svg(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let mut rest = text.trim_start_matches('\u{FEFF}').trim_start();
@@ -230,7 +230,7 @@ fn canonical(mime: &str) -> &str {
         "application/x-gzip" => "application/gzip",
         "application/x-zip" | "application/x-zip-compressed" => "application/zip",
         "application/x-pdf" => "application/pdf",
-        "application/x-empty" => UNKNOWN,
+        "application/x-empty" => UNKNOWN_MIME,
         "text/rtf" => "application/rtf",
         "text/x-markdown" => "text/markdown",
         "application/xml" => "text/xml",

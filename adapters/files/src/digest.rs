@@ -1,4 +1,4 @@
-//! The digest of a stream, taken beside it: while some blocks are hashed, others are read and written.
+//! Hashes a stream concurrently: while some blocks are hashed, others are read and written.
 
 use std::{convert::Infallible, io};
 
@@ -11,31 +11,31 @@ use tokio::sync::oneshot;
 
 use crate::copy::{BlockSink, BlockStream, CopyError, SinkTask};
 
-/// The same blocks, and their digest once all of them have been taken.
-pub(crate) fn hashed(blocks: BlockStream) -> (BlockStream, oneshot::Receiver<Sha256>) {
-    let (answer, digest) = oneshot::channel();
-    let state = (blocks, StreamHasher::new(), answer);
+/// The same blocks, and their digest once all of them have been read.
+pub(crate) fn hash_blocks(blocks: BlockStream) -> (BlockStream, oneshot::Receiver<Sha256>) {
+    let (digest_tx, digest_rx) = oneshot::channel();
+    let state = (blocks, StreamHasher::new(), digest_tx);
     let hashed = stream::try_unfold(Some(state), |state| async {
-        let Some((mut blocks, hashing, answer)) = state else { return Ok(None) };
+        let Some((mut blocks, hasher, digest_tx)) = state else { return Ok(None) };
         match blocks.next().await.transpose()? {
             Some(block) => {
-                let hashing = hashing.update(block.clone()).await?;
-                Ok(Some((block, Some((blocks, hashing, answer)))))
+                let hasher = hasher.update(block.clone()).await?;
+                Ok(Some((block, Some((blocks, hasher, digest_tx)))))
             }
             None => {
-                // Whoever dropped its other end wants no digest.
-                let _ = answer.send(hashing.finish().await?);
+                // A dropped receiver needs no digest.
+                let _ = digest_tx.send(hasher.finish().await?);
                 Ok(None)
             }
         }
     });
-    (Box::pin(hashed), digest)
+    (Box::pin(hashed), digest_rx)
 }
 
-/// The same blocks if their digest is this one. The last of them is given out only when it is right, so that whoever
-/// passes the stream on never ends with a whole file that is wrong.
-pub(crate) fn verified(blocks: ByteStream, expected: Sha256) -> ByteStream {
-    let state = VerifyingStream { blocks, hashing: StreamHasher::new(), held: None, expected };
+/// The same blocks if their digest is `expected`. The last block is returned only after the check, so that a damaged
+/// file is never forwarded completely.
+pub(crate) fn verify_blocks(blocks: ByteStream, expected: Sha256) -> ByteStream {
+    let state = VerifyingStream { blocks, hasher: StreamHasher::new(), pending_block: None, expected };
     Box::pin(stream::try_unfold(Some(state), |state| async {
         match state {
             Some(state) => state.next().await,
@@ -46,37 +46,37 @@ pub(crate) fn verified(blocks: ByteStream, expected: Sha256) -> ByteStream {
 
 struct VerifyingStream {
     blocks: ByteStream,
-    hashing: StreamHasher,
+    hasher: StreamHasher,
     /// The newest block, which may be the last.
-    held: Option<Bytes>,
+    pending_block: Option<Bytes>,
     expected: Sha256,
 }
 
 impl VerifyingStream {
-    /// The next block that may be given out, and what goes on behind it.
+    /// The next block that may be returned, and the rest of the stream.
     async fn next(mut self) -> io::Result<Option<(Bytes, Option<Self>)>> {
         while let Some(block) = self.blocks.next().await {
             let block = block.map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => damaged(self.expected),
+                io::ErrorKind::UnexpectedEof => damaged_error(self.expected),
                 _ => error,
             })?;
-            self.hashing = self.hashing.update(block.clone()).await?;
-            if let Some(before) = self.held.replace(block) {
-                return Ok(Some((before, Some(self))));
+            self.hasher = self.hasher.update(block.clone()).await?;
+            if let Some(previous) = self.pending_block.replace(block) {
+                return Ok(Some((previous, Some(self))));
             }
         }
-        match self.hashing.finish().await? {
-            digest if digest == self.expected => Ok(self.held.map(|last| (last, None))),
-            _ => Err(damaged(self.expected)),
+        match self.hasher.finish().await? {
+            digest if digest == self.expected => Ok(self.pending_block.map(|last| (last, None))),
+            _ => Err(damaged_error(self.expected)),
         }
     }
 }
 
-fn damaged(sha256: Sha256) -> io::Error {
+fn damaged_error(sha256: Sha256) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, BlobError::Damaged(sha256))
 }
 
-/// A digest under way.
+/// A digest in progress.
 struct StreamHasher(SinkTask<HashSink>);
 
 struct HashSink(sha2::Sha256);

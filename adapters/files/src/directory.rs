@@ -1,4 +1,4 @@
-//! Directories by handle: opened, made durably, walked.
+//! Directories by handle: opened, created durably, walked.
 
 use std::{
     fs, io,
@@ -13,23 +13,23 @@ use cap_std::{
 
 use crate::{DirectoryOpenError, modes::FileAccess};
 
-/// Opens the directory, which is made when it is missing.
-pub(crate) fn open_root(path: &Path, audience: FileAccess) -> Result<Dir, DirectoryOpenError> {
-    let failed = |doing| move |source| DirectoryOpenError { doing, path: path.to_owned(), source };
+/// Opens the directory, which is created if missing.
+pub(crate) fn open_root(path: &Path, access: FileAccess) -> Result<Dir, DirectoryOpenError> {
+    let open_error = |doing| move |source| DirectoryOpenError { doing, path: path.to_owned(), source };
     let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(audience.directory_mode());
+    builder.recursive(true).mode(access.directory_mode());
     match builder.create(path) {
-        // A file in its place is told by the opening below, in clearer words.
+        // If a file is in its place, opening it below gives the clearer error.
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(failed("make the directory")(error)),
+        Err(error) => return Err(open_error("make the directory")(error)),
     }
     for parent in missing.into_iter().filter_map(Path::parent) {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("sync the directory"))?;
+        fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(open_error("sync the directory"))?;
     }
-    Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open the directory"))
+    Dir::open_ambient_dir(path, ambient_authority()).map_err(open_error("open the directory"))
 }
 
 /// Makes the names in a directory durable.
@@ -37,10 +37,10 @@ pub(crate) fn sync(directory: &Dir) -> io::Result<()> {
     directory.open(".")?.sync_all()
 }
 
-/// Opens the directory at `path` beneath `root`; what is missing on the way is made, and durable on return.
+/// Opens the directory at `path` beneath `root`; missing parents are created, and durable on return.
 ///
-/// Callers hold a lock, so that nobody takes a directory for durable that another is just making.
-pub(crate) fn ensure(root: &Dir, path: &Path, audience: FileAccess) -> io::Result<Dir> {
+/// Callers hold a lock, so that no one takes a directory for durable while another creates it.
+pub(crate) fn ensure(root: &Dir, path: &Path, access: FileAccess) -> io::Result<Dir> {
     match open(root, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
@@ -49,7 +49,7 @@ pub(crate) fn ensure(root: &Dir, path: &Path, audience: FileAccess) -> io::Resul
     for component in path.components() {
         let parent = prefix.clone();
         prefix.push(component);
-        match audience.create_dir(root, &prefix) {
+        match access.create_dir(root, &prefix) {
             Ok(()) => sync(&open(root, &parent)?)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -66,8 +66,8 @@ pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<Dir> {
     }
 }
 
-/// Counts the directories that [`ensure`] would make.
-pub(crate) fn missing(root: &Dir, path: &Path) -> io::Result<usize> {
+/// Counts the directories that [`ensure`] would create.
+pub(crate) fn count_missing(root: &Dir, path: &Path) -> io::Result<usize> {
     let mut missing = 0;
     for prefix in path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty()) {
         match root.metadata(prefix) {
@@ -78,7 +78,7 @@ pub(crate) fn missing(root: &Dir, path: &Path) -> io::Result<usize> {
     Ok(missing)
 }
 
-/// Shows every entry beneath `root` that is no directory to `visit`. Links are shown, never followed.
+/// Visits every entry beneath `root` that is not a directory. Links are visited, never followed.
 pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
     walk_all(root, |directory, entry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => Ok(()),
@@ -86,12 +86,12 @@ pub(crate) fn walk(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Res
     })
 }
 
-/// Shows every entry beneath `root` to `visit`, a directory before what lies in it. Links are shown, never followed.
+/// Visits every entry beneath `root`, a directory before its entries. Links are visited, never followed.
 ///
 /// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
 pub(crate) fn walk_all(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io::Result<()>) -> io::Result<()> {
-    let mut waiting = vec![PathBuf::new()];
-    while let Some(path) = waiting.pop() {
+    let mut pending = vec![PathBuf::new()];
+    while let Some(path) = pending.pop() {
         let directory = match open(root, &path) {
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -103,7 +103,7 @@ pub(crate) fn walk_all(root: &Dir, mut visit: impl FnMut(&Dir, &DirEntry) -> io:
                 Ok(kind) => {
                     visit(&directory, &entry)?;
                     if kind.is_dir() {
-                        waiting.push(path.join(entry.file_name()));
+                        pending.push(path.join(entry.file_name()));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,5 +1,5 @@
-//! The disk: blobs in a directory, the workspaces of conversations, and what their bytes are. Beside them, blobs in
-//! memory, which keep the same promises.
+//! Files on disk: blobs in a directory, the workspaces of conversations, and the detection of file types. Also blobs in
+//! memory, which pass the same contract.
 //!
 //! **Why the directory store is not `object_store`'s.** Satchel's stores beyond one machine are reached through
 //! `object_store`; its `LocalFileSystem` was weighed for the directory and doesn't give what the port promises:
@@ -28,7 +28,7 @@ pub use memory_blobs::MemoryBlobs;
 pub use modes::close_to_others;
 pub use workspace::DirectoryWorkspace;
 
-/// A directory that can't be used.
+/// Why a directory can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {doing} `{}`", path.display())]
 pub struct DirectoryOpenError {

@@ -1,4 +1,4 @@
-//! Blobs in memory, for tests and for programs that keep nothing: what is put here lives as long as the store.
+//! Blobs in memory, for tests and for programs without storage: a blob lives as long as the store.
 
 use std::{
     collections::HashMap,
@@ -16,85 +16,85 @@ use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 
 use crate::{detect, digest};
 
-/// How many bytes of a blob are given out at once.
+/// How many bytes of a blob each chunk has.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The [`Blobs`] of one process; clones share what is stored.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBlobs {
-    stored: Arc<Mutex<HashMap<Sha256, MemoryBlob>>>,
+    blobs: Arc<Mutex<HashMap<Sha256, MemoryBlob>>>,
 }
 
 #[derive(Debug)]
 struct MemoryBlob {
-    /// Shared with those who read it, who read on when it is removed.
+    /// Shared with readers, which continue after it is removed.
     content: Arc<Mutex<Bytes>>,
     put_at: Instant,
     is_marked: bool,
 }
 
 impl MemoryBlobs {
-    /// Damages a blob, so that a test can see what becomes of a file that can't be read: from now on these bytes are at
-    /// its address.
+    /// Damages a blob, so that a test can check how an unreadable file is handled: from now on these bytes are at its
+    /// address.
     pub fn damage(&self, sha256: &Sha256, content: impl Into<Bytes>) {
-        if let Some(blob) = self.stored().get(sha256) {
+        if let Some(blob) = self.lock_blobs().get(sha256) {
             *lock(&blob.content) = content.into();
         }
     }
 
     /// Loses a blob.
     pub fn lose(&self, sha256: &Sha256) {
-        self.stored().remove(sha256);
+        self.lock_blobs().remove(sha256);
     }
 
-    fn stored(&self) -> MutexGuard<'_, HashMap<Sha256, MemoryBlob>> {
-        lock(&self.stored)
+    fn lock_blobs(&self) -> MutexGuard<'_, HashMap<Sha256, MemoryBlob>> {
+        lock(&self.blobs)
     }
 }
 
 #[async_trait]
 impl Blobs for MemoryBlobs {
     async fn put(&self, mut content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
-        let mut whole = BytesMut::new();
+        let mut buffer = BytesMut::new();
         while let Some(chunk) = content.next().await {
             let chunk = chunk.map_err(BlobError::Source)?;
-            if (whole.len() + chunk.len()) as u64 > limit {
+            if (buffer.len() + chunk.len()) as u64 > limit {
                 return Err(BlobError::TooLarge { limit });
             }
-            whole.extend_from_slice(&chunk);
+            buffer.extend_from_slice(&chunk);
         }
-        let whole = whole.freeze();
-        let (sha256, bytes) = (Sha256::digest(&whole), whole.len() as u64);
-        let (mime, media) = detect::content(Cursor::new(&whole), hint)
-            .map_err(|error| BlobError::Store { doing: "read what came".to_owned(), source: error.into() })?;
-        let blob = MemoryBlob { content: Arc::new(Mutex::new(whole)), put_at: Instant::now(), is_marked: false };
-        self.stored().insert(sha256, blob);
+        let content = buffer.freeze();
+        let (sha256, bytes) = (Sha256::digest(&content), content.len() as u64);
+        let (mime, media) = detect::detect_content(Cursor::new(&content), hint)
+            .map_err(|error| BlobError::Store { operation: "read what came".to_owned(), source: error.into() })?;
+        let blob = MemoryBlob { content: Arc::new(Mutex::new(content)), put_at: Instant::now(), is_marked: false };
+        self.lock_blobs().insert(sha256, blob);
         Ok(StoredBlob { sha256, bytes, mime, media })
     }
 
     async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
-        let content = self.stored().get(sha256).map(|blob| Arc::clone(&blob.content));
+        let content = self.lock_blobs().get(sha256).map(|blob| Arc::clone(&blob.content));
         let content = content.ok_or(BlobError::Missing(*sha256))?;
         let length = lock(&content).len();
-        let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(length);
-        let range = range.map_or(0..length, |range| clamp(range.start)..clamp(range.end));
+        let clamp_offset = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(length);
+        let range = range.map_or(0..length, |range| clamp_offset(range.start)..clamp_offset(range.end));
         let is_whole = range == (0..length);
         let chunks = stream::try_unfold(range, move |rest| {
             let chunk = next_chunk(&lock(&content), rest);
             async { chunk }
         });
-        Ok(if is_whole { digest::verified(chunks.boxed(), *sha256) } else { chunks.boxed() })
+        Ok(if is_whole { digest::verify_blocks(chunks.boxed(), *sha256) } else { chunks.boxed() })
     }
 
     async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
-        let stored = self.stored();
-        Ok(stored.iter().filter(|(_, blob)| blob.put_at.elapsed() >= grace).map(|(sha256, _)| *sha256).collect())
+        let blobs = self.lock_blobs();
+        Ok(blobs.iter().filter(|(_, blob)| blob.put_at.elapsed() >= grace).map(|(sha256, _)| *sha256).collect())
     }
 
     async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
-        let mut stored = self.stored();
+        let mut blobs = self.lock_blobs();
         for sha256 in unreferenced {
-            if let Some(blob) = stored.get_mut(sha256).filter(|blob| blob.put_at.elapsed() >= grace) {
+            if let Some(blob) = blobs.get_mut(sha256).filter(|blob| blob.put_at.elapsed() >= grace) {
                 blob.is_marked = true;
             }
         }
@@ -102,13 +102,13 @@ impl Blobs for MemoryBlobs {
     }
 
     async fn sweep(&self) -> Result<u64, BlobError> {
-        let mut stored = self.stored();
-        let swept = stored.extract_if(|_, blob| blob.is_marked);
-        Ok(swept.map(|(_, blob)| lock(&blob.content).len() as u64).sum())
+        let mut blobs = self.lock_blobs();
+        let removed = blobs.extract_if(|_, blob| blob.is_marked);
+        Ok(removed.map(|(_, blob)| lock(&blob.content).len() as u64).sum())
     }
 }
 
-/// The beginning of what is left to read, and what is left behind it; an error where the blob has become shorter.
+/// The next chunk and the rest of the range; an error where the blob has become shorter.
 fn next_chunk(content: &Bytes, rest: Range<usize>) -> io::Result<Option<(Bytes, Range<usize>)>> {
     if rest.is_empty() {
         return Ok(None);

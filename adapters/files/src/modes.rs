@@ -1,8 +1,8 @@
-//! Who may read what is written: its owner alone where Satchel keeps it, whoever the umask lets where it is handed out.
+//! File modes: Satchel's own data is readable by its owner only, shared directories follow the umask.
 //!
-//! Modes are given explicitly, so that no umask opens what is kept. What earlier versions left open is closed at the
-//! start: a directory after everything beneath it, so that one that is closed is never entered again, and closing goes
-//! on after a kill where it stopped.
+//! Modes are set explicitly, so that no umask exposes private data. What earlier versions left open is closed at the
+//! start: a directory after everything beneath it, so that a closed one is never entered again, and closing continues
+//! after a crash where it stopped.
 
 use std::{
     io,
@@ -17,21 +17,21 @@ use rustix::fs::{Mode, OFlags, fchmod, fstat, openat};
 
 use crate::directory;
 
-/// What others may do with a file or a directory.
-const OTHERS: u32 = 0o077;
+/// The permission bits of other users.
+const OTHERS_MASK: u32 = 0o077;
 
-/// The most that a directory which is kept allows.
-const DIRECTORY: Mode = Mode::RWXU;
+/// The largest mode of a private directory.
+const DIRECTORY_MODE: Mode = Mode::RWXU;
 
-/// The most that a file which is kept allows.
-const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// The largest mode of a private file.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// For whom something is written.
+/// Who may access a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileAccess {
-    /// Its owner alone: what Satchel keeps.
+    /// Only its owner: Satchel's private data.
     Owner,
-    /// Whoever the umask lets: what Satchel hands out.
+    /// As the umask allows: what Satchel shares.
     Umask,
 }
 
@@ -49,8 +49,8 @@ impl FileAccess {
         root.create_dir_with(path, &builder)
     }
 
-    /// Says with which mode a missing file is made.
-    pub(crate) fn of_file(self, options: &mut OpenOptions) -> &mut OpenOptions {
+    /// Sets the mode with which a missing file is created.
+    pub(crate) fn apply_to(self, options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(match self {
             Self::Owner => 0o600,
             Self::Umask => 0o666,
@@ -58,46 +58,47 @@ impl FileAccess {
     }
 }
 
-/// Closes to others what Satchel keeps in a directory: the entries that are its own, with everything beneath them, and
-/// the directory itself when it holds nothing else. Links are not followed.
+/// Removes other users' access to Satchel's data in a directory: its own entries with everything beneath them, and the
+/// directory itself when it holds nothing else. Links are not followed.
 ///
-/// It reads one level of what is closed already. What can't be closed, because another user owns it, is logged and stays.
+/// It reads one level of what is closed already. Entries that can't be closed, because another user owns them, are
+/// logged and stay.
 ///
 /// # Errors
 /// When the directory can't be read.
 pub fn close_to_others(path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<()> {
-    close(&Dir::open_ambient_dir(path, ambient_authority())?, path, is_own)
+    close_entries(&Dir::open_ambient_dir(path, ambient_authority())?, path, is_own)
 }
 
 /// Does the same with a directory that is open.
-pub(crate) fn close(root: &Dir, path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<()> {
+pub(crate) fn close_entries(root: &Dir, path: &Path, is_own: impl Fn(&str) -> bool) -> io::Result<()> {
     let entries: Vec<_> = root.entries()?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
     let (own, foreign): (Vec<_>, Vec<_>) = entries.into_iter().partition(|name| name.to_str().is_some_and(&is_own));
     if foreign.is_empty() {
-        // First: then nobody reaches what is still open beneath it.
+        // First: then no one reaches what is still open beneath it.
         close_directory(root, path);
     }
     for name in own {
         if let Err(error) = close_if_open(root, Path::new(&name)) {
-            warn_of(&path.join(&name), &error);
+            warn_not_closed(&path.join(&name), &error);
         }
     }
     Ok(())
 }
 
-/// Closes a directory, and nothing of what lies in it.
+/// Closes a directory, but not its entries.
 pub(crate) fn close_directory(directory: &Dir, path: &Path) {
-    let this = Path::new(".");
-    let closed = is_open_to_others(directory, this).and_then(|is_open| match is_open {
-        true => restrict(directory, this, DIRECTORY),
+    let current = Path::new(".");
+    let closed = is_open_to_others(directory, current).and_then(|is_open| match is_open {
+        true => restrict(directory, current, DIRECTORY_MODE),
         false => Ok(()),
     });
     if let Err(error) = closed {
-        warn_of(path, &error);
+        warn_not_closed(path, &error);
     }
 }
 
-/// Closes an entry of a directory, with everything beneath it, if it is open to others; answers whether it was.
+/// Closes an entry of a directory, with everything beneath it, if it is open to others; returns whether it was.
 pub(crate) fn close_if_open(root: &Dir, name: &Path) -> io::Result<bool> {
     match is_open_to_others(root, name) {
         Ok(true) => close_tree(root, name).map(|()| true),
@@ -107,41 +108,41 @@ pub(crate) fn close_if_open(root: &Dir, name: &Path) -> io::Result<bool> {
     }
 }
 
-/// Closes a file, or a directory after everything beneath it. Goes on after what can't be closed, and answers with the
-/// first reason.
+/// Closes a file, or a directory after everything beneath it. Continues after entries that can't be closed, and returns
+/// the first error.
 ///
 /// Only one directory is open at a time, so that neither handles nor the stack limit how deep a tree can be.
 fn close_tree(root: &Dir, path: &Path) -> io::Result<()> {
     if root.symlink_metadata(path)?.is_file() {
-        return restrict(root, path, FILE);
+        return restrict(root, path, FILE_MODE);
     }
-    let mut first = Ok(());
-    let mut remember = |done: io::Result<()>| match done {
-        Err(error) if error.kind() != io::ErrorKind::NotFound && first.is_ok() => first = Err(error),
+    let mut first_error = Ok(());
+    let mut record_error = |result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && first_error.is_ok() => first_error = Err(error),
         _ => {}
     };
-    let (mut entered, mut waiting) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(path) = waiting.pop() {
-        remember(close_files(root, &path, &mut waiting));
-        entered.push(path);
+    let (mut visited, mut pending) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(path) = pending.pop() {
+        record_error(close_files(root, &path, &mut pending));
+        visited.push(path);
     }
-    // None is entered before what it lies in, so that in this order each comes after everything beneath it.
-    for path in entered.iter().rev() {
-        remember(restrict(root, path, DIRECTORY));
+    // Parents were visited before their entries, so in reverse each comes after everything beneath it.
+    for path in visited.iter().rev() {
+        record_error(restrict(root, path, DIRECTORY_MODE));
     }
-    first
+    first_error
 }
 
 /// Closes the files of a directory, and adds its directories that are open to `waiting`.
-fn close_files(root: &Dir, path: &Path, waiting: &mut Vec<PathBuf>) -> io::Result<()> {
+fn close_files(root: &Dir, path: &Path, pending: &mut Vec<PathBuf>) -> io::Result<()> {
     let directory = directory::open(root, path)?;
     for entry in directory.entries()? {
         let name = entry?.file_name();
         let name = Path::new(&name);
         match directory.symlink_metadata(name) {
-            Ok(there) if there.mode() & OTHERS == 0 => {}
-            Ok(there) if there.is_dir() => waiting.push(path.join(name)),
-            Ok(there) if there.is_file() => restrict(&directory, name, FILE)?,
+            Ok(metadata) if metadata.mode() & OTHERS_MASK == 0 => {}
+            Ok(metadata) if metadata.is_dir() => pending.push(path.join(name)),
+            Ok(metadata) if metadata.is_file() => restrict(&directory, name, FILE_MODE)?,
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -149,23 +150,23 @@ fn close_files(root: &Dir, path: &Path, waiting: &mut Vec<PathBuf>) -> io::Resul
     Ok(())
 }
 
-/// Whether others may do anything with it; a link never is, since it has no mode of its own.
+/// Whether other users have any access; never for a link, which has no mode of its own.
 fn is_open_to_others(root: &Dir, path: &Path) -> io::Result<bool> {
-    let there = root.symlink_metadata(path)?;
-    Ok(!there.is_symlink() && there.mode() & OTHERS != 0)
+    let metadata = root.symlink_metadata(path)?;
+    Ok(!metadata.is_symlink() && metadata.mode() & OTHERS_MASK != 0)
 }
 
-/// Leaves of the mode of a file or directory no more than `most`; its owner is given nothing that they lacked. A link is
-/// not followed, also where somebody puts one in its place meanwhile.
-fn restrict(directory: &Dir, name: &Path, most: Mode) -> io::Result<()> {
-    // Whatever it has become, opening it neither waits nor does anything to it.
+/// Restricts the mode of a file or directory to `max_mode`, without granting anything. A link is not followed, even if
+/// one replaces the entry meanwhile.
+fn restrict(directory: &Dir, name: &Path, max_mode: Mode) -> io::Result<()> {
+    // Whatever the entry has become, opening it neither blocks nor changes it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(directory, name, flags, Mode::empty())?;
-    let mode = Mode::from_raw_mode(fstat(&file)?.st_mode) & most;
+    let mode = Mode::from_raw_mode(fstat(&file)?.st_mode) & max_mode;
     Ok(fchmod(file, mode)?)
 }
 
-fn warn_of(path: &Path, error: &io::Error) {
+fn warn_not_closed(path: &Path, error: &io::Error) {
     tracing::warn!(path = %path.display(), %error, "failed to remove other users' access to stored data");
 }
 
@@ -246,6 +247,6 @@ mod tests {
         assert_eq!(modes(elsewhere.path()), [0o755, 0o755, 0o755, 0o644, 0o644]);
         assert_eq!(mode(&root.path().join("own")), 0o700);
         let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
-        assert!(restrict(&directory, Path::new("own-link"), FILE).is_err(), "one that was put there meanwhile");
+        assert!(restrict(&directory, Path::new("own-link"), FILE_MODE).is_err(), "one that was put there meanwhile");
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the reserve of the disk free of files: before a write starts, and while its bytes come.
+//! Keeps the disk's reserve free: checks before a write starts, and while its bytes arrive.
 
 use std::{
     os::fd::AsFd,
@@ -8,55 +8,55 @@ use std::{
 use rustix::fs::fstatvfs;
 use satchel_domain::{DiskFull, DiskReserve, DiskSpace};
 
-/// After how many bytes the disk is asked again: others write to it, too.
-const RECHECK_AFTER: u64 = 4 << 20;
+/// After how many bytes the free space is checked again: others write to the disk, too.
+const RECHECK_BYTES: u64 = 4 << 20;
 
-/// What one write may still take of its disk.
+/// How much one write may still use of its disk.
 pub(crate) struct ReserveGuard {
     reserve: DiskReserve,
     /// The directory as operators know it.
     directory: PathBuf,
-    /// How many bytes may be written before the disk is asked again.
-    allowed: u64,
+    /// How many bytes may be written before the free space is checked again.
+    unchecked_bytes: u64,
 }
 
 impl ReserveGuard {
     pub(crate) fn new(reserve: DiskReserve, directory: &Path) -> Self {
-        Self { reserve, directory: directory.to_owned(), allowed: 0 }
+        Self { reserve, directory: directory.to_owned(), unchecked_bytes: 0 }
     }
 
     /// Checks that the disk of `handle` has room for the `expected` bytes of a write that starts.
-    pub(crate) fn check(&self, handle: impl AsFd, expected: u64) -> Result<(), DiskFull> {
-        self.room(handle, expected).map(drop)
+    pub(crate) fn check(&self, handle: impl AsFd, expected_bytes: u64) -> Result<(), DiskFull> {
+        self.available_bytes(handle, expected_bytes).map(drop)
     }
 
-    /// Takes room for bytes that are about to be written to the disk of `handle`.
+    /// Allocates space for bytes that are about to be written to the disk of `handle`.
     pub(crate) fn allocate(&mut self, handle: impl AsFd, bytes: u64) -> Result<(), DiskFull> {
-        if bytes > self.allowed {
-            self.allowed = self.room(handle, bytes)?.min(RECHECK_AFTER.max(bytes));
+        if bytes > self.unchecked_bytes {
+            self.unchecked_bytes = self.available_bytes(handle, bytes)?.min(RECHECK_BYTES.max(bytes));
         }
-        self.allowed -= bytes;
+        self.unchecked_bytes -= bytes;
         Ok(())
     }
 
-    /// A disk that took no more bytes, whatever it says of its room.
-    pub(crate) fn exhausted(&self) -> DiskFull {
-        self.full(DiskSpace { total: 0, free: 0 })
+    /// The error for a disk that refused bytes, whatever free space it reports.
+    pub(crate) fn disk_full_error(&self) -> DiskFull {
+        self.log_full(DiskSpace { total: 0, free: 0 })
     }
 
-    fn room(&self, handle: impl AsFd, wanted: u64) -> Result<u64, DiskFull> {
+    fn available_bytes(&self, handle: impl AsFd, bytes: u64) -> Result<u64, DiskFull> {
         if self.reserve == DiskReserve::NONE {
             return Ok(u64::MAX);
         }
-        // Where the system can't tell, a write that doesn't fit fails by itself.
+        // If the system can't tell, a write that doesn't fit fails anyway.
         let Ok(disk) = fstatvfs(handle) else { return Ok(u64::MAX) };
         let in_bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         let space = DiskSpace { total: in_bytes(disk.f_blocks), free: in_bytes(disk.f_bavail) };
-        self.reserve.room(space, wanted).ok_or_else(|| self.full(space))
+        self.reserve.available_bytes(space, bytes).ok_or_else(|| self.log_full(space))
     }
 
-    fn full(&self, space: DiskSpace) -> DiskFull {
-        let (free, reserved) = (space.free, self.reserve.bytes_of(space.total));
+    fn log_full(&self, space: DiskSpace) -> DiskFull {
+        let (free, reserved) = (space.free, self.reserve.reserved_bytes(space.total));
         let directory = self.directory.display();
         tracing::warn!(%directory, free, reserved, "the disk is full; refusing a file");
         DiskFull { free, reserved }
@@ -75,10 +75,10 @@ mod tests {
         let handle = File::open(directory.path()).unwrap();
         let mut guard = ReserveGuard::new(DiskReserve::Bytes(1), directory.path());
         guard.allocate(&handle, 1000).unwrap();
-        assert_eq!(guard.allowed, RECHECK_AFTER - 1000);
+        assert_eq!(guard.unchecked_bytes, RECHECK_BYTES - 1000);
         // From now on nothing is left besides the reserve.
         guard.reserve = DiskReserve::Bytes(u64::MAX);
-        guard.allocate(&handle, RECHECK_AFTER - 1000).unwrap();
+        guard.allocate(&handle, RECHECK_BYTES - 1000).unwrap();
         let full = guard.allocate(&handle, 1).unwrap_err();
         assert!(full.free > 0 && full.reserved == u64::MAX, "{full:?}");
         guard.reserve = DiskReserve::NONE;
@@ -88,6 +88,6 @@ mod tests {
     #[test]
     fn full_disk_is_reported_without_figures() {
         let guard = ReserveGuard::new(DiskReserve::Standard, Path::new("/srv"));
-        assert_eq!(guard.exhausted().to_string(), "no space is left on the disk");
+        assert_eq!(guard.disk_full_error().to_string(), "no space is left on the disk");
     }
 }

@@ -1,4 +1,4 @@
-//! Temporary files: what is written before it has its name, and is gone when it never gets it.
+//! Temporary files: written before they get their names, and removed if they never do.
 
 use std::{
     fs::{File, TryLockError},
@@ -18,45 +18,45 @@ use crate::modes::FileAccess;
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
 
-/// After how many bytes the disk is asked to begin with them.
-const SYNC_EVERY: u64 = 8 << 20;
+/// After how many bytes a background sync starts.
+const SYNC_BYTES: u64 = 8 << 20;
 
 /// A file under a temporary name in the directory where it will get its own.
 ///
-/// The writer holds a lock on it for as long as it lives. The system frees the lock when a process dies, however it
-/// dies, so a file with our kind of name and no lock is a leftover, and one with a lock is somebody's work.
+/// The writer holds a lock on it for its lifetime. The system frees the lock when the process dies, so a file with such
+/// a name and no lock is a leftover, and one with a lock is in use.
 pub(crate) struct TempFile {
     directory: Dir,
     name: String,
     file: File,
-    published: bool,
-    /// How many bytes were written since the disk was last asked to take them.
-    unsynced: u64,
-    syncing: Option<JoinHandle<io::Result<()>>>,
+    is_published: bool,
+    /// How many bytes were written since the last sync started.
+    unsynced_bytes: u64,
+    sync_thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl TempFile {
-    /// Makes an empty file with a name that nobody has.
-    pub(crate) fn create(directory: Dir, audience: FileAccess) -> io::Result<Self> {
+    /// Creates an empty file with a unique name.
+    pub(crate) fn create(directory: Dir, access: FileAccess) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
-        audience.of_file(options.read(true).write(true).create_new(true));
+        access.apply_to(options.read(true).write(true).create_new(true));
         loop {
             let name = format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let file = match directory.open_with(&name, &options) {
-                // A leftover of a dead process that had our process id.
+                // A leftover of a dead process with the same process id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 opened => opened?.into_std(),
             };
             let directory = directory.try_clone()?;
-            let temp = Self { directory, name, file, published: false, unsynced: 0, syncing: None };
+            let temp = Self { directory, name, file, is_published: false, unsynced_bytes: 0, sync_thread: None };
             match temp.file.lock() {
                 Ok(()) => {}
-                // Where nothing can be locked, nothing is taken for a leftover either.
+                // Where locks are unsupported, no file is taken for a leftover either.
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(temp),
                 Err(error) => return Err(error),
             }
-            // Between the two calls above, a cleaner could take the file for a leftover.
+            // Between the two calls above, a cleaner could have removed the file as a leftover.
             if temp.directory.symlink_metadata(&temp.name).is_ok() {
                 return Ok(temp);
             }
@@ -68,29 +68,29 @@ impl TempFile {
         &self.file
     }
 
-    /// Writes at the file's end. The disk begins with what is there while more comes, so that [`TempFile::sync`] need not
-    /// wait for all of it.
+    /// Appends bytes. A background sync starts while more arrive, so that [`TempFile::sync`] needn't wait for all of
+    /// them.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
-        self.unsynced += bytes.len() as u64;
-        if self.unsynced >= SYNC_EVERY && self.syncing.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.await_sync()?;
-            self.unsynced = 0;
+        self.unsynced_bytes += bytes.len() as u64;
+        if self.unsynced_bytes >= SYNC_BYTES && self.sync_thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.wait_for_sync()?;
+            self.unsynced_bytes = 0;
             let file = self.file.try_clone()?;
-            self.syncing = Some(thread::Builder::new().spawn(move || file.sync_data())?);
+            self.sync_thread = Some(thread::Builder::new().spawn(move || file.sync_data())?);
         }
         Ok(())
     }
 
     /// Returns when all bytes are on disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        // The system tells an error once, to whoever synced first: it must not be lost with that thread.
-        self.await_sync()?;
+        // The system reports an error only to the first sync: it must not be lost with that thread.
+        self.wait_for_sync()?;
         self.file.sync_all()
     }
 
-    fn await_sync(&mut self) -> io::Result<()> {
-        match self.syncing.take() {
+    fn wait_for_sync(&mut self) -> io::Result<()> {
+        match self.sync_thread.take() {
             Some(syncing) => syncing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that syncs panicked"))),
             None => Ok(()),
         }
@@ -104,51 +104,52 @@ impl TempFile {
     /// Gives the file its name in `directory`, in place of what has that name.
     pub(crate) fn replace(mut self, directory: &Dir, name: &str) -> io::Result<()> {
         self.directory.rename(&self.name, directory, name)?;
-        self.published = true;
+        self.is_published = true;
         Ok(())
     }
 
     /// Gives the file its name, or fails with `AlreadyExists` when anything has it: by one call that never replaces.
     pub(crate) fn create_new(self, name: &str) -> io::Result<()> {
-        let linked = self.directory.hard_link(&self.name, &self.directory, name);
-        self.or_renamed(linked, name)
+        let link_result = self.directory.hard_link(&self.name, &self.directory, name);
+        self.or_rename(link_result, name)
     }
 
-    /// Renames the file where the system has no links: exFAT has none, nor has most of what is mounted from elsewhere.
-    /// Renaming comes second, because not every system that has links can rename without replacing.
-    fn or_renamed(mut self, linked: io::Result<()>, name: &str) -> io::Result<()> {
-        match linked {
-            Err(error) if has_no_links(&error) => {
-                let renamed = renameat_with(&self.directory, &self.name, &self.directory, name, RenameFlags::NOREPLACE);
-                renamed.map_err(rename_error)?;
-                self.published = true;
+    /// Renames the file where the file system has no hard links, as exFAT and most network mounts. Renaming comes
+    /// second, because not every file system with links can rename without replacing.
+    fn or_rename(mut self, link_result: io::Result<()>, name: &str) -> io::Result<()> {
+        match link_result {
+            Err(error) if is_link_unsupported(&error) => {
+                let rename_result =
+                    renameat_with(&self.directory, &self.name, &self.directory, name, RenameFlags::NOREPLACE);
+                rename_result.map_err(rename_error)?;
+                self.is_published = true;
                 Ok(())
             }
-            // Dropping the file takes away its first name.
-            linked => linked,
+            // Dropping the file removes its temporary name.
+            result => result,
         }
     }
 }
 
-/// Whether making a link failed because there are none. Linux says `EPERM` of a system without them, others vary.
-fn has_no_links(error: &io::Error) -> bool {
-    let none = [Errno::PERM, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
-    Errno::from_io_error(error).is_some_and(|errno| none.contains(&errno))
+/// Whether creating a link failed because links are unsupported. Linux reports `EPERM` then, others vary.
+fn is_link_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::PERM, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
+    Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
 }
 
-/// Why renaming failed, where it is the last way to make a new file.
+/// Maps an error of the rename, which is the last way to create a new file.
 fn rename_error(errno: Errno) -> io::Error {
     if [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&errno) {
-        let missing = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
+        let message = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
                        created safely; write with `overwrite` instead";
-        return io::Error::new(io::ErrorKind::Unsupported, missing);
+        return io::Error::new(io::ErrorKind::Unsupported, message);
     }
     errno.into()
 }
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        if self.published {
+        if self.is_published {
             return;
         }
         if let Err(error) = self.directory.remove_file(&self.name)
@@ -159,7 +160,7 @@ impl Drop for TempFile {
     }
 }
 
-/// Tells whether a name is one of ours for temporary files.
+/// Whether a name is that of a temporary file.
 pub(crate) fn is_temp_name(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
@@ -208,8 +209,8 @@ mod tests {
                 temp.append(content).unwrap();
                 temp
             };
-            written(b"first").or_renamed(Err(no_links.into()), "a.txt").unwrap();
-            let taken = written(b"second").or_renamed(Err(no_links.into()), "a.txt").unwrap_err();
+            written(b"first").or_rename(Err(no_links.into()), "a.txt").unwrap();
+            let taken = written(b"second").or_rename(Err(no_links.into()), "a.txt").unwrap_err();
             assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(directory.read("a.txt").unwrap(), b"first");
             assert_eq!(names(&directory), ["a.txt"], "nothing is left over");
@@ -220,7 +221,7 @@ mod tests {
     fn other_link_errors_are_returned_unchanged() {
         let (_temporary, directory) = directory();
         let temp = TempFile::create(directory.try_clone().unwrap(), FileAccess::Owner).unwrap();
-        let failed = temp.or_renamed(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
+        let failed = temp.or_rename(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
         assert_eq!(Errno::from_io_error(&failed), Some(Errno::ACCESS));
         assert_eq!(names(&directory), [] as [&str; 0]);
     }

@@ -1,4 +1,4 @@
-//! Reads the body of a request into memory, of a bounded size, in a bounded time.
+//! Reads the body of a request into memory, with a size limit and a timeout.
 
 use std::{error::Error, time::Duration};
 
@@ -22,11 +22,11 @@ pub enum BodyError {
 /// Reads a whole body.
 ///
 /// # Errors
-/// When it is larger than `max_bytes`, takes longer than `time`, or breaks off.
-pub async fn read_body(body: Body, max_bytes: usize, time: Duration) -> Result<Bytes, BodyError> {
-    let read = timeout(time, axum::body::to_bytes(body, max_bytes)).await.map_err(|_| BodyError::TimedOut)?;
+/// When it is larger than `max_bytes`, takes longer than the time limit, or is interrupted.
+pub async fn read_body(body: Body, max_bytes: usize, time_limit: Duration) -> Result<Bytes, BodyError> {
+    let read = timeout(time_limit, axum::body::to_bytes(body, max_bytes)).await.map_err(|_| BodyError::TimedOut)?;
     read.map_err(|error| {
-        // The only way to tell a limit from a connection that broke.
+        // axum offers no other way to distinguish the limit from an interrupted connection.
         let is_limit = error.source().is_some_and(|source| source.to_string().contains("length limit exceeded"));
         if is_limit { BodyError::TooLarge } else { BodyError::Broken }
     })

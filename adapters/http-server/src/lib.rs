@@ -1,6 +1,6 @@
-//! Serves HTTP to people and platforms: a bounded number of connections, bounded waiting, and a graceful stop.
+//! Serves an [`axum::Router`] over HTTP with bounded connections, timeouts and a graceful stop.
 //!
-//! What is served is an [`axum::Router`]; every door that others can reach has the same limits by being served here.
+//! The web page, the webhook and the metrics use it, so that everything reachable from outside has the same limits.
 
 mod body;
 mod connections;
@@ -11,4 +11,4 @@ mod trusted_proxies;
 pub use body::{BodyError, read_body};
 pub use connections::{ConnectionTimeouts, ServerSettings, serve};
 pub use peer::{Peer, is_forwarded, network};
-pub use trusted_proxies::{InvalidProxyRange, ProxyRange, client_address};
+pub use trusted_proxies::{ParseProxyRangeError, ProxyRange, client_address};

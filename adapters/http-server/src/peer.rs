@@ -1,10 +1,10 @@
-//! Who is at the other end: what a connection says, what a proxy adds, and how strangers are told apart.
+//! The peer of a connection, proxy headers, and how peers are grouped by network.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-/// The headers by which proxies give themselves away.
+/// Headers that proxies add.
 const PROXY_HEADERS: [HeaderName; 4] =
     [HeaderName::from_static("x-forwarded-for"), header::FORWARDED, HeaderName::from_static("x-real-ip"), header::VIA];
 
@@ -12,12 +12,13 @@ const PROXY_HEADERS: [HeaderName; 4] =
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// Whether a request says that a proxy has passed it on.
+/// Whether a request was forwarded by a proxy.
 pub fn is_forwarded(headers: &HeaderMap) -> bool {
     PROXY_HEADERS.iter().any(|name| headers.contains_key(name))
 }
 
-/// What strangers are told apart by: an address, or of version 6 the network, in which anybody has all addresses.
+/// Returns the unit that limits apply to: an IPv4 address, or the `/64` network of an IPv6 address, since one person
+/// usually has all of its addresses.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

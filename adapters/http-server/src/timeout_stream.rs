@@ -1,4 +1,4 @@
-//! A connection whose reader may be slow but not asleep: a write that makes no progress for too long is an error.
+//! A stream with a write timeout: a write that makes no progress for too long is an error.
 
 use std::{
     io,
@@ -16,23 +16,23 @@ use tokio::{
 pub(crate) struct WriteTimeoutStream<S> {
     inner: S,
     timeout: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeoutStream<S> {
-    /// Gives up when nothing can be written for `timeout`.
+    /// Wraps a stream; a write fails after `timeout` without progress.
     pub(crate) fn new(inner: S, timeout: Duration) -> Self {
-        Self { inner, timeout, waiting: None }
+        Self { inner, timeout, timer: None }
     }
 
-    /// Passes on what came of a write, unless it has been waited for too long.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Returns the outcome of a write, or an error once it has been pending for too long.
+    fn check_timeout<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.waiting = None;
+            self.timer = None;
             return outcome;
         }
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
-        ready!(waiting.as_mut().poll(cx));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
+        ready!(timer.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the reader takes nothing")))
     }
 }
@@ -46,7 +46,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.watch(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 
     fn poll_write_vectored(
@@ -55,7 +55,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.inner).poll_write_vectored(cx, bytes);
-        self.watch(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -64,12 +64,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.inner).poll_flush(cx);
-        self.watch(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.watch(cx, outcome)
+        self.check_timeout(cx, outcome)
     }
 }
 
@@ -94,10 +94,10 @@ mod tests {
         });
         near.write_all(&[1; 40]).await.unwrap();
         let asleep = slow.await.unwrap();
-        let began = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let error = near.write_all(&[1; 40]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() >= timeout && began.elapsed() < 2 * timeout);
+        assert!(start.elapsed() >= timeout && start.elapsed() < 2 * timeout);
         drop(asleep);
     }
 }

@@ -1,4 +1,4 @@
-//! Which proxies are believed when they say for whom they pass a request on.
+//! Which proxies are trusted to name the client of a request.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -15,25 +15,25 @@ pub struct ProxyRange(IpNet);
 
 /// A text that names no addresses of proxies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidProxyRange {
+pub enum ParseProxyRangeError {
     /// It is neither an address nor a network.
     #[error("{0:?} is neither an address (192.0.2.1) nor a network (10.0.0.0/8)")]
     Syntax(String),
-    /// It is everybody, so that everybody could write any address into the header.
+    /// It covers every address, so that any client could forge the header.
     #[error("{0:?} is every address, so anyone could pretend to be anyone: name your proxies alone")]
-    Everybody(String),
+    EveryAddress(String),
 }
 
 impl FromStr for ProxyRange {
-    type Err = InvalidProxyRange;
+    type Err = ParseProxyRangeError;
 
-    fn from_str(text: &str) -> Result<Self, InvalidProxyRange> {
+    fn from_str(text: &str) -> Result<Self, ParseProxyRangeError> {
         let text = text.trim();
         let address = || text.parse().map(|address: IpAddr| IpNet::from(address.to_canonical()));
         match text.parse::<IpNet>().or_else(|_| address()) {
-            Ok(range) if range.prefix_len() == 0 => Err(InvalidProxyRange::Everybody(text.to_owned())),
+            Ok(range) if range.prefix_len() == 0 => Err(ParseProxyRangeError::EveryAddress(text.to_owned())),
             Ok(range) => Ok(Self(range.trunc())),
-            Err(_) => Err(InvalidProxyRange::Syntax(text.to_owned())),
+            Err(_) => Err(ParseProxyRangeError::Syntax(text.to_owned())),
         }
     }
 }
@@ -51,10 +51,10 @@ pub(crate) fn is_trusted(trusted: &[ProxyRange], address: IpAddr) -> bool {
     trusted.iter().any(|ProxyRange(range)| range.contains(&address))
 }
 
-/// Who sent a request that came from `peer`, as far as proxies can be believed.
+/// Returns the address of the client that sent a request, as far as its proxies are trusted.
 ///
-/// Each proxy appends the address that it was called from, so the header is read from its end: it is believed as long as
-/// whoever wrote it is trusted. What stands before is the sender's own words.
+/// Each proxy appends the address that it was called from, so the header is read from its end, for as long as the
+/// address that wrote the entry is trusted. Everything before that is the client's own claim.
 pub fn client_address(trusted: &[ProxyRange], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let lines = headers.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().unwrap_or_default());
     let entries: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
@@ -100,11 +100,11 @@ mod tests {
         }
         for wrong in ["", "proxy.lan", "10.0.0.0/33", "10.0.0", "192.0.2.1:80", "*", "loopback"] {
             let error = wrong.parse::<ProxyRange>().unwrap_err();
-            assert_eq!(error, InvalidProxyRange::Syntax(wrong.to_owned()));
+            assert_eq!(error, ParseProxyRangeError::Syntax(wrong.to_owned()));
         }
         for wrong in ["0.0.0.0/0", "::/0", "10.0.0.0/0"] {
             let error = wrong.parse::<ProxyRange>().unwrap_err();
-            assert_eq!(error, InvalidProxyRange::Everybody(wrong.to_owned()));
+            assert_eq!(error, ParseProxyRangeError::EveryAddress(wrong.to_owned()));
         }
     }
 

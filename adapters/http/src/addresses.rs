@@ -1,4 +1,4 @@
-//! Which addresses are not the public internet. Pure.
+//! Which IP addresses are not on the public internet. Pure.
 //!
 //! After IANA's registries of special-purpose addresses (<https://www.iana.org/assignments/iana-ipv4-special-registry>,
 //! <https://www.iana.org/assignments/iana-ipv6-special-registry>), read strictly: whole blocks are refused even where
@@ -13,7 +13,7 @@ const PROTOCOLS: &str = "an address of network protocols";
 const DOCUMENTATION: &str = "an address that stands in examples only";
 const EMBEDS_IPV4: &str = "an address that hides another one";
 
-const IPV4: [(Ipv4Net, &str); 18] = [
+const NON_PUBLIC_IPV4: [(Ipv4Net, &str); 18] = [
     (v4([0, 0, 0, 0], 8), "this machine"),
     (v4([10, 0, 0, 0], 8), PRIVATE),
     (v4([100, 64, 0, 0], 10), "a provider's own network"),
@@ -39,7 +39,7 @@ const IPV4: [(Ipv4Net, &str); 18] = [
 /// The part of IPv6 from which public addresses are given out; all else is refused without being listed.
 const PUBLIC_IPV6: Ipv6Net = v6([0x2000, 0, 0], 3);
 
-const IPV6: [(Ipv6Net, &str); 11] = [
+const NON_PUBLIC_IPV6: [(Ipv6Net, &str); 11] = [
     // `::` and `::1`, and ::a.b.c.d, which some systems connect to as a.b.c.d.
     (v6([0, 0, 0], 96), "this machine or an address that hides another one"),
     // ::ffff:a.b.c.d is a.b.c.d, ::ffff:0:a.b.c.d is translated to it.
@@ -58,31 +58,33 @@ const IPV6: [(Ipv6Net, &str); 11] = [
     (v6([0xff00, 0, 0], 8), "many machines at once"),
 ];
 
-/// What an address is instead of a public one, in words; nothing where it is public.
+/// Describes why an address is not public; `None` for a public one.
 pub(crate) fn non_public_reason(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(address) => IPV4.iter().find(|(net, _)| net.contains(&address)).map(|(_, what)| *what),
+        IpAddr::V4(address) => {
+            NON_PUBLIC_IPV4.iter().find(|(net, _)| net.contains(&address)).map(|(_, reason)| *reason)
+        }
         IpAddr::V6(address) => {
-            let listed = IPV6.iter().find(|(net, _)| net.contains(&address)).map(|(_, what)| *what);
+            let listed = NON_PUBLIC_IPV6.iter().find(|(net, _)| net.contains(&address)).map(|(_, reason)| *reason);
             listed.or_else(|| (!PUBLIC_IPV6.contains(&address)).then_some("an address that nobody has"))
         }
     }
 }
 
-/// The addresses of IPv4 that a network may take this one to, however it reads it; none of most.
+/// The IPv4 addresses that a network may translate this address to; usually none.
 pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let octets = address.octets();
-    let read = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| octets[place]));
+    let read = |indexes: [usize; 4]| Ipv4Addr::from(indexes.map(|index| octets[index]));
     let last = read([12, 13, 14, 15]);
-    let found = match address.segments() {
+    let candidates = match address.segments() {
         [0, 0, 0, 0, 0 | 0xffff, 0 | 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => vec![last],
         // A network's own prefix of NAT64 has one of these lengths (RFC 6052: 48, 56, 64, 96), and only it knows which.
         [0x64, 0xff9b, 1, ..] => vec![read([6, 7, 9, 10]), read([7, 9, 10, 11]), read([9, 10, 11, 12]), last],
         [0x2002, ..] => vec![read([2, 3, 4, 5])],
         _ => Vec::new(),
     };
-    // What is no embedded address at all is read as zeros, and nobody is translated to those.
-    found.into_iter().filter(|inner| inner.octets()[0] != 0).collect()
+    // An address without an embedded one reads as zeros, and nothing is translated to those.
+    candidates.into_iter().filter(|inner| inner.octets()[0] != 0).collect()
 }
 
 const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> Ipv4Net {
@@ -144,13 +146,13 @@ mod tests {
     }
 
     proptest! {
-        /// However an address of IPv4 is dressed up, it isn't asked by that dress.
+        /// No IPv6 form of an IPv4 address is requested.
         #[test]
         fn embedded_ipv4_is_unreachable_through_ipv6(bits: u32) {
             let inner = Ipv4Addr::from_bits(bits);
             let [a, b, c, d] = inner.octets();
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-            for dressed in [
+            for address in [
                 inner.to_ipv6_mapped(),
                 Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
                 Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
@@ -158,7 +160,7 @@ mod tests {
                 Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
                 Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, !high, !low),
             ] {
-                prop_assert!(non_public_reason(dressed.into()).is_some(), "{} would be asked", dressed);
+                prop_assert!(non_public_reason(address.into()).is_some(), "{} would be asked", address);
             }
         }
 

@@ -1,4 +1,4 @@
-//! The bytes of an answer: timed as they come, unpacked, counted, and never cut short.
+//! The body of a response: read with timeouts, decompressed, limited in size, and never silently truncated.
 
 use std::{io, time::Duration};
 
@@ -9,69 +9,69 @@ use satchel_ports::ByteStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-/// What a line carries at least; the time limit grows by what has come at this pace.
+/// Slowest accepted transfer rate; the deadline is extended by the received bytes at this rate.
 const MIN_BYTES_PER_SECOND: u64 = 64 * 1024;
 
-/// How large the pieces are that unpacking makes.
-const PIECE: usize = 64 * 1024;
+/// Chunk size of decompressed content.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How the body is packed.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentEncoding {
     Identity,
     Gzip,
 }
 
-/// What holds a body.
+/// Limits for a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimits {
-    /// The most bytes, unpacked.
+    /// Largest size after decompression.
     pub(crate) max_bytes: u64,
-    /// When it must have come, if nothing comes at all.
+    /// When the body must be complete, before extensions for received bytes.
     pub(crate) deadline: Instant,
-    /// How long nothing may come.
-    pub(crate) silence: Duration,
+    /// Longest pause between two chunks.
+    pub(crate) idle_timeout: Duration,
 }
 
 impl BodyLimits {
-    /// The most bytes that are read from the line. Honest packing makes nothing much larger; gzip without content does,
-    /// and could go on for ever without adding a byte to the file.
-    pub(crate) fn max_packed(&self, packed: ContentEncoding) -> u64 {
-        match packed {
+    /// Largest size before decompression. Compression rarely enlarges content, but a gzip stream without content could
+    /// go on forever without adding a byte to the file.
+    pub(crate) fn max_encoded_bytes(&self, encoding: ContentEncoding) -> u64 {
+        match encoding {
             ContentEncoding::Identity => self.max_bytes,
-            ContentEncoding::Gzip => self.max_bytes.saturating_mul(2).saturating_add(PIECE as u64),
+            ContentEncoding::Gzip => self.max_bytes.saturating_mul(2).saturating_add(CHUNK_BYTES as u64),
         }
     }
 }
 
-/// The file's bytes.
-pub(crate) fn body(response: reqwest::Response, packed: ContentEncoding, bounds: BodyLimits) -> ByteStream {
-    let raw = with_size_limit(with_timeout(response, bounds), bounds.max_packed(packed), bounds.max_bytes);
-    match packed {
+/// Returns the decompressed content of a response.
+pub(crate) fn decode_body(response: reqwest::Response, encoding: ContentEncoding, limits: BodyLimits) -> ByteStream {
+    let raw = with_size_limit(with_timeout(response, limits), limits.max_encoded_bytes(encoding), limits.max_bytes);
+    match encoding {
         ContentEncoding::Identity => raw,
         ContentEncoding::Gzip => {
-            let mut unpacked = GzipDecoder::new(StreamReader::new(raw));
-            // What follows the first member would be left out without a word.
-            unpacked.multiple_members(true);
-            let unpacked = ReaderStream::with_capacity(unpacked, PIECE);
-            with_size_limit(unpacked.boxed(), bounds.max_bytes, bounds.max_bytes)
+            let mut decoder = GzipDecoder::new(StreamReader::new(raw));
+            // By default everything after the first gzip member is silently dropped.
+            decoder.multiple_members(true);
+            let decoded = ReaderStream::with_capacity(decoder, CHUNK_BYTES);
+            with_size_limit(decoded.boxed(), limits.max_bytes, limits.max_bytes)
         }
     }
 }
 
-/// Ends in an error where nothing comes for too long, or too little in all that time.
-fn with_timeout(response: reqwest::Response, bounds: BodyLimits) -> ByteStream {
-    let pieces = response.bytes_stream().boxed();
-    let timed = stream::try_unfold((pieces, 0_u64), move |(mut pieces, come)| async move {
-        let earned = Duration::from_secs(come / MIN_BYTES_PER_SECOND);
-        let until = (bounds.deadline + earned).min(Instant::now() + bounds.silence);
-        match timeout_at(until, pieces.try_next()).await {
-            Ok(Ok(Some(piece))) => {
-                let come = come + piece.len() as u64;
-                Ok(Some((piece, (pieces, come))))
+/// Fails if no chunk arrives for too long, or if the whole transfer is too slow.
+fn with_timeout(response: reqwest::Response, limits: BodyLimits) -> ByteStream {
+    let chunks = response.bytes_stream().boxed();
+    let timed = stream::try_unfold((chunks, 0_u64), move |(mut chunks, received)| async move {
+        let extra_time = Duration::from_secs(received / MIN_BYTES_PER_SECOND);
+        let chunk_deadline = (limits.deadline + extra_time).min(Instant::now() + limits.idle_timeout);
+        match timeout_at(chunk_deadline, chunks.try_next()).await {
+            Ok(Ok(Some(chunk))) => {
+                let received = received + chunk.len() as u64;
+                Ok(Some((chunk, (chunks, received))))
             }
             Ok(Ok(None)) => Ok(None),
-            // Its words hold the address with the query.
+            // The error text holds the URL with its query.
             Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the transfer was interrupted")),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the file came too slowly")),
         }
@@ -79,16 +79,16 @@ fn with_timeout(response: reqwest::Response, bounds: BodyLimits) -> ByteStream {
     timed.boxed()
 }
 
-/// Ends in an error at the first byte too many.
-fn with_size_limit(pieces: ByteStream, limit: u64, told: u64) -> ByteStream {
-    let counted = stream::try_unfold((pieces, 0_u64), move |(mut pieces, before)| async move {
-        let Some(piece) = pieces.try_next().await? else { return Ok(None) };
-        let come = before + piece.len() as u64;
-        if come > limit {
-            let words = format!("the file is larger than {}", size::format_bytes(told));
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+/// Fails at the first byte above `limit`; the error names the reported limit.
+fn with_size_limit(chunks: ByteStream, limit: u64, shown_limit: u64) -> ByteStream {
+    let counted = stream::try_unfold((chunks, 0_u64), move |(mut chunks, before)| async move {
+        let Some(chunk) = chunks.try_next().await? else { return Ok(None) };
+        let received = before + chunk.len() as u64;
+        if received > limit {
+            let message = format!("the file is larger than {}", size::format_bytes(shown_limit));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
         }
-        Ok(Some((piece, (pieces, come))))
+        Ok(Some((chunk, (chunks, received))))
     });
     counted.boxed()
 }

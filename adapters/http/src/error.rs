@@ -1,4 +1,4 @@
-//! Why a fetch failed, in words for the person, without credentials and queries.
+//! Maps failures of a fetch to the port's error, in text for people, without credentials and queries.
 
 use std::error::Error;
 
@@ -8,15 +8,15 @@ use satchel_ports::FetcherError;
 
 use crate::resolver::ResolveError;
 
-/// How much of an address is told.
+/// How many characters of a URL are shown.
 const MAX_REASON_CHARS: usize = 200;
 
-/// An address as it may be told: without credentials, query and fragment.
+/// Returns a URL without credentials, query and fragment.
 pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // They fail where there is no host, and then there are no credentials either.
+    // They fail for a URL without a host, which has no credentials either.
     let _no_host = url.set_password(None);
     let _no_host = url.set_username("");
     url.into()
@@ -24,10 +24,10 @@ pub(crate) fn redact_url(url: &Url) -> String {
 
 /// The same, short enough for a sentence.
 pub(crate) fn redact_url_short(url: &Url) -> String {
-    let told = redact_url(url);
-    match told.char_indices().nth(MAX_REASON_CHARS) {
-        Some((end, _)) => format!("{}…", &told[..end]),
-        None => told,
+    let redacted = redact_url(url);
+    match redacted.char_indices().nth(MAX_REASON_CHARS) {
+        Some((end, _)) => format!("{}…", &redacted[..end]),
+        None => redacted,
     }
 }
 
@@ -39,34 +39,34 @@ pub(crate) fn retryable(reason: impl Into<String>) -> FetcherError {
     FetcherError::Retryable { reason: reason.into() }
 }
 
-pub(crate) fn too_large(url: &Url, claimed: u64, limit: u64) -> FetcherError {
-    let (claimed, limit) = (size::format_bytes(claimed), size::format_bytes(limit));
-    rejected(format!("{} has {claimed}, the limit is {limit}", redact_url_short(url)))
+pub(crate) fn too_large(url: &Url, declared: u64, limit: u64) -> FetcherError {
+    let (declared, limit) = (size::format_bytes(declared), size::format_bytes(limit));
+    rejected(format!("{} has {declared}, the limit is {limit}", redact_url_short(url)))
 }
 
-/// What it means that no answer came.
+/// Maps a request without a response.
 pub(crate) fn from_request_error(url: &Url, error: &reqwest::Error) -> FetcherError {
-    if let Some(forbidden) = source::<ResolveError>(error) {
-        return rejected(format!("{} is not requested: {forbidden}", redact_url_short(url)));
+    if let Some(resolve_error) = find_source::<ResolveError>(error) {
+        return rejected(format!("{} is not requested: {resolve_error}", redact_url_short(url)));
     }
-    let what = if error.is_connect() { "can't be reached" } else { "gave an invalid answer" };
-    // The last of the chain says what happened; reqwest's own words hold the address with its query.
+    let problem = if error.is_connect() { "can't be reached" } else { "gave an invalid answer" };
+    // The last error of the chain says what happened; reqwest's own text holds the URL with its query.
     let mut cause: &dyn Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     match error.source() {
-        Some(_) => retryable(format!("{} {what} ({cause})", redact_url_short(url))),
-        None => retryable(format!("{} {what}", redact_url_short(url))),
+        Some(_) => retryable(format!("{} {problem} ({cause})", redact_url_short(url))),
+        None => retryable(format!("{} {problem}", redact_url_short(url))),
     }
 }
 
-/// What an answer means that brings no file.
+/// Maps a response status without a file.
 pub(crate) fn from_status(url: &Url, status: StatusCode) -> FetcherError {
-    let answers = format!("{} answers {}", redact_url_short(url), status.as_u16());
+    let status_text = format!("{} answers {}", redact_url_short(url), status.as_u16());
     let reason = match status.canonical_reason() {
-        Some(words) => format!("{answers} ({words})"),
-        None => answers,
+        Some(phrase) => format!("{status_text} ({phrase})"),
+        None => status_text,
     };
     match status.as_u16() {
         401 | 403 | 404 | 410 => FetcherError::NotFound { reason },
@@ -75,7 +75,7 @@ pub(crate) fn from_status(url: &Url, status: StatusCode) -> FetcherError {
     }
 }
 
-fn source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+fn find_source<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref() {

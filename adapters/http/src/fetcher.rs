@@ -15,14 +15,14 @@ use tokio::{
 };
 
 use crate::{
-    body::{BodyLimits, ContentEncoding, body},
+    body::{BodyLimits, ContentEncoding, decode_body},
     error::{from_request_error, from_status, redact_url, redact_url_short, rejected, retryable, too_large},
     guard::{CheckedUrl, UrlGuard},
     resolver::{DnsLookup, GuardedResolver, system_lookup},
     settings::FetchSettings,
 };
 
-/// How long a connection is kept for the next file.
+/// How long an idle connection is kept.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Fetches files from the public internet, and from where the operator allows it.
@@ -31,69 +31,68 @@ pub struct HttpFetcher {
     lookup: DnsLookup,
     settings: FetchSettings,
     /// Connects to checked addresses only.
-    guarded: OnceCell<Client>,
+    guarded_client: OnceCell<Client>,
     /// Connects to wherever a name leads; for hosts that the operator allows by name.
-    anywhere: OnceCell<Client>,
+    unguarded_client: OnceCell<Client>,
 }
 
 impl HttpFetcher {
-    /// A fetcher that goes this far. Certificates are read when the first file is fetched: whoever fetches none needs
-    /// none.
+    /// Creates a fetcher. Root certificates are loaded when the first file is fetched.
     #[must_use]
     pub fn new(settings: FetchSettings) -> Self {
         Self::with_lookup(settings, system_lookup())
     }
 
-    /// A fetcher that finds names' addresses in another way.
+    /// Creates a fetcher with another DNS lookup.
     pub(crate) fn with_lookup(settings: FetchSettings, lookup: DnsLookup) -> Self {
         Self {
             guard: UrlGuard { allowed: settings.allowed.clone() },
             lookup,
             settings,
-            guarded: OnceCell::new(),
-            anywhere: OnceCell::new(),
+            guarded_client: OnceCell::new(),
+            unguarded_client: OnceCell::new(),
         }
     }
 
-    async fn client(&self, hop: &CheckedUrl) -> Result<&Client, FetcherError> {
-        let (client, guard) = match hop.anywhere {
-            true => (&self.anywhere, None),
-            false => (&self.guarded, Some(self.guard.clone())),
+    async fn client_for(&self, hop: &CheckedUrl) -> Result<&Client, FetcherError> {
+        let (client, guard) = match hop.allowed_by_name {
+            true => (&self.unguarded_client, None),
+            false => (&self.guarded_client, Some(self.guard.clone())),
         };
         let resolver = || GuardedResolver { lookup: Arc::clone(&self.lookup), guard };
-        let built = client.get_or_try_init(|| async { self.build(resolver()) }).await;
-        built.map_err(|error| {
+        let client_result = client.get_or_try_init(|| async { self.build_client(resolver()) }).await;
+        client_result.map_err(|error| {
             tracing::warn!(%error, "the system has no root certificates; install the package ca-certificates");
             retryable("the system has no root certificates")
         })
     }
 
-    fn build(&self, resolver: GuardedResolver) -> reqwest::Result<Client> {
-        // Whoever installs a provider first has chosen for the whole process.
+    fn build_client(&self, resolver: GuardedResolver) -> reqwest::Result<Client> {
+        // The first provider that is installed applies to the whole process.
         let _already = rustls::crypto::ring::default_provider().install_default();
         Client::builder()
             .dns_resolver(Arc::new(resolver))
-            // A proxy would look names up and connect by itself.
+            // A proxy would resolve names and connect by itself, unguarded.
             .no_proxy()
-            // Whether reqwest speaks HTTP/2 is decided by the other crates of a build; what is tested is what ships.
+            // Other crates of a build can enable HTTP/2 in reqwest; this keeps the tested protocol the shipped one.
             .http1_only()
             .redirect(Policy::none())
-            // Bodies are unpacked here, where the bytes are counted.
+            // Bodies are decompressed in `body`, where their bytes are counted.
             .no_gzip()
             .no_brotli()
             .no_deflate()
             .no_zstd()
-            .connect_timeout(self.settings.silence)
+            .connect_timeout(self.settings.idle_timeout)
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")))
             .build()
     }
 
     async fn request_hop(&self, hop: &CheckedUrl, deadline: Instant) -> Result<Response, FetcherError> {
-        let request = self.client(hop).await?.get(hop.url.clone());
+        let request = self.client_for(hop).await?.get(hop.url.clone());
         let request = request.header(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let until = deadline.min(Instant::now() + self.settings.silence);
-        match timeout_at(until, request.send()).await {
+        let hop_deadline = deadline.min(Instant::now() + self.settings.idle_timeout);
+        match timeout_at(hop_deadline, request.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(from_request_error(&hop.url, &error)),
             Err(_) => Err(retryable(format!("{} didn't answer in time", redact_url_short(&hop.url)))),
@@ -104,14 +103,15 @@ impl HttpFetcher {
 #[async_trait]
 impl Fetcher for HttpFetcher {
     async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
-        let deadline = Instant::now() + self.settings.time_limit;
+        let deadline = Instant::now() + self.settings.timeout;
         let mut hop = self.guard.check_first(&request.url, &request.hosts)?;
         for _ in 0..=self.settings.max_redirects {
             let response = self.request_hop(&hop, deadline).await?;
             match response.status().as_u16() {
                 200 => {
-                    let bounds = BodyLimits { max_bytes: request.max_bytes, deadline, silence: self.settings.silence };
-                    return into_fetched(&hop, response, bounds);
+                    let limits =
+                        BodyLimits { max_bytes: request.max_bytes, deadline, idle_timeout: self.settings.idle_timeout };
+                    return into_fetched(&hop, response, limits);
                 }
                 301 | 302 | 303 | 307 | 308 => {
                     let Some(location) = response.headers().get(LOCATION) else {
@@ -136,28 +136,28 @@ impl fmt::Debug for HttpFetcher {
     }
 }
 
-/// A file of which only the head has been read.
-fn into_fetched(hop: &CheckedUrl, response: Response, bounds: BodyLimits) -> Result<FetchResponse, FetcherError> {
-    let Some(packed) = packed(response.headers()) else {
+/// Converts a response of which only the head has been read.
+fn into_fetched(hop: &CheckedUrl, response: Response, limits: BodyLimits) -> Result<FetchResponse, FetcherError> {
+    let Some(encoding) = content_encoding(response.headers()) else {
         return Err(rejected(format!("{} is compressed in an unsupported way", redact_url_short(&hop.url))));
     };
-    let claimed = response.content_length();
-    if let Some(bytes) = claimed
-        && bytes > bounds.max_packed(packed)
+    let declared_bytes = response.content_length();
+    if let Some(bytes) = declared_bytes
+        && bytes > limits.max_encoded_bytes(encoding)
     {
-        return Err(too_large(&hop.url, bytes, bounds.max_bytes));
+        return Err(too_large(&hop.url, bytes, limits.max_bytes));
     }
     Ok(FetchResponse {
         url: redact_url(&hop.url),
         mime: mime(response.headers()),
-        // What is packed has another size.
-        bytes: claimed.filter(|_| packed == ContentEncoding::Identity),
-        content: body(response, packed, bounds),
+        // `Content-Length` is the compressed size.
+        bytes: declared_bytes.filter(|_| encoding == ContentEncoding::Identity),
+        content: decode_body(response, encoding, limits),
     })
 }
 
-/// How a body is packed; nothing where we can't unpack it.
-fn packed(headers: &HeaderMap) -> Option<ContentEncoding> {
+/// Returns the compression of a body; `None` if it is unsupported.
+fn content_encoding(headers: &HeaderMap) -> Option<ContentEncoding> {
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let Some(encoding) = encodings.next() else { return Some(ContentEncoding::Identity) };
     let encoding = encoding.to_str().ok().filter(|_| encodings.next().is_none())?;

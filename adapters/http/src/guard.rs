@@ -1,4 +1,4 @@
-//! Which addresses are asked, by the first request and by each redirect. Pure.
+//! Which URLs may be requested, first and after each redirect. Pure.
 
 use std::net::IpAddr;
 
@@ -11,45 +11,45 @@ use crate::{
     settings::AllowedTarget,
 };
 
-/// The longest address that is read.
-const LONGEST: usize = 8 * 1024;
+/// Longest URL that is parsed.
+const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Decides what is asked.
+/// Decides which URLs may be requested.
 #[derive(Debug, Clone)]
 pub(crate) struct UrlGuard {
     pub(crate) allowed: Vec<AllowedTarget>,
 }
 
-/// An address that may be asked.
+/// A URL that may be requested.
 #[derive(Debug)]
 pub(crate) struct CheckedUrl {
     pub(crate) url: Url,
-    /// Whether the operator allows this host wherever its name leads to.
-    pub(crate) anywhere: bool,
+    /// Whether the operator allows this host by name, whatever address it resolves to.
+    pub(crate) allowed_by_name: bool,
 }
 
 impl UrlGuard {
     pub(crate) fn check_first(&self, address: &str, hosts: &HostPolicy) -> Result<CheckedUrl, FetcherError> {
-        if address.len() > LONGEST {
+        if address.len() > MAX_URL_BYTES {
             return Err(rejected("the address is too long"));
         }
         let url = Url::parse(address).map_err(|_| rejected("this is not the address of a file on the web"))?;
         self.check(url, hosts)
     }
 
-    /// Where a redirect leads to.
+    /// Checks the target of a redirect.
     pub(crate) fn check_redirect(
         &self,
         from: &Url,
         location: &[u8],
         hosts: &HostPolicy,
     ) -> Result<CheckedUrl, FetcherError> {
-        let nowhere = || rejected(format!("{} redirects to an invalid address", redact_url_short(from)));
-        if location.len() > LONGEST {
-            return Err(nowhere());
+        let invalid_target = || rejected(format!("{} redirects to an invalid address", redact_url_short(from)));
+        if location.len() > MAX_URL_BYTES {
+            return Err(invalid_target());
         }
-        let location = std::str::from_utf8(location).map_err(|_| nowhere())?;
-        let url = from.join(location).map_err(|_| nowhere())?;
+        let location = std::str::from_utf8(location).map_err(|_| invalid_target())?;
+        let url = from.join(location).map_err(|_| invalid_target())?;
         if from.scheme() == "https" && url.scheme() == "http" {
             return Err(rejected(format!("{} redirects from https to http", redact_url_short(from))));
         }
@@ -69,34 +69,34 @@ impl UrlGuard {
         {
             return Err(rejected(format!("files from {host} are not fetched here, only from {}", names.join(", "))));
         }
-        let anywhere = self.allowed.iter().any(|allowed| match allowed {
+        let allowed_by_name = self.allowed.iter().any(|allowed| match allowed {
             AllowedTarget::Host { name, port } => {
                 name == host && port.is_none_or(|port| url.port_or_known_default() == Some(port))
             }
             AllowedTarget::Range(_) => false,
         });
-        // The connector doesn't ask the resolver about these. Other ways to write an address, `2130706433` or `0x7f.1`,
-        // have become the usual one when the text was parsed.
+        // The connector doesn't use the resolver for these. Other spellings of an address, such as `2130706433` or
+        // `0x7f.1`, were normalized when the URL was parsed.
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         if let Ok(address) = literal
-            && !anywhere
-            && let Some(what) = self.blocked_reason(address)
+            && !allowed_by_name
+            && let Some(reason) = self.blocked_reason(address)
         {
-            return Err(rejected(format!("{} is not requested: it is {what}", redact_url_short(&url))));
+            return Err(rejected(format!("{} is not requested: it is {reason}", redact_url_short(&url))));
         }
-        Ok(CheckedUrl { anywhere, url })
+        Ok(CheckedUrl { allowed_by_name, url })
     }
 
-    /// What an address is that may not be asked, in words.
+    /// Describes why an address may not be requested; `None` if it may.
     pub(crate) fn blocked_reason(&self, address: IpAddr) -> Option<&'static str> {
-        let what = non_public_reason(address)?;
+        let reason = non_public_reason(address)?;
         let address = address.to_canonical();
         let is_allowed =
             |allowed: &AllowedTarget| matches!(allowed, AllowedTarget::Range(range) if range.contains(&address));
         if !self.allowed.iter().any(is_allowed) {
-            return Some(what);
+            return Some(reason);
         }
-        // Who allows a translator's range (NAT64) wants the public internet behind it, not the network that it stands in.
+        // Allowing a NAT64 range is meant for the public internet behind it, not for the network that it is in.
         match address {
             IpAddr::V4(_) => None,
             IpAddr::V6(address) => {
@@ -116,7 +116,7 @@ mod tests {
         UrlGuard { allowed: allowed.iter().map(|allowed| allowed.parse().expect("a range")).collect() }
     }
 
-    /// The operator allows the whole dress; what is inside is checked all the same.
+    /// The operator allows the whole range; embedded addresses are checked anyway.
     #[rstest]
     #[case::the_cloud_s_metadata("64:ff9b::/96", "64:ff9b::169.254.169.254")]
     #[case::a_private_network("64:ff9b::/96", "64:ff9b::10.0.0.1")]
@@ -142,7 +142,7 @@ mod tests {
     #[case(&["::1"], "::1")]
     #[case(&["fd12::/48"], "fd12::a00:1")]
     #[case(&["10.0.0.0/8"], "::ffff:10.0.0.1")]
-    fn what_is_public_or_allowed_inside_is_asked(#[case] allowed: &[&str], #[case] address: &str) {
+    fn public_or_allowed_embedded_address_is_requested(#[case] allowed: &[&str], #[case] address: &str) {
         let address: IpAddr = address.parse().expect("an address");
         assert_eq!(guard(allowed).blocked_reason(address), None, "{address}");
     }

@@ -1,9 +1,9 @@
-//! The one guarded way out: fetches what others have named, and is never led into the operator's own network.
+//! Fetches files from URLs that others supply, with protection against server-side request forgery (SSRF).
 //!
-//! An address is checked where it is connected to, not where it is written: the resolver hands the connector nothing
-//! but checked addresses, and the connector uses exactly those. A name that answers differently the next time it is
-//! asked (DNS rebinding) is checked the next time too. Redirects are followed by hand, each checked like the first
-//! address. No proxy is used, since it would do the connecting, and nothing is sent along that tells who asks.
+//! An address is checked where it is connected to, not where it is written: the resolver returns only checked addresses
+//! to the connector, which uses exactly those. A name that resolves differently the next time (DNS rebinding) is
+//! checked again. Redirects are followed by hand, each checked like the first URL. No proxy is used, since it would
+//! make the connection itself, and no header identifies the requester.
 
 mod addresses;
 mod body;

@@ -1,21 +1,21 @@
-//! How far fetches go: what else may be asked, how many redirects, how long.
+//! Limits of fetches: additional targets, redirects, timeouts.
 
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use ipnet::IpNet;
 
-/// How far fetches go.
+/// Limits of fetches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchSettings {
-    /// What may be asked although it isn't the public internet.
+    /// Targets that may be requested although they are not on the public internet.
     pub allowed: Vec<AllowedTarget>,
     /// How many redirects are followed.
     pub max_redirects: u32,
-    /// How long a fetch may take, redirects included, on top of the time that its bytes need on a slow line (64 KiB a
-    /// second): what trickles ends, and a large file on a slow line still comes.
-    pub time_limit: Duration,
-    /// How long a server may say nothing: before it answers, and between two pieces of a body.
-    pub silence: Duration,
+    /// Timeout of a fetch, redirects included. Received bytes extend it at the rate of a slow line (64 KiB a second),
+    /// so that a large file still arrives and a trickle ends.
+    pub timeout: Duration,
+    /// Longest pause: until the connection, until the response, and between two chunks of a body.
+    pub idle_timeout: Duration,
 }
 
 impl Default for FetchSettings {
@@ -23,20 +23,20 @@ impl Default for FetchSettings {
         Self {
             allowed: Vec::new(),
             max_redirects: 3,
-            time_limit: Duration::from_secs(30),
-            silence: Duration::from_secs(15),
+            timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(15),
         }
     }
 }
 
-/// Something that the operator lets be asked although it isn't the public internet.
+/// A target that the operator allows although it is not on the public internet.
 ///
 /// Written as `10.0.0.0/8`, `fd12::/48`, `192.168.1.7`, `files.lan`, `files.lan:8080` or `[fd12::1]:8080`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedTarget {
-    /// Every address of this network, whatever name leads to it.
+    /// Every address of this network, whatever name resolves to it.
     Range(IpNet),
-    /// This host wherever its name leads to, by exactly this name or address.
+    /// This host by exactly this name, whatever address it resolves to.
     Host {
         /// The name in lower case, or the address, in brackets where it is one of IPv6.
         name: String,
@@ -61,18 +61,18 @@ impl FromStr for AllowedTarget {
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Range(address.into()));
         }
-        let no_host = || ParseAllowedTargetError(text.to_owned());
+        let parse_error = || ParseAllowedTargetError(text.to_owned());
         let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port.parse().map_err(|_| no_host())?)),
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| parse_error())?)),
             None => (text, None),
         };
-        // The same reading as of an address that is to be fetched, so that the two compare.
-        let url = reqwest::Url::parse(&format!("http://{host}/")).map_err(|_| no_host())?;
+        // Parsed like a URL to fetch, so that the two compare equal.
+        let url = reqwest::Url::parse(&format!("http://{host}/")).map_err(|_| parse_error())?;
         match url.host_str() {
-            Some(name) if !host.is_empty() && host.chars().all(is_of_a_host) => {
+            Some(name) if !host.is_empty() && host.chars().all(is_host_char) => {
                 Ok(Self::Host { name: name.to_owned(), port })
             }
-            _ => Err(no_host()),
+            _ => Err(parse_error()),
         }
     }
 }
@@ -88,7 +88,7 @@ impl fmt::Display for AllowedTarget {
     }
 }
 
-fn is_of_a_host(c: char) -> bool {
+fn is_host_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '[' | ']' | ':')
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_host_is_refused() {
+    fn invalid_target_is_refused() {
         for wrong in [
             "",
             ":80",

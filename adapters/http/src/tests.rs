@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 
-use self::server::Server;
+use self::server::StubServer;
 use crate::{AllowedTarget, FetchSettings, HttpFetcher};
 
 const LIMIT: u64 = 100_000;
@@ -24,27 +24,27 @@ const LIMIT: u64 = 100_000;
 fn settings(allowed: &[String]) -> FetchSettings {
     FetchSettings {
         allowed: allowed.iter().map(|allowed| allowed.parse::<AllowedTarget>().expect("a host or a range")).collect(),
-        time_limit: Duration::from_secs(20),
-        silence: Duration::from_secs(10),
+        timeout: Duration::from_secs(20),
+        idle_timeout: Duration::from_secs(10),
         ..FetchSettings::default()
     }
 }
 
 /// A fetcher that may ask this server and nothing else on this machine.
-fn fetcher_of(server: &Server) -> HttpFetcher {
+fn fetcher_for(server: &StubServer) -> HttpFetcher {
     HttpFetcher::new(settings(&[server.address().to_string()]))
 }
 
 /// The same, which waits no longer than this for a server that says nothing.
-fn fetcher_soon_tired_of(server: &Server) -> HttpFetcher {
-    let silence = Duration::from_millis(300);
-    HttpFetcher::new(FetchSettings { silence, ..settings(&[server.address().to_string()]) })
+fn fetcher_with_short_idle_timeout(server: &StubServer) -> HttpFetcher {
+    let idle_timeout = Duration::from_millis(300);
+    HttpFetcher::new(FetchSettings { idle_timeout, ..settings(&[server.address().to_string()]) })
 }
 
 /// The same, which gives up after this time whatever the server says.
-fn fetcher_short_of_time(server: &Server) -> HttpFetcher {
-    let time_limit = Duration::from_millis(600);
-    HttpFetcher::new(FetchSettings { time_limit, ..settings(&[server.address().to_string()]) })
+fn fetcher_with_short_timeout(server: &StubServer) -> HttpFetcher {
+    let timeout = Duration::from_millis(600);
+    HttpFetcher::new(FetchSettings { timeout, ..settings(&[server.address().to_string()]) })
 }
 
 async fn fetch(fetcher: &HttpFetcher, url: &str) -> Result<FetchResponse, FetcherError> {
@@ -60,18 +60,18 @@ async fn refusal(fetcher: &HttpFetcher, url: &str) -> String {
 }
 
 /// Everything that came, or how it ended.
-async fn bytes_of(fetched: FetchResponse) -> Result<Vec<u8>, io::Error> {
-    let pieces: Vec<Bytes> = fetched.content.try_collect().await?;
-    Ok(pieces.concat())
+async fn read_bytes(fetched: FetchResponse) -> Result<Vec<u8>, io::Error> {
+    let chunks: Vec<Bytes> = fetched.content.try_collect().await?;
+    Ok(chunks.concat())
 }
 
 /// How the body from this server ends.
-async fn ending(server: &Server) -> Result<Vec<u8>, io::ErrorKind> {
-    ending_for(&fetcher_of(server), server).await
+async fn fetch_body(server: &StubServer) -> Result<Vec<u8>, io::ErrorKind> {
+    fetch_body_with(&fetcher_for(server), server).await
 }
 
 /// How it ends for this fetcher.
-async fn ending_for(fetcher: &HttpFetcher, server: &Server) -> Result<Vec<u8>, io::ErrorKind> {
+async fn fetch_body_with(fetcher: &HttpFetcher, server: &StubServer) -> Result<Vec<u8>, io::ErrorKind> {
     let fetched = fetch(fetcher, &server.url("/file")).await.expect("an answer");
-    bytes_of(fetched).await.map_err(|error| error.kind())
+    read_bytes(fetched).await.map_err(|error| error.kind())
 }

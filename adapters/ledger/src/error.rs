@@ -80,9 +80,9 @@ impl Error {
             full if full.is_full() => LedgerError::Full,
             Self::LeaseLost(conversation) => LedgerError::LeaseLost(conversation),
             Self::AlreadySettled(part) => LedgerError::AlreadySettled(part),
-            Self::Unknown(what) => LedgerError::Unknown { what },
+            Self::Unknown(what) => LedgerError::Unknown { item: what },
             Self::QuotaExceeded(exceeded) => LedgerError::QuotaExceeded(exceeded),
-            other => LedgerError::Store { doing, source: Box::new(other) },
+            other => LedgerError::Store { operation: doing, source: Box::new(other) },
         }
     }
 }

@@ -3,7 +3,7 @@
 use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
 use satchel_ports::ledger::{
     Transcription,
-    usage::{ForgetFile, Forgotten, PersonKey},
+    usage::{ForgetOutcome, ForgetRequest, PersonKey},
 };
 use serde_json::Value;
 use sqlx::types::Json;
@@ -31,8 +31,12 @@ struct FileRow {
 }
 
 /// Forgets a file, unless something still needs it.
-pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget: &ForgetFile) -> Result<Forgotten> {
-    let ForgetFile { conversation, number, only_of } = forget;
+pub(crate) async fn forget(
+    session: &mut Session<'_>,
+    process: &Process,
+    forget: &ForgetRequest,
+) -> Result<ForgetOutcome> {
+    let ForgetRequest { conversation, number, restricted_to: only_of } = forget;
     let row: Option<FileRow> = sqlx::query_as(
         "SELECT turn, bytes, person, forgotten_at, record FROM attachments WHERE conversation = $1 AND number = $2",
     )
@@ -40,14 +44,14 @@ pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget:
     .bind(i64::try_from(*number).unwrap_or(i64::MAX))
     .fetch_optional(session.connection().await?)
     .await?;
-    let Some(row) = row else { return Ok(Forgotten::Unknown) };
+    let Some(row) = row else { return Ok(ForgetOutcome::NotFound) };
     let person: Option<PersonKey> =
         row.person.map(|person| person.parse().map_err(|_| Error::Row { what: "person" })).transpose()?;
     if only_of.is_some() && *only_of != person {
-        return Ok(Forgotten::NotTheirs);
+        return Ok(ForgetOutcome::NotPermitted);
     }
     if let Some(forgotten_at) = row.forgotten_at {
-        return Ok(Forgotten::Before(Timestamp(forgotten_at)));
+        return Ok(ForgetOutcome::AlreadyForgotten(Timestamp(forgotten_at)));
     }
     let file = row.record.0;
     if let Some(needed) = needed(session, conversation, row.turn, &file).await? {
@@ -57,7 +61,7 @@ pub(crate) async fn forget(session: &mut Session<'_>, process: &Process, forget:
     erase(session, conversation, row.turn, &copies).await?;
     write_tombstone(session, &file, process.now()).await?;
     usage::remove_file(session, conversation, person.as_ref(), rows::number(row.bytes, "size of a file")?).await?;
-    Ok(Forgotten::Done(Box::new(file)))
+    Ok(ForgetOutcome::Forgotten(Box::new(file)))
 }
 
 /// What still needs the file, if anything does.
@@ -66,7 +70,7 @@ async fn needed(
     conversation: &ConversationId,
     turn: Uuid,
     file: &Attachment,
-) -> Result<Option<Forgotten>> {
+) -> Result<Option<ForgetOutcome>> {
     let (unsettled, in_use): (bool, bool) = sqlx::query_as(
         "SELECT EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND instr(content, $2)), \
          EXISTS (SELECT 1 FROM turns WHERE id = $3 AND state = 'queued') \
@@ -82,8 +86,8 @@ async fn needed(
     .fetch_one(session.connection().await?)
     .await?;
     Ok(match (unsettled, in_use) {
-        (true, _) => Some(Forgotten::Unsettled),
-        (false, true) => Some(Forgotten::InUse),
+        (true, _) => Some(ForgetOutcome::Unsettled),
+        (false, true) => Some(ForgetOutcome::InUse),
         (false, false) => None,
     })
 }

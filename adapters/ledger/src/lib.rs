@@ -51,7 +51,7 @@ use satchel_ports::ledger::{
     Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
     RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
     people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetFile, Forgotten, Usage, UsageQuery},
+    usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -515,7 +515,7 @@ impl Ledger for SqliteLedger {
             .await
     }
 
-    async fn forget_file(&self, forget: &ForgetFile) -> Result<Forgotten, LedgerError> {
+    async fn forget_file(&self, forget: &ForgetRequest) -> Result<ForgetOutcome, LedgerError> {
         let (process, file) = (Arc::clone(&self.process), forget.clone());
         let forgotten = self
             .writer

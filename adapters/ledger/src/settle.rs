@@ -170,7 +170,7 @@ async fn begin(
 ) -> Result<Part> {
     let event = match next.state {
         PartState::Pending | PartState::Waiting { .. }
-            if delivery::next_step(&next, now, rules) == DeliveryStep::Begin =>
+            if delivery::next_step(&next, now, rules) == DeliveryStep::Start =>
         {
             PartEvent::Started
         }

@@ -80,7 +80,7 @@ pub(crate) async fn check(session: &mut Session<'_>, rules: &QuotaRules, account
     ];
     for (scope, quota, of) in scopes {
         let Some(of) = of else { continue };
-        let used = usages(session, &UsageQuery::Of(vec![of])).await?.first().map_or(0, Usage::total_bytes);
+        let used = usages(session, &UsageQuery::Scopes(vec![of])).await?.first().map_or(0, Usage::total_bytes);
         if used.saturating_add(needed) > quota {
             return Err(Error::QuotaExceeded(QuotaExceeded { scope, used, quota, needed }));
         }
@@ -167,7 +167,7 @@ pub(crate) async fn usages(session: &mut Session<'_>, query: &UsageQuery) -> Res
                 )
                 .id(),
         ),
-        UsageQuery::Of(scopes) => {
+        UsageQuery::Scopes(scopes) => {
             for scope in scopes {
                 let (scope, name) = match scope {
                     UsageScope::Conversation(conversation) => ("conversation", conversation.to_string()),

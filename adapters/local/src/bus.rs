@@ -1,4 +1,4 @@
-//! The bus within one process, bounded, with an unruly variant that repeats and reorders as a remote bus may.
+//! The bus within one process, bounded, with a variant that repeats and reorders events as a remote bus may.
 
 use std::{
     collections::VecDeque,
@@ -20,45 +20,45 @@ use tokio::{
 /// How many events wait for the slowest subscriber before it loses the oldest.
 const CAPACITY: usize = 1024;
 
-/// How many events an unruly subscription shuffles at once.
-const WINDOW: usize = 4;
+/// How many events a reordering subscription shuffles at a time.
+const REORDER_WINDOW: usize = 4;
 
-/// How long an unruly subscription waits for another event to shuffle with; after it, what there is comes out.
+/// How long a reordering subscription waits for another event to shuffle with; after it, the waiting ones come out.
 const REORDER_DELAY: Duration = Duration::from_millis(3);
 
 /// An [`EventBus`] within the process.
 #[derive(Debug)]
 pub struct LocalBus {
     sender: broadcast::Sender<BusEvent>,
-    lost: Arc<AtomicU64>,
-    unruly: Option<u64>,
+    lost_events: Arc<AtomicU64>,
+    reordering_seed: Option<u64>,
 }
 
 impl LocalBus {
-    /// A bus that keeps order and delivers once, as long as subscribers keep up.
+    /// A bus that keeps the order and delivers each event once, as long as subscribers keep up.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(CAPACITY)
     }
 
-    /// A bus on which at most `events` events wait for a subscriber; at least one does.
+    /// A bus on which at most `events` events wait for a subscriber; the minimum is one.
     #[must_use]
     pub fn with_capacity(events: usize) -> Self {
-        Self { sender: broadcast::Sender::new(events.max(1)), lost: Arc::default(), unruly: None }
+        Self { sender: broadcast::Sender::new(events.max(1)), lost_events: Arc::default(), reordering_seed: None }
     }
 
-    /// A bus that does all that the contract allows: it repeats some events and changes the order of neighbours.
-    /// What it does to the same events depends on the seed alone. Nothing is held back for longer than a few
-    /// milliseconds and nothing is lost that [`LocalBus::new`] would not lose.
+    /// A bus that does everything that the contract allows: it repeats some events and changes the order of neighbours,
+    /// deterministically by the seed. No event is delayed for longer than a few milliseconds, and none is lost that
+    /// [`LocalBus::new`] would not lose.
     #[must_use]
     pub fn with_reordering(seed: u64) -> Self {
-        Self { unruly: Some(seed), ..Self::new() }
+        Self { reordering_seed: Some(seed), ..Self::new() }
     }
 
-    /// How many events slow subscribers have lost, all together.
+    /// How many events slow subscribers have lost in total.
     #[must_use]
     pub fn dropped_events(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.lost_events.load(Ordering::Relaxed)
     }
 }
 
@@ -71,21 +71,29 @@ impl Default for LocalBus {
 #[async_trait]
 impl EventBus for LocalBus {
     async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
-        // An error only says that nobody listens, and then nobody misses it.
+        // An error only means that there is no subscriber.
         let _ = self.sender.send(event);
         Ok(())
     }
 
     async fn subscribe(&self) -> Result<EventStream, BusError> {
-        let subscription =
-            Subscription { receiver: self.sender.subscribe(), lost: Arc::clone(&self.lost), told: false };
-        Ok(match self.unruly {
+        let subscription = Subscription {
+            receiver: self.sender.subscribe(),
+            lost_events: Arc::clone(&self.lost_events),
+            has_logged_loss: false,
+        };
+        Ok(match self.reordering_seed {
             None => Box::pin(stream::unfold(subscription, async |mut subscription| {
                 Some((subscription.next().await?, subscription))
             })),
             Some(seed) => Box::pin(stream::unfold(
-                ReorderingSubscription { subscription, window: VecDeque::new(), dice: SplitMix64(seed), ended: false },
-                async |mut unruly| Some((unruly.next().await?, unruly)),
+                ReorderingSubscription {
+                    subscription,
+                    window: VecDeque::new(),
+                    random: SplitMix64(seed),
+                    is_closed: false,
+                },
+                async |mut subscription| Some((subscription.next().await?, subscription)),
             )),
         })
     }
@@ -94,8 +102,8 @@ impl EventBus for LocalBus {
 /// One subscriber's end of the bus.
 struct Subscription {
     receiver: broadcast::Receiver<BusEvent>,
-    lost: Arc<AtomicU64>,
-    told: bool,
+    lost_events: Arc<AtomicU64>,
+    has_logged_loss: bool,
 }
 
 impl Subscription {
@@ -105,13 +113,13 @@ impl Subscription {
                 Ok(event) => return Some(event),
                 Err(RecvError::Closed) => return None,
                 Err(RecvError::Lagged(events)) => {
-                    self.lost.fetch_add(events, Ordering::Relaxed);
-                    if !self.told {
+                    self.lost_events.fetch_add(events, Ordering::Relaxed);
+                    if !self.has_logged_loss {
                         tracing::debug!(
                             events.lost = events,
                             "a slow subscriber of the event bus lost {events} events; it will poll"
                         );
-                        self.told = true;
+                        self.has_logged_loss = true;
                     }
                 }
             }
@@ -123,44 +131,44 @@ impl Subscription {
 struct ReorderingSubscription {
     subscription: Subscription,
     window: VecDeque<BusEvent>,
-    dice: SplitMix64,
-    ended: bool,
+    random: SplitMix64,
+    is_closed: bool,
 }
 
 impl ReorderingSubscription {
     async fn next(&mut self) -> Option<BusEvent> {
-        while self.window.len() < WINDOW && !self.ended {
-            let arrived = if self.window.is_empty() {
+        while self.window.len() < REORDER_WINDOW && !self.is_closed {
+            let received = if self.window.is_empty() {
                 self.subscription.next().await
             } else {
                 match timeout(REORDER_DELAY, self.subscription.next()).await {
-                    Ok(arrived) => arrived,
-                    Err(_nothing_more_for_now) => break,
+                    Ok(received) => received,
+                    Err(_elapsed) => break,
                 }
             };
-            match arrived {
+            match received {
                 Some(event) => self.window.push_back(event),
-                None => self.ended = true,
+                None => self.is_closed = true,
             }
         }
-        let chosen = self.window.remove(self.dice.below(self.window.len()))?;
-        if self.dice.below(3) == 0 {
+        let chosen = self.window.remove(self.random.next_below(self.window.len()))?;
+        if self.random.next_below(3) == 0 {
             self.window.push_back(chosen.clone());
         }
         Some(chosen)
     }
 }
 
-/// SplitMix64: a few lines of determinism, so that a failing test can be repeated by its seed.
+/// SplitMix64: a small deterministic generator, so that a failing test can be reproduced by its seed.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
-    fn below(&mut self, sides: usize) -> usize {
+    fn next_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ (mixed >> 31)) % sides.max(1) as u64).expect("less than a usize")
+        usize::try_from((mixed ^ (mixed >> 31)) % bound.max(1) as u64).expect("less than a usize")
     }
 }
 

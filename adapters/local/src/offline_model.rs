@@ -1,11 +1,10 @@
-//! The model that needs no network and no key: it knows a few phrases about files and really drives the tools.
+//! The model that needs no network and no key: it understands a few phrases about files and calls the real tools.
 //!
-//! It is no AI and says so. What it does follows from the request alone (the person's last message and the tools'
-//! answers since), so a turn that was interrupted goes on where it stood, and the same request is always answered in
-//! the same way.
+//! It is not an AI and says so. Its answer depends on the request alone (the person's last message and the tool results
+//! since), so an interrupted turn continues where it stopped, and the same request always gets the same answer.
 //!
-//! The pure core is [`reply_events`]: the message is parsed into intents (`intent`); each intent names what it needs
-//! next (`step`), and intents that need something at the same time request it in one message.
+//! The pure core is [`reply_events`]: the message is parsed into intents (`intent`); each intent returns its next step
+//! (`step`), and the tool calls of all intents are requested in one message.
 
 mod files;
 mod intent;
@@ -25,17 +24,17 @@ use satchel_ports::{
 use tokio::time::sleep;
 
 use self::{
-    files::{ListedFile, mentioned_last, without_references},
+    files::{ListedFile, last_mentioned_ids, strip_references},
     step::{IntentContext, IntentStep, ToolAnswer, ToolRequest},
 };
 
-/// How many pieces a text comes in at most, so that a long one doesn't take for ever.
+/// The most deltas of a text, so that a long one doesn't take for ever.
 const MAX_CHUNKS: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OfflineModel {
-    /// How long it waits before each piece of text, to show streaming and to try `/stop`.
-    pub piece_delay: Duration,
+    /// How long it waits before each delta, to show streaming and to try `/stop`.
+    pub delta_delay: Duration,
 }
 
 #[async_trait]
@@ -45,7 +44,7 @@ impl LanguageModel for OfflineModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let delay = self.piece_delay;
+        let delay = self.delta_delay;
         let events = reply_events(request).into_iter();
         Ok(Box::pin(stream::unfold((events, delay), async |(mut events, delay)| {
             let event = events.next()?;
@@ -57,17 +56,17 @@ impl LanguageModel for OfflineModel {
     }
 }
 
-/// Answers a request: tool calls, or a text in word-sized pieces, and the end.
+/// Answers a request: tool calls, or a text in word-sized deltas, and the end.
 #[must_use]
 pub fn reply_events(request: &ModelRequest) -> Vec<ModelEvent> {
-    let mut events = match next(request) {
-        OfflineReply::Calls { round, asks } => {
-            let call = |(at, ask): (usize, ToolRequest)| ModelToolCall {
-                id: format!("offline-{round}-{at}"),
-                name: ask.tool,
-                arguments: ask.arguments,
+    let mut events = match next_reply(request) {
+        OfflineReply::Calls { round, requests } => {
+            let call = |(index, request): (usize, ToolRequest)| ModelToolCall {
+                id: format!("offline-{round}-{index}"),
+                name: request.tool,
+                arguments: request.arguments,
             };
-            asks.into_iter().enumerate().map(|numbered| ModelEvent::Call(call(numbered))).collect()
+            requests.into_iter().enumerate().map(|numbered| ModelEvent::Call(call(numbered))).collect()
         }
         OfflineReply::Text(text) => {
             word_chunks(&text).map(|piece| ModelEvent::Text(piece.to_owned())).collect::<Vec<_>>()
@@ -77,79 +76,84 @@ pub fn reply_events(request: &ModelRequest) -> Vec<ModelEvent> {
     events
 }
 
-/// What the whole message needs next.
+/// The next answer for the whole message.
 enum OfflineReply {
-    Calls { round: usize, asks: Vec<ToolRequest> },
+    Calls { round: usize, requests: Vec<ToolRequest> },
     Text(String),
 }
 
-/// The person's last messages: those that were typed before the model could answer stand side by side.
+/// The range of the person's last messages: several if they were sent before the model could answer.
 fn user_messages(messages: &[ModelMessage]) -> Option<Range<usize>> {
     let last = messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }))?;
-    let is_asking = |message: &ModelMessage| matches!(message, ModelMessage::User { .. } | ModelMessage::Note { .. });
-    let before = messages[..last].iter().rposition(|message| !is_asking(message));
+    let is_user_input =
+        |message: &ModelMessage| matches!(message, ModelMessage::User { .. } | ModelMessage::Note { .. });
+    let before = messages[..last].iter().rposition(|message| !is_user_input(message));
     Some(before.map_or(0, |at| at + 1)..last + 1)
 }
 
-/// Replays the calls that were made since the person's last message and finds what comes after them.
-fn next(request: &ModelRequest) -> OfflineReply {
-    let Some(asked) = user_messages(&request.messages) else { return OfflineReply::Text(replies::help()) };
-    let said = || {
-        request.messages[asked.clone()].iter().filter_map(|message| match message {
+/// Replays the calls that were made since the person's last message, and returns the next reply.
+fn next_reply(request: &ModelRequest) -> OfflineReply {
+    let Some(user_range) = user_messages(&request.messages) else { return OfflineReply::Text(replies::help_text()) };
+    let user_inputs = || {
+        request.messages[user_range.clone()].iter().filter_map(|message| match message {
             ModelMessage::User { text, attachments } => Some((text, attachments)),
             _ => None,
         })
     };
-    let situation = IntentContext {
+    let context = IntentContext {
         tools: &request.tools,
-        here: said().flat_map(|(_, attachments)| attachments).map(ListedFile::from).collect::<Vec<_>>(),
-        mentioned: mentioned_last(&request.messages[..asked.start]),
+        new_files: user_inputs().flat_map(|(_, attachments)| attachments).map(ListedFile::from).collect::<Vec<_>>(),
+        mentioned_ids: last_mentioned_ids(&request.messages[..user_range.start]),
     };
-    let has_files = !situation.here.is_empty();
-    let mut wishes: Vec<_> = said()
+    let has_files = !context.new_files.is_empty();
+    let mut intents: Vec<_> = user_inputs()
         .filter(|(text, attachments)| !text.trim().is_empty() || !attachments.is_empty())
         .flat_map(|(text, attachments)| intent::parse_intents(text, !attachments.is_empty() || has_files))
         .collect();
-    if wishes.len() > intent::MAX_INTENTS {
-        wishes.truncate(intent::MAX_INTENTS);
-        wishes.push(intent::Intent::TooMuch);
+    if intents.len() > intent::MAX_INTENTS {
+        intents.truncate(intent::MAX_INTENTS);
+        intents.push(intent::Intent::TooMany);
     }
-    if wishes.is_empty() {
-        return OfflineReply::Text(replies::help());
+    if intents.is_empty() {
+        return OfflineReply::Text(replies::help_text());
     }
-    let mut progress: Vec<Vec<Vec<ToolAnswer<'_>>>> = vec![Vec::new(); wishes.len()];
-    let mut rounds = rounds(&request.messages[asked.end..]).into_iter();
+    let mut progress: Vec<Vec<Vec<ToolAnswer<'_>>>> = vec![Vec::new(); intents.len()];
+    let mut rounds = answered_rounds(&request.messages[user_range.end..]).into_iter();
     for round in 0.. {
-        let steps: Vec<IntentStep> =
-            wishes.iter().zip(&progress).map(|(wish, progress)| step::step(wish, progress, &situation)).collect();
+        let steps: Vec<IntentStep> = intents
+            .iter()
+            .zip(&progress)
+            .map(|(intent, progress)| step::next_step(intent, progress, &context))
+            .collect();
         if steps.iter().all(|step| matches!(step, IntentStep::Reply(_))) {
             return OfflineReply::Text(combine_replies(steps));
         }
-        let Some(answered) = rounds.next() else {
-            let asks = steps
+        let Some(answers) = rounds.next() else {
+            let requests = steps
                 .into_iter()
-                .flat_map(|step| if let IntentStep::RequestTools(asks) = step { asks } else { vec![] });
-            return OfflineReply::Calls { round, asks: asks.collect() };
+                .flat_map(|step| if let IntentStep::RequestTools(requests) = step { requests } else { vec![] });
+            return OfflineReply::Calls { round, requests: requests.collect() };
         };
-        let mut answered = answered.into_iter();
+        let mut answers = answers.into_iter();
         for (step, progress) in steps.iter().zip(&mut progress) {
-            let IntentStep::RequestTools(asks) = step else { continue };
-            let mine: Vec<ToolAnswer<'_>> = answered.by_ref().take(asks.len()).collect();
-            let fits = mine.len() == asks.len() && mine.iter().zip(asks).all(|(made, ask)| made.tool == ask.tool);
-            if !fits {
-                return OfflineReply::Text(replies::lost_track());
+            let IntentStep::RequestTools(requests) = step else { continue };
+            let own_answers: Vec<ToolAnswer<'_>> = answers.by_ref().take(requests.len()).collect();
+            let is_match = own_answers.len() == requests.len()
+                && own_answers.iter().zip(requests).all(|(answer, request)| answer.tool == request.tool);
+            if !is_match {
+                return OfflineReply::Text(replies::internal_error_text());
             }
-            progress.push(mine);
+            progress.push(own_answers);
         }
     }
-    OfflineReply::Text(replies::lost_track())
+    OfflineReply::Text(replies::internal_error_text())
 }
 
-/// The calls of each of the model's messages, with their answers.
-fn rounds(since: &[ModelMessage]) -> Vec<Vec<ToolAnswer<'_>>> {
-    let answer_to = |id: &str| {
+/// The calls of each of the model's messages, with their results.
+fn answered_rounds(since: &[ModelMessage]) -> Vec<Vec<ToolAnswer<'_>>> {
+    let find_answer = |id: &str| {
         since.iter().find_map(|message| match message {
-            ModelMessage::Tool { call, text, .. } if call == id => Some(without_references(text)),
+            ModelMessage::Tool { call, text, .. } if call == id => Some(strip_references(text)),
             _ => None,
         })
     };
@@ -157,33 +161,34 @@ fn rounds(since: &[ModelMessage]) -> Vec<Vec<ToolAnswer<'_>>> {
         ModelMessage::Assistant { calls, .. } if !calls.is_empty() => Some(calls),
         _ => None,
     });
-    let answered = |call: &'_ ModelToolCall| answer_to(&call.id).unwrap_or("error: the tool gave no answer");
+    let answer_text = |call: &'_ ModelToolCall| find_answer(&call.id).unwrap_or("error: the tool gave no answer");
     calls
-        .map(|calls| calls.iter().map(|call| ToolAnswer { tool: &call.name, text: answered(call) }).collect())
+        .map(|calls| calls.iter().map(|call| ToolAnswer { tool: &call.name, text: answer_text(call) }).collect())
         .collect()
 }
 
 fn combine_replies(steps: Vec<IntentStep>) -> String {
-    let said = steps.into_iter().filter_map(|step| if let IntentStep::Reply(text) = step { Some(text) } else { None });
-    said.collect::<Vec<_>>().join("\n\n")
+    let replies =
+        steps.into_iter().filter_map(|step| if let IntentStep::Reply(text) = step { Some(text) } else { None });
+    replies.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Cuts a text into word-sized pieces, larger ones when it is long.
+/// Splits a text into word-sized chunks, larger ones when it is long.
 fn word_chunks(text: &str) -> impl Iterator<Item = &str> {
-    let least = text.len() / MAX_CHUNKS + 1;
+    let min_bytes = text.len() / MAX_CHUNKS + 1;
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let from = rest.ceil_char_boundary(least.min(rest.len()));
-        // A word that never ends is cut, so that a wall of text still comes in pieces.
+        let from = rest.ceil_char_boundary(min_bytes.min(rest.len()));
+        // A very long word is split, so that text without spaces still arrives in chunks.
         let to = rest.ceil_char_boundary((from + 64).min(rest.len()));
         let end = rest[from..to].find(char::is_whitespace).map_or(to, |at| from + at);
         let spaces = rest[end..].chars().next().filter(|c| c.is_whitespace()).map_or(0, char::len_utf8);
-        let (piece, later) = rest.split_at(end + spaces);
-        rest = later;
-        Some(piece)
+        let (chunk, tail) = rest.split_at(end + spaces);
+        rest = tail;
+        Some(chunk)
     })
 }
 

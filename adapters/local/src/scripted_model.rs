@@ -1,4 +1,4 @@
-//! A model that says what a script tells it to, for tests and for people who embed Satchel.
+//! A model that answers by a script, for tests and for people who embed Satchel.
 //!
 //! The script is data (JSON), so that a test can hand it to another process:
 //!
@@ -29,24 +29,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// Which of the answers that fit a request is given.
+/// Which of the matching answers is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerOrder {
-    /// The first that has not been given yet. It forgets when the process ends.
+    /// The first that has not been given yet. This state is lost when the process exits.
     #[default]
     InOrder,
     /// The n-th, where n is the number of the model's messages after the last message of a person in the request.
-    /// It looks at nothing but the request, so that a model in a process that was killed and started again goes on
-    /// where the conversation stands, and the same request gets the same answer however often it is asked.
+    /// It depends on the request alone, so that a model in a restarted process continues where the conversation
+    /// stopped, and the same request always gets the same answer.
     ByProgress,
 }
 
-/// What a [`ScriptedModel`] will say.
+/// The script of a [`ScriptedModel`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelScript {
-    /// Which of the answers that fit a request is given.
+    /// Which of the matching answers is given.
     #[serde(default)]
     pub pick: AnswerOrder,
     pub answers: Vec<ScriptedAnswer>,
@@ -55,13 +55,13 @@ pub struct ModelScript {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedAnswer {
-    /// It fits only requests in which the last message of a person holds these words; `None` fits all.
+    /// It matches only requests in which the person's last message contains this text; `None` matches all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// The model can't even be asked: no stream, only this error.
+    /// The call fails with this error before any stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuse: Option<ScriptedFailure>,
-    /// What it says, piece by piece. The end is added, unless a piece ends it.
+    /// The pieces of the answer. The end is added, unless a piece ends it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<ScriptedPiece>,
 }
@@ -71,13 +71,13 @@ pub struct ScriptedAnswer {
 #[serde(rename_all = "snake_case")]
 pub enum ScriptedPiece {
     Text(String),
-    /// A tool call; garbage is as welcome here as from a real model.
+    /// A tool call; it may be invalid, as from a real model.
     Call {
         name: String,
         #[serde(default)]
         arguments: Value,
     },
-    /// Nothing for so many milliseconds.
+    /// A pause of so many milliseconds.
     WaitMs(u64),
     Hang,
     Usage(TokenUsage),
@@ -90,27 +90,27 @@ pub enum ScriptedPiece {
 /// An error of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptedFailure {
-    /// Why, in words for the person.
+    /// Why, as text for the person.
     pub reason: String,
-    /// Whether asking again may help.
+    /// Whether a retry may help.
     #[serde(default)]
     pub retryable: bool,
 }
 
-/// A model that says what its script tells it to.
+/// A model that answers by its script.
 #[derive(Debug)]
 pub struct ScriptedModel {
     script: ModelScript,
-    /// How many requests are remembered.
-    memory: usize,
+    /// The most requests that are kept.
+    max_logged_requests: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// For each answer whether it was given; read when they are picked in order.
-    given: Vec<bool>,
-    asked: u64,
+    /// For each answer whether it was given; used when they are picked in order.
+    used: Vec<bool>,
+    request_count: u64,
     requests: VecDeque<ModelRequest>,
 }
 
@@ -119,10 +119,10 @@ impl ScriptedModel {
     #[must_use]
     pub fn new(script: ModelScript) -> Self {
         let given = vec![false; script.answers.len()];
-        Self { script, memory: 0, state: Mutex::new(State { given, ..State::default() }) }
+        Self { script, max_logged_requests: 0, state: Mutex::new(State { used: given, ..State::default() }) }
     }
 
-    /// A model that says these texts, one an answer, in order.
+    /// A model that answers with these texts, in order.
     #[must_use]
     pub fn from_texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         let answer =
@@ -130,52 +130,52 @@ impl ScriptedModel {
         Self::new(ModelScript { pick: AnswerOrder::InOrder, answers: texts.into_iter().map(answer).collect() })
     }
 
-    /// The same model, which remembers the last so many `requests`. Not all: a long run must not fill the memory with
-    /// whole conversations.
+    /// The same model, which keeps the last `requests` requests. The limit keeps a long run from filling the memory
+    /// with whole conversations.
     #[must_use]
     pub fn with_request_log(self, requests: usize) -> Self {
-        Self { memory: requests, ..self }
+        Self { max_logged_requests: requests, ..self }
     }
 
-    /// How often the model was asked.
+    /// How many requests the model got.
     #[must_use]
     pub fn request_count(&self) -> u64 {
-        self.state().asked
+        self.lock_state().request_count
     }
 
-    /// What the model was asked, oldest first, as far as it [logs them](Self::with_request_log).
+    /// The requests, oldest first, as far as the model [keeps them](Self::with_request_log).
     #[must_use]
     pub fn requests(&self) -> Vec<ModelRequest> {
-        self.state().requests.iter().cloned().collect()
+        self.lock_state().requests.iter().cloned().collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked elsewhere must still be able to look at the requests.
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        // A test that panicked elsewhere must still be able to read the requests.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Picks the answer of a request, and remembers what was asked.
-    fn pick(&self, request: &ModelRequest, progress: usize) -> Option<ScriptedAnswer> {
-        let mut state = self.state();
-        let words = last_user_text(request);
-        let fitting = |(_, answer): &(usize, &ScriptedAnswer)| {
-            answer.when.as_ref().is_none_or(|when| words.contains(when.as_str()))
+    /// Picks the answer to a request, and records the request.
+    fn pick_answer(&self, request: &ModelRequest, progress: usize) -> Option<ScriptedAnswer> {
+        let mut state = self.lock_state();
+        let text = last_user_text(request);
+        let is_match = |(_, answer): &(usize, &ScriptedAnswer)| {
+            answer.when.as_ref().is_none_or(|when| text.contains(when.as_str()))
         };
-        let mut fitting = self.script.answers.iter().enumerate().filter(fitting);
+        let mut matching = self.script.answers.iter().enumerate().filter(is_match);
         let picked = match self.script.pick {
-            AnswerOrder::InOrder => fitting.find(|(at, _)| !state.given[*at]),
-            AnswerOrder::ByProgress => fitting.nth(progress),
+            AnswerOrder::InOrder => matching.find(|(at, _)| !state.used[*at]),
+            AnswerOrder::ByProgress => matching.nth(progress),
         };
         let picked = picked.map(|(at, answer)| (at, answer.clone()));
-        state.asked += 1;
-        if self.memory > 0 {
-            if state.requests.len() == self.memory {
+        state.request_count += 1;
+        if self.max_logged_requests > 0 {
+            if state.requests.len() == self.max_logged_requests {
                 state.requests.pop_front();
             }
             state.requests.push_back(request.clone());
         }
         let (at, answer) = picked?;
-        state.given[at] = true;
+        state.used[at] = true;
         Some(answer)
     }
 }
@@ -187,10 +187,10 @@ impl LanguageModel for ScriptedModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let progress = progress(request);
-        let before =
+        let progress = count_progress(request);
+        let model_messages =
             request.messages.iter().filter(|message| matches!(message, ModelMessage::Assistant { .. })).count();
-        let Some(answer) = self.pick(request, progress) else {
+        let Some(answer) = self.pick_answer(request, progress) else {
             let reason = format!(
                 "the script of this model is over: none of its {} answers is left for this request",
                 self.script.answers.len()
@@ -198,44 +198,44 @@ impl LanguageModel for ScriptedModel {
             return Err(ModelError { reason, retryable: false, remedy: None });
         };
         if let Some(refusal) = answer.refuse {
-            return Err(error(refusal));
+            return Err(model_error(refusal));
         }
-        let pieces = PieceStream { pieces: answer.pieces.into(), before, calls: 0, over: false };
-        Ok(Box::pin(stream::unfold(pieces, async |mut pieces| Some((pieces.next().await?, pieces)))))
+        let stream = PieceStream { pieces: answer.pieces.into(), model_messages, call_count: 0, is_finished: false };
+        Ok(Box::pin(stream::unfold(stream, async |mut pieces| Some((pieces.next().await?, pieces)))))
     }
 }
 
-/// What is still to be said of one answer.
+/// The rest of one answer.
 struct PieceStream {
     pieces: VecDeque<ScriptedPiece>,
-    before: usize,
-    calls: usize,
-    over: bool,
+    model_messages: usize,
+    call_count: usize,
+    is_finished: bool,
 }
 
 impl PieceStream {
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
-        if self.over {
+        if self.is_finished {
             return None;
         }
         loop {
             match self.pieces.pop_front() {
                 Some(ScriptedPiece::Text(text)) => return Some(Ok(ModelEvent::Text(text))),
                 Some(ScriptedPiece::Call { name, arguments }) => {
-                    let id = format!("scripted-{}-{}", self.before, self.calls);
-                    self.calls += 1;
+                    let id = format!("scripted-{}-{}", self.model_messages, self.call_count);
+                    self.call_count += 1;
                     return Some(Ok(ModelEvent::Call(ModelToolCall { id, name, arguments })));
                 }
                 Some(ScriptedPiece::Usage(usage)) => return Some(Ok(ModelEvent::Usage(usage))),
                 Some(ScriptedPiece::WaitMs(milliseconds)) => sleep(Duration::from_millis(milliseconds)).await,
                 Some(ScriptedPiece::Hang) => future::pending().await,
                 Some(ScriptedPiece::Fail(failure)) => {
-                    self.over = true;
-                    return Some(Err(error(failure)));
+                    self.is_finished = true;
+                    return Some(Err(model_error(failure)));
                 }
                 Some(ScriptedPiece::BreakOff) => return None,
                 None => {
-                    self.over = true;
+                    self.is_finished = true;
                     return Some(Ok(ModelEvent::Done));
                 }
             }
@@ -243,12 +243,12 @@ impl PieceStream {
     }
 }
 
-fn error(failure: ScriptedFailure) -> ModelError {
+fn model_error(failure: ScriptedFailure) -> ModelError {
     ModelError { reason: failure.reason, retryable: failure.retryable, remedy: None }
 }
 
 /// The number of the model's messages after the last message of a person.
-fn progress(request: &ModelRequest) -> usize {
+fn count_progress(request: &ModelRequest) -> usize {
     let since = request.messages.iter().rev().take_while(|message| !matches!(message, ModelMessage::User { .. }));
     since.filter(|message| matches!(message, ModelMessage::Assistant { .. })).count()
 }

@@ -1,7 +1,7 @@
-//! What a model can be shown, as data: which types, how large, how many. Pure.
+//! The files that a model accepts, as data: which types, how large, how many. Pure.
 //!
-//! What isn't allowed is not sent but named to the model in words, with the reason. What is allowed says the table, or
-//! the operator instead of it.
+//! A file that isn't accepted is not sent; the model gets its name and the reason. The operator overrides the
+//! table.
 
 use satchel_domain::{Attachment, size};
 
@@ -12,111 +12,111 @@ use crate::{
 
 const MB: u64 = 1_000_000;
 
-const USUAL_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
-const PLAIN_IMAGES: &[&str] = &["image/png", "image/jpeg"];
-const GEMINI_IMAGES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
-const PDF: &[&str] = &["application/pdf"];
-const GEMINI_AUDIO: &[&str] =
+const COMMON_IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
+const PNG_AND_JPEG: &[&str] = &["image/png", "image/jpeg"];
+const GEMINI_IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+const PDF_TYPES: &[&str] = &["application/pdf"];
+const GEMINI_AUDIO_TYPES: &[&str] =
     &["audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/flac", "audio/aac", "audio/aiff"];
 /// The two formats that OpenAI names.
-const USUAL_AUDIO: &[&str] = &["audio/wav", "audio/mpeg", "audio/mp3"];
-const USUAL_VIDEO: &[&str] = &["video/mp4", "video/webm", "video/quicktime"];
+const COMMON_AUDIO_TYPES: &[&str] = &["audio/wav", "audio/mpeg", "audio/mp3"];
+const COMMON_VIDEO_TYPES: &[&str] = &["video/mp4", "video/webm", "video/quicktime"];
 
-/// What a model can be shown. Sizes are those of the files; on the wire they are a third larger.
+/// The files that a model accepts. Sizes are those of the files; on the wire they are a third larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ModelCapabilities {
     pub(crate) images: &'static [&'static str],
-    pub(crate) image_bytes: u64,
+    pub(crate) max_image_bytes: u64,
     /// The most images in one request.
-    pub(crate) most_images: usize,
+    pub(crate) max_images: usize,
     /// The longest side of an image in pixels, where the provider refuses longer ones.
-    pub(crate) longest_side: Option<u32>,
-    /// Whether a moving image is taken.
-    pub(crate) moving: bool,
+    pub(crate) max_image_side: Option<u32>,
+    /// Whether animated images are accepted.
+    pub(crate) accepts_animation: bool,
     pub(crate) pdf: &'static [&'static str],
     pub(crate) audio: &'static [&'static str],
     pub(crate) video: &'static [&'static str],
     /// The largest file that is no image.
-    pub(crate) document_bytes: u64,
+    pub(crate) max_document_bytes: u64,
     /// The most bytes of files in one request.
-    pub(crate) request_bytes: u64,
+    pub(crate) max_request_bytes: u64,
 }
 
-/// Sees nothing: every file is told in words.
+/// Accepts no files: each is only named in the text.
 const TEXT_ONLY: ModelCapabilities = ModelCapabilities {
     images: &[],
-    image_bytes: 0,
-    most_images: 0,
-    longest_side: None,
-    moving: false,
+    max_image_bytes: 0,
+    max_images: 0,
+    max_image_side: None,
+    accepts_animation: false,
     pdf: &[],
     audio: &[],
     video: &[],
-    document_bytes: 0,
-    request_bytes: 0,
+    max_document_bytes: 0,
+    max_request_bytes: 0,
 };
 
 /// 50 MB of image bytes and 500 images a request, PNG, JPEG, WebP and GIF that doesn't move:
 /// <https://platform.openai.com/docs/guides/images-vision>; PDFs up to 32 MB:
 /// <https://platform.openai.com/docs/guides/pdf-files>.
 const OPENAI: ModelCapabilities = ModelCapabilities {
-    images: USUAL_IMAGES,
-    image_bytes: 20 * MB,
-    most_images: 500,
-    longest_side: None,
-    moving: false,
-    pdf: PDF,
+    images: COMMON_IMAGE_TYPES,
+    max_image_bytes: 20 * MB,
+    max_images: 500,
+    max_image_side: None,
+    accepts_animation: false,
+    pdf: PDF_TYPES,
     audio: &[],
     video: &[],
-    document_bytes: 32 * MB,
-    request_bytes: 36 * MB,
+    max_document_bytes: 32 * MB,
+    max_request_bytes: 36 * MB,
 };
 
 /// 5 MiB an image, counted in base64; 100 images; 8000 pixels, 2000 when there are more than 20; 32 MB a request:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const ANTHROPIC: ModelCapabilities = ModelCapabilities {
-    images: USUAL_IMAGES,
-    image_bytes: 5 * 1024 * 1024 / 4 * 3,
-    most_images: 20,
-    longest_side: Some(8000),
-    moving: true,
-    pdf: PDF,
+    images: COMMON_IMAGE_TYPES,
+    max_image_bytes: 5 * 1024 * 1024 / 4 * 3,
+    max_images: 20,
+    max_image_side: Some(8000),
+    accepts_animation: true,
+    pdf: PDF_TYPES,
     audio: &[],
     video: &[],
-    document_bytes: 22 * MB,
-    request_bytes: 22 * MB,
+    max_document_bytes: 22 * MB,
+    max_request_bytes: 22 * MB,
 };
 
 /// 20 MB a request, inline data included: <https://ai.google.dev/gemini-api/docs/image-understanding>; audio:
 /// <https://ai.google.dev/gemini-api/docs/audio>.
 const GEMINI: ModelCapabilities = ModelCapabilities {
-    images: GEMINI_IMAGES,
-    image_bytes: 14 * MB,
-    most_images: 3000,
-    longest_side: None,
-    moving: false,
-    pdf: PDF,
-    audio: GEMINI_AUDIO,
+    images: GEMINI_IMAGE_TYPES,
+    max_image_bytes: 14 * MB,
+    max_images: 3000,
+    max_image_side: None,
+    accepts_animation: false,
+    pdf: PDF_TYPES,
+    audio: GEMINI_AUDIO_TYPES,
     video: &[],
-    document_bytes: 14 * MB,
-    request_bytes: 14 * MB,
+    max_document_bytes: 14 * MB,
+    max_request_bytes: 14 * MB,
 };
 
-/// A server of one's own with a model that sees. What llama.cpp decodes everywhere is PNG and JPEG.
+/// The user's own server with a vision model. llama.cpp decodes PNG and JPEG on every platform.
 const LOCAL_VISION: ModelCapabilities = ModelCapabilities {
-    images: PLAIN_IMAGES,
-    image_bytes: 20 * MB,
-    most_images: 16,
-    longest_side: None,
-    moving: false,
+    images: PNG_AND_JPEG,
+    max_image_bytes: 20 * MB,
+    max_images: 16,
+    max_image_side: None,
+    accepts_animation: false,
     pdf: &[],
     audio: &[],
     video: &[],
-    document_bytes: 0,
-    request_bytes: 40 * MB,
+    max_document_bytes: 0,
+    max_request_bytes: 40 * MB,
 };
 
-/// Whose server a row speaks of.
+/// Which servers a row applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerScope {
     Vendor,
@@ -127,16 +127,16 @@ enum ServerScope {
 struct CapabilityRow {
     providers: &'static [ModelProvider],
     server: ServerScope,
-    /// The row is meant if the model's name, in lower case, holds one of these; one with `=` is the whole name.
+    /// The row applies if the model's name, in lower case, contains one of these; one with `=` must equal the name.
     names: &'static [&'static str],
-    abilities: ModelCapabilities,
+    capabilities: ModelCapabilities,
 }
 
-const EVERY: &[&str] = &[""];
-const BOTH_OPENAI: &[ModelProvider] = &[ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
-const WITHOUT_PDF: ModelCapabilities = ModelCapabilities { pdf: &[], document_bytes: 0, ..OPENAI };
+const ANY_MODEL: &[&str] = &[""];
+const OPENAI_PROVIDERS: &[ModelProvider] = &[ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
+const OPENAI_WITHOUT_PDF: ModelCapabilities = ModelCapabilities { pdf: &[], max_document_bytes: 0, ..OPENAI };
 
-/// The families of open models that see, by the names under which Ollama and other servers list them.
+/// The families of open vision models, by the names under which Ollama and other servers list them.
 const OPEN_WEIGHT_VISION_MODELS: &[&str] = &[
     "llava",
     "vision",
@@ -163,160 +163,167 @@ const OPEN_WEIGHT_VISION_MODELS: &[&str] = &[
 /// The models of the large providers, as gateways to them list them.
 const GATEWAY_VISION_MODELS: &[&str] = &["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "claude", "gemini"];
 
-/// The first row that fits counts.
+/// The first matching row applies.
 const TABLE: &[CapabilityRow] = &[
     CapabilityRow {
-        providers: BOTH_OPENAI,
+        providers: OPENAI_PROVIDERS,
         server: ServerScope::Vendor,
         names: &["gpt-3.5", "=gpt-4", "gpt-4-0", "gpt-4-1", "o1-mini", "o1-preview", "o3-mini", "gpt-oss"],
-        abilities: TEXT_ONLY,
+        capabilities: TEXT_ONLY,
     },
     CapabilityRow {
-        providers: BOTH_OPENAI,
+        providers: OPENAI_PROVIDERS,
         server: ServerScope::Vendor,
         names: &["gpt-4-turbo"],
-        abilities: WITHOUT_PDF,
+        capabilities: OPENAI_WITHOUT_PDF,
     },
-    CapabilityRow { providers: BOTH_OPENAI, server: ServerScope::Vendor, names: EVERY, abilities: OPENAI },
-    // Gemma 3 has small siblings that don't see.
+    CapabilityRow { providers: OPENAI_PROVIDERS, server: ServerScope::Vendor, names: ANY_MODEL, capabilities: OPENAI },
+    // Gemma 3 has small variants without vision.
     CapabilityRow {
         providers: &[ModelProvider::OpenAi, ModelProvider::OpenAiResponses, ModelProvider::Ollama],
         server: ServerScope::Any,
         names: &["gemma3:1b", "gemma3:270m", "gemma-3-1b", "gemma-3-270m"],
-        abilities: TEXT_ONLY,
+        capabilities: TEXT_ONLY,
     },
     CapabilityRow {
-        providers: BOTH_OPENAI,
+        providers: OPENAI_PROVIDERS,
         server: ServerScope::Custom,
         names: GATEWAY_VISION_MODELS,
-        abilities: OPENAI,
+        capabilities: OPENAI,
     },
     CapabilityRow {
-        providers: BOTH_OPENAI,
+        providers: OPENAI_PROVIDERS,
         server: ServerScope::Custom,
         names: OPEN_WEIGHT_VISION_MODELS,
-        abilities: LOCAL_VISION,
+        capabilities: LOCAL_VISION,
     },
     CapabilityRow {
         providers: &[ModelProvider::Ollama],
         server: ServerScope::Any,
         names: OPEN_WEIGHT_VISION_MODELS,
-        abilities: LOCAL_VISION,
+        capabilities: LOCAL_VISION,
     },
     CapabilityRow {
         providers: &[ModelProvider::Anthropic],
         server: ServerScope::Any,
         names: &["claude-2", "instant"],
-        abilities: TEXT_ONLY,
+        capabilities: TEXT_ONLY,
     },
     CapabilityRow {
         providers: &[ModelProvider::Anthropic],
         server: ServerScope::Any,
         names: &["claude-3-haiku", "claude-3-opus", "claude-3-sonnet"],
-        abilities: ModelCapabilities { pdf: &[], document_bytes: 0, ..ANTHROPIC },
+        capabilities: ModelCapabilities { pdf: &[], max_document_bytes: 0, ..ANTHROPIC },
     },
     CapabilityRow {
         providers: &[ModelProvider::Anthropic],
         server: ServerScope::Any,
-        names: EVERY,
-        abilities: ANTHROPIC,
+        names: ANY_MODEL,
+        capabilities: ANTHROPIC,
     },
     CapabilityRow {
         providers: &[ModelProvider::Gemini],
         server: ServerScope::Any,
         names: &["gemma"],
-        abilities: ModelCapabilities { pdf: &[], audio: &[], document_bytes: 0, ..GEMINI },
+        capabilities: ModelCapabilities { pdf: &[], audio: &[], max_document_bytes: 0, ..GEMINI },
     },
-    CapabilityRow { providers: &[ModelProvider::Gemini], server: ServerScope::Any, names: EVERY, abilities: GEMINI },
+    CapabilityRow {
+        providers: &[ModelProvider::Gemini],
+        server: ServerScope::Any,
+        names: ANY_MODEL,
+        capabilities: GEMINI,
+    },
 ];
 
-/// What the operator can say that a model takes: all that a request to it can hold.
-fn wire_abilities(target: &ModelTarget) -> ModelCapabilities {
-    match (target.provider, target.is_elsewhere) {
-        (ModelProvider::OpenAi, false) => ModelCapabilities { audio: USUAL_AUDIO, video: USUAL_VIDEO, ..OPENAI },
+/// What the operator can enable for a model: everything that a request to it can contain.
+fn wire_capabilities(target: &ModelTarget) -> ModelCapabilities {
+    match (target.provider, target.is_custom_server) {
+        (ModelProvider::OpenAi, false) => {
+            ModelCapabilities { audio: COMMON_AUDIO_TYPES, video: COMMON_VIDEO_TYPES, ..OPENAI }
+        }
         (ModelProvider::OpenAiResponses, false) => OPENAI,
         (ModelProvider::OpenAi, true) => ModelCapabilities {
-            pdf: PDF,
-            audio: USUAL_AUDIO,
-            video: USUAL_VIDEO,
-            document_bytes: OPENAI.document_bytes,
+            pdf: PDF_TYPES,
+            audio: COMMON_AUDIO_TYPES,
+            video: COMMON_VIDEO_TYPES,
+            max_document_bytes: OPENAI.max_document_bytes,
             ..LOCAL_VISION
         },
         (ModelProvider::OpenAiResponses, true) => {
-            ModelCapabilities { pdf: PDF, document_bytes: OPENAI.document_bytes, ..LOCAL_VISION }
+            ModelCapabilities { pdf: PDF_TYPES, max_document_bytes: OPENAI.max_document_bytes, ..LOCAL_VISION }
         }
         (ModelProvider::Anthropic, _) => ANTHROPIC,
-        (ModelProvider::Gemini, _) => ModelCapabilities { video: USUAL_VIDEO, ..GEMINI },
+        (ModelProvider::Gemini, _) => ModelCapabilities { video: COMMON_VIDEO_TYPES, ..GEMINI },
         (ModelProvider::Ollama, _) => LOCAL_VISION,
     }
 }
 
-/// What a model can be shown.
+/// Returns the files that a model accepts.
 pub(crate) fn capabilities_for(target: &ModelTarget) -> ModelCapabilities {
-    let listed = table_abilities(target);
+    let listed = table_capabilities(target);
     let Some(accepts) = &target.accepts else { return listed };
-    let widest = wire_abilities(target);
-    // The types and limits of the table count as far as it knows the model to take such files at all.
-    let types = |kind: MediaKind, listed: &'static [&'static str], widest: &'static [&'static str]| match kind {
+    let supported = wire_capabilities(target);
+    // The table's types and limits apply only where it lists such files for the model at all.
+    let types = |kind: MediaKind, listed: &'static [&'static str], supported: &'static [&'static str]| match kind {
         kind if !accepts.contains(&kind) => &[],
-        _ if listed.is_empty() => widest,
+        _ if listed.is_empty() => supported,
         _ => listed,
     };
     ModelCapabilities {
-        images: types(MediaKind::Image, listed.images, widest.images),
-        pdf: types(MediaKind::Pdf, listed.pdf, widest.pdf),
-        audio: types(MediaKind::Audio, listed.audio, widest.audio),
-        video: types(MediaKind::Video, listed.video, widest.video),
-        document_bytes: listed.document_bytes.max(widest.document_bytes),
-        ..if listed.images.is_empty() { widest } else { listed }
+        images: types(MediaKind::Image, listed.images, supported.images),
+        pdf: types(MediaKind::Pdf, listed.pdf, supported.pdf),
+        audio: types(MediaKind::Audio, listed.audio, supported.audio),
+        video: types(MediaKind::Video, listed.video, supported.video),
+        max_document_bytes: listed.max_document_bytes.max(supported.max_document_bytes),
+        ..if listed.images.is_empty() { supported } else { listed }
     }
 }
 
-/// What the table says of a model.
-fn table_abilities(target: &ModelTarget) -> ModelCapabilities {
+/// Looks a model up in the table.
+fn table_capabilities(target: &ModelTarget) -> ModelCapabilities {
     let model = target.model.to_lowercase();
-    let fits = |row: &&CapabilityRow| {
-        let server = match row.server {
-            ServerScope::Vendor => !target.is_elsewhere,
-            ServerScope::Custom => target.is_elsewhere,
+    let is_match = |row: &&CapabilityRow| {
+        let server_matches = match row.server {
+            ServerScope::Vendor => !target.is_custom_server,
+            ServerScope::Custom => target.is_custom_server,
             ServerScope::Any => true,
         };
-        let name = |name: &&str| match name.strip_prefix('=') {
-            Some(whole) => model == whole,
+        let name_matches = |name: &&str| match name.strip_prefix('=') {
+            Some(exact) => model == exact,
             None => model.contains(*name),
         };
-        server && row.providers.contains(&target.provider) && row.names.iter().any(name)
+        server_matches && row.providers.contains(&target.provider) && row.names.iter().any(name_matches)
     };
-    TABLE.iter().find(fits).map_or(TEXT_ONLY, |row| row.abilities)
+    TABLE.iter().find(is_match).map_or(TEXT_ONLY, |row| row.capabilities)
 }
 
-/// What has been taken into a request so far.
+/// The files in a request so far.
 #[derive(Debug, Default)]
 pub(crate) struct RequestFileBudget {
     images: usize,
     bytes: u64,
 }
 
-/// What one model can be shown, and how the operator can change it.
+/// The files that one model accepts, and the setting that changes it.
 #[derive(Debug, Clone)]
 pub(crate) struct FileRules {
     model: String,
     provider: ModelProvider,
-    abilities: ModelCapabilities,
+    capabilities: ModelCapabilities,
 }
 
 impl FileRules {
     pub(crate) fn new(target: &ModelTarget) -> Self {
-        Self { model: target.name.clone(), provider: target.provider, abilities: capabilities_for(target) }
+        Self { model: target.name.clone(), provider: target.provider, capabilities: capabilities_for(target) }
     }
 
-    /// Takes a file into a request, or says why it can't be.
-    pub(crate) fn admit_file(&self, taken: &mut RequestFileBudget, file: &Attachment) -> Result<(), String> {
-        let abilities = &self.abilities;
+    /// Adds a file to a request, or returns the reason why it can't be sent.
+    pub(crate) fn admit_file(&self, used: &mut RequestFileBudget, file: &Attachment) -> Result<(), String> {
+        let abilities = &self.capabilities;
         let kind = MediaKind::from_mime(&file.mime).filter(|kind| abilities.types(*kind).contains(&file.mime.as_str()));
         let Some(kind) = kind else { return Err(self.refusal(file)) };
         let is_image = kind == MediaKind::Image;
-        let limit = if is_image { abilities.image_bytes } else { abilities.document_bytes };
+        let limit = if is_image { abilities.max_image_bytes } else { abilities.max_document_bytes };
         if file.bytes == 0 {
             return Err("it is empty".to_owned());
         }
@@ -328,44 +335,44 @@ impl FileRules {
             ));
         }
         let side = file.media.width.max(file.media.height).unwrap_or(0);
-        if let Some(longest) = abilities.longest_side.filter(|longest| is_image && side > *longest) {
-            return Err(format!("it is {side} pixels long, this model accepts up to {longest}"));
+        if let Some(max_side) = abilities.max_image_side.filter(|max_side| is_image && side > *max_side) {
+            return Err(format!("it is {side} pixels long, this model accepts up to {max_side}"));
         }
-        if is_image && file.media.animated && !abilities.moving {
+        if is_image && file.media.animated && !abilities.accepts_animation {
             return Err("this model accepts no animated images".to_owned());
         }
-        if is_image && taken.images >= abilities.most_images {
-            return Err(format!("this model accepts up to {} images at once", abilities.most_images));
+        if is_image && used.images >= abilities.max_images {
+            return Err(format!("this model accepts up to {} images at once", abilities.max_images));
         }
-        if taken.bytes + file.bytes > abilities.request_bytes {
+        if used.bytes + file.bytes > abilities.max_request_bytes {
             return Err(format!(
                 "this model accepts up to {} of files at once",
-                size::format_bytes(abilities.request_bytes)
+                size::format_bytes(abilities.max_request_bytes)
             ));
         }
-        taken.images += usize::from(is_image);
-        taken.bytes += file.bytes;
+        used.images += usize::from(is_image);
+        used.bytes += file.bytes;
         Ok(())
     }
 
-    /// Says which types are taken, and which setting adds the kind that was refused where one does.
+    /// Lists the accepted types, and the setting that adds the refused kind where one does.
     fn refusal(&self, file: &Attachment) -> String {
-        let takes = format!("this model accepts {}", self.abilities.accepted());
+        let accepted = format!("this model accepts {}", self.capabilities.describe_types());
         let is_addable =
-            |kind: &MediaKind| self.provider.file_kinds().contains(kind) && self.abilities.types(*kind).is_empty();
+            |kind: &MediaKind| self.provider.file_kinds().contains(kind) && self.capabilities.types(*kind).is_empty();
         match MediaKind::from_mime(&file.mime).filter(is_addable) {
             Some(kind) => format!(
-                "{takes}; if it does accept {}, the person who runs this bot can set `models.{}.accepts`",
-                kind.plural(),
+                "{accepted}; if it does accept {}, the person who runs this bot can set `models.{}.accepts`",
+                kind.plural_name(),
                 self.model
             ),
-            None => takes,
+            None => accepted,
         }
     }
 }
 
 impl ModelCapabilities {
-    /// The types of a kind that are taken.
+    /// The accepted types of a kind.
     fn types(&self, kind: MediaKind) -> &'static [&'static str] {
         match kind {
             MediaKind::Image => self.images,
@@ -375,8 +382,8 @@ impl ModelCapabilities {
         }
     }
 
-    /// The accepted types in words.
-    fn accepted(&self) -> String {
+    /// Describes the accepted types.
+    fn describe_types(&self) -> String {
         let types: Vec<String> = MediaKind::ALL
             .iter()
             .flat_map(|kind| self.types(*kind))

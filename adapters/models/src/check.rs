@@ -1,4 +1,4 @@
-//! One cheap call that tells whether a server is there, the key is good and the model is known.
+//! One cheap call that checks whether the server is reachable, the key is valid and the model exists.
 
 use std::time::Duration;
 
@@ -15,56 +15,60 @@ use crate::{
 /// The longest that a check takes.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest answer that is read, in bytes. OpenRouter lists its models in about half a megabyte.
-const LONGEST_ANSWER: usize = 8 << 20;
+/// The longest response that is read, in bytes. OpenRouter lists its models in about half a megabyte.
+const MAX_RESPONSE_BYTES: usize = 8 << 20;
 
-/// The version of its interface that Anthropic wants to be named.
+/// The API version that Anthropic requires in a header.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-pub(crate) async fn check(
+pub(crate) async fn check_model(
     http: &Client,
     target: &ModelTarget,
-    teller: &ErrorMapper,
-    patience: Duration,
+    error_mapper: &ErrorMapper,
+    timeout: Duration,
 ) -> Result<(), ModelError> {
-    let asked = tokio::time::timeout(patience.min(CHECK_TIMEOUT), probe_server(http, target, teller)).await;
-    asked.unwrap_or_else(|_| Err(teller.failure(ProviderErrorKind::Timeout))).map_err(|failure| failure.error)
+    let result = tokio::time::timeout(timeout.min(CHECK_TIMEOUT), probe_server(http, target, error_mapper)).await;
+    result
+        .unwrap_or_else(|_| Err(error_mapper.provider_error(ProviderErrorKind::Timeout)))
+        .map_err(|failure| failure.error)
 }
 
-async fn probe_server(http: &Client, target: &ModelTarget, teller: &ErrorMapper) -> Result<(), ProviderError> {
-    let response = question(http, target).send().await.map_err(|error| teller.map_connection_error(&error))?;
+async fn probe_server(http: &Client, target: &ModelTarget, error_mapper: &ErrorMapper) -> Result<(), ProviderError> {
+    let response =
+        check_request(http, target).send().await.map_err(|error| error_mapper.map_connection_error(&error))?;
     let (status, headers) = (response.status(), response.headers().clone());
-    let body = read(response, teller).await?;
-    let speaks_openai = matches!(target.provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
-    if speaks_openai && status == StatusCode::FORBIDDEN && body.contains("Missing scopes") {
-        // A restricted key that may ask a model and may not list them is a good key.
+    let body = read_body(response, error_mapper).await?;
+    let is_openai_api = matches!(target.provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
+    if is_openai_api && status == StatusCode::FORBIDDEN && body.contains("Missing scopes") {
+        // A restricted key that may call models but not list them is valid.
         return Ok(());
     }
-    if target.is_elsewhere && speaks_openai && status == StatusCode::NOT_FOUND {
-        // Not every server that speaks OpenAI's language lists its models; it is there, and that is what we know.
+    if target.is_custom_server && is_openai_api && status == StatusCode::NOT_FOUND {
+        // Not every OpenAI-compatible server lists its models; it is reachable, and more can't be checked.
         return Ok(());
     }
     if !status.is_success() {
-        return Err(teller.map_status(status, &body, &headers));
+        return Err(error_mapper.map_status(status, &body, &headers));
     }
-    let answer: Value = serde_json::from_str(&body).map_err(|_| teller.failure(ProviderErrorKind::NotFound))?;
-    if !answer.is_object() {
-        return Err(teller.failure(ProviderErrorKind::NotFound));
+    let json: Value =
+        serde_json::from_str(&body).map_err(|_| error_mapper.provider_error(ProviderErrorKind::NotFound))?;
+    if !json.is_object() {
+        return Err(error_mapper.provider_error(ProviderErrorKind::NotFound));
     }
-    // The others were asked for the one model.
-    let listed = answer.get("data").and_then(Value::as_array).filter(|_| speaks_openai);
-    let is_meant = |listed: &Value| listed.get("id").is_some_and(|id| *id == *target.model);
-    match listed {
-        Some(models) if !models.is_empty() && !models.iter().any(is_meant) => {
-            Err(teller.failure(ProviderErrorKind::UnknownModel))
+    // The other requests named the one model.
+    let models = json.get("data").and_then(Value::as_array).filter(|_| is_openai_api);
+    let is_requested = |model: &Value| model.get("id").is_some_and(|id| *id == *target.model);
+    match models {
+        Some(models) if !models.is_empty() && !models.iter().any(is_requested) => {
+            Err(error_mapper.provider_error(ProviderErrorKind::UnknownModel))
         }
         _ => Ok(()),
     }
 }
 
-fn question(http: &Client, target: &ModelTarget) -> RequestBuilder {
+fn check_request(http: &Client, target: &ModelTarget) -> RequestBuilder {
     let key = target.key.as_ref().map(|key| key.expose_secret()).unwrap_or_default();
-    let asked = match target.provider {
+    let request = match target.provider {
         ModelProvider::OpenAi | ModelProvider::OpenAiResponses => http.get(endpoint_url(target, &["models"])),
         ModelProvider::Anthropic => http
             .get(endpoint_url(target, &["models", &target.model]))
@@ -77,11 +81,12 @@ fn question(http: &Client, target: &ModelTarget) -> RequestBuilder {
             http.post(endpoint_url(target, &["api", "show"])).json(&json!({ "model": target.model }))
         }
     };
-    let bearer = !matches!(target.provider, ModelProvider::Anthropic | ModelProvider::Gemini) && target.key.is_some();
-    if bearer { asked.bearer_auth(key) } else { asked }
+    let needs_bearer =
+        !matches!(target.provider, ModelProvider::Anthropic | ModelProvider::Gemini) && target.key.is_some();
+    if needs_bearer { request.bearer_auth(key) } else { request }
 }
 
-/// An address below the server's.
+/// A URL below the server's address.
 fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
     let mut url = Url::parse(target.address.expose_secret()).expect("the address was checked");
     let segments = path.iter().flat_map(|part| part.split('/'));
@@ -89,23 +94,23 @@ fn endpoint_url(target: &ModelTarget, path: &[&str]) -> Url {
     url
 }
 
-/// Reads an answer up to a limit.
-async fn read(mut response: Response, teller: &ErrorMapper) -> Result<String, ProviderError> {
-    match read_up_to(&mut response, LONGEST_ANSWER).await {
+/// Reads a response's body up to a limit.
+async fn read_body(mut response: Response, error_mapper: &ErrorMapper) -> Result<String, ProviderError> {
+    match read_body_up_to(&mut response, MAX_RESPONSE_BYTES).await {
         Ok(Some(body)) => Ok(String::from_utf8_lossy(&body).into_owned()),
-        Ok(None) => Err(teller.failure(ProviderErrorKind::InvalidResponse)),
-        Err(error) => Err(teller.map_connection_error(&error)),
+        Ok(None) => Err(error_mapper.provider_error(ProviderErrorKind::InvalidResponse)),
+        Err(error) => Err(error_mapper.map_connection_error(&error)),
     }
 }
 
 /// A response's body; `None` when it is longer than `limit` bytes.
-pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
+pub(crate) async fn read_body_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        if body.len() + piece.len() > limit {
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
             return Ok(None);
         }
-        body.extend_from_slice(&piece);
+        body.extend_from_slice(&chunk);
     }
     Ok(Some(body))
 }

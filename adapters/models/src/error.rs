@@ -1,7 +1,7 @@
-//! What goes wrong with a provider, in words that a person understands, and whether asking again may help.
+//! Maps providers' errors to messages that a person understands, and decides whether a retry may help.
 //!
-//! Providers say the same thing in many ways. A table of what they say decides, so that a new way is a new row. Neither
-//! the key nor an address ever gets into the words.
+//! Providers report the same error in many ways. A table of patterns decides, so that a new way is a new row. The
+//! messages never contain a key or an address.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::settings::ModelTarget;
 
-/// How much of a provider's own words is shown, in characters.
+/// How much of a provider's own message is shown, in characters.
 const MAX_REASON_CHARS: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum ProviderErrorKind {
     NotAllowed,
     /// There is no such model.
     UnknownModel,
-    /// Nothing at the address speaks as it should.
+    /// The server at the address doesn't offer the API.
     NotFound,
     /// The server points to another address.
     Redirected,
@@ -59,8 +59,8 @@ pub(crate) enum ProviderErrorKind {
 }
 
 impl ProviderErrorKind {
-    /// Whether asking again may help.
-    fn is_passing(self) -> bool {
+    /// Whether a retry may help.
+    fn is_transient(self) -> bool {
         matches!(
             self,
             Self::RateLimited
@@ -74,24 +74,24 @@ impl ProviderErrorKind {
         )
     }
 
-    /// Whether it is worth asking again at once. A server that was waited for in vain has had its time.
-    fn is_short(self) -> bool {
-        self.is_passing() && !matches!(self, Self::Timeout | Self::Stalled)
+    /// Whether an immediate retry is worth it. After a timeout it isn't: the server has had its time.
+    fn is_retryable_now(self) -> bool {
+        self.is_transient() && !matches!(self, Self::Timeout | Self::Stalled)
     }
 }
 
 /// A failure, and what it means for the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderError {
-    /// What the caller is told.
+    /// The error for the caller.
     pub(crate) error: ModelError,
     /// Whether another attempt is worth its time.
-    pub(crate) again: bool,
-    /// How long the server asks to wait.
-    pub(crate) wait: Option<Duration>,
+    pub(crate) can_retry: bool,
+    /// The delay that the server requests.
+    pub(crate) retry_after: Option<Duration>,
 }
 
-/// What providers say, in lower case, and what it means. The first that fits counts.
+/// Patterns in providers' messages, in lower case, and what they mean. The first match applies.
 const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
     (
         &[
@@ -128,39 +128,39 @@ const ERROR_PATTERNS: &[(&[&str], ProviderErrorKind)] = &[
     (&["server_error", "api_error", "internal", "runner process"], ProviderErrorKind::Server),
 ];
 
-/// Tells what went wrong, for one model.
+/// Maps the errors of one model's provider.
 #[derive(Clone)]
 pub(crate) struct ErrorMapper {
-    who: &'static str,
+    provider_name: &'static str,
     name: String,
     model: String,
-    is_elsewhere: bool,
+    is_custom_server: bool,
     key: Option<SecretString>,
 }
 
 impl fmt::Debug for ErrorMapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Teller").field("name", &self.name).field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("ErrorMapper").field("name", &self.name).field("model", &self.model).finish_non_exhaustive()
     }
 }
 
 impl ErrorMapper {
     pub(crate) fn new(target: &ModelTarget) -> Self {
         Self {
-            who: target.who(),
+            provider_name: target.display_name(),
             name: target.name.clone(),
             model: target.model.clone(),
-            is_elsewhere: target.is_elsewhere,
+            is_custom_server: target.is_custom_server,
             key: target.key.clone(),
         }
     }
 
-    /// A failure of a kind that says all.
-    pub(crate) fn failure(&self, kind: ProviderErrorKind) -> ProviderError {
+    /// The error of a kind that needs no details.
+    pub(crate) fn provider_error(&self, kind: ProviderErrorKind) -> ProviderError {
         self.build(kind, None, "", None)
     }
 
-    /// What the vendor's client ran into. `frame` is the last one of the stream.
+    /// Maps an error of the vendor's client. `frame` is the last one of the stream.
     pub(crate) fn map_client_error(&self, error: &genai::Error, frame: &str) -> ProviderError {
         match error {
             genai::Error::HttpError { status, body, headers, .. } => self.map_status(*status, body, headers),
@@ -169,10 +169,10 @@ impl ErrorMapper {
                     return self.map_client_error(inner, frame);
                 }
                 match (error.downcast_ref::<StreamTimeout>(), error.downcast_ref::<reqwest::Error>()) {
-                    (Some(StreamTimeout::Headers), _) => self.failure(ProviderErrorKind::Timeout),
-                    (Some(StreamTimeout::Read), _) => self.failure(ProviderErrorKind::Stalled),
+                    (Some(StreamTimeout::Headers), _) => self.provider_error(ProviderErrorKind::Timeout),
+                    (Some(StreamTimeout::Read), _) => self.provider_error(ProviderErrorKind::Stalled),
                     (None, Some(error)) => self.map_connection_error(error),
-                    (None, None) => self.failure(ProviderErrorKind::InvalidResponse),
+                    (None, None) => self.provider_error(ProviderErrorKind::InvalidResponse),
                 }
             }
             genai::Error::WebModelCall { webc_error: webc::Error::Reqwest(error), .. } => {
@@ -183,41 +183,41 @@ impl ErrorMapper {
                 self.map_frame(frame).unwrap_or_else(|| self.map_body(None, body, None))
             }
             genai::Error::StreamParse { .. } => {
-                self.map_frame(frame).unwrap_or_else(|| self.failure(ProviderErrorKind::InvalidResponse))
+                self.map_frame(frame).unwrap_or_else(|| self.provider_error(ProviderErrorKind::InvalidResponse))
             }
-            _ => self.failure(ProviderErrorKind::InvalidResponse),
+            _ => self.provider_error(ProviderErrorKind::InvalidResponse),
         }
     }
 
-    /// What a frame of the stream tells of a failure, if it does.
+    /// Maps an error frame of the stream; `None` for any other frame.
     pub(crate) fn map_frame(&self, frame: &str) -> Option<ProviderError> {
         let frame = serde_json::from_str::<Value>(frame).ok()?;
-        is_failure(&frame).then(|| self.map_body(None, &frame, None))
+        is_error_frame(&frame).then(|| self.map_body(None, &frame, None))
     }
 
-    /// What the server answered instead of an answer.
+    /// Maps a response with an error status.
     pub(crate) fn map_status(&self, status: StatusCode, body: &str, headers: &HeaderMap) -> ProviderError {
         let body = serde_json::from_str(body).unwrap_or_else(|_| Value::String(String::new()));
-        let mut failure = self.map_body(Some(status), &body, retry_after(headers));
-        failure.again &= headers.get("x-should-retry").is_none_or(|wish| wish != "false");
+        let mut failure = self.map_body(Some(status), &body, header_retry_after(headers));
+        failure.can_retry &= headers.get("x-should-retry").is_none_or(|value| value != "false");
         failure
     }
 
-    /// Why there is no connection, or no more of one.
+    /// Maps a failed or lost connection.
     pub(crate) fn map_connection_error(&self, error: &reqwest::Error) -> ProviderError {
         match error {
-            error if error.is_connect() => self.failure(ProviderErrorKind::Unreachable),
-            error if error.is_timeout() => self.failure(ProviderErrorKind::Timeout),
-            error if error.is_builder() => self.failure(ProviderErrorKind::Refused),
-            _ => self.failure(ProviderErrorKind::Truncated),
+            error if error.is_connect() => self.provider_error(ProviderErrorKind::Unreachable),
+            error if error.is_timeout() => self.provider_error(ProviderErrorKind::Timeout),
+            error if error.is_builder() => self.provider_error(ProviderErrorKind::Refused),
+            _ => self.provider_error(ProviderErrorKind::Truncated),
         }
     }
 
-    fn map_body(&self, status: Option<StatusCode>, body: &Value, wait: Option<Duration>) -> ProviderError {
-        let mut said = String::new();
-        collect_texts(body, 0, &mut said);
-        let kind = kind(status.map_or(0, |status| status.as_u16()), &said.to_lowercase());
-        self.build(kind, status, message(body), wait.or_else(|| retry_delay(body)))
+    fn map_body(&self, status: Option<StatusCode>, body: &Value, retry_after: Option<Duration>) -> ProviderError {
+        let mut text = String::new();
+        collect_texts(body, 0, &mut text);
+        let kind = classify(status.map_or(0, |status| status.as_u16()), &text.to_lowercase());
+        self.build(kind, status, error_message(body), retry_after.or_else(|| body_retry_after(body)))
     }
 
     fn build(
@@ -225,57 +225,65 @@ impl ErrorMapper {
         kind: ProviderErrorKind,
         status: Option<StatusCode>,
         message: &str,
-        wait: Option<Duration>,
+        retry_after: Option<Duration>,
     ) -> ProviderError {
-        let Self { who, model, .. } = self;
+        let Self { provider_name, model, .. } = self;
         let reason = match kind {
-            ProviderErrorKind::InvalidKey if self.key.is_none() => format!("{who} requires an API key"),
-            ProviderErrorKind::InvalidKey => format!("{who} does not accept the key"),
-            ProviderErrorKind::NotAllowed => format!("this key has no access to the model {model} at {who}"),
-            ProviderErrorKind::UnknownModel => format!("{who} has no model {model}"),
+            ProviderErrorKind::InvalidKey if self.key.is_none() => format!("{provider_name} requires an API key"),
+            ProviderErrorKind::InvalidKey => format!("{provider_name} does not accept the key"),
+            ProviderErrorKind::NotAllowed => format!("this key has no access to the model {model} at {provider_name}"),
+            ProviderErrorKind::UnknownModel => format!("{provider_name} has no model {model}"),
             ProviderErrorKind::NotFound => "the server at that address does not offer this API".to_owned(),
-            ProviderErrorKind::Redirected => format!("{who} redirects to another address"),
+            ProviderErrorKind::Redirected => format!("{provider_name} redirects to another address"),
             ProviderErrorKind::QuotaExceeded => {
-                format!("the account at {who} has no credit left, or its quota is used up")
+                format!("the account at {provider_name} has no credit left, or its quota is used up")
             }
-            ProviderErrorKind::RateLimited => match wait {
-                Some(wait) => format!("{who} has rate-limited your requests; try again in {}", human(wait)),
-                None => format!("{who} has rate-limited your requests; try again in a minute"),
+            ProviderErrorKind::RateLimited => match retry_after {
+                Some(wait) => {
+                    format!("{provider_name} has rate-limited your requests; try again in {}", format_wait(wait))
+                }
+                None => format!("{provider_name} has rate-limited your requests; try again in a minute"),
             },
             ProviderErrorKind::TooLong => {
                 format!("this conversation is too long for {model}; start a new one with /new")
             }
             ProviderErrorKind::TooLarge => {
-                format!("this turn's text and files are too large for {who}; send less at once")
+                format!("this turn's text and files are too large for {provider_name}; send less at once")
             }
-            ProviderErrorKind::ContentFiltered => format!("{who} blocked the answer under its content policy"),
+            ProviderErrorKind::ContentFiltered => {
+                format!("{provider_name} blocked the answer under its content policy")
+            }
             ProviderErrorKind::NoTools => format!("the model {model} can't use tools"),
-            ProviderErrorKind::Overloaded => format!("{who} is overloaded; try again in a few minutes"),
-            ProviderErrorKind::Server => format!("{who} returned a server error; try again in a few minutes"),
-            ProviderErrorKind::Unreachable => format!("{who} can't be reached"),
-            ProviderErrorKind::Timeout => format!("{who} did not start to answer in time"),
-            ProviderErrorKind::Stalled => format!("{who} stopped sending in the middle of its answer; try again"),
+            ProviderErrorKind::Overloaded => format!("{provider_name} is overloaded; try again in a few minutes"),
+            ProviderErrorKind::Server => format!("{provider_name} returned a server error; try again in a few minutes"),
+            ProviderErrorKind::Unreachable => format!("{provider_name} can't be reached"),
+            ProviderErrorKind::Timeout => format!("{provider_name} did not start to answer in time"),
+            ProviderErrorKind::Stalled => {
+                format!("{provider_name} stopped sending in the middle of its answer; try again")
+            }
             ProviderErrorKind::Truncated => "its answer was cut off in the middle".to_owned(),
-            ProviderErrorKind::InvalidResponse => format!("{who} sent an answer that could not be understood"),
+            ProviderErrorKind::InvalidResponse => {
+                format!("{provider_name} sent an answer that could not be understood")
+            }
             ProviderErrorKind::ResponseTooLong => "its answer did not end".to_owned(),
             ProviderErrorKind::Refused => {
                 let status = status.map(|status| format!(" ({})", status.as_u16())).unwrap_or_default();
                 match self.redact(message) {
-                    message if message.is_empty() => format!("{who} refused the request{status}"),
-                    message => format!("{who} refused the request{status}: {message}"),
+                    message if message.is_empty() => format!("{provider_name} refused the request{status}"),
+                    message => format!("{provider_name} refused the request{status}: {message}"),
                 }
             }
         };
         ProviderError {
-            error: ModelError { reason, remedy: self.remedy(kind), retryable: kind.is_passing() },
-            again: kind.is_short(),
-            wait,
+            error: ModelError { reason, remedy: self.remedy(kind), retryable: kind.is_transient() },
+            can_retry: kind.is_retryable_now(),
+            retry_after,
         }
     }
 
     /// What the owner can do about it.
     fn remedy(&self, kind: ProviderErrorKind) -> Option<String> {
-        let Self { who, name, .. } = self;
+        let Self { provider_name, name, .. } = self;
         match kind {
             ProviderErrorKind::InvalidKey if self.key.is_none() => Some(format!("set models.{name}.api_key")),
             ProviderErrorKind::InvalidKey => Some(format!("check models.{name}.api_key")),
@@ -284,52 +292,54 @@ impl ErrorMapper {
             ProviderErrorKind::Redirected => Some(format!("set models.{name}.base_url to that address")),
             ProviderErrorKind::QuotaExceeded => Some("check the account's billing page".to_owned()),
             ProviderErrorKind::NoTools => Some(format!("choose another model in models.{name}.model")),
-            ProviderErrorKind::Unreachable if self.is_elsewhere => {
+            ProviderErrorKind::Unreachable if self.is_custom_server => {
                 Some(format!("check that the server runs, and models.{name}.base_url"))
             }
-            ProviderErrorKind::Unreachable if *who == "Ollama" => Some("check that Ollama is running".to_owned()),
+            ProviderErrorKind::Unreachable if *provider_name == "Ollama" => {
+                Some("check that Ollama is running".to_owned())
+            }
             ProviderErrorKind::Unreachable => Some("check the network".to_owned()),
             _ => None,
         }
     }
 
-    /// A provider's own words without secrets, addresses and what can't be shown.
+    /// A provider's own message without secrets, addresses and invisible characters.
     fn redact(&self, message: &str) -> String {
         let key = self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty());
         let message = key.map_or_else(|| message.to_owned(), |key| message.replace(key, "…"));
         // A key is also shown in part, such as `sk-ab…yz`: no word that could be one is repeated.
         let is_secret =
             |word: &str| word.contains("://") || word.contains("sk-") || word.contains('*') || word.len() > 60;
-        let words = message.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
-        let shown = words.collect::<Vec<_>>().join(" ");
-        let shown: String = shown.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
-        shown.trim_end_matches(['.', ' ']).to_owned()
+        let visible_words = message.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
+        let reason = visible_words.collect::<Vec<_>>().join(" ");
+        let reason: String = reason.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
+        reason.trim_end_matches(['.', ' ']).to_owned()
     }
 }
 
-/// What a status and a provider's words, in lower case, mean.
-fn kind(status: u16, said: &str) -> ProviderErrorKind {
-    // Gemini says the same of a minute's limit, which passes, and of a day's, which doesn't; only a passing one comes
-    // with a time.
-    if said.contains("resource_exhausted") && !said.contains("perday") && said.contains("retryinfo") {
+/// Classifies an error by its status and the provider's message, in lower case.
+fn classify(status: u16, text: &str) -> ProviderErrorKind {
+    // Gemini reports a limit per minute and one per day in the same way; only the first is transient, and only it comes
+    // with a delay.
+    if text.contains("resource_exhausted") && !text.contains("perday") && text.contains("retryinfo") {
         return ProviderErrorKind::RateLimited;
     }
     if status == 401 {
         return ProviderErrorKind::InvalidKey;
     }
-    if status == 402 || (status == 429 && said.contains("check your plan and billing")) {
+    if status == 402 || (status == 429 && text.contains("check your plan and billing")) {
         return ProviderErrorKind::QuotaExceeded;
     }
-    if status == 404 && said.contains("model") {
+    if status == 404 && text.contains("model") {
         return ProviderErrorKind::UnknownModel;
     }
-    // Of a request that was refused for good, such words mean something else: "unavailable in your region".
-    let for_good = (400..429).contains(&status);
-    let fits = |(sayings, kind): &&(&[&str], ProviderErrorKind)| {
-        let passing = matches!(kind, ProviderErrorKind::Overloaded | ProviderErrorKind::Server);
-        !(for_good && passing) && sayings.iter().any(|saying| said.contains(saying))
+    // In a permanent refusal such words mean something else: "unavailable in your region".
+    let is_permanent = (400..429).contains(&status);
+    let is_match = |(patterns, kind): &&(&[&str], ProviderErrorKind)| {
+        let is_transient = matches!(kind, ProviderErrorKind::Overloaded | ProviderErrorKind::Server);
+        !(is_permanent && is_transient) && patterns.iter().any(|pattern| text.contains(pattern))
     };
-    if let Some((_, kind)) = ERROR_PATTERNS.iter().find(fits) {
+    if let Some((_, kind)) = ERROR_PATTERNS.iter().find(is_match) {
         return *kind;
     }
     match status {
@@ -344,15 +354,15 @@ fn kind(status: u16, said: &str) -> ProviderErrorKind {
     }
 }
 
-/// Whether a frame tells of a failure.
-fn is_failure(frame: &Value) -> bool {
+/// Whether a frame reports an error.
+fn is_error_frame(frame: &Value) -> bool {
     let error = frame.get("error").or_else(|| frame.pointer("/response/error"));
     error.is_some_and(|error| !error.is_null())
         || frame.get("promptFeedback").is_some()
         || frame.get("type").is_some_and(|kind| kind == "error")
 }
 
-/// All keys and short texts of a body; what matters stands in another place with each provider.
+/// Collects all keys and short texts of a body, since each provider puts the message elsewhere.
 fn collect_texts(body: &Value, depth: usize, into: &mut String) {
     if depth > 6 || into.len() > MAX_MESSAGE_BYTES {
         return;
@@ -374,36 +384,36 @@ fn collect_texts(body: &Value, depth: usize, into: &mut String) {
     }
 }
 
-/// How much of a body is looked at.
+/// How much of a body is searched, in bytes.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// The provider's own words.
-fn message(body: &Value) -> &str {
-    let places = ["/error/message", "/response/error/message", "/0/error/message", "/message", "/error"];
-    places.iter().find_map(|place| body.pointer(place)?.as_str()).unwrap_or_default()
+/// The provider's own message.
+fn error_message(body: &Value) -> &str {
+    let pointers = ["/error/message", "/response/error/message", "/0/error/message", "/message", "/error"];
+    pointers.iter().find_map(|pointer| body.pointer(pointer)?.as_str()).unwrap_or_default()
 }
 
-/// The wait that Gemini names in the body.
-fn retry_delay(body: &Value) -> Option<Duration> {
+/// The delay that Gemini requests in the body.
+fn body_retry_after(body: &Value) -> Option<Duration> {
     let body = body.get(0).unwrap_or(body);
     let details = body.pointer("/error/details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
-    seconds(delay.trim_end_matches('s'))
+    parse_seconds(delay.trim_end_matches('s'))
 }
 
-/// The wait that the server names in its headers.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// The delay that the server requests in its headers.
+fn header_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = |name| headers.get(name)?.to_str().ok();
-    let milliseconds = header("retry-after-ms").and_then(seconds).map(|wait| wait / 1000);
-    milliseconds.or_else(|| header("retry-after").and_then(seconds))
+    let milliseconds = header("retry-after-ms").and_then(parse_seconds).map(|wait| wait / 1000);
+    milliseconds.or_else(|| header("retry-after").and_then(parse_seconds))
 }
 
-fn seconds(text: &str) -> Option<Duration> {
+fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
-/// A wait as a person says it.
-fn human(wait: Duration) -> String {
+/// Formats a delay for people.
+fn format_wait(wait: Duration) -> String {
     let seconds = wait.as_secs_f64().ceil() as u64;
     match seconds {
         0..=1 => "a second".to_owned(),

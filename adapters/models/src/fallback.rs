@@ -1,4 +1,4 @@
-//! Several models as one: the next is asked when one fails before its first piece.
+//! Several models as one: the next is called when one fails before its first delta.
 
 use std::{fmt, sync::Arc};
 
@@ -6,21 +6,21 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use satchel_ports::{LanguageModel, ModelError, ModelRequest, language_model::ModelStream};
 
-/// Asks models in order, until one begins to answer.
+/// Calls models in order until one starts to answer.
 ///
-/// What has been said can't be taken back, so a model that fails after its first piece fails for all.
+/// A delta that was sent can't be withdrawn, so an error after the first one ends the call.
 pub struct FallbackModel {
     models: Vec<Arc<dyn LanguageModel>>,
 }
 
 impl fmt::Debug for FallbackModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Fallback").field(&self.models.iter().map(|model| model.name()).collect::<Vec<_>>()).finish()
+        f.debug_tuple("FallbackModel").field(&self.models.iter().map(|model| model.name()).collect::<Vec<_>>()).finish()
     }
 }
 
 impl FallbackModel {
-    /// Asks the first of these, then the others in order.
+    /// Calls the first of these, then the others in order.
     #[must_use]
     pub fn new(models: Vec<Arc<dyn LanguageModel>>) -> Self {
         Self { models }
@@ -29,30 +29,30 @@ impl FallbackModel {
 
 #[async_trait]
 impl LanguageModel for FallbackModel {
-    /// The name of the model that is asked first.
+    /// The name of the first model.
     fn name(&self) -> String {
         self.models.first().map_or_else(|| "none".to_owned(), |model| model.name())
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-        let mut failed: Vec<(String, ModelError)> = Vec::new();
+        let mut failures: Vec<(String, ModelError)> = Vec::new();
         for model in &self.models {
             match start_stream(&**model, request).await {
-                Ok(answer) => return Ok(answer),
+                Ok(stream) => return Ok(stream),
                 Err(error) => {
                     tracing::warn!(model = model.name(), error = %error, "a model failed; falling back to the next one");
-                    failed.push((model.name(), error));
+                    failures.push((model.name(), error));
                 }
             }
         }
-        Err(combined_error(failed))
+        Err(combine_errors(failures))
     }
 }
 
-/// Waits for the first piece, so that a failure before it is one that the next model can make good.
+/// Waits for the first event, so that the next model can take over after an earlier failure.
 async fn start_stream(model: &dyn LanguageModel, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-    let mut answer = model.stream(request).await?;
-    let first = match answer.next().await {
+    let mut stream = model.stream(request).await?;
+    let first = match stream.next().await {
         Some(first) => first?,
         None => {
             return Err(ModelError {
@@ -62,19 +62,20 @@ async fn start_stream(model: &dyn LanguageModel, request: &ModelRequest) -> Resu
             });
         }
     };
-    Ok(Box::pin(stream::iter([Ok(first)]).chain(answer)))
+    Ok(Box::pin(stream::iter([Ok(first)]).chain(stream)))
 }
 
-fn combined_error(mut failed: Vec<(String, ModelError)>) -> ModelError {
-    match failed.len() {
+fn combine_errors(mut failures: Vec<(String, ModelError)>) -> ModelError {
+    match failures.len() {
         0 => ModelError { reason: "no model is configured".to_owned(), retryable: false, remedy: None },
-        1 => failed.remove(0).1,
+        1 => failures.remove(0).1,
         _ => {
-            let reasons: Vec<String> = failed.iter().map(|(name, error)| format!("{name}: {}", error.reason)).collect();
+            let reasons: Vec<String> =
+                failures.iter().map(|(name, error)| format!("{name}: {}", error.reason)).collect();
             let remedy = |(name, error): &(String, ModelError)| Some(format!("for {name}, {}", error.remedy.as_ref()?));
-            let remedies: Vec<String> = failed.iter().filter_map(remedy).collect();
+            let remedies: Vec<String> = failures.iter().filter_map(remedy).collect();
             ModelError {
-                retryable: failed.iter().any(|(_, error)| error.retryable),
+                retryable: failures.iter().any(|(_, error)| error.retryable),
                 reason: reasons.join("; "),
                 remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
             }

@@ -1,52 +1,52 @@
-//! Files as text for the wire: streamed out of the blob store and encoded piece by piece, never held twice.
+//! Files as base64 for the wire: streamed from the blob store and encoded chunk by chunk, never in memory twice.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
 use satchel_domain::Attachment;
 use satchel_ports::Blobs;
 
-/// Why a file can't be shown, in words for the model.
-const UNREADABLE: &str = "it could not be read";
+/// Why a file can't be sent, as text for the model.
+const UNREADABLE_REASON: &str = "it could not be read";
 
-/// Reads a file as base64. It reads no more than the file is said to hold.
+/// Reads a file as base64. It reads no more than the file's recorded size.
 ///
 /// # Errors
-/// When it can't be read, or is not as long as it is said to be. The reason is logged here.
-pub(crate) async fn encoded(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
-    let unreadable = |error: &dyn std::error::Error| {
+/// When it can't be read or its size differs from the recorded one. The reason is logged here.
+pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
+    let log_unreadable = |error: &dyn std::error::Error| {
         tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");
-        UNREADABLE.to_owned()
+        UNREADABLE_REASON.to_owned()
     };
-    let length = usize::try_from(file.bytes).map_err(|error| unreadable(&error))?;
-    let mut content = blobs.open(&file.sha256, None).await.map_err(|error| unreadable(&error))?;
+    let length = usize::try_from(file.bytes).map_err(|error| log_unreadable(&error))?;
+    let mut content = blobs.open(&file.sha256, None).await.map_err(|error| log_unreadable(&error))?;
     let mut text = String::with_capacity(length.div_ceil(3) * 4);
     let mut rest: Vec<u8> = Vec::with_capacity(3);
     let mut read = 0;
-    while let Some(piece) = content.next().await {
-        let piece = piece.map_err(|error| unreadable(&error))?;
-        read += piece.len();
+    while let Some(chunk) = content.next().await {
+        let chunk = chunk.map_err(|error| log_unreadable(&error))?;
+        read += chunk.len();
         if read > length {
             break;
         }
-        let mut piece = &piece[..];
-        // Three bytes make four letters: what is left over waits for the next piece.
+        let mut bytes = &chunk[..];
+        // Three bytes make four letters: the remainder waits for the next chunk.
         if !rest.is_empty() {
-            let (first, others) = piece.split_at(piece.len().min(3 - rest.len()));
-            rest.extend_from_slice(first);
-            piece = others;
+            let (head, tail) = bytes.split_at(bytes.len().min(3 - rest.len()));
+            rest.extend_from_slice(head);
+            bytes = tail;
             if rest.len() < 3 {
                 continue;
             }
             STANDARD.encode_string(&rest, &mut text);
             rest.clear();
         }
-        let whole = piece.len() / 3 * 3;
-        STANDARD.encode_string(&piece[..whole], &mut text);
-        rest.extend_from_slice(&piece[whole..]);
+        let complete = bytes.len() / 3 * 3;
+        STANDARD.encode_string(&bytes[..complete], &mut text);
+        rest.extend_from_slice(&bytes[complete..]);
     }
     if read != length {
         tracing::warn!(attachment.id = %file.id, attachment.bytes = file.bytes, "a file's size differs from the recorded size");
-        return Err(UNREADABLE.to_owned());
+        return Err(UNREADABLE_REASON.to_owned());
     }
     STANDARD.encode_string(&rest, &mut text);
     Ok(text)
@@ -109,7 +109,7 @@ mod tests {
         for length in [1, 2, 3, 4, 5, 7, 64, 999, 1000] {
             for total in [1, 2, 3, 4, 998, 999, 1000] {
                 let blobs = Pieces(whole[..total].to_vec(), length);
-                let text = encoded(&blobs, &file(total as u64)).await.unwrap();
+                let text = encode_base64(&blobs, &file(total as u64)).await.unwrap();
                 assert_eq!(text, STANDARD.encode(&whole[..total]), "{total} bytes in pieces of {length}");
                 assert_eq!(text.capacity(), text.len(), "the text is as large as it needs to be");
             }
@@ -119,8 +119,8 @@ mod tests {
     #[tokio::test]
     async fn file_differing_from_its_record_is_unreadable() {
         for recorded in [9, 11] {
-            assert_eq!(encoded(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE);
+            assert_eq!(encode_base64(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE_REASON);
         }
-        assert_eq!(encoded(&MemoryBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE);
+        assert_eq!(encode_base64(&MemoryBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE_REASON);
     }
 }

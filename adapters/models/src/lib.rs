@@ -1,8 +1,8 @@
-//! Models behind the network: OpenAI, Anthropic, Gemini, Ollama and whoever speaks as they do, as one `LanguageModel`.
+//! Models behind the network: OpenAI, Anthropic, Gemini, Ollama and compatible servers, as one `LanguageModel`.
 //!
-//! A request is arranged as data first (`conversation`, by the table in `abilities`), then handed to the vendor's
-//! client; what comes back is read by `answer`, and what goes wrong is put into words by `failure`. Everything that can
-//! be decided without the network is a pure function.
+//! A request is built as data first (`provider_messages`, by the table in `capabilities`), then handed to the vendor's
+//! client. `response_stream` reads the answer, and `error` maps failures to messages. Everything that can be decided
+//! without the network is a pure function.
 
 mod capabilities;
 mod check;
@@ -21,7 +21,7 @@ mod settings;
 mod tool_names;
 
 pub use fallback::FallbackModel;
-pub use media_kind::{MediaKind, unsupported_kind};
+pub use media_kind::{MediaKind, unsupported_kind_reason};
 pub use ollama::find_ollama;
 pub use remote::RemoteModel;
 pub use request_policy::RequestPolicy;

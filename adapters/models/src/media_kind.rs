@@ -12,10 +12,10 @@ pub enum MediaKind {
 }
 
 impl MediaKind {
-    /// All kinds, in the order in which people are told of them.
+    /// All kinds, in the order in which they are listed.
     pub const ALL: [Self; 4] = [Self::Image, Self::Pdf, Self::Audio, Self::Video];
 
-    /// The word for it in the configuration.
+    /// Its name in the configuration.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,8 +26,8 @@ impl MediaKind {
         }
     }
 
-    /// Files of this kind, in words.
-    pub(crate) fn plural(self) -> &'static str {
+    /// Files of this kind, as text.
+    pub(crate) fn plural_name(self) -> &'static str {
         match self {
             Self::Image => "images",
             Self::Pdf => "PDF documents",
@@ -36,7 +36,7 @@ impl MediaKind {
         }
     }
 
-    /// The kind of files of this MIME type; `None` where no model takes such files as they are.
+    /// The kind of files of this MIME type; `None` where no model accepts such files directly.
     pub(crate) fn from_mime(mime: &str) -> Option<Self> {
         match mime.split_once('/')?.0 {
             // An SVG is text; no model takes it as an image.
@@ -49,7 +49,7 @@ impl MediaKind {
 }
 
 impl ModelProvider {
-    /// The kinds of files that requests in the provider's language can hold.
+    /// The kinds of files that requests of the provider's API can contain.
     #[must_use]
     pub fn file_kinds(self) -> &'static [MediaKind] {
         match self {
@@ -60,9 +60,9 @@ impl ModelProvider {
     }
 }
 
-/// Says that requests to a provider have no place for such files, and for which they have.
+/// Explains that requests to a provider can't contain such files, and which they can.
 #[must_use]
-pub fn unsupported_kind(provider: ModelProvider, kind: MediaKind) -> String {
+pub fn unsupported_kind_reason(provider: ModelProvider, kind: MediaKind) -> String {
     let kinds: Vec<&str> = provider.file_kinds().iter().map(|kind| kind.as_str()).collect();
     format!(
         "holds {}, which can't be sent in the language of {}; allowed are {}",

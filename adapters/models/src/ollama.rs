@@ -6,26 +6,26 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::{
-    check::read_up_to,
+    check::read_body_up_to,
     remote::http_client,
     request_policy::RequestPolicy,
     settings::{ModelProvider, ModelSettings},
 };
 
-/// How long the server is waited for. It is on this machine or it isn't there.
-const LONGEST: Duration = Duration::from_millis(800);
+/// How long the server may take. A server on this machine answers quickly.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The longest list of models that is read, in bytes.
-const LONGEST_LIST: usize = 4 << 20;
+const MAX_LIST_BYTES: usize = 4 << 20;
 
-/// A local Ollama server that has a model, with the one that was fetched last.
+/// Finds a local Ollama server that has a model, and returns settings with its newest one.
 pub async fn find_ollama() -> Option<ModelSettings> {
-    find_at(ModelProvider::Ollama.own_address()).await
+    find_at(ModelProvider::Ollama.default_address()).await
 }
 
 async fn find_at(address: &str) -> Option<ModelSettings> {
-    let model = tokio::time::timeout(LONGEST, newest_model(address)).await.ok()??;
-    let base_url = (address != ModelProvider::Ollama.own_address()).then(|| SecretString::from(address));
+    let model = tokio::time::timeout(DISCOVERY_TIMEOUT, newest_model(address)).await.ok()??;
+    let base_url = (address != ModelProvider::Ollama.default_address()).then(|| SecretString::from(address));
     Some(ModelSettings {
         name: "ollama".to_owned(),
         provider: ModelProvider::Ollama,
@@ -36,16 +36,16 @@ async fn find_at(address: &str) -> Option<ModelSettings> {
     })
 }
 
-/// The first model of the list, which the server keeps newest first, that can talk.
+/// The newest model that can chat; the server lists the newest first.
 async fn newest_model(address: &str) -> Option<String> {
-    let patience = RequestPolicy { connect: LONGEST, ..RequestPolicy::default() };
-    let http = http_client(&patience, false, true).ok()?;
+    let policy = RequestPolicy { connect_timeout: DISCOVERY_TIMEOUT, ..RequestPolicy::default() };
+    let http = http_client(&policy, false, true).ok()?;
     let mut response = http.get(format!("{address}api/tags")).send().await.ok()?.error_for_status().ok()?;
-    let list = read_up_to(&mut response, LONGEST_LIST).await.ok()??;
+    let list = read_body_up_to(&mut response, MAX_LIST_BYTES).await.ok()??;
     let list: Value = serde_json::from_slice(&list).ok()?;
     let names = list.get("models")?.as_array()?.iter().filter_map(|model| model.get("name")?.as_str());
-    let talks = |name: &&str| !["embed", "bge-", "minilm", "rerank"].iter().any(|word| name.contains(word));
-    names.filter(talks).map(str::to_owned).next()
+    let can_chat = |name: &&str| !["embed", "bge-", "minilm", "rerank"].iter().any(|part| name.contains(part));
+    names.filter(can_chat).map(str::to_owned).next()
 }
 
 #[cfg(test)]

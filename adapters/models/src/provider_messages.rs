@@ -1,7 +1,7 @@
-//! A conversation as every provider takes it: turns that alternate, calls that are answered, files chosen. Pure.
+//! A conversation in the form that every provider accepts: alternating turns, a result per call, chosen files. Pure.
 //!
-//! Providers refuse a conversation with a gap (an unanswered call, an answer without a call, two turns of one side, an
-//! empty text). Satchel's agent leaves none; what comes from elsewhere is mended here instead of being refused there.
+//! Providers refuse a conversation with a gap (a call without a result, a result without a call, two turns of one side,
+//! an empty text). Satchel's agent leaves none; gaps from other callers are repaired here.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,25 +14,25 @@ use crate::{
     tool_names::ToolNames,
 };
 
-/// The longest that a file's name may be in what the model reads, in characters.
+/// The longest file name in the model's input, in characters.
 const MAX_NAME_CHARS: usize = 150;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ProviderTurn {
-    /// What the person said and Satchel noted.
+    /// The person's messages and Satchel's notes.
     Person(Vec<ContentPiece>),
-    /// What the model said and asked for.
+    /// The model's text and tool calls.
     Model { text: String, calls: Vec<WireToolCall> },
-    /// The answers to all calls of the turn before, in their order.
-    Answers(Vec<WireToolResult>),
+    /// The results of all calls of the turn before, in their order.
+    ToolResults(Vec<WireToolResult>),
 }
 
 /// A piece of the person's turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ContentPiece {
-    /// Words; never blank.
+    /// Text; never blank.
     Text(String),
-    /// A file that the model takes.
+    /// A file that the model accepts.
     File(Box<Attachment>),
 }
 
@@ -49,55 +49,55 @@ pub(crate) struct WireToolResult {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Files that stand in the answer itself.
+    /// Files that are part of the result itself.
     pub(crate) files: Vec<Attachment>,
 }
 
-/// Where the files that a tool made are put.
+/// Where the files of a tool result are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultFiles {
-    Inside,
-    /// Into the person's turn that follows, because the provider takes only text in an answer.
-    After,
+    InResult,
+    /// Into the person's turn that follows, because the provider accepts only text in a result.
+    InNextMessage,
 }
 
 pub(crate) fn build_turns(
     messages: &[ModelMessage],
     rules: &FileRules,
     names: &ToolNames,
-    place: ResultFiles,
+    result_files: ResultFiles,
 ) -> Vec<ProviderTurn> {
-    let mut arranged = ConversationBuilder { turns: Vec::new(), names, place, calls: 0, open: None };
-    for (message, verdicts) in messages.iter().zip(verdicts(messages, rules)) {
+    let mut builder = ConversationBuilder { turns: Vec::new(), names, result_files, call_count: 0, open_calls: None };
+    for (message, decisions) in messages.iter().zip(decide_files(messages, rules)) {
         match message {
             ModelMessage::User { text, .. } => {
-                arranged.close_calls();
-                arranged.push_user_text(text);
-                for (file, verdict) in verdicts {
-                    arranged.push_file(file, verdict);
+                builder.close_calls();
+                builder.push_user_text(text);
+                for (file, decision) in decisions {
+                    builder.push_file(file, decision);
                 }
             }
             ModelMessage::Note { text } => {
-                arranged.close_calls();
-                arranged.push_note(text);
+                builder.close_calls();
+                builder.push_note(text);
             }
             ModelMessage::Assistant { text, calls } => {
-                arranged.close_calls();
-                arranged.push_model_turn(text, calls);
+                builder.close_calls();
+                builder.push_model_turn(text, calls);
             }
-            ModelMessage::Tool { call, text, .. } => arranged.push_tool_result(call, text, verdicts),
+            ModelMessage::Tool { call, text, .. } => builder.push_tool_result(call, text, decisions),
         }
     }
-    arranged.close_calls();
-    arranged.turns
+    builder.close_calls();
+    builder.turns
 }
 
 type FileDecisions<'a> = Vec<(&'a Attachment, Result<(), String>)>;
 
-/// Which files are sent. The newest messages choose first, because they are what the turn is about.
-fn verdicts<'a>(messages: &'a [ModelMessage], rules: &FileRules) -> Vec<FileDecisions<'a>> {
-    let mut taken = RequestFileBudget::default();
-    let mut verdicts: Vec<FileDecisions<'a>> = messages
+/// Decides which files are sent. The newest messages go first, because the turn is about them.
+fn decide_files<'a>(messages: &'a [ModelMessage], rules: &FileRules) -> Vec<FileDecisions<'a>> {
+    let mut budget = RequestFileBudget::default();
+    let mut decisions: Vec<FileDecisions<'a>> = messages
         .iter()
         .rev()
         .map(|message| {
@@ -105,33 +105,33 @@ fn verdicts<'a>(messages: &'a [ModelMessage], rules: &FileRules) -> Vec<FileDeci
                 ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => attachments,
                 ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => &[],
             };
-            files.iter().map(|file| (file, rules.admit_file(&mut taken, file))).collect()
+            files.iter().map(|file| (file, rules.admit_file(&mut budget, file))).collect()
         })
         .collect();
-    verdicts.reverse();
-    verdicts
+    decisions.reverse();
+    decisions
 }
 
 struct ConversationBuilder<'a> {
     turns: Vec<ProviderTurn>,
     names: &'a ToolNames,
-    place: ResultFiles,
-    /// How many calls there have been; their ids are made of it.
-    calls: usize,
-    /// The calls of the model's last turn, as long as answers may come.
-    open: Option<OpenCalls>,
+    result_files: ResultFiles,
+    /// How many calls there have been; their ids are derived from it.
+    call_count: usize,
+    /// The calls of the model's last turn, as long as results may come.
+    open_calls: Option<OpenCalls>,
 }
 
 struct OpenCalls {
-    /// Satchel's ids and what became of them.
-    asked: Vec<(String, WireToolCall)>,
-    answered: HashMap<String, WireToolResult>,
-    /// What is shown after the answers.
-    after: Vec<ContentPiece>,
+    /// Satchel's ids and the calls as sent.
+    requested: Vec<(String, WireToolCall)>,
+    results: HashMap<String, WireToolResult>,
+    /// The content that follows the results.
+    following: Vec<ContentPiece>,
 }
 
 impl ConversationBuilder<'_> {
-    /// The person's turn, to which something is added.
+    /// The person's turn at the end; started if there is none.
     fn user_turn(&mut self) -> &mut Vec<ContentPiece> {
         if !matches!(self.turns.last(), Some(ProviderTurn::Person(_))) {
             self.turns.push(ProviderTurn::Person(Vec::new()));
@@ -155,8 +155,8 @@ impl ConversationBuilder<'_> {
         }
     }
 
-    fn push_file(&mut self, file: &Attachment, verdict: Result<(), String>) {
-        let pieces = file_pieces(file, verdict);
+    fn push_file(&mut self, file: &Attachment, decision: Result<(), String>) {
+        let pieces = file_pieces(file, decision);
         self.user_turn().extend(pieces);
     }
 
@@ -165,112 +165,116 @@ impl ConversationBuilder<'_> {
             return;
         }
         if self.turns.is_empty() {
-            // Providers want the person to begin.
+            // Providers require the person to start.
             self.push_note("The conversation continues here.");
         }
-        let mut taken = HashSet::new();
-        let asked: Vec<(String, WireToolCall)> = calls
+        let mut seen = HashSet::new();
+        let requested: Vec<(String, WireToolCall)> = calls
             .iter()
-            .filter(|call| taken.insert(call.id.as_str()))
+            .filter(|call| seen.insert(call.id.as_str()))
             .map(|call| {
-                self.calls += 1;
-                // Nine letters and digits: the one form that every provider takes. Mistral takes no other, OpenAI at
-                // most 40 characters, Anthropic nothing but letters, digits, `_` and `-`.
-                let id = format!("call{:05}", self.calls);
-                let arguments = object(&call.arguments);
+                self.call_count += 1;
+                // Nine letters and digits: the one form that every provider accepts. Mistral accepts no other, OpenAI
+                // at most 40 characters, Anthropic only letters, digits, `_` and `-`.
+                let id = format!("call{:05}", self.call_count);
+                let arguments = to_object(&call.arguments);
                 (call.id.clone(), WireToolCall { id, name: self.names.to_wire(&call.name), arguments })
             })
             .collect();
         match self.turns.last_mut() {
-            Some(ProviderTurn::Model { text: before, calls }) if calls.is_empty() => {
-                *before = [before.trim(), text.trim()].map(str::to_owned).join("\n\n").trim().to_owned();
-                *calls = asked.iter().map(|(_, asked)| asked.clone()).collect();
+            Some(ProviderTurn::Model { text: previous, calls }) if calls.is_empty() => {
+                *previous = [previous.trim(), text.trim()].map(str::to_owned).join("\n\n").trim().to_owned();
+                *calls = requested.iter().map(|(_, call)| call.clone()).collect();
             }
             _ => {
-                let calls = asked.iter().map(|(_, asked)| asked.clone()).collect();
+                let calls = requested.iter().map(|(_, call)| call.clone()).collect();
                 self.turns.push(ProviderTurn::Model { text: text.trim().to_owned(), calls });
             }
         }
-        if !asked.is_empty() {
-            self.open = Some(OpenCalls { asked, answered: HashMap::new(), after: Vec::new() });
+        if !requested.is_empty() {
+            self.open_calls = Some(OpenCalls { requested, results: HashMap::new(), following: Vec::new() });
         }
     }
 
     fn push_tool_result(&mut self, call: &str, text: &str, files: FileDecisions<'_>) {
-        let place = self.place;
-        let Some(open) = &mut self.open else { return self.push_note(&format!("A tool answered: {text}")) };
-        let asked = open.asked.iter().find(|(id, _)| id == call).map(|(_, asked)| asked.clone());
-        let Some(asked) = asked.filter(|_| !open.answered.contains_key(call)) else {
-            open.after.push(ContentPiece::Text(format_note(&format!("A tool answered: {text}"))));
+        let result_files = self.result_files;
+        let Some(open) = &mut self.open_calls else { return self.push_note(&format!("A tool answered: {text}")) };
+        let request = open.requested.iter().find(|(id, _)| id == call).map(|(_, request)| request.clone());
+        let Some(request) = request.filter(|_| !open.results.contains_key(call)) else {
+            open.following.push(ContentPiece::Text(format_note(&format!("A tool answered: {text}"))));
             return;
         };
-        let mut answer = WireToolResult { id: asked.id, name: asked.name, text: text.to_owned(), files: Vec::new() };
-        let mut after = Vec::new();
-        for (file, verdict) in files {
-            match (verdict, place) {
-                (Err(reason), _) => append_line(&mut answer.text, &omitted_file_note(file, &reason)),
-                (Ok(()), ResultFiles::Inside) => answer.files.push(file.clone()),
-                (Ok(()), ResultFiles::After) => after.extend(file_pieces(file, Ok(()))),
+        let mut result =
+            WireToolResult { id: request.id, name: request.name, text: text.to_owned(), files: Vec::new() };
+        let mut following = Vec::new();
+        for (file, decision) in files {
+            match (decision, result_files) {
+                (Err(reason), _) => append_line(&mut result.text, &omitted_file_note(file, &reason)),
+                (Ok(()), ResultFiles::InResult) => result.files.push(file.clone()),
+                (Ok(()), ResultFiles::InNextMessage) => following.extend(file_pieces(file, Ok(()))),
             }
         }
-        if !after.is_empty() {
-            append_line(&mut answer.text, "Its files are shown in the next message.");
-            open.after.push(ContentPiece::Text(format_note(&format!("The files that `{}` returned.", answer.name))));
-            open.after.append(&mut after);
+        if !following.is_empty() {
+            append_line(&mut result.text, "Its files are shown in the next message.");
+            open.following
+                .push(ContentPiece::Text(format_note(&format!("The files that `{}` returned.", result.name))));
+            open.following.append(&mut following);
         }
-        if answer.text.trim().is_empty() {
-            answer.text = "done, without text".to_owned();
+        if result.text.trim().is_empty() {
+            result.text = "done, without text".to_owned();
         }
-        open.answered.insert(call.to_owned(), answer);
+        open.results.insert(call.to_owned(), result);
     }
 
-    /// Ends the answers to the model's last turn; a call without one is given one.
+    /// Completes the results of the model's last turn; a call without a result gets an error.
     fn close_calls(&mut self) {
-        let Some(OpenCalls { asked, mut answered, after }) = self.open.take() else { return };
-        let unanswered = |asked: WireToolCall| WireToolResult {
-            id: asked.id,
-            name: asked.name,
+        let Some(OpenCalls { requested, mut results, following }) = self.open_calls.take() else { return };
+        let missing_result = |request: WireToolCall| WireToolResult {
+            id: request.id,
+            name: request.name,
             text: "error: no answer was recorded; it may have taken effect".to_owned(),
             files: Vec::new(),
         };
-        let answers =
-            asked.into_iter().map(|(id, asked)| answered.remove(&id).unwrap_or_else(|| unanswered(asked))).collect();
-        self.turns.push(ProviderTurn::Answers(answers));
-        if !after.is_empty() {
-            self.user_turn().extend(after);
+        let results = requested
+            .into_iter()
+            .map(|(id, request)| results.remove(&id).unwrap_or_else(|| missing_result(request)))
+            .collect();
+        self.turns.push(ProviderTurn::ToolResults(results));
+        if !following.is_empty() {
+            self.user_turn().extend(following);
         }
     }
 }
 
-/// A file with its name before it, so that the model can tell it from the others, or why it isn't shown.
-fn file_pieces(file: &Attachment, verdict: Result<(), String>) -> Vec<ContentPiece> {
-    match verdict {
+/// A file after its name, so that the model can tell files apart, or the reason why it isn't sent.
+fn file_pieces(file: &Attachment, decision: Result<(), String>) -> Vec<ContentPiece> {
+    match decision {
         Ok(()) => vec![
-            ContentPiece::Text(format_note(&format!("The file {}:", quoted_name(file)))),
+            ContentPiece::Text(format_note(&format!("The file {}:", quote_name(file)))),
             ContentPiece::File(Box::new(file.clone())),
         ],
         Err(reason) => vec![ContentPiece::Text(format_note(&omitted_file_note(file, &reason)))],
     }
 }
 
-/// Says that a file is not shown, and why.
+/// The note that a file is not sent, and why.
 pub(crate) fn omitted_file_note(file: &Attachment, reason: &str) -> String {
     let size = size::format_bytes(file.bytes);
-    format!("You can't see the file {} ({}, {size}): {reason}.", quoted_name(file), cut(&file.mime))
+    format!("You can't see the file {} ({}, {size}): {reason}.", quote_name(file), sanitize(&file.mime))
 }
 
-/// Words of Satchel in the person's turn. The agent escapes the marker in what people write, so nobody can forge it.
+/// Satchel's note in the person's turn. The agent escapes the marker in people's messages, so it can't be forged.
 pub(crate) fn format_note(text: &str) -> String {
     let text = text.replace("[[satchel.", "\\[[satchel.").replace("[[/satchel.", "\\[[/satchel.");
     format!("[[satchel.note]]{text}[[/satchel.note]]")
 }
 
-/// A file's name in a form that can give no orders.
-fn quoted_name(file: &Attachment) -> String {
-    escape_references(&format!("{:?}", cut(file.filename.as_str())))
+/// A file's name, sanitized against prompt injection.
+fn quote_name(file: &Attachment) -> String {
+    escape_references(&format!("{:?}", sanitize(file.filename.as_str())))
 }
 
-fn cut(untrusted: &str) -> String {
+fn sanitize(untrusted: &str) -> String {
     untrusted.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_NAME_CHARS).collect()
 }
 
@@ -281,8 +285,8 @@ pub(crate) fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// The arguments as an object. Anthropic, Gemini and Ollama refuse a conversation in which they once were none.
-pub(crate) fn object(arguments: &Value) -> Value {
+/// The arguments as an object: Anthropic, Gemini and Ollama refuse a conversation with any other value.
+pub(crate) fn to_object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
         other => json!({ "not_an_object": other }),

@@ -1,27 +1,27 @@
-//! What a model thought before it asked for tools, kept until the tools have answered.
+//! The reasoning that a model sends before its tool calls, cached until the tools have returned.
 //!
-//! Gemini signs its calls and Anthropic its thoughts, and both want the signatures back with the conversation. The port
-//! has no place for them, and they are worth nothing after the turn, so they are remembered here, by the calls that they
-//! belong to. After a restart they are gone; then Gemini is sent the placeholder that it takes instead.
+//! Gemini signs its calls and Anthropic its reasoning, and both require the signatures back with the conversation. The
+//! port doesn't carry them, and they are of no use after the turn, so they are cached here, keyed by their calls. After
+//! a restart they are gone; then Gemini gets the placeholder that it accepts instead.
 
 use std::collections::VecDeque;
 
 use genai::chat::ContentPart;
 use serde_json::Value;
 
-/// How many messages are remembered; each lane needs the last few of its running turn.
+/// How many messages are cached; each lane needs the last few of its running turn.
 const CACHE_SIZE: usize = 256;
 
-/// The longest thought that is remembered, in bytes.
-const LONGEST: usize = 256 << 10;
+/// The largest block that is cached, in bytes.
+const MAX_BLOCK_BYTES: usize = 256 << 10;
 
 /// A message's calls by name and arguments, as on the wire.
 pub(crate) type CallList = Vec<(String, Value)>;
 
-/// What came with a message that asked for tools.
+/// The reasoning of a message with tool calls.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReasoningBlock {
-    /// What stands before the text and the calls: thoughts and their signatures.
+    /// The parts before the text and the calls: reasoning and its signatures.
     pub(crate) leading: Vec<ContentPart>,
     /// The signatures of each call.
     pub(crate) signatures: Vec<Option<Vec<String>>>,
@@ -38,27 +38,27 @@ impl ReasoningBlock {
     }
 }
 
-/// The remembered thoughts, oldest first.
+/// The cached blocks, oldest first.
 #[derive(Default)]
 pub(crate) struct ReasoningCache {
-    kept: VecDeque<(CallList, ReasoningBlock)>,
+    entries: VecDeque<(CallList, ReasoningBlock)>,
 }
 
 impl ReasoningCache {
-    /// Remembers what came with these calls.
-    pub(crate) fn insert(&mut self, calls: CallList, thought: ReasoningBlock) {
-        if thought.is_empty() || thought.size() > LONGEST {
+    /// Caches the reasoning of these calls.
+    pub(crate) fn insert(&mut self, calls: CallList, block: ReasoningBlock) {
+        if block.is_empty() || block.size() > MAX_BLOCK_BYTES {
             return;
         }
-        if self.kept.len() == CACHE_SIZE {
-            self.kept.pop_front();
+        if self.entries.len() == CACHE_SIZE {
+            self.entries.pop_front();
         }
-        self.kept.push_back((calls, thought));
+        self.entries.push_back((calls, block));
     }
 
-    /// What came with these calls; the newest, if a model asked for the same more than once.
+    /// The reasoning of these calls; the newest, if a model made the same calls more than once.
     pub(crate) fn get(&self, calls: &CallList) -> Option<ReasoningBlock> {
-        self.kept.iter().rev().find(|(kept, _)| kept == calls).map(|(_, thought)| thought.clone())
+        self.entries.iter().rev().find(|(entry, _)| entry == calls).map(|(_, block)| block.clone())
     }
 }
 
@@ -87,14 +87,14 @@ mod tests {
             thoughts.insert(calls(number), signed("x"));
         }
         assert!(thoughts.get(&calls(0)).is_none() && thoughts.get(&calls(1)).is_some());
-        assert_eq!(thoughts.kept.len(), CACHE_SIZE);
+        assert_eq!(thoughts.entries.len(), CACHE_SIZE);
     }
 
     #[test]
     fn nothing_and_too_much_are_not_remembered() {
         let mut thoughts = ReasoningCache::default();
         thoughts.insert(calls(0), ReasoningBlock { leading: Vec::new(), signatures: vec![None] });
-        thoughts.insert(calls(1), signed(&"x".repeat(LONGEST + 1)));
-        assert!(thoughts.kept.is_empty());
+        thoughts.insert(calls(1), signed(&"x".repeat(MAX_BLOCK_BYTES + 1)));
+        assert!(thoughts.entries.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! A model behind the network as a `LanguageModel`: asks, asks again as long as nothing was answered, and passes on.
+//! A model behind the network as a `LanguageModel`: calls it, retries until the first delta, and forwards its events.
 
 use std::{
     fmt,
@@ -31,16 +31,16 @@ use crate::{
     tool_names::ToolNames,
 };
 
-/// A model that a server answers for.
+/// A model on a server.
 pub struct RemoteModel {
     target: ModelTarget,
     rules: FileRules,
-    patience: RequestPolicy,
+    policy: RequestPolicy,
     http: reqwest::Client,
     client: Client,
     blobs: Arc<dyn Blobs>,
-    teller: ErrorMapper,
-    thoughts: Arc<Mutex<ReasoningCache>>,
+    error_mapper: ErrorMapper,
+    reasoning: Arc<Mutex<ReasoningCache>>,
 }
 
 impl fmt::Debug for RemoteModel {
@@ -55,81 +55,88 @@ impl fmt::Debug for RemoteModel {
 }
 
 impl RemoteModel {
-    /// A model as it is described, waited for as long as is usual with its provider.
+    /// A model with the usual timeouts of its provider.
     ///
     /// # Errors
-    /// When the description has a mistake.
+    /// When a setting is invalid.
     pub fn new(settings: ModelSettings, blobs: Arc<dyn Blobs>) -> Result<Self, ModelSettingsError> {
-        let own = settings.base_url.is_some() || settings.provider == ModelProvider::Ollama;
+        let is_own_server = settings.base_url.is_some() || settings.provider == ModelProvider::Ollama;
         Self::with_policy(
             settings,
             blobs,
-            if own { RequestPolicy::with_own_server() } else { RequestPolicy::default() },
+            if is_own_server { RequestPolicy::with_own_server() } else { RequestPolicy::default() },
         )
     }
 
-    /// A model that is waited for as long as the caller wants.
+    /// A model with the caller's timeouts.
     ///
     /// # Errors
-    /// When the description has a mistake.
+    /// When a setting is invalid.
     pub fn with_policy(
         settings: ModelSettings,
         blobs: Arc<dyn Blobs>,
-        patience: RequestPolicy,
+        policy: RequestPolicy,
     ) -> Result<Self, ModelSettingsError> {
         let target = ModelTarget::new(settings)?;
-        let http = http_client(&patience, target.is_encrypted, target.is_local)
-            .map_err(|reason| target.error("base_url", reason))?;
+        let http = http_client(&policy, target.is_encrypted, target.is_local)
+            .map_err(|reason| target.settings_error("base_url", reason))?;
         let client = Client::builder()
             .with_reqwest(http.clone())
             .build()
-            .map_err(|_| target.error("provider", "failed to create the HTTP client"))?;
+            .map_err(|_| target.settings_error("provider", "failed to create the HTTP client"))?;
         let rules = FileRules::new(&target);
-        let teller = ErrorMapper::new(&target);
-        Ok(Self { target, rules, patience, http, client, blobs, teller, thoughts: Arc::default() })
+        let error_mapper = ErrorMapper::new(&target);
+        Ok(Self { target, rules, policy, http, client, blobs, error_mapper, reasoning: Arc::default() })
     }
 
-    /// Asks the server, with one cheap call, whether it is there, the key is good and the model is known.
+    /// Checks with one cheap call whether the server is reachable, the key is valid and the model exists.
     ///
     /// # Errors
-    /// When one of these is not so, in words for a person.
+    /// When one of these is not so, with a reason for people.
     pub async fn check(&self) -> Result<(), ModelError> {
-        check::check(&self.http, &self.target, &self.teller, self.patience.begin).await
+        check::check_model(&self.http, &self.target, &self.error_mapper, self.policy.response_timeout).await
     }
 
-    /// One attempt, up to the first piece of the answer.
-    async fn attempt(&self, asking: &PreparedRequest) -> Result<(ResponseStream, ResponseStep), ProviderError> {
-        let thought_of = |calls: &_| {
-            let thought = self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).get(calls);
-            let forgotten = || ReasoningBlock {
+    /// Makes one attempt, up to the first step of the answer.
+    async fn attempt(&self, prepared: &PreparedRequest) -> Result<(ResponseStream, ResponseStep), ProviderError> {
+        let find_reasoning = |calls: &_| {
+            let block = self.reasoning.lock().unwrap_or_else(PoisonError::into_inner).get(calls);
+            let placeholder = || ReasoningBlock {
                 leading: vec![ContentPart::ReasoningContent(String::new())],
                 ..ReasoningBlock::default()
             };
-            thought.or_else(|| self.target.needs_reasoning_echo().then(forgotten))
+            block.or_else(|| self.target.needs_reasoning_echo().then(placeholder))
         };
         let provider = self.target.provider;
-        let request =
-            request::build(provider, &asking.system, &asking.turns, asking.tools.clone(), &*self.blobs, thought_of)
-                .await;
+        let request = request::build_request(
+            provider,
+            &prepared.system,
+            &prepared.turns,
+            prepared.tools.clone(),
+            &*self.blobs,
+            find_reasoning,
+        )
+        .await;
         let last_frame = Arc::new(LastFrame::new(provider));
-        let mut options = options(&self.target, &self.patience);
+        let mut options = chat_options(&self.target, &self.policy);
         options.raw_frame_sink = Some(last_frame.clone());
-        // The request is serialised in here and gone with it; what is kept is one body.
-        let started = self.client.exec_chat_stream(self.service(), request, Some(&options));
-        let response = started
+        // The request is serialised here and dropped; only one body stays in memory.
+        let stream_request = self.client.exec_chat_stream(self.service_target(), request, Some(&options));
+        let response = stream_request
             .with_subscriber(Dispatch::none())
             .await
-            .map_err(|error| self.teller.map_client_error(&error, ""))?;
-        let teller = self.teller.clone();
-        let mut answering = ResponseStream::new(response.stream, provider, asking.names.clone(), last_frame, teller);
-        let first = answering.next().await?;
-        Ok((answering, first))
+            .map_err(|error| self.error_mapper.map_client_error(&error, ""))?;
+        let error_mapper = self.error_mapper.clone();
+        let mut stream =
+            ResponseStream::new(response.stream, provider, prepared.names.clone(), last_frame, error_mapper);
+        let first = stream.next().await?;
+        Ok((stream, first))
     }
 
-    fn service(&self) -> ServiceTarget {
+    fn service_target(&self) -> ServiceTarget {
         let ModelTarget { provider, model, address, key, .. } = &self.target;
         let kind = match (provider, key) {
-            // The same wire; only this one of the client's does without a key.
+            // The same wire; the client's other adapter requires a key.
             (ModelProvider::OpenAi, None) => AdapterKind::Omlx,
             (ModelProvider::OpenAi, Some(_)) => AdapterKind::OpenAI,
             (ModelProvider::OpenAiResponses, _) => AdapterKind::OpenAIResp,
@@ -140,7 +147,7 @@ impl RemoteModel {
         let auth = match (provider, key) {
             (_, Some(key)) => AuthData::from_single(key.expose_secret()),
             (ModelProvider::OpenAi, None) => AuthData::None,
-            // A server of one's own that asks for no key ignores this one.
+            // A user's own server that needs no key ignores this one.
             (_, None) => AuthData::from_single("none"),
         };
         let endpoint = Endpoint::from_owned(address.expose_secret());
@@ -148,7 +155,7 @@ impl RemoteModel {
     }
 }
 
-/// What is asked, arranged once for all attempts.
+/// A request, prepared once for all attempts.
 struct PreparedRequest {
     system: String,
     turns: Vec<ProviderTurn>,
@@ -164,46 +171,46 @@ impl LanguageModel for RemoteModel {
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let names = Arc::new(ToolNames::new(&request.tools));
-        let place = match self.target.provider {
-            ModelProvider::Anthropic => ResultFiles::Inside,
-            _ => ResultFiles::After,
+        let result_files = match self.target.provider {
+            ModelProvider::Anthropic => ResultFiles::InResult,
+            _ => ResultFiles::InNextMessage,
         };
-        let turns = provider_messages::build_turns(&request.messages, &self.rules, &names, place);
+        let turns = provider_messages::build_turns(&request.messages, &self.rules, &names, result_files);
         let tools = request::tool_definitions(self.target.provider, &request.tools, &names);
-        let asking = PreparedRequest { system: request.system.clone(), turns, tools, names };
-        let longest = self.patience.longest_wait;
-        let (answering, first) = (|| self.attempt(&asking))
-            .retry(self.patience.backoff())
+        let prepared = PreparedRequest { system: request.system.clone(), turns, tools, names };
+        let max_delay = self.policy.max_delay;
+        let (stream, first) = (|| self.attempt(&prepared))
+            .retry(self.policy.backoff())
             .sleep(tokio::time::sleep)
-            .when(|failure| failure.again)
-            .adjust(|failure, wait| match (failure.wait, wait) {
+            .when(|failure| failure.can_retry)
+            .adjust(|failure, delay| match (failure.retry_after, delay) {
                 // The server's own number is a floor; one that is too high ends the attempts.
-                (Some(asked), Some(wait)) => (asked <= longest).then(|| asked.max(wait)),
-                (_, wait) => wait,
+                (Some(retry_after), Some(delay)) => (retry_after <= max_delay).then(|| retry_after.max(delay)),
+                (_, delay) => delay,
             })
-            .notify(|failure, wait| {
+            .notify(|failure, delay| {
                 let reason = &failure.error.reason;
                 tracing::info!(
                     model = self.target.name,
-                    wait_ms = wait.as_millis(),
+                    wait_ms = delay.as_millis(),
                     reason,
                     "a model request failed; retrying"
                 );
             })
             .await
             .map_err(|failure| failure.error)?;
-        let thoughts = Arc::clone(&self.thoughts);
-        let state = ForwardingStream { answering: Some(answering), ready: Vec::new().into_iter(), thoughts };
+        let reasoning = Arc::clone(&self.reasoning);
+        let state = ForwardingStream { stream: Some(stream), ready: Vec::new().into_iter(), reasoning };
         let state = state.with_step(Ok(first));
         Ok(Box::pin(stream::unfold(state, |mut state| async { state.next().await.map(|event| (event, state)) })))
     }
 }
 
-/// What is still to be passed on of an answer.
+/// The rest of an answer, to be forwarded.
 struct ForwardingStream {
-    answering: Option<ResponseStream>,
+    stream: Option<ResponseStream>,
     ready: std::vec::IntoIter<Result<ModelEvent, ModelError>>,
-    thoughts: Arc<Mutex<ReasoningCache>>,
+    reasoning: Arc<Mutex<ReasoningCache>>,
 }
 
 impl ForwardingStream {
@@ -215,15 +222,15 @@ impl ForwardingStream {
     fn push_step(&mut self, step: Result<ResponseStep, ProviderError>) {
         let ready = match step {
             Ok(ResponseStep::Text(text)) => vec![Ok(ModelEvent::Text(text))],
-            Ok(ResponseStep::End { events, thought }) => {
-                self.answering = None;
-                if let Some((calls, thought)) = thought {
-                    self.thoughts.lock().unwrap_or_else(PoisonError::into_inner).insert(calls, thought);
+            Ok(ResponseStep::End { events, reasoning: block }) => {
+                self.stream = None;
+                if let Some((calls, block)) = block {
+                    self.reasoning.lock().unwrap_or_else(PoisonError::into_inner).insert(calls, block);
                 }
                 events.into_iter().map(Ok).collect()
             }
             Err(failure) => {
-                self.answering = None;
+                self.stream = None;
                 vec![Err(failure.error)]
             }
         };
@@ -235,20 +242,20 @@ impl ForwardingStream {
             if let Some(event) = self.ready.next() {
                 return Some(event);
             }
-            let step = self.answering.as_mut()?.next().await;
+            let step = self.stream.as_mut()?.next().await;
             self.push_step(step);
         }
     }
 }
 
-/// How the vendor's client shall ask.
-fn options(target: &ModelTarget, patience: &RequestPolicy) -> ChatOptions {
+/// The options for the vendor's client.
+fn chat_options(target: &ModelTarget, policy: &RequestPolicy) -> ChatOptions {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         .with_capture_tool_calls(true)
-        .with_stream_header_timeout(patience.begin)
-        .with_stream_read_timeout(patience.silence);
-    // Anthropic wants its signed thoughts back, and some others theirs; with the rest this would ask for more than we use.
+        .with_stream_header_timeout(policy.response_timeout)
+        .with_stream_read_timeout(policy.idle_timeout);
+    // Anthropic and a few others require their reasoning back; for the rest, nothing would use it.
     options.capture_reasoning_content =
         Some(target.provider == ModelProvider::Anthropic || target.needs_reasoning_echo());
     // The client reads `-max` or `-medium` at the end of a name as an effort and cuts it off; `qwen-max` and
@@ -259,30 +266,30 @@ fn options(target: &ModelTarget, patience: &RequestPolicy) -> ChatOptions {
         ModelProvider::OpenAi | ModelProvider::OpenAiResponses => would_be_cut.then_some(ReasoningEffort::Budget(0)),
         ModelProvider::Ollama => None,
     };
-    // The client sends no key to Ollama; one behind a gate asks for it.
+    // The client sends no key to Ollama; a server behind a proxy may require one.
     if let Some(key) = target.key.as_ref().filter(|_| target.provider == ModelProvider::Ollama) {
         return options.with_extra_headers([("Authorization", format!("Bearer {}", key.expose_secret()))]);
     }
     options
 }
 
-/// A client that follows no redirect, because a key would be sent along, and reads certificates only where it needs
-/// them.
+/// Builds a client that follows no redirect, because the key would be sent along, and loads certificates only where
+/// they are needed.
 ///
 /// # Errors
 /// When the system has no certificates.
 pub(crate) fn http_client(
-    patience: &RequestPolicy,
-    encrypted: bool,
-    local: bool,
+    policy: &RequestPolicy,
+    is_encrypted: bool,
+    is_local: bool,
 ) -> Result<reqwest::Client, &'static str> {
-    // Whoever installs a provider first has chosen for the whole process.
+    // The first caller installs the provider for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder()
-        .connect_timeout(patience.connect)
+        .connect_timeout(policy.connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")));
-    let builder = if encrypted { builder } else { builder.tls_certs_only([]) };
-    let builder = if local { builder.no_proxy() } else { builder };
+    let builder = if is_encrypted { builder } else { builder.tls_certs_only([]) };
+    let builder = if is_local { builder.no_proxy() } else { builder };
     builder.build().map_err(|_| "the system has no root certificates; install the package ca-certificates")
 }

@@ -1,18 +1,18 @@
-//! Which model is asked, where, and with which key; checked once, before anything is sent.
+//! Which model is called, where, and with which key; checked once, before anything is sent.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::media_kind::{MediaKind, unsupported_kind};
+use crate::media_kind::{MediaKind, unsupported_kind_reason};
 
-/// Who serves a model, or whose language a compatible server speaks.
+/// Who serves a model, or whose API a compatible server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelProvider {
-    /// OpenAI's chat completions, and the many servers that speak them.
+    /// OpenAI's chat completions API, and the many compatible servers.
     OpenAi,
-    /// OpenAI's responses.
+    /// OpenAI's responses API.
     OpenAiResponses,
     Anthropic,
     Gemini,
@@ -32,7 +32,7 @@ impl ModelProvider {
     }
 
     /// Where the provider itself listens. Each ends in a slash, because paths are joined to it.
-    pub(crate) fn own_address(self) -> &'static str {
+    pub(crate) fn default_address(self) -> &'static str {
         match self {
             Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1/",
             Self::Anthropic => "https://api.anthropic.com/v1/",
@@ -41,7 +41,7 @@ impl ModelProvider {
         }
     }
 
-    /// The model that is asked when none is named: small, quick, and able to see.
+    /// The model that is used when none is named: small, fast, and with vision.
     #[must_use]
     pub fn default_model(self) -> &'static str {
         match self {
@@ -61,15 +61,15 @@ pub struct ModelSettings {
     pub provider: ModelProvider,
     /// Address of another server that offers the provider's API.
     pub base_url: Option<SecretString>,
-    /// The key that the server asks for.
+    /// The key that the server requires.
     pub api_key: Option<SecretString>,
     /// The server's name of the model; `None` for the provider's default.
     pub model: Option<String>,
-    /// The kinds of files that it takes, of those in [`ModelProvider::file_kinds`]; `None` for what is known of the model.
+    /// The kinds of files that it accepts, of those in [`ModelProvider::file_kinds`]; `None` for the built-in table.
     pub accepts: Option<Vec<MediaKind>>,
 }
 
-/// Why a model can't be asked as it is described. It never holds a key or an address.
+/// Why a model's settings are invalid. It never contains a key or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("models.{name}.{key}: {reason}")]
 pub struct ModelSettingsError {
@@ -87,66 +87,77 @@ pub(crate) struct ModelTarget {
     /// Where the server is, ending in a slash.
     pub(crate) address: SecretString,
     pub(crate) key: Option<SecretString>,
-    /// The kinds of files that the operator says it takes.
+    /// The kinds of files that the operator says it accepts.
     pub(crate) accepts: Option<Vec<MediaKind>>,
-    /// Whether the server is another than the provider's own.
-    pub(crate) is_elsewhere: bool,
-    /// Whether the way there is encrypted.
+    /// Whether the server is not the provider's own.
+    pub(crate) is_custom_server: bool,
+    /// Whether the connection is encrypted.
     pub(crate) is_encrypted: bool,
-    /// Whether the server is on this machine, where no proxy leads.
+    /// Whether the server is on this machine, which no proxy reaches.
     pub(crate) is_local: bool,
 }
 
 impl ModelTarget {
     pub(crate) fn new(settings: ModelSettings) -> Result<Self, ModelSettingsError> {
         let ModelSettings { name, provider, base_url, api_key, model, accepts } = settings;
-        let wrong = |key, reason: &str| ModelSettingsError { name: name.clone(), key, reason: reason.to_owned() };
+        let settings_error =
+            |key, reason: &str| ModelSettingsError { name: name.clone(), key, reason: reason.to_owned() };
         let is_elsewhere = base_url.is_some();
-        let key = checked_key(api_key).map_err(|reason| wrong("api_key", reason))?;
+        let key = parse_key(api_key).map_err(|reason| settings_error("api_key", reason))?;
         if key.is_none() && !is_elsewhere && provider != ModelProvider::Ollama {
-            return Err(wrong("api_key", &format!("{} requires an API key", provider.title())));
+            return Err(settings_error("api_key", &format!("{} requires an API key", provider.title())));
         }
         let url = match &base_url {
-            Some(given) => {
-                checked_address(given, provider, key.is_some()).map_err(|reason| wrong("base_url", reason))?
+            Some(url) => {
+                parse_address(url, provider, key.is_some()).map_err(|reason| settings_error("base_url", reason))?
             }
-            None => Url::parse(provider.own_address()).expect("our own addresses are valid"),
+            None => Url::parse(provider.default_address()).expect("our own addresses are valid"),
         };
         let model = match model {
-            Some(model) => checked_model(model).map_err(|reason| wrong("model", reason))?,
+            Some(model) => parse_model(model).map_err(|reason| settings_error("model", reason))?,
             None if is_elsewhere && provider != ModelProvider::Ollama => {
-                return Err(wrong("model", "must be set, because the server is not the provider's own"));
+                return Err(settings_error("model", "must be set, because the server is not the provider's own"));
             }
             None => provider.default_model().to_owned(),
         };
-        let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
-        if let Some(kind) = accepts.iter().flatten().find(has_no_place) {
-            return Err(wrong("accepts", &unsupported_kind(provider, *kind)));
+        let is_unsupported = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
+        if let Some(kind) = accepts.iter().flatten().find(is_unsupported) {
+            return Err(settings_error("accepts", &unsupported_kind_reason(provider, *kind)));
         }
         let is_encrypted = url.scheme() == "https";
         let is_local = is_local(&url);
         let address = SecretString::from(String::from(url));
-        Ok(Self { name, provider, model, address, key, accepts, is_elsewhere, is_encrypted, is_local })
+        Ok(Self {
+            name,
+            provider,
+            model,
+            address,
+            key,
+            accepts,
+            is_custom_server: is_elsewhere,
+            is_encrypted,
+            is_local,
+        })
     }
 
-    /// Who is asked, as a person is told: the provider, or the server that speaks its language.
-    pub(crate) fn who(&self) -> &'static str {
-        match (self.is_elsewhere, self.provider) {
+    /// The server's name for people: the provider, or "the server" where another one offers its API.
+    pub(crate) fn display_name(&self) -> &'static str {
+        match (self.is_custom_server, self.provider) {
             (true, ModelProvider::Ollama) | (false, _) => self.provider.title(),
             (true, _) => "the server",
         }
     }
 
-    /// Whether the model wants its thoughts back as text. DeepSeek and Kimi refuse a conversation with tools without
-    /// them (<https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>); other servers refuse them.
+    /// Whether the model requires its reasoning back as text. DeepSeek and Kimi refuse a conversation with tools
+    /// without it (<https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>); other servers refuse it.
     pub(crate) fn needs_reasoning_echo(&self) -> bool {
         let model = self.model.to_lowercase();
-        let thinks = ["deepseek", "kimi"].iter().any(|family| model.contains(family));
-        self.provider == ModelProvider::OpenAi && self.is_elsewhere && thinks
+        let is_reasoning_model = ["deepseek", "kimi"].iter().any(|family| model.contains(family));
+        self.provider == ModelProvider::OpenAi && self.is_custom_server && is_reasoning_model
     }
 
-    /// An error about these settings that shows only when a client is made of them.
-    pub(crate) fn error(&self, key: &'static str, reason: &str) -> ModelSettingsError {
+    /// An error about these settings that appears only when a client is built.
+    pub(crate) fn settings_error(&self, key: &'static str, reason: &str) -> ModelSettingsError {
         ModelSettingsError { name: self.name.clone(), key, reason: reason.to_owned() }
     }
 }
@@ -156,27 +167,27 @@ fn is_local(url: &Url) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The key, without the line break that a file of secrets ends in. An empty one is none.
-fn checked_key(given: Option<SecretString>) -> Result<Option<SecretString>, &'static str> {
-    let Some(given) = given else { return Ok(None) };
-    let key = given.expose_secret().trim();
+/// Parses the key: without the line break that a secrets file ends in; `None` for an empty one.
+fn parse_key(key: Option<SecretString>) -> Result<Option<SecretString>, &'static str> {
+    let Some(key) = key else { return Ok(None) };
+    let key = key.expose_secret().trim();
     if key.chars().any(|c| !c.is_ascii_graphic()) {
         return Err("contains spaces or characters that are not allowed in a key");
     }
     Ok((!key.is_empty()).then(|| SecretString::from(key)))
 }
 
-fn checked_address(given: &SecretString, provider: ModelProvider, has_key: bool) -> Result<Url, &'static str> {
+fn parse_address(address: &SecretString, provider: ModelProvider, has_key: bool) -> Result<Url, &'static str> {
     let mut url =
-        Url::parse(given.expose_secret().trim()).map_err(|_| "must be a URL such as http://127.0.0.1:8000/v1/")?;
+        Url::parse(address.expose_secret().trim()).map_err(|_| "must be a URL such as http://127.0.0.1:8000/v1/")?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err("must start with http:// or https:// and a host");
     }
     if url.fragment().is_some() {
         return Err("must not contain a # part");
     }
-    let speaks_openai = matches!(provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
-    if url.query().is_some() && !speaks_openai {
+    let is_openai_api = matches!(provider, ModelProvider::OpenAi | ModelProvider::OpenAiResponses);
+    if url.query().is_some() && !is_openai_api {
         return Err("must not contain a ? part");
     }
     let has_password = !url.username().is_empty() || url.password().is_some();
@@ -190,12 +201,12 @@ fn checked_address(given: &SecretString, provider: ModelProvider, has_key: bool)
     Ok(url)
 }
 
-/// A name that can stand in a path and means what it says. The client reads `::` as a namespace.
-fn checked_model(given: String) -> Result<String, &'static str> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
-    let fits = !given.is_empty() && given.len() <= 200 && given.chars().all(is_fit);
-    match fits && !given.contains("::") && !given.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
-        true => Ok(given),
+/// Parses a model's name, which becomes part of a path. The client would read `::` as a namespace.
+fn parse_model(name: String) -> Result<String, &'static str> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
+    let is_valid = !name.is_empty() && name.len() <= 200 && name.chars().all(is_allowed);
+    match is_valid && !name.contains("::") && !name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        true => Ok(name),
         false => Err("must be the name of a model on the server, such as gpt-5.4-mini"),
     }
 }
@@ -243,12 +254,12 @@ mod tests {
         assert!(ModelTarget::new(settings(ModelProvider::Ollama, None, None, None)).is_ok(), "Ollama asks for no key");
         let keyless =
             ModelTarget::new(settings(ModelProvider::OpenAi, Some("http://box/v1"), None, Some("m"))).unwrap();
-        assert!(keyless.key.is_none() && keyless.is_elsewhere);
+        assert!(keyless.key.is_none() && keyless.is_custom_server);
     }
 
     #[test]
     fn local_server_bypasses_proxy() {
-        for (address, wanted) in [
+        for (address, expected) in [
             ("http://127.0.0.1:8000/v1", true),
             ("http://[::1]:8000/v1", true),
             ("http://localhost/v1", true),
@@ -256,7 +267,7 @@ mod tests {
             ("https://127.0.0.1.example/v1", false),
         ] {
             let target = ModelTarget::new(settings(ModelProvider::OpenAi, Some(address), None, Some("m"))).unwrap();
-            assert_eq!(target.is_local, wanted, "{address}");
+            assert_eq!(target.is_local, expected, "{address}");
         }
     }
 

@@ -1,60 +1,61 @@
-//! The names of tools as providers take them, there and back.
+//! Maps the names of tools to names that providers accept, and back.
 
 use std::collections::HashMap;
 
 use satchel_ports::ToolSpec;
 
-/// The longest name that every provider takes (OpenAI and Gemini: 64), with room to tell equal ones apart.
-const LONGEST: usize = 60;
+/// The longest name, in characters: every provider accepts 64, and a suffix may make equal names unique.
+const MAX_NAME_CHARS: usize = 60;
 
-/// Names that providers, or the vendor's client on the way to them, take as tools of their own.
+/// Names that providers or the vendor's client reserve for their own tools.
 const RESERVED: [&str; 5] = ["web_search", "googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext"];
 
-/// What the tools of one request are called on the wire. No two are called the same.
+/// The unique names of one request's tools on the wire.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNames {
-    outward: HashMap<String, String>,
-    inward: HashMap<String, String>,
+    wire_names: HashMap<String, String>,
+    original_names: HashMap<String, String>,
 }
 
 impl ToolNames {
-    /// Names the tools. A name that is fit as it is stays; the others are changed as little as it takes.
+    /// Names the tools. A valid name stays; the others are changed as little as possible.
     pub(crate) fn new(tools: &[ToolSpec]) -> Self {
         let mut names = Self::default();
-        let (fit, unfit): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| sanitize_name(&tool.name) == tool.name);
-        for tool in fit.into_iter().chain(unfit) {
+        let (valid, invalid): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| sanitize_name(&tool.name) == tool.name);
+        for tool in valid.into_iter().chain(invalid) {
             let stem = sanitize_name(&tool.name);
             let numbered = (2..).map(|number| format!("{stem}_{number}"));
-            let free = |name: &String| !names.inward.contains_key(name);
-            let name = std::iter::once(stem.clone()).chain(numbered).find(free).expect("numbers don't run out");
-            names.inward.insert(name.clone(), tool.name.clone());
-            names.outward.insert(tool.name.clone(), name);
+            let is_free = |name: &String| !names.original_names.contains_key(name);
+            let name = std::iter::once(stem.clone()).chain(numbered).find(is_free).expect("numbers don't run out");
+            names.original_names.insert(name.clone(), tool.name.clone());
+            names.wire_names.insert(tool.name.clone(), name);
         }
         names
     }
 
-    /// The name on the wire; also of a tool that is not offered any more, but stands in the history.
+    /// The name on the wire; also of a tool that is no longer offered but appears in the history.
     pub(crate) fn to_wire(&self, name: &str) -> String {
-        self.outward.get(name).cloned().unwrap_or_else(|| sanitize_name(name))
+        self.wire_names.get(name).cloned().unwrap_or_else(|| sanitize_name(name))
     }
 
-    /// Satchel's name of what a model asked for. What the model made up stays as it is.
+    /// Satchel's name of a tool that the model called. A name that the model made up stays unchanged.
     pub(crate) fn restore_name(&self, name: String) -> String {
-        self.inward.get(&name).cloned().unwrap_or(name)
+        self.original_names.get(&name).cloned().unwrap_or(name)
     }
 }
 
 /// The nearest name of letters, digits, `_` and `-` that begins with a letter or `_` (Gemini).
 fn sanitize_name(name: &str) -> String {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut fitted: String = name.chars().map(|c| if is_fit(c) { c } else { '_' }).take(LONGEST).collect();
-    if !fitted.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        fitted = format!("t_{fitted}").chars().take(LONGEST).collect();
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut wire_name: String =
+        name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MAX_NAME_CHARS).collect();
+    if !wire_name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        wire_name = format!("t_{wire_name}").chars().take(MAX_NAME_CHARS).collect();
     }
-    if RESERVED.contains(&fitted.as_str()) {
-        fitted.push('_');
+    if RESERVED.contains(&wire_name.as_str()) {
+        wire_name.push('_');
     }
-    fitted
+    wire_name
 }
 
 #[cfg(test)]

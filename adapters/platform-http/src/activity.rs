@@ -1,4 +1,4 @@
-//! Shows beside a chat's name what is being done. Nobody waits for it, and nothing depends on it.
+//! Shows activity indicators ("typing…") in chats. Best effort: no caller waits for them.
 
 use std::{
     collections::HashMap,
@@ -12,22 +12,22 @@ use tokio::time::{Instant, sleep};
 
 use crate::{CallError, PlatformError};
 
-/// How many activities are in flight at once; one more is left out.
+/// How many indicator requests may be in flight; further ones are dropped.
 const MAX_CONCURRENT: usize = 64;
 
-/// How many chats are remembered; one more has its activity left out until another's backoff is over.
+/// How many chats are tracked; further ones get no indicator until another chat's backoff is over.
 const MAX_CHATS: usize = 4_096;
 
-/// How long a chat is left alone after its activity was refused.
+/// Pause for a chat after its indicator was refused.
 const ERROR_BACKOFF: Duration = Duration::from_secs(30);
 
-/// The longest that a chat is left alone because the platform asks for it.
+/// Longest pause for a chat that the platform can request.
 const MAX_BACKOFF: Duration = Duration::from_secs(24 * 3_600);
 
-/// How long an upload goes on before people are shown that it does.
+/// How long a call may take before an indicator is shown.
 const ACTIVITY_DELAY: Duration = Duration::from_millis(700);
 
-/// The activities that are shown in chats, which `K` tells apart.
+/// Sends the activity indicators of all chats. `K` identifies a chat.
 #[derive(Clone)]
 pub struct ActivityIndicator<K> {
     chats: Arc<Mutex<HashMap<K, State>>>,
@@ -40,13 +40,13 @@ enum State {
 }
 
 impl<K: Copy + Eq + Hash + Send + 'static> ActivityIndicator<K> {
-    /// Shows the activity of a chat at most once in `typing_duration`.
+    /// Creates an indicator that is sent at most once per `typing_duration` and chat.
     #[must_use]
     pub fn new(typing_duration: Duration) -> Self {
         Self { chats: Arc::default(), typing_duration }
     }
 
-    /// Shows an activity by a call, unless the chat's last one is in flight, was just shown, or was refused.
+    /// Spawns `call`, unless the chat's last indicator is in flight, was just shown, or was refused.
     pub fn show<T, E, F>(&self, chat: K, call: F)
     where
         E: PlatformError,
@@ -86,10 +86,10 @@ impl<K: Copy + Eq + Hash + Send + 'static> ActivityIndicator<K> {
     }
 }
 
-/// Makes a call that may take long, and calls `show` while it does: after a moment, and then in every `interval`.
+/// Awaits a call that may take long and runs `show` meanwhile: after 700 ms, then once per `interval`.
 pub async fn show_while<T>(call: impl Future<Output = T>, interval: Duration, show: impl Fn()) -> T {
     tokio::select! {
-        answered = call => answered,
+        result = call => result,
         never = show_forever(interval, show) => match never {},
     }
 }
@@ -111,11 +111,11 @@ mod tests {
 
     const TYPING: Duration = Duration::from_secs(5);
 
-    /// How long a chat's next activity is left out after this answer.
-    async fn backoff_after(answer: Result<(), CallError<StubRefusal>>) -> Duration {
+    /// How long a chat's next indicator is suppressed after this result.
+    async fn backoff_after(result: Result<(), CallError<StubRefusal>>) -> Duration {
         let indicator = ActivityIndicator::new(TYPING);
         let start = Instant::now();
-        indicator.show(1, future::ready(answer));
+        indicator.show(1, future::ready(result));
         loop {
             sleep(Duration::from_secs(1)).await;
             if indicator.start(1) {
@@ -125,10 +125,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn backoff_follows_the_answer() {
+    async fn backoff_follows_the_result() {
         let limited =
             |retry_after| Err(CallError::RateLimited { retry_after, global: false, reason: "wait".to_owned() });
-        for (answer, expected) in [
+        for (result, expected) in [
             (Ok(()), TYPING),
             (Err(CallError::Refused(StubRefusal)), ERROR_BACKOFF),
             (Err(CallError::Lost { reason: "gone".to_owned() }), ERROR_BACKOFF),
@@ -136,7 +136,7 @@ mod tests {
             (limited(Some(Duration::MAX)), MAX_BACKOFF),
             (limited(None), ERROR_BACKOFF),
         ] {
-            assert_eq!(backoff_after(answer).await, expected);
+            assert_eq!(backoff_after(result).await, expected);
         }
     }
 

@@ -1,40 +1,40 @@
-//! One client for all calls to a platform: where its server is, and how long it is waited for.
+//! The HTTP client for one platform: the server's URL and the timeouts.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
 use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 
-/// How long a connection is kept for the next call. Platforms close idle ones after a minute or so; a call written onto
-/// one that is just being closed would be in doubt.
+/// How long an idle connection is kept. Platforms close idle connections after about a minute; a request written to one
+/// that is just being closed would be in doubt.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// How long a platform is waited for.
+/// Timeouts of a request to a platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpTimeouts {
     pub connect: Duration,
-    /// For an answer once the request is written. Uploads add the time in which a slow line would carry them once more,
-    /// since a server passes them on or stores them before it answers.
-    pub answer: Duration,
-    /// For the next bytes of an upload to be taken, or of an answer to come.
-    pub silence: Duration,
+    /// From the end of the request to the response. Uploads add the time in which a slow line would carry them again,
+    /// since a server forwards or stores them before it responds.
+    pub response: Duration,
+    /// Longest pause between two chunks of an upload or of a response.
+    pub idle: Duration,
 }
 
 impl Default for HttpTimeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), answer: Duration::from_secs(30), silence: Duration::from_secs(30) }
+        Self { connect: Duration::from_secs(10), response: Duration::from_secs(30), idle: Duration::from_secs(30) }
     }
 }
 
 impl HttpTimeouts {
-    /// Returns the same, with an answer that may come so much later.
+    /// Returns these timeouts with a longer response timeout.
     #[must_use]
-    pub fn with_longer_answer(self, longer: Duration) -> Self {
-        Self { answer: self.answer + longer, ..self }
+    pub fn with_extra_response_time(self, extra: Duration) -> Self {
+        Self { response: self.response + extra, ..self }
     }
 }
 
-/// The address of a platform's server. It may hold credentials, and is shown nowhere.
+/// The base URL of a platform's server. It may hold credentials and is never shown.
 #[derive(Clone)]
 pub struct ServerUrl {
     text: SecretString,
@@ -45,7 +45,7 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
-    /// Reads `http(s)://host`, with a port and a path if need be; `None` where it is anything else.
+    /// Parses `http(s)://host`, with an optional port and path; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_end_matches('/');
@@ -79,7 +79,7 @@ impl ServerUrl {
         self.has_credentials
     }
 
-    fn is_this_machine(&self) -> bool {
+    fn is_loopback(&self) -> bool {
         let address = self.host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
@@ -101,7 +101,7 @@ pub struct ApiClientSettings {
     pub timeouts: HttpTimeouts,
 }
 
-/// The client can't be built: most often since the system has no certificates to trust.
+/// The HTTP client can't be built, usually because the system has no root certificates.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client can't be set up; is the package ca-certificates installed?")]
 pub struct ClientError(#[source] reqwest::Error);
@@ -115,16 +115,16 @@ pub struct ApiClient {
 }
 
 impl ApiClient {
-    /// Makes a client. Nobody is called yet.
+    /// Builds a client without connecting.
     ///
-    /// Proxies are taken from the environment (`HTTPS_PROXY`), as people behind one expect; none leads to this machine.
+    /// Proxies are read from the environment (`HTTPS_PROXY`) and never used for loopback addresses.
     ///
     /// # Errors
-    /// When the server's address wants encryption and the system trusts no certificate, or a proxy in the environment
-    /// can't be understood.
+    /// When the server's URL is `https` and the system has no root certificates, or when a proxy in the environment is
+    /// invalid.
     pub fn new(settings: ApiClientSettings) -> Result<Self, ClientError> {
         let ApiClientSettings { server, user_agent, http1_only, timeouts } = settings;
-        // Whoever installs a provider first has chosen for the whole process.
+        // The first provider that is installed applies to the whole process.
         let _already = rustls::crypto::ring::default_provider().install_default();
         let builder = reqwest::Client::builder()
             .connect_timeout(timeouts.connect)
@@ -134,11 +134,11 @@ impl ApiClient {
             .user_agent(user_agent);
         let builder = if http1_only { builder.http1_only() } else { builder };
         let builder = if server.is_encrypted { builder } else { builder.tls_certs_only([]) };
-        let builder = if server.is_this_machine() { builder.no_proxy() } else { builder };
+        let builder = if server.is_loopback() { builder.no_proxy() } else { builder };
         Ok(Self { http: builder.build().map_err(ClientError)?, server, timeouts })
     }
 
-    /// The client beneath, for what is no call, such as a WebSocket. It adds no token.
+    /// The underlying HTTP client, for requests outside the API such as a WebSocket. It adds no token.
     #[must_use]
     pub fn http(&self) -> &reqwest::Client {
         &self.http
@@ -154,7 +154,7 @@ impl ApiClient {
         self.timeouts
     }
 
-    /// The address of what stands at a path of the server, which begins with a slash. It may hold credentials.
+    /// The URL of a path on the server. `path` starts with a slash; the URL may hold credentials.
     #[must_use]
     pub fn url(&self, path: &str) -> Url {
         Url::parse(&format!("{}{path}", self.server.text.expose_secret())).expect("a path after a host is an address")
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_addresses_are_this_machine() {
+    fn localhost_and_loopback_addresses_are_loopback() {
         for (text, expected) in [
             ("http://localhost:1", true),
             ("http://127.0.0.9", true),
@@ -228,7 +228,7 @@ mod tests {
             ("http://10.0.0.1", false),
             ("http://localhost.example", false),
         ] {
-            assert_eq!(ServerUrl::parse(text).unwrap().is_this_machine(), expected, "{text}");
+            assert_eq!(ServerUrl::parse(text).unwrap().is_loopback(), expected, "{text}");
         }
     }
 }

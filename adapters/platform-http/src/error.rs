@@ -1,37 +1,37 @@
-//! Why a call has no result, and what that means for the part that it carried.
+//! Why a request failed, and what that means for the part that it carried.
 
 use std::{error::Error, time::Duration};
 
 use satchel_domain::delivery::{Refusal, SendError};
 use secrecy::{ExposeSecret, SecretString};
 
-/// A refusal in the form in which one platform writes it.
+/// A refusal in a platform's own format.
 pub trait PlatformError: Error {
     /// The platform's name, as people know it.
     const PLATFORM: &'static str;
 }
 
-/// Why a call has no result. Never holds the token or an address.
+/// Why a request failed. Never holds the token or a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError<E: PlatformError> {
-    /// There was no connection to write the request to.
+    /// No connection could be opened, so nothing was sent.
     #[error("cannot reach {}: {reason}", E::PLATFORM)]
     NotConnected { reason: String },
-    /// The request may have been read, and no answer came.
+    /// The request may have been read, but no complete response arrived.
     #[error("{}'s response was lost: {reason}", E::PLATFORM)]
     Lost { reason: String },
-    /// What came back is no answer of the platform's API.
+    /// The response does not come from the platform's API.
     #[error("the server that answered with status {status} is not {}: {reason}", E::PLATFORM)]
-    NotAnAnswer { status: u16, reason: String },
+    InvalidResponse { status: u16, reason: String },
     /// A file's bytes could not be read, so that the request can't have been complete.
     #[error("failed to read a file to upload: {reason}")]
     Unreadable { reason: String },
-    /// The platform takes no more of these calls for now, or it is known that it wouldn't.
+    /// The platform has rate-limited the request, or the local rate limiter refused to send it.
     #[error("{reason}")]
     RateLimited {
-        /// How long not; `None` where the answer doesn't say.
+        /// How long to wait; `None` where the response doesn't say.
         retry_after: Option<Duration>,
-        /// Whether the answer means all calls, and not only those of this kind.
+        /// Whether the limit applies to all requests, and not only to those of this kind.
         global: bool,
         reason: String,
     },
@@ -40,8 +40,8 @@ pub enum CallError<E: PlatformError> {
 }
 
 impl<E: PlatformError> CallError<E> {
-    /// Says what a client's error tells about the request. Only a failure to connect, which includes finding the address
-    /// and agreeing on encryption, says that nothing was written.
+    /// Maps an error of the HTTP client. Only a failure to connect, which includes DNS and the TLS handshake, proves
+    /// that nothing was written.
     #[must_use]
     pub fn from_transport_error(error: reqwest::Error) -> Self {
         let error = error.without_url();
@@ -53,10 +53,10 @@ impl<E: PlatformError> CallError<E> {
         if error.is_connect() || error.is_builder() { Self::NotConnected { reason } } else { Self::Lost { reason } }
     }
 
-    /// Returns what follows for the part that the call carried.
+    /// Returns the outcome for the part that the request carried.
     ///
     /// # Errors
-    /// A refusal, which only the platform's adapter can read.
+    /// A refusal, which only the platform's adapter can interpret.
     pub fn into_send_error(self) -> Result<SendError, E> {
         let reason = self.to_string();
         Ok(match self {
@@ -66,14 +66,14 @@ impl<E: PlatformError> CallError<E> {
                 SendError::NotSent { retry_after_ms, reason }
             }
             Self::Unreadable { reason } => SendError::Unreadable { reason },
-            // Whoever says so, with whatever body, has not read the request to its end: a proxy with a limit of its own
-            // stands before many a server.
-            Self::NotAnAnswer { status: 413, .. } => SendError::Refused {
+            // A 413 with any body means that the request was not read to its end: many servers are behind a proxy that
+            // has a limit of its own.
+            Self::InvalidResponse { status: 413, .. } => SendError::Refused {
                 refusal: Refusal::TooLarge { limit: None },
                 reason: "the request is too large for the server".to_owned(),
             },
-            // A proxy that answers in the platform's place doesn't know what that did, whichever status it invents.
-            Self::Lost { .. } | Self::NotAnAnswer { .. } => SendError::InDoubt { reason },
+            // A proxy that responds in the platform's place doesn't know what the platform did, whatever its status.
+            Self::Lost { .. } | Self::InvalidResponse { .. } => SendError::InDoubt { reason },
             Self::Refused(refusal) => return Err(refusal),
         })
     }
@@ -112,14 +112,14 @@ pub(crate) mod tests {
             (CallError::NotConnected { reason: reason() }, Ok(not_sent(None, "cannot reach Stub: why"))),
             (CallError::Lost { reason: reason() }, Ok(in_doubt("Stub's response was lost: why"))),
             (
-                CallError::NotAnAnswer { status: 200, reason: reason() },
+                CallError::InvalidResponse { status: 200, reason: reason() },
                 Ok(in_doubt("the server that answered with status 200 is not Stub: why")),
             ),
             (
-                CallError::NotAnAnswer { status: 502, reason: reason() },
+                CallError::InvalidResponse { status: 502, reason: reason() },
                 Ok(in_doubt("the server that answered with status 502 is not Stub: why")),
             ),
-            (CallError::NotAnAnswer { status: 413, reason: reason() }, Ok(too_large)),
+            (CallError::InvalidResponse { status: 413, reason: reason() }, Ok(too_large)),
             (CallError::Unreadable { reason: reason() }, Ok(SendError::Unreadable { reason: reason() })),
             (limited(Some(Duration::from_millis(7_250))), Ok(not_sent(Some(7_250), "why"))),
             (limited(Some(Duration::MAX)), Ok(not_sent(Some(u64::MAX), "why"))),

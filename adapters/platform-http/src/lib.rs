@@ -1,8 +1,8 @@
-//! Calls the HTTP API of a platform for bots, and tells from how a call failed whether it may have been performed.
+//! Client for the HTTP APIs of bot platforms: tells from how a request failed whether it may have been performed.
 //!
-//! Each platform's adapter brings its own requests, its own reading of answers and its own pace. What comes before an
-//! answer can be read is the same everywhere, and so is what follows when none comes. No error, log line or `Debug` of
-//! this crate holds an address: a platform may want its token there.
+//! Each platform's adapter brings its own requests, response parsing and rate limits. Transport, timeouts and what a
+//! missing response means are the same for all. No error, log line or `Debug` of this crate holds a URL: a platform may
+//! expect its token there.
 
 mod activity;
 mod client;

@@ -1,33 +1,31 @@
-//! How long to wait before a call is made again, and how to log an outage once instead of each time.
+//! How long to wait before a retry, and how to log an outage once instead of on each attempt.
 
 use std::time::Duration;
 
 /// How the wait before a retry grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After a first failure; it doubles with each further one.
+    /// Delay after the first failure; it doubles with each further one.
     pub min_delay: Duration,
     pub max_delay: Duration,
 }
 
 impl Backoff {
-    /// Returns the wait after so many failures, with jitter, so that not all who lost the platform at once come back at
-    /// once.
+    /// Returns the delay after this many failures, with jitter, so that clients don't retry in step after an outage.
     #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
-        let longest = self.min_delay.saturating_mul(1 << failures.min(20)).min(self.max_delay);
-        longest / 2 + longest.mul_f64(random_fraction() / 2.0)
+        let full_delay = self.min_delay.saturating_mul(1 << failures.min(20)).min(self.max_delay);
+        full_delay / 2 + full_delay.mul_f64(random_fraction() / 2.0)
     }
 }
 
-/// Returns a number from 0 to 1. Without randomness there is no jitter, and nothing else is lost.
+/// Returns a random number from 0 to 1; 0.5 if the system has no randomness, which only costs the jitter.
 #[must_use]
 pub fn random_fraction() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
 
-/// Calls that fail and are made again: how often they failed in a row, and which outage, of those that `K` tells apart,
-/// the log speaks of.
+/// Counts consecutive failures and remembers which outage was logged last. `K` distinguishes kinds of outages.
 #[derive(Debug)]
 pub struct RetryTracker<K> {
     platform: &'static str,
@@ -42,28 +40,28 @@ impl<K: PartialEq> RetryTracker<K> {
         Self { platform, backoff, failures: 0, reported: None }
     }
 
-    /// Counts a failure. Returns how long to wait before the next try.
+    /// Counts a failure and returns the delay before the next attempt.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.backoff.delay(self.failures);
         self.failures = self.failures.saturating_add(1);
         delay
     }
 
-    /// Notes which outage it is. Returns whether the log doesn't speak of it yet.
+    /// Records the current outage. Returns whether it has not been logged yet.
     pub fn start_outage(&mut self, outage: K) -> bool {
         let is_reported = self.reported.as_ref() == Some(&outage);
         self.reported = Some(outage);
         !is_reported
     }
 
-    /// The platform answers for the moment. Logs that if the log speaks of an outage.
+    /// Records that the platform responds, and logs the recovery if an outage was logged. Keeps the failure count.
     pub fn mark_recovered(&mut self) {
         if self.reported.take().is_some() {
             tracing::info!("{} answers again", self.platform);
         }
     }
 
-    /// The platform answers, and is expected to go on doing so.
+    /// Records that the platform responds reliably: resets the failure count, too.
     pub fn reset(&mut self) {
         self.mark_recovered();
         self.failures = 0;

@@ -1,4 +1,4 @@
-//! A server that reads one request as far as it is told to, and answers it with bytes that need not be HTTP.
+//! A server that handles one request as its script says; its response need not be HTTP.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -8,14 +8,14 @@ use tokio::{
 
 /// How the server treats the request that comes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Script {
-    /// Reads all of it, answers with this, and closes the connection.
-    Answer(&'static str),
-    /// Reads all of it, answers with this, and holds the connection open.
-    AnswerAndHold(&'static str),
-    /// Reads all of it and answers without end.
-    AnswerForever,
-    /// Reads nothing of it, and holds the connection open.
+pub(crate) enum ServerScript {
+    /// Reads the whole request, responds with this, and closes the connection.
+    Respond(&'static str),
+    /// Reads the whole request, responds with this, and keeps the connection open.
+    RespondAndHold(&'static str),
+    /// Reads the whole request and responds without end.
+    RespondForever,
+    /// Reads nothing and keeps the connection open.
     ReadNothing,
 }
 
@@ -26,28 +26,28 @@ pub(crate) struct StubServer {
 }
 
 impl StubServer {
-    pub(crate) async fn start(script: Script) -> Self {
+    pub(crate) async fn start(script: ServerScript) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let serving = tokio::spawn(async move {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut request = Vec::new();
             match script {
-                Script::Answer(answer) => {
+                ServerScript::Respond(answer) => {
                     read_request(&mut socket, &mut request).await;
                     socket.write_all(answer.as_bytes()).await.unwrap();
                 }
-                Script::AnswerAndHold(answer) => {
+                ServerScript::RespondAndHold(answer) => {
                     read_request(&mut socket, &mut request).await;
                     socket.write_all(answer.as_bytes()).await.unwrap();
                     read_to_end(&mut socket, &mut request).await;
                 }
-                Script::AnswerForever => {
+                ServerScript::RespondForever => {
                     read_request(&mut socket, &mut request).await;
                     socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.unwrap();
                     while socket.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
                 }
-                Script::ReadNothing => std::future::pending().await,
+                ServerScript::ReadNothing => std::future::pending().await,
             }
             request
         });

@@ -1,4 +1,4 @@
-//! The files of a call: streamed from the blob store into the request, watched, and never held.
+//! The files of a request: streamed from the blob store with progress tracking, never held in memory.
 
 use std::{
     io,
@@ -21,50 +21,50 @@ use satchel_ports::{BlobError, Blobs, ByteStream};
 
 use crate::HttpTimeouts;
 
-/// Bytes a second at which a server passes an upload on at the slowest, before it answers.
+/// Slowest rate at which a server is expected to forward an upload before it responds.
 const MIN_BYTES_PER_SECOND: u64 = 500_000;
 
-/// The most that is handed over at once: a slow line must be seen to move, however large the blocks of a store are.
+/// Chunk size of an upload: progress on a slow line must be visible, however large the blocks of a store are.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What has become of an upload so far.
+/// Progress of an upload; clones share it.
 #[derive(Clone, Default)]
 pub struct UploadProgress(Arc<State>);
 
 #[derive(Default)]
 struct State {
     bytes: u64,
-    taken: AtomicU64,
+    sent: AtomicU64,
     read_error: Mutex<Option<String>>,
 }
 
 impl UploadProgress {
-    /// Of a request without files.
+    /// Creates the progress of a request without files.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Of an upload of so many bytes.
+    /// Creates the progress of an upload of this size.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self(Arc::new(State { bytes, ..State::default() }))
     }
 
-    /// Returns the stream, watched. It fails at its end where it was not `bytes` long: the request would be taken for
-    /// whole.
+    /// Returns the stream with progress tracking. It fails if it is not `bytes` long, since the request would otherwise
+    /// look complete.
     #[must_use]
     pub fn watch(&self, content: ByteStream, bytes: u64) -> ByteStream {
         let content = content.map_ok(|block| stream::iter(chunks(block))).try_flatten().boxed();
         let start = (content, self.clone(), bytes);
-        let watched = stream::try_unfold(start, |(mut content, progress, left)| async move {
+        let watched = stream::try_unfold(start, |(mut content, progress, remaining)| async move {
             let failure = match content.next().await {
-                Some(Ok(chunk)) if chunk.len() as u64 <= left => {
-                    progress.0.taken.fetch_add(chunk.len() as u64, Ordering::Relaxed);
-                    let left = left - chunk.len() as u64;
-                    return Ok(Some((chunk, (content, progress, left))));
+                Some(Ok(chunk)) if chunk.len() as u64 <= remaining => {
+                    progress.0.sent.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+                    let remaining = remaining - chunk.len() as u64;
+                    return Ok(Some((chunk, (content, progress, remaining))));
                 }
-                None if left == 0 => return Ok(None),
+                None if remaining == 0 => return Ok(None),
                 Some(Ok(_)) | None => io::Error::other("its size differs from the stored size"),
                 Some(Err(error)) => error,
             };
@@ -74,33 +74,33 @@ impl UploadProgress {
         watched.boxed()
     }
 
-    /// Why a file's bytes could not be read, if that has happened.
+    /// The error that interrupted reading a file, if any.
     pub(crate) fn read_error(&self) -> Option<String> {
         self.0.read_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns when nothing has moved for too long.
+    /// Waits until there has been no progress for too long.
     pub(crate) async fn wait_stalled(&self, timeouts: HttpTimeouts) {
-        // Checked four times in each time limit, so that it is kept to a quarter.
-        const CHECKS: u32 = 4;
-        let (mut before, mut quiet) = (u64::MAX, 0);
-        let passing_on = Duration::from_secs(self.0.bytes / MIN_BYTES_PER_SECOND);
+        // Checked four times per limit, so that the limit is exceeded by a quarter at most.
+        const CHECKS_PER_LIMIT: u32 = 4;
+        let (mut previous, mut idle_checks) = (u64::MAX, 0);
+        let forwarding_time = Duration::from_secs(self.0.bytes / MIN_BYTES_PER_SECOND);
         loop {
-            let taken = self.0.taken.load(Ordering::Relaxed);
-            quiet = if taken == before { quiet + 1 } else { 0 };
-            before = taken;
-            if quiet == CHECKS {
+            let sent = self.0.sent.load(Ordering::Relaxed);
+            idle_checks = if sent == previous { idle_checks + 1 } else { 0 };
+            previous = sent;
+            if idle_checks == CHECKS_PER_LIMIT {
                 return;
             }
-            let all_taken = taken >= self.0.bytes;
-            let limit = if all_taken { timeouts.answer + passing_on } else { timeouts.silence };
-            tokio::time::sleep(limit / CHECKS).await;
+            let is_all_sent = sent >= self.0.bytes;
+            let idle_limit = if is_all_sent { timeouts.response + forwarding_time } else { timeouts.idle };
+            tokio::time::sleep(idle_limit / CHECKS_PER_LIMIT).await;
         }
     }
 }
 
 fn chunks(block: Bytes) -> impl Iterator<Item = io::Result<Bytes>> {
-    (0..block.len()).step_by(CHUNK_BYTES).map(move |at| Ok(block.slice(at..block.len().min(at + CHUNK_BYTES))))
+    (0..block.len()).step_by(CHUNK_BYTES).map(move |start| Ok(block.slice(start..block.len().min(start + CHUNK_BYTES))))
 }
 
 /// Opens a stored file as a part of a form.
@@ -117,7 +117,7 @@ pub async fn open_file_part(
 ) -> Result<Part, SendError> {
     let content = blobs.open(sha256, None).await.map_err(|error| match error {
         BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
-        // The store itself is in trouble, not these bytes: that may pass.
+        // The store failed, not this blob: a retry may help.
         other => SendError::NotSent { retry_after_ms: None, reason: other.to_string() },
     })?;
     let body = Body::wrap_stream(progress.watch(content, bytes));
@@ -125,7 +125,7 @@ pub async fn open_file_part(
     Ok(with_content_type(part, mime))
 }
 
-/// Returns the part with its type, where that can be written.
+/// Returns the part with a `Content-Type`, if `mime` is a valid header value.
 #[must_use]
 pub fn with_content_type(part: Part, mime: &str) -> Part {
     let mut headers = HeaderMap::new();
@@ -161,18 +161,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn uploads_stall_by_silence_and_then_by_answer() {
+    async fn upload_stalls_by_idle_then_response_timeout() {
         let second = Duration::from_secs(1);
-        let timeouts = HttpTimeouts { connect: second, answer: 60 * second, silence: 8 * second };
+        let timeouts = HttpTimeouts { connect: second, response: 60 * second, idle: 8 * second };
         let progress = UploadProgress::new(2 * MIN_BYTES_PER_SECOND);
-        let stalled_after = async |taken: u64| {
-            progress.0.taken.store(taken, Ordering::Relaxed);
+        let stalled_after = async |sent: u64| {
+            progress.0.sent.store(sent, Ordering::Relaxed);
             let start = tokio::time::Instant::now();
             progress.wait_stalled(timeouts).await;
             start.elapsed()
         };
-        assert_eq!(stalled_after(1).await, timeouts.silence);
-        // Passing the upload on may take as long as its slowest line.
-        assert_eq!(stalled_after(2 * MIN_BYTES_PER_SECOND).await, timeouts.answer + 2 * second);
+        assert_eq!(stalled_after(1).await, timeouts.idle);
+        // Forwarding the upload may take as long as on the slowest line.
+        assert_eq!(stalled_after(2 * MIN_BYTES_PER_SECOND).await, timeouts.response + 2 * second);
     }
 }

@@ -1,19 +1,19 @@
-//! Sound at 48 kHz as OGG/Opus, encoded as it comes: what is kept is what was encoded, a quarter of a megabyte a minute.
+//! Encodes audio at 48 kHz to OGG/Opus as it arrives: only encoded bytes are kept, a quarter of a megabyte a minute.
 
 use opus_pure::{Application, MAX_PACKET_BYTES, OggOpusWriter, OpusEncoder, OpusHead, OpusTags};
 
-use crate::{loudness::Loudness, resample::RATE, wav::UnsupportedAudio};
+use crate::{loudness::LoudnessMeter, resample::OUTPUT_RATE, wav::UnsupportedAudio};
 
-/// How many bits a second: speech is clear with fewer, and music in it is still music.
+/// Bits per second: enough for speech with music.
 const BITRATE: i32 = 32_000;
 
 /// The samples of a packet: 20 ms.
-const FRAME: usize = 960;
+const FRAME_SAMPLES: usize = 960;
 
-/// The longest speech: an hour, some 15 MB.
-pub(crate) const MAX_SAMPLES: u64 = 60 * 60 * RATE as u64;
+/// The longest speech: an hour, about 15 MB.
+pub(crate) const MAX_SAMPLES: u64 = 60 * 60 * OUTPUT_RATE as u64;
 
-/// Words as OGG/Opus, whole.
+/// Complete speech as OGG/Opus.
 #[derive(Debug)]
 pub(crate) struct EncodedSpeech {
     pub(crate) ogg: Vec<u8>,
@@ -27,19 +27,19 @@ pub(crate) struct VoiceEncoder {
     packet: Vec<u8>,
     /// Samples that don't fill a packet yet.
     pending: Vec<f32>,
-    loudness: Loudness,
+    loudness: LoudnessMeter,
     pre_skip: u64,
-    came: u64,
-    longest: u64,
+    received_samples: u64,
+    max_samples: u64,
 }
 
 impl VoiceEncoder {
-    /// An encoder of at most so many samples.
-    pub(crate) fn new(longest: u64) -> Result<Self, opus_pure::Error> {
-        let rate = i32::try_from(RATE).expect("48000 is small");
+    /// An encoder that accepts at most `max_samples`.
+    pub(crate) fn new(max_samples: u64) -> Result<Self, opus_pure::Error> {
+        let rate = i32::try_from(OUTPUT_RATE).expect("48000 is small");
         let mut encoder = OpusEncoder::new(rate, 1, Application::Voip)?;
         encoder.bitrate_bps = BITRATE;
-        let head = OpusHead::for_encoder(&encoder, RATE);
+        let head = OpusHead::for_encoder(&encoder, OUTPUT_RATE);
         let pre_skip = u64::from(head.pre_skip);
         let mut tags = OpusTags::new();
         tags.push("ENCODER", concat!("satchel ", env!("CARGO_PKG_VERSION")))?;
@@ -48,66 +48,66 @@ impl VoiceEncoder {
             writer: OggOpusWriter::with_tags(Vec::new(), head, tags)?,
             packet: vec![0; MAX_PACKET_BYTES],
             pending: Vec::new(),
-            loudness: Loudness::default(),
+            loudness: LoudnessMeter::default(),
             pre_skip,
-            came: 0,
-            longest,
+            received_samples: 0,
+            max_samples,
         })
     }
 
     /// Encodes the next samples, from -1 to 1, at 48 kHz.
     pub(crate) fn push(&mut self, samples: &[f32]) -> Result<(), EncodeError> {
-        self.came += samples.len() as u64;
-        if self.came > self.longest {
+        self.received_samples += samples.len() as u64;
+        if self.received_samples > self.max_samples {
             return Err(EncodeError::Unusable(UnsupportedAudio("more than an hour of sound")));
         }
         self.loudness.push(samples);
         self.pending.extend_from_slice(samples);
-        let whole = self.pending.len() - self.pending.len() % FRAME;
-        for frame in self.pending[..whole].chunks_exact(FRAME) {
-            let bytes = self.encoder.encode(frame, FRAME, &mut self.packet)?;
+        let complete = self.pending.len() - self.pending.len() % FRAME_SAMPLES;
+        for frame in self.pending[..complete].chunks_exact(FRAME_SAMPLES) {
+            let bytes = self.encoder.encode(frame, FRAME_SAMPLES, &mut self.packet)?;
             self.writer.write_packet(&self.packet[..bytes])?;
         }
-        self.pending.drain(..whole);
+        self.pending.drain(..complete);
         Ok(())
     }
 
-    /// Encodes what is left and says how much it was.
+    /// Encodes the rest and returns the complete speech.
     pub(crate) fn finish(mut self) -> Result<EncodedSpeech, EncodeError> {
-        if self.came == 0 {
+        if self.received_samples == 0 {
             return Err(EncodeError::Unusable(UnsupportedAudio("no sound")));
         }
         // The encoder runs behind its input, so silence follows until the last sample is out; the last packet says where
-        // the sound ends, or players would play the silence.
-        let end = self.pre_skip + self.came;
+        // the audio ends, or players would play the silence.
+        let end = self.pre_skip + self.received_samples;
         loop {
-            self.pending.resize(FRAME, 0.0);
-            let bytes = self.encoder.encode(&self.pending, FRAME, &mut self.packet)?;
+            self.pending.resize(FRAME_SAMPLES, 0.0);
+            let bytes = self.encoder.encode(&self.pending, FRAME_SAMPLES, &mut self.packet)?;
             self.pending.clear();
-            let left = end - self.writer.granule().unsigned_abs();
-            if left <= FRAME as u64 {
-                let left = u32::try_from(left).expect("no more than a frame");
-                self.writer.write_packet_with_duration(&self.packet[..bytes], left)?;
+            let remaining = end - self.writer.granule().unsigned_abs();
+            if remaining <= FRAME_SAMPLES as u64 {
+                let remaining = u32::try_from(remaining).expect("no more than a frame");
+                self.writer.write_packet_with_duration(&self.packet[..bytes], remaining)?;
                 break;
             }
             self.writer.write_packet(&self.packet[..bytes])?;
         }
-        let duration_ms = milliseconds(self.came);
+        let duration_ms = duration_ms(self.received_samples);
         Ok(EncodedSpeech { ogg: self.writer.finish()?, duration_ms, waveform: self.loudness.waveform() })
     }
 }
 
 /// How long samples at 48 kHz last.
-pub(crate) fn milliseconds(samples: u64) -> u64 {
-    samples * 1_000 / u64::from(RATE)
+pub(crate) fn duration_ms(samples: u64) -> u64 {
+    samples * 1_000 / u64::from(OUTPUT_RATE)
 }
 
-/// Why sound could not be encoded.
+/// Why audio could not be encoded.
 #[derive(Debug)]
 pub(crate) enum EncodeError {
-    /// Because of what it is.
+    /// The audio is unsupported.
     Unusable(UnsupportedAudio),
-    /// The encoder failed, which it does with no sound.
+    /// The encoder failed, which no audio should cause.
     Encoder(opus_pure::Error),
 }
 
@@ -124,12 +124,12 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::decode::{Bounds, decode};
+    use crate::decode::{DecodeBounds, decode};
 
     fn decoded(ogg: &[u8]) -> Vec<f32> {
         let mut samples = Vec::new();
         let wanted = Arc::new(());
-        let bounds = Bounds { max_samples: u64::MAX, still_wanted: &Arc::downgrade(&wanted) };
+        let bounds = DecodeBounds { max_samples: u64::MAX, caller: &Arc::downgrade(&wanted) };
         decode(ogg, 48_000, &bounds, |decoded| {
             samples.extend_from_slice(decoded);
             Ok(())

@@ -1,7 +1,6 @@
-//! Speech: words as OGG/Opus from a server or a program of one's own, and recordings as words.
+//! Speech: synthesis of text to OGG/Opus by a server or the user's program, and transcription of recordings.
 //!
-//! An engine's sound flows through `mix` while it is made, so that what is kept is only what was encoded: a quarter of
-//! a megabyte a minute.
+//! An engine's audio streams through `mix`, so that only the encoded bytes are kept: a quarter of a megabyte a minute.
 
 mod command;
 mod decode;
@@ -25,49 +24,49 @@ use tokio::sync::mpsc;
 pub use crate::settings::{CommandEngine, EngineSettings, ServerEngine, SpeechSettings};
 use crate::{
     encode::EncodedSpeech,
-    mix::{AudioChunk, MixError, mix},
-    server::{SpeechServerClient, SpeechTask, extension},
+    mix::{AudioChunk, MixError, mix_audio},
+    server::{SpeechServerClient, SpeechTask, file_extension},
 };
 
-/// The most words that are spoken at once, in characters: some twenty minutes.
+/// The longest text of one synthesis, in characters: about twenty minutes.
 const MAX_TEXT_CHARS: usize = 20_000;
 
-/// The largest recording that is listened to, whatever the caller allows.
+/// The largest recording that is transcribed, whatever the caller allows.
 const MAX_RECORDING_BYTES: u64 = 100 << 20;
 
-/// The most words that a program may write, in bytes.
+/// The longest transcription of a program, in bytes.
 const MAX_TRANSCRIPT_BYTES: usize = 1 << 20;
 
-/// How many pieces of sound wait to be encoded.
+/// How many chunks of audio wait to be encoded.
 const CHANNEL_CAPACITY: usize = 8;
 
-/// How many bytes of a voice are handed over at once.
-const PIECE: usize = 64 << 10;
+/// How many bytes of speech each chunk of the result has.
+const CHUNK_BYTES: usize = 64 << 10;
 
-/// Why a voice can't be set up as it is configured.
+/// Why speech can't be set up as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SpeechSetupError {
-    /// There is nothing to run.
+    /// The command is empty.
     #[error("{section}.command is empty")]
     NoProgram {
         /// Where that is configured.
         section: &'static str,
     },
-    /// The address is none.
+    /// The address is invalid.
     #[error("{section}.base_url must start with http:// or https://")]
     Address {
         /// Where that is configured.
         section: &'static str,
     },
-    /// Nothing can be trusted.
+    /// The system has no root certificates.
     #[error("the system has no root certificates; install the package ca-certificates")]
     Certificates,
 }
 
-/// Speaks and listens as it is set up.
+/// Synthesizes and transcribes with the configured engines.
 pub struct SpeechEngine {
-    speaker: Option<EngineBackend>,
-    listener: Option<EngineBackend>,
+    synthesizer: Option<EngineBackend>,
+    transcriber: Option<EngineBackend>,
     environment: Vec<(OsString, OsString)>,
     recordings: PathBuf,
 }
@@ -99,20 +98,20 @@ impl EngineBackend {
         }
     }
 
-    /// What it is called in an error.
+    /// Its name in errors.
     fn name(&self) -> String {
         match self {
-            Self::Program { command, .. } => format!("`{}`", command::name_of(&command[0])),
-            Self::Server { server, .. } => server.who().to_owned(),
+            Self::Program { command, .. } => format!("`{}`", command::program_name(&command[0])),
+            Self::Server { server, .. } => server.display_name().to_owned(),
         }
     }
 }
 
 impl SpeechEngine {
-    /// Sets it up. Nothing is started or asked yet.
+    /// Sets up the engines. Nothing is started or requested yet.
     ///
     /// # Errors
-    /// When it can't work as it is configured.
+    /// When an engine can't work as configured.
     pub fn new(settings: SpeechSettings) -> Result<Self, SpeechSetupError> {
         let SpeechSettings { speak, transcribe, environment, recordings } = settings;
         let speaker =
@@ -120,47 +119,49 @@ impl SpeechEngine {
         let listener = transcribe
             .map(|engine| EngineBackend::from_engine(engine, SpeechTask::Transcribe, "speech.transcribe"))
             .transpose()?;
-        recording::sweep(&recordings);
-        Ok(Self { speaker, listener, environment, recordings })
+        recording::remove_stale(&recordings);
+        Ok(Self { synthesizer: speaker, transcriber: listener, environment, recordings })
     }
 
-    async fn voiced(&self, speaker: &EngineBackend, words: &str) -> Result<EncodedSpeech, SpeechError> {
+    async fn synthesize(&self, speaker: &EngineBackend, text: &str) -> Result<EncodedSpeech, SpeechError> {
         let pieces = match speaker {
-            EngineBackend::Program { .. } => vec![words],
-            EngineBackend::Server { .. } => SpeechServerClient::split_text(words),
+            EngineBackend::Program { .. } => vec![text],
+            EngineBackend::Server { .. } => SpeechServerClient::split_text(text),
         };
-        let (out, sound) = mpsc::channel(CHANNEL_CAPACITY);
+        let (out, chunks) = mpsc::channel(CHANNEL_CAPACITY);
         let count = pieces.len();
         // Lives as long as this future.
-        let wanted = Arc::new(());
-        let still_wanted = Arc::downgrade(&wanted);
-        let mixing = tokio::task::spawn_blocking(move || mix(sound, count, &still_wanted));
-        let making = async {
+        let caller_token = Arc::new(());
+        let caller = Arc::downgrade(&caller_token);
+        let mix_task = tokio::task::spawn_blocking(move || mix_audio(chunks, count, &caller));
+        let engine_task = async {
             match speaker {
-                EngineBackend::Program { command, .. } => command::run(command, &self.environment, words, out).await,
+                EngineBackend::Program { command, .. } => {
+                    command::run_command(command, &self.environment, text, out).await
+                }
                 EngineBackend::Server { server, .. } => server.speak(&pieces, out).await,
             }
         };
-        let (made, mixed) = tokio::join!(making, mixing);
-        made?;
-        let who = speaker.name();
-        mixed
+        let (engine_result, mix_result) = tokio::join!(engine_task, mix_task);
+        engine_result?;
+        let engine = speaker.name();
+        mix_result
             .map_err(|_| SpeechError {
-                reason: format!("the sound from {who} can't be encoded"),
+                reason: format!("the sound from {engine} can't be encoded"),
                 remedy: None,
                 retryable: false,
             })?
             .map_err(|error| match error {
                 MixError::Unusable(unusable) => {
-                    SpeechError { reason: format!("{who} produced {}", unusable.0), remedy: None, retryable: false }
+                    SpeechError { reason: format!("{engine} produced {}", unusable.0), remedy: None, retryable: false }
                 }
-                MixError::BrokenOff => SpeechError {
-                    reason: format!("{who} stopped in the middle of its output"),
+                MixError::Truncated => SpeechError {
+                    reason: format!("{engine} stopped in the middle of its output"),
                     remedy: None,
                     retryable: true,
                 },
                 MixError::Encoder(error) => SpeechError {
-                    reason: format!("the sound from {who} can't be encoded: {error}"),
+                    reason: format!("the sound from {engine} can't be encoded: {error}"),
                     remedy: None,
                     retryable: false,
                 },
@@ -172,27 +173,30 @@ impl SpeechEngine {
             EngineBackend::Server { server, .. } => return server.transcribe(recording).await,
             EngineBackend::Program { command, .. } => command,
         };
-        let extension = extension(&recording.mime);
-        let file = recording::write(&self.recordings, recording.content, extension, recording.bytes).await?;
-        let wants = |placeholder: &str| command.iter().any(|argument| argument.to_string_lossy().contains(placeholder));
-        let wav = if wants("{wav}") { recording::as_wav(&self.recordings, &file).await? } else { None };
+        let extension = file_extension(&recording.mime);
+        let file = recording::write_recording(&self.recordings, recording.content, extension, recording.bytes).await?;
+        let uses_placeholder =
+            |placeholder: &str| command.iter().any(|argument| argument.to_string_lossy().contains(placeholder));
+        let wav =
+            if uses_placeholder("{wav}") { recording::convert_to_wav(&self.recordings, &file).await? } else { None };
         let wav_path = wav.as_ref().unwrap_or(&file).path();
-        let filled = |argument: &OsString| match argument.to_str() {
+        let fill_placeholders = |argument: &OsString| match argument.to_str() {
             Some(text) if text.contains("{file}") || text.contains("{wav}") => {
                 let file = file.path().to_string_lossy();
                 OsString::from(text.replace("{file}", &file).replace("{wav}", &wav_path.to_string_lossy()))
             }
             _ => argument.clone(),
         };
-        let mut command: Vec<OsString> = command.iter().map(filled).collect();
-        if !wants("{file}") && !wants("{wav}") {
+        let mut command: Vec<OsString> = command.iter().map(fill_placeholders).collect();
+        if !uses_placeholder("{file}") && !uses_placeholder("{wav}") {
             command.push(file.path().into());
         }
-        let (out, written) = mpsc::channel(CHANNEL_CAPACITY);
-        let (ran, words) = tokio::join!(command::run(&command, &self.environment, "", out), collect_audio(written));
-        ran?;
-        match words {
-            Some(words) => Ok(String::from_utf8_lossy(&words).trim().to_owned()),
+        let (out, output) = mpsc::channel(CHANNEL_CAPACITY);
+        let (run_result, output_bytes) =
+            tokio::join!(command::run_command(&command, &self.environment, "", out), collect_output(output));
+        run_result?;
+        match output_bytes {
+            Some(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
             None => Err(SpeechError {
                 reason: format!("{}'s output does not end", listener.name()),
                 remedy: None,
@@ -202,23 +206,23 @@ impl SpeechEngine {
     }
 }
 
-fn not_set_up(reason: &str, task: SpeechTask) -> SpeechError {
+fn setup_error(reason: &str, task: SpeechTask) -> SpeechError {
     SpeechError { reason: reason.to_owned(), remedy: Some(format!("set {}", task.section())), retryable: false }
 }
 
-/// What a program writes; `None` when that is too much.
-async fn collect_audio(mut written: mpsc::Receiver<AudioChunk>) -> Option<Vec<u8>> {
-    let mut words = Vec::new();
-    while let Some(AudioChunk::Bytes(bytes)) = written.recv().await {
-        words.extend_from_slice(&bytes);
-        if words.len() > MAX_TRANSCRIPT_BYTES {
+/// Collects a program's output; `None` when it is too long.
+async fn collect_output(mut output: mpsc::Receiver<AudioChunk>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while let Some(AudioChunk::Bytes(chunk)) = output.recv().await {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MAX_TRANSCRIPT_BYTES {
             return None;
         }
     }
-    Some(words)
+    Some(bytes)
 }
 
-fn too_slow(engine: &EngineBackend) -> SpeechError {
+fn timeout_error(engine: &EngineBackend) -> SpeechError {
     let reason = format!("{} took longer than {} s", engine.name(), engine.timeout().as_secs());
     SpeechError { reason, remedy: None, retryable: true }
 }
@@ -226,42 +230,46 @@ fn too_slow(engine: &EngineBackend) -> SpeechError {
 #[async_trait]
 impl Speech for SpeechEngine {
     fn can_speak(&self) -> bool {
-        self.speaker.is_some()
+        self.synthesizer.is_some()
     }
 
     fn can_transcribe(&self) -> bool {
-        self.listener.is_some()
+        self.transcriber.is_some()
     }
 
-    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
-        let words = words.trim();
-        let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
-        let Some(speaker) = &self.speaker else { return Err(not_set_up("no voice is configured", SpeechTask::Speak)) };
-        if words.is_empty() {
-            return Err(never("there is no text to speak"));
+    async fn speak(&self, text: &str) -> Result<SynthesizedSpeech, SpeechError> {
+        let text = text.trim();
+        let permanent_error = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
+        let Some(speaker) = &self.synthesizer else {
+            return Err(setup_error("no voice is configured", SpeechTask::Speak));
+        };
+        if text.is_empty() {
+            return Err(permanent_error("there is no text to speak"));
         }
-        if words.chars().count() > MAX_TEXT_CHARS {
-            return Err(never(&format!(
+        if text.chars().count() > MAX_TEXT_CHARS {
+            return Err(permanent_error(&format!(
                 "the text is too long; the limit for one voice message is {MAX_TEXT_CHARS} characters"
             )));
         }
-        let voiced = tokio::time::timeout(speaker.timeout(), self.voiced(speaker, words)).await;
-        let EncodedSpeech { ogg, duration_ms, waveform } = voiced.map_err(|_| too_slow(speaker))??;
+        let speech = tokio::time::timeout(speaker.timeout(), self.synthesize(speaker, text)).await;
+        let EncodedSpeech { ogg, duration_ms, waveform } = speech.map_err(|_| timeout_error(speaker))??;
         let ogg = Bytes::from(ogg);
-        let pieces: Vec<_> =
-            (0..ogg.len()).step_by(PIECE).map(|at| Ok(ogg.slice(at..ogg.len().min(at + PIECE)))).collect();
-        Ok(SynthesizedSpeech { content: stream::iter(pieces).boxed(), duration_ms, waveform })
+        let chunks: Vec<_> = (0..ogg.len())
+            .step_by(CHUNK_BYTES)
+            .map(|start| Ok(ogg.slice(start..ogg.len().min(start + CHUNK_BYTES))))
+            .collect();
+        Ok(SynthesizedSpeech { content: stream::iter(chunks).boxed(), duration_ms, waveform })
     }
 
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
-        let never = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
-        let Some(listener) = &self.listener else {
-            return Err(not_set_up("no transcription is configured", SpeechTask::Transcribe));
+        let permanent_error = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: false };
+        let Some(listener) = &self.transcriber else {
+            return Err(setup_error("no transcription is configured", SpeechTask::Transcribe));
         };
         if recording.bytes > MAX_RECORDING_BYTES {
-            return Err(never("the recording is too large"));
+            return Err(permanent_error("the recording is too large"));
         }
-        let heard = tokio::time::timeout(listener.timeout(), self.transcribe_with(listener, recording)).await;
-        heard.map_err(|_| too_slow(listener))?
+        let transcription = tokio::time::timeout(listener.timeout(), self.transcribe_with(listener, recording)).await;
+        transcription.map_err(|_| timeout_error(listener))?
     }
 }

@@ -1,4 +1,4 @@
-//! What an engine makes, as one OGG/Opus: WAV is encoded as it comes, OGG/Opus is taken as it is.
+//! Joins an engine's output into one OGG/Opus: WAV is encoded as it arrives, OGG/Opus is passed through.
 
 use std::sync::Weak;
 
@@ -6,37 +6,37 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
-    decode::{Bounds, DecodeError, decode, is_ogg},
-    encode::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, milliseconds},
-    loudness::Loudness,
+    decode::{DecodeBounds, DecodeError, decode, is_ogg},
+    encode::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, duration_ms},
+    loudness::LoudnessMeter,
     resample::Resampler,
     wav::{UnsupportedAudio, WavReader},
 };
 
 /// The most bytes of OGG/Opus that an engine may send.
-const LARGEST_OGG: usize = 16 << 20;
+const MAX_OGG_BYTES: usize = 16 << 20;
 
 /// The rate of Opus itself.
 const OPUS_RATE: i32 = 48_000;
 
-/// The most that is decoded: the longest voice, and what a file may tell to leave out before and after it.
-const MOST_DECODED: u64 = MAX_SAMPLES + 2 * 48_000;
+/// The most samples that are decoded: the longest speech, and what a file may skip before and after it.
+const MAX_DECODED_SAMPLES: u64 = MAX_SAMPLES + 2 * 48_000;
 
-/// What an engine makes.
+/// A chunk of an engine's output.
 #[derive(Debug)]
 pub(crate) enum AudioChunk {
     /// The next bytes.
     Bytes(Bytes),
-    /// The end of one piece; the next one begins anew.
+    /// The end of one input; the next chunk starts another.
     End,
 }
 
-/// Why nothing came of it.
+/// Why joining failed.
 #[derive(Debug)]
 pub(crate) enum MixError {
-    /// Because of what the engine made.
+    /// The engine's output is unsupported.
     Unusable(UnsupportedAudio),
-    BrokenOff,
+    Truncated,
     Encoder(opus_pure::Error),
 }
 
@@ -61,126 +61,126 @@ impl From<opus_pure::Error> for MixError {
     }
 }
 
-/// One piece as far as it has come.
-enum InputFormat {
+/// The state of the current input.
+enum InputState {
     Unknown(Vec<u8>),
     Wav { reader: WavReader, resampler: Option<Resampler> },
     Ogg(Vec<u8>),
 }
 
-/// Makes one OGG/Opus of `pieces` pieces. Blocks the thread; ends when the sender does. An engine that fails tells so
-/// itself, and nobody looks at what this made of it.
-pub(crate) fn mix(
+/// Joins `input_count` inputs into one OGG/Opus. Blocks the thread; ends when the sender does. If the engine fails, its
+/// own error is used and this result is discarded.
+pub(crate) fn mix_audio(
     mut incoming: mpsc::Receiver<AudioChunk>,
-    pieces: usize,
-    still_wanted: &Weak<()>,
+    input_count: usize,
+    caller: &Weak<()>,
 ) -> Result<EncodedSpeech, MixError> {
     let mut encoder = VoiceEncoder::new(MAX_SAMPLES)?;
-    let mut piece = InputFormat::Unknown(Vec::new());
-    while let Some(sound) = incoming.blocking_recv() {
-        match sound {
-            AudioChunk::Bytes(bytes) => piece = push_input(piece, &bytes, &mut encoder)?,
+    let mut input = InputState::Unknown(Vec::new());
+    while let Some(chunk) = incoming.blocking_recv() {
+        match chunk {
+            AudioChunk::Bytes(bytes) => input = push_input(input, &bytes, &mut encoder)?,
             AudioChunk::End => {
-                let whole = std::mem::replace(&mut piece, InputFormat::Unknown(Vec::new()));
-                if let (InputFormat::Ogg(ogg), 1) = (&whole, pieces) {
-                    return passthrough(ogg, still_wanted);
+                let finished = std::mem::replace(&mut input, InputState::Unknown(Vec::new()));
+                if let (InputState::Ogg(ogg), 1) = (&finished, input_count) {
+                    return passthrough(ogg, caller);
                 }
-                finish_input(whole, &mut encoder, still_wanted)?;
+                finish_input(finished, &mut encoder, caller)?;
             }
         }
     }
     Ok(encoder.finish()?)
 }
 
-fn push_input(piece: InputFormat, bytes: &[u8], encoder: &mut VoiceEncoder) -> Result<InputFormat, MixError> {
-    match piece {
-        InputFormat::Unknown(mut known) => {
-            known.extend_from_slice(bytes);
-            if known.len() < 4 {
-                return Ok(InputFormat::Unknown(known));
+fn push_input(input: InputState, bytes: &[u8], encoder: &mut VoiceEncoder) -> Result<InputState, MixError> {
+    match input {
+        InputState::Unknown(mut head) => {
+            head.extend_from_slice(bytes);
+            if head.len() < 4 {
+                return Ok(InputState::Unknown(head));
             }
-            let piece = match known.as_slice() {
-                known if is_ogg(known) => InputFormat::Ogg(Vec::new()),
-                known if WavReader::is_wav(known) => InputFormat::Wav { reader: WavReader::default(), resampler: None },
-                known if known.starts_with(b"ID3") || known.starts_with(&[0xFF]) => {
+            let input = match head.as_slice() {
+                head if is_ogg(head) => InputState::Ogg(Vec::new()),
+                head if WavReader::is_wav(head) => InputState::Wav { reader: WavReader::default(), resampler: None },
+                head if head.starts_with(b"ID3") || head.starts_with(&[0xFF]) => {
                     return Err(UnsupportedAudio("MP3 or AAC, and WAV or OGG/Opus is needed").into());
                 }
                 _ => return Err(UnsupportedAudio("something that is neither WAV nor OGG/Opus").into()),
             };
-            push_input(piece, &known, encoder)
+            push_input(input, &head, encoder)
         }
-        InputFormat::Wav { mut reader, mut resampler } => {
+        InputState::Wav { mut reader, mut resampler } => {
             let (mut samples, mut resampled) = (Vec::new(), Vec::new());
             reader.push(bytes, &mut samples)?;
             if let Some(rate) = reader.rate() {
                 resampler.get_or_insert_with(|| Resampler::new(rate)).push(&samples, &mut resampled);
                 encoder.push(&resampled)?;
             }
-            Ok(InputFormat::Wav { reader, resampler })
+            Ok(InputState::Wav { reader, resampler })
         }
-        InputFormat::Ogg(mut ogg) => {
-            if ogg.len() + bytes.len() > LARGEST_OGG {
+        InputState::Ogg(mut ogg) => {
+            if ogg.len() + bytes.len() > MAX_OGG_BYTES {
                 return Err(UnsupportedAudio("more than 16 MB of sound").into());
             }
             ogg.extend_from_slice(bytes);
-            Ok(InputFormat::Ogg(ogg))
+            Ok(InputState::Ogg(ogg))
         }
     }
 }
 
-fn finish_input(piece: InputFormat, encoder: &mut VoiceEncoder, still_wanted: &Weak<()>) -> Result<(), MixError> {
-    match piece {
-        InputFormat::Unknown(_) => Err(UnsupportedAudio("no sound").into()),
-        InputFormat::Wav { reader, .. } if !reader.is_whole() => Err(MixError::BrokenOff),
-        InputFormat::Wav { resampler, .. } => {
+fn finish_input(input: InputState, encoder: &mut VoiceEncoder, caller: &Weak<()>) -> Result<(), MixError> {
+    match input {
+        InputState::Unknown(_) => Err(UnsupportedAudio("no sound").into()),
+        InputState::Wav { reader, .. } if !reader.is_complete() => Err(MixError::Truncated),
+        InputState::Wav { resampler, .. } => {
             let mut resampled = Vec::new();
             if let Some(resampler) = resampler {
                 resampler.finish(&mut resampled);
             }
             Ok(encoder.push(&resampled)?)
         }
-        InputFormat::Ogg(ogg) => {
-            let mut failed = None;
-            let decoded = decode(ogg.as_slice(), OPUS_RATE, &bounds(still_wanted), |samples| {
+        InputState::Ogg(ogg) => {
+            let mut encode_error = None;
+            let decoded = decode(ogg.as_slice(), OPUS_RATE, &decode_bounds(caller), |samples| {
                 encoder.push(samples).map_err(|error| {
-                    failed = Some(error);
+                    encode_error = Some(error);
                     std::io::Error::other("the encoder took no more")
                 })
             });
-            match (failed, decoded) {
+            match (encode_error, decoded) {
                 (Some(error), _) => Err(error.into()),
-                (None, Err(error)) => Err(unsupported(&error).into()),
+                (None, Err(error)) => Err(unsupported_audio(&error).into()),
                 (None, Ok(())) => Ok(()),
             }
         }
     }
 }
 
-/// An OGG/Opus that needs nothing but to be measured.
-fn passthrough(ogg: &[u8], still_wanted: &Weak<()>) -> Result<EncodedSpeech, MixError> {
-    let (mut loudness, mut samples) = (Loudness::default(), 0u64);
-    let decoded = decode(ogg, OPUS_RATE, &bounds(still_wanted), |decoded| {
+/// Passes OGG/Opus through and only measures it.
+fn passthrough(ogg: &[u8], caller: &Weak<()>) -> Result<EncodedSpeech, MixError> {
+    let (mut loudness, mut samples) = (LoudnessMeter::default(), 0u64);
+    let decoded = decode(ogg, OPUS_RATE, &decode_bounds(caller), |decoded| {
         loudness.push(decoded);
         samples += decoded.len() as u64;
         Ok(())
     });
     match decoded {
-        Err(error) => Err(unsupported(&error).into()),
+        Err(error) => Err(unsupported_audio(&error).into()),
         Ok(()) if samples == 0 => Err(UnsupportedAudio("no sound").into()),
         Ok(()) => {
-            Ok(EncodedSpeech { ogg: ogg.to_vec(), duration_ms: milliseconds(samples), waveform: loudness.waveform() })
+            Ok(EncodedSpeech { ogg: ogg.to_vec(), duration_ms: duration_ms(samples), waveform: loudness.waveform() })
         }
     }
 }
 
-fn bounds(still_wanted: &Weak<()>) -> Bounds<'_> {
-    Bounds { max_samples: MOST_DECODED, still_wanted }
+fn decode_bounds(caller: &Weak<()>) -> DecodeBounds<'_> {
+    DecodeBounds { max_samples: MAX_DECODED_SAMPLES, caller }
 }
 
-fn unsupported(error: &DecodeError) -> UnsupportedAudio {
+fn unsupported_audio(error: &DecodeError) -> UnsupportedAudio {
     match error {
         DecodeError::TooLong => UnsupportedAudio("more than an hour of sound"),
-        // That it is unwanted, nobody hears.
-        DecodeError::Opus(_) | DecodeError::Unwanted => UnsupportedAudio("OGG that isn't Opus, or is damaged"),
+        // The caller of a cancelled task is gone.
+        DecodeError::Opus(_) | DecodeError::Cancelled => UnsupportedAudio("OGG that isn't Opus, or is damaged"),
     }
 }

@@ -1,4 +1,4 @@
-//! A recording in a file of its own while a program listens to it, and no longer.
+//! A recording in a temporary file while a program transcribes it.
 
 use std::{
     io,
@@ -17,13 +17,13 @@ use crate::{
     wav::WavReader,
 };
 
-/// After this time a file is one that a killed process has left behind: no program listens for as long.
-const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
+/// After this time a file is taken to be left behind by a killed process: no transcription takes as long.
+const STALE_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// The mode of a file that nobody but its owner can read.
-pub(crate) const OWNER_ONLY: u32 = 0o600;
+/// The mode of a file that only its owner can read.
+pub(crate) const OWNER_ONLY_MODE: u32 = 0o600;
 
-/// A file that is gone when this is.
+/// A file that is removed on drop.
 pub(crate) struct RecordingFile(PathBuf);
 
 impl RecordingFile {
@@ -38,97 +38,100 @@ impl Drop for RecordingFile {
     }
 }
 
-/// Writes a recording into a file of its own, with an extension by which programs tell what it is.
-pub(crate) async fn write(
+/// Writes a recording to a file, with an extension by which programs detect its format.
+pub(crate) async fn write_recording(
     directory: &Path,
     mut content: ByteStream,
     extension: &str,
-    largest: u64,
+    max_bytes: u64,
 ) -> Result<RecordingFile, SpeechError> {
-    let failed = |error: io::Error| SpeechError {
+    let write_error = |error: io::Error| SpeechError {
         reason: format!("failed to write the recording to a file: {error}"),
         remedy: None,
         retryable: true,
     };
     let path = directory.join(format!("{}.{extension}", Uuid::now_v7()));
-    let made = directory.to_owned();
-    tokio::task::spawn_blocking(move || make(&made))
+    let directory_path = directory.to_owned();
+    tokio::task::spawn_blocking(move || create_directory(&directory_path))
         .await
         .map_err(io::Error::other)
-        .and_then(|made| made)
-        .map_err(failed)?;
+        .and_then(|created| created)
+        .map_err(write_error)?;
     let mut options = tokio::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(OWNER_ONLY).open(&path).await.map_err(failed)?;
+    let mut file = options.write(true).create_new(true).mode(OWNER_ONLY_MODE).open(&path).await.map_err(write_error)?;
     let recording = RecordingFile(path);
     let mut bytes = 0;
-    while let Some(piece) = content.next().await {
-        let piece = piece.map_err(|error| SpeechError {
+    while let Some(chunk) = content.next().await {
+        let chunk = chunk.map_err(|error| SpeechError {
             reason: format!("failed to read the recording: {error}"),
             remedy: None,
             retryable: true,
         })?;
-        bytes += piece.len() as u64;
-        if bytes > largest {
+        bytes += chunk.len() as u64;
+        if bytes > max_bytes {
             return Err(SpeechError {
                 reason: "the recording is longer than its stated size".to_owned(),
                 remedy: None,
                 retryable: false,
             });
         }
-        file.write_all(&piece).await.map_err(failed)?;
+        file.write_all(&chunk).await.map_err(write_error)?;
     }
-    file.flush().await.map_err(failed)?;
+    file.flush().await.map_err(write_error)?;
     Ok(recording)
 }
 
-/// The recording as WAV: itself, if it is WAV.
-pub(crate) async fn as_wav(directory: &Path, recording: &RecordingFile) -> Result<Option<RecordingFile>, SpeechError> {
+/// Converts the recording to WAV; `None` if it is WAV already.
+pub(crate) async fn convert_to_wav(
+    directory: &Path,
+    recording: &RecordingFile,
+) -> Result<Option<RecordingFile>, SpeechError> {
     let (from, to) = (recording.path().to_owned(), directory.join(format!("{}.wav", Uuid::now_v7())));
     // Lives as long as this future.
-    let wanted = Arc::new(());
-    let still_wanted = Arc::downgrade(&wanted);
+    let caller_token = Arc::new(());
+    let caller = Arc::downgrade(&caller_token);
     let converted = tokio::task::spawn_blocking(move || {
         let mut head = [0; 4];
         io::Read::read_exact(&mut std::fs::File::open(&from)?, &mut head)?;
         if WavReader::is_wav(&head) {
             return Ok(None);
         }
-        // Made first, so that it goes whatever happens.
+        // Created first, so that the file is removed whatever happens.
         let wav = RecordingFile(to);
-        decode::to_wav(&from, wav.path(), &still_wanted)?;
+        decode::write_wav(&from, wav.path(), &caller)?;
         Ok::<_, DecodeError>(Some(wav))
     });
     let converted = converted.await.map_err(io::Error::other).map_err(DecodeError::from).flatten();
     converted.map_err(|error| {
-        let (why, retryable) = match error {
+        let (reason, retryable) = match error {
             DecodeError::TooLong => ("it is longer than two hours".to_owned(), false),
-            DecodeError::Unwanted => ("it is no longer needed".to_owned(), true),
+            DecodeError::Cancelled => ("it is no longer needed".to_owned(), true),
             DecodeError::Opus(opus_pure::Error::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                let for_good = error.kind() == io::ErrorKind::InvalidData;
-                (error.to_string(), !for_good)
+                let is_permanent = error.kind() == io::ErrorKind::InvalidData;
+                (error.to_string(), !is_permanent)
             }
             DecodeError::Opus(_) => {
                 ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false)
             }
         };
-        SpeechError { reason: format!("failed to convert the recording to WAV: {why}"), remedy: None, retryable }
+        SpeechError { reason: format!("failed to convert the recording to WAV: {reason}"), remedy: None, retryable }
     })
 }
 
-/// Makes the directory, for nobody else to look into.
-fn make(directory: &Path) -> io::Result<()> {
+/// Creates the directory, which no other user can read.
+fn create_directory(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700).create(directory)?;
-    sweep(directory);
+    remove_stale(directory);
     Ok(())
 }
 
-/// Clears the directory, if there is one, of what killed processes have left behind; other processes may be at work in it.
-pub(crate) fn sweep(directory: &Path) {
+/// Removes the files of killed processes from the directory, if it exists; other processes may be using it.
+pub(crate) fn remove_stale(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let age =
             entry.metadata().and_then(|metadata| metadata.modified()).map(|at| SystemTime::now().duration_since(at));
-        if matches!(age, Ok(Ok(age)) if age > LEFT_BEHIND) {
+        if matches!(age, Ok(Ok(age)) if age > STALE_AFTER) {
             let _gone = std::fs::remove_file(entry.path());
         }
     }
@@ -145,11 +148,11 @@ mod tests {
         for path in [&old, &new] {
             std::fs::write(path, "a secret").unwrap();
         }
-        let long_ago = SystemTime::now() - LEFT_BEHIND - Duration::from_secs(1);
+        let long_ago = SystemTime::now() - STALE_AFTER - Duration::from_secs(1);
         std::fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
-        sweep(directory.path());
+        remove_stale(directory.path());
         assert!(!old.exists() && new.exists());
-        sweep(&directory.path().join("not made yet"));
+        remove_stale(&directory.path().join("not made yet"));
     }
 
     /// The WAV is linked, to see how far it came: it is removed with the call.
@@ -171,7 +174,7 @@ mod tests {
             }
         };
         tokio::select! {
-            _ = as_wav(&wavs, &ogg) => panic!("it was faster than a look at the directory"),
+            _ = convert_to_wav(&wavs, &ogg) => panic!("it was faster than a look at the directory"),
             () = begun => {}
         }
         while first().is_some() {

@@ -1,8 +1,8 @@
-//! Brings sound of any rate to 48 kHz as it comes, by a windowed sinc: no aliases, no drift, a few kilobytes of memory.
+//! Resamples audio of any rate to 48 kHz as it arrives, by a windowed sinc: no aliases, no drift, a few kB of memory.
 
 use std::f64::consts::PI;
 
-pub(crate) const RATE: u32 = 48_000;
+pub(crate) const OUTPUT_RATE: u32 = 48_000;
 
 /// How many zero crossings of the sinc are counted on each side.
 const CROSSINGS: f64 = 16.0;
@@ -10,10 +10,10 @@ const CROSSINGS: f64 = 16.0;
 /// How much of the band below the lower of the two Nyquist frequencies is kept; the filter falls off in the rest.
 const PASSBAND: f64 = 0.94;
 
-/// How many points of the filter stand for the time between two incoming samples; between them it is a straight line.
-const POINTS: usize = 512;
+/// How many filter points cover the time between two incoming samples; between points it is interpolated linearly.
+const FILTER_POINTS: usize = 512;
 
-/// Brings sound to 48 kHz.
+/// Resamples audio to 48 kHz.
 #[derive(Debug)]
 pub(crate) struct Resampler {
     rate: u64,
@@ -21,16 +21,16 @@ pub(crate) struct Resampler {
     filter: Vec<f32>,
     /// How many incoming samples the filter reaches to each side.
     reach: usize,
-    /// The incoming samples that are still needed, behind silence for what was before the first.
+    /// The incoming samples that are still needed, after silence for the time before the first.
     window: Vec<f32>,
     /// How many incoming samples have left the window.
-    gone: u64,
-    came: u64,
-    made: u64,
+    drained: u64,
+    received: u64,
+    produced: u64,
 }
 
 impl Resampler {
-    /// For sound of this rate.
+    /// A resampler for audio of this rate.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -38,60 +38,63 @@ impl Resampler {
         reason = "the filter is short"
     )]
     pub(crate) fn new(rate: u32) -> Self {
-        let band = (f64::from(RATE) / f64::from(rate)).min(1.0) * PASSBAND;
+        let band = (f64::from(OUTPUT_RATE) / f64::from(rate)).min(1.0) * PASSBAND;
         let reach = (CROSSINGS / band).ceil() as usize;
-        let point = |at: usize| {
-            let x = at as f64 / POINTS as f64;
-            let sinc = if at == 0 { 1.0 } else { (PI * band * x).sin() / (PI * band * x) };
+        let point = |index: usize| {
+            let x = index as f64 / FILTER_POINTS as f64;
+            let sinc = if index == 0 { 1.0 } else { (PI * band * x).sin() / (PI * band * x) };
             let t = x / reach as f64;
-            // Blackman's window: what it lets through of what it shouldn't is 74 dB down.
+            // Blackman's window: its stop band is 74 dB down.
             let window = 0.42 + 0.5 * (PI * t).cos() + 0.08 * (2.0 * PI * t).cos();
             (band * sinc * window) as f32
         };
-        let mut filter: Vec<f32> = (0..reach * POINTS).map(point).collect();
+        let mut filter: Vec<f32> = (0..reach * FILTER_POINTS).map(point).collect();
         filter.extend([0.0, 0.0]);
-        Self { rate: u64::from(rate), filter, reach, window: vec![0.0; reach], gone: 0, came: 0, made: 0 }
+        Self { rate: u64::from(rate), filter, reach, window: vec![0.0; reach], drained: 0, received: 0, produced: 0 }
     }
 
-    /// Takes samples and adds those that come of them.
+    /// Takes samples and appends the resampled ones to `out`.
     pub(crate) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
-        self.came += samples.len() as u64;
-        if self.rate == u64::from(RATE) {
+        self.received += samples.len() as u64;
+        if self.rate == u64::from(OUTPUT_RATE) {
             out.extend_from_slice(samples);
             return;
         }
         self.window.extend_from_slice(samples);
-        self.make(out);
+        self.produce(out);
     }
 
-    /// Adds what is still to come of the last samples.
+    /// Appends the rest to `out`.
     pub(crate) fn finish(mut self, out: &mut Vec<f32>) {
-        if self.rate == u64::from(RATE) {
+        if self.rate == u64::from(OUTPUT_RATE) {
             return;
         }
         self.window.resize(self.window.len() + self.reach + 1, 0.0);
-        let wanted =
-            usize::try_from((self.came * u64::from(RATE)).div_ceil(self.rate) - self.made).unwrap_or(usize::MAX);
-        let before = out.len();
-        self.make(out);
-        out.truncate(before.saturating_add(wanted));
+        let missing = usize::try_from((self.received * u64::from(OUTPUT_RATE)).div_ceil(self.rate) - self.produced)
+            .unwrap_or(usize::MAX);
+        let start = out.len();
+        self.produce(out);
+        out.truncate(start.saturating_add(missing));
     }
 
     #[expect(clippy::cast_precision_loss, reason = "what is left of a division by 48000 is small")]
-    fn make(&mut self, out: &mut Vec<f32>) {
+    fn produce(&mut self, out: &mut Vec<f32>) {
         loop {
             // The place of the next outgoing sample among the incoming ones, without rounding: it never drifts.
-            let (whole, part) = (self.made * self.rate / u64::from(RATE), self.made * self.rate % u64::from(RATE));
+            let (whole, fraction) = (
+                self.produced * self.rate / u64::from(OUTPUT_RATE),
+                self.produced * self.rate % u64::from(OUTPUT_RATE),
+            );
             // The window begins `reach` samples before the first one that is still there.
-            let first = usize::try_from(whole - self.gone).expect("what is needed has not left the window") + 1;
+            let first = usize::try_from(whole - self.drained).expect("what is needed has not left the window") + 1;
             let last = first + 2 * self.reach - 1;
             if last >= self.window.len() {
-                let unneeded = (first - 1).min(self.window.len());
-                self.window.drain(..unneeded);
-                self.gone += unneeded as u64;
+                let drained = (first - 1).min(self.window.len());
+                self.window.drain(..drained);
+                self.drained += drained as u64;
                 return;
             }
-            let part = part as f32 / RATE as f32;
+            let part = fraction as f32 / OUTPUT_RATE as f32;
             let middle = first + self.reach - 1;
             let mut sum = 0.0;
             for (at, sample) in self.window[first..=last].iter().enumerate() {
@@ -100,7 +103,7 @@ impl Resampler {
                 sum += sample * self.weight(distance);
             }
             out.push(sum);
-            self.made += 1;
+            self.produced += 1;
         }
     }
 
@@ -111,7 +114,7 @@ impl Resampler {
         reason = "a place within the filter"
     )]
     fn weight(&self, distance: f32) -> f32 {
-        let place = distance * POINTS as f32;
+        let place = distance * FILTER_POINTS as f32;
         let at = (place as usize).min(self.filter.len() - 2);
         let between = place - at as f32;
         self.filter[at] + (self.filter[at + 1] - self.filter[at]) * between.clamp(0.0, 1.0)
@@ -152,7 +155,7 @@ mod tests {
         let samples = tone(hertz, rate, rate as usize);
         let out = resampled(&samples, rate, 777);
         assert_eq!(out.len(), 48_000, "a second stays a second");
-        let difference = difference(&tone(hertz, RATE, 48_000), &out);
+        let difference = difference(&tone(hertz, OUTPUT_RATE, 48_000), &out);
         assert!(difference < 0.002, "{rate} Hz, a tone of {hertz} Hz: off by {difference}");
     }
 

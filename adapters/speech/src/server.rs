@@ -1,4 +1,4 @@
-//! Servers that speak OpenAI's language: `POST /audio/speech` and `POST /audio/transcriptions`.
+//! OpenAI-compatible servers: `POST /audio/speech` and `POST /audio/transcriptions`.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use tokio::sync::mpsc;
 use crate::{SpeechSetupError, mix::AudioChunk, settings::ServerEngine};
 
 /// OpenAI's own server.
-const OPENAI: &str = "https://api.openai.com/v1";
+const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most words of one request, in characters: OpenAI's newest models take 2000 tokens, of which other scripts than
-/// Latin need up to one a character.
-const PIECE: usize = 1_900;
+/// The longest text of one request, in characters: OpenAI's newest models accept 2000 tokens, and non-Latin scripts
+/// need up to one per character.
+const MAX_INPUT_CHARS: usize = 1_900;
 
-/// The largest answer of words, and the most of an error that is read.
+/// The largest transcription response, and how much of an error is read.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-const LARGEST_ERROR: usize = 16 << 10;
+const MAX_ERROR_BYTES: usize = 16 << 10;
 
-/// How much of a server's own words is told, in characters.
+/// How much of a server's own message is reported, in characters.
 const MAX_REASON_CHARS: usize = 160;
 
 /// What a server does.
@@ -48,78 +48,78 @@ impl SpeechTask {
     }
 }
 
-/// A server that can be asked.
+/// A client of one server.
 pub(crate) struct SpeechServerClient {
     http: Client,
     url: Url,
-    who: String,
+    display_name: String,
     task: SpeechTask,
     server: ServerEngine,
 }
 
 impl SpeechServerClient {
     pub(crate) fn new(server: ServerEngine, task: SpeechTask) -> Result<Self, SpeechSetupError> {
-        let wrong = || SpeechSetupError::Address { section: task.section() };
-        let base = server.base_url.as_ref().map_or(OPENAI, |url| url.expose_secret());
-        let mut url = Url::parse(base).ok().filter(|url| url.has_host()).ok_or_else(wrong)?;
+        let address_error = || SpeechSetupError::Address { section: task.section() };
+        let base = server.base_url.as_ref().map_or(OPENAI_BASE_URL, |url| url.expose_secret());
+        let mut url = Url::parse(base).ok().filter(|url| url.has_host()).ok_or_else(address_error)?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong());
+            return Err(address_error());
         }
         let path = match task {
             SpeechTask::Speak => ["audio", "speech"],
             SpeechTask::Transcribe => ["audio", "transcriptions"],
         };
-        url.path_segments_mut().map_err(|()| wrong())?.pop_if_empty().extend(path);
+        url.path_segments_mut().map_err(|()| address_error())?.pop_if_empty().extend(path);
         let who = match (&server.base_url, url.host_str(), url.port()) {
             (Some(_), Some(host), Some(port)) => format!("{host}:{port}"),
             (Some(_), Some(host), None) => host.to_owned(),
             _ => "OpenAI".to_owned(),
         };
-        Ok(Self { http: client(&url)?, url, who, task, server })
+        Ok(Self { http: http_client(&url)?, url, display_name: who, task, server })
     }
 
     /// Its host, or OpenAI.
-    pub(crate) fn who(&self) -> &str {
-        &self.who
+    pub(crate) fn display_name(&self) -> &str {
+        &self.display_name
     }
 
-    /// The words in pieces that one request takes, cut between sentences.
-    pub(crate) fn split_text(words: &str) -> Vec<&str> {
-        let mut pieces = Vec::new();
-        let mut rest = words.trim();
-        while let Some((end, _)) = rest.char_indices().nth(PIECE) {
-            let most = &rest[..end];
-            let after = |(at, c): (usize, char)| at + c.len_utf8();
+    /// Splits a text into chunks that fit one request, between sentences.
+    pub(crate) fn split_text(text: &str) -> Vec<&str> {
+        let mut chunks = Vec::new();
+        let mut rest = text.trim();
+        while let Some((end, _)) = rest.char_indices().nth(MAX_INPUT_CHARS) {
+            let head = &rest[..end];
+            let end_of = |(at, c): (usize, char)| at + c.len_utf8();
             let ends_sentence = |(at, c): &(usize, char)| {
                 let next = rest[at + c.len_utf8()..].chars().next();
                 *c == '\n' || "。！？".contains(*c) || (".!?…".contains(*c) && next.is_none_or(char::is_whitespace))
             };
-            let sentence = most.char_indices().rev().find(ends_sentence).map(after);
-            let word = || most.char_indices().rev().find(|(_, c)| c.is_whitespace()).map(after);
-            let (piece, other) = rest.split_at(sentence.or_else(word).filter(|at| *at > 0).unwrap_or(end));
-            pieces.push(piece.trim_end());
-            rest = other.trim_start();
+            let sentence = head.char_indices().rev().find(ends_sentence).map(end_of);
+            let word = || head.char_indices().rev().find(|(_, c)| c.is_whitespace()).map(end_of);
+            let (chunk, tail) = rest.split_at(sentence.or_else(word).filter(|at| *at > 0).unwrap_or(end));
+            chunks.push(chunk.trim_end());
+            rest = tail.trim_start();
         }
-        pieces.extend((!rest.is_empty()).then_some(rest));
-        pieces
+        chunks.extend((!rest.is_empty()).then_some(rest));
+        chunks
     }
 
-    /// Has the pieces spoken, one after the other.
-    pub(crate) async fn speak(&self, pieces: &[&str], out: mpsc::Sender<AudioChunk>) -> Result<(), SpeechError> {
-        for piece in pieces {
+    /// Synthesizes the chunks, one after the other.
+    pub(crate) async fn speak(&self, chunks: &[&str], out: mpsc::Sender<AudioChunk>) -> Result<(), SpeechError> {
+        for chunk in chunks {
             let body = json!({
                 "model": self.server.model.as_deref().unwrap_or("gpt-4o-mini-tts"),
                 "voice": self.server.voice.as_deref().unwrap_or("alloy"),
-                "input": piece,
+                "input": chunk,
                 "response_format": "wav",
             });
-            let mut sound = self.send_request(self.http.post(self.url.clone()).json(&body)).await?;
+            let mut response = self.send_request(self.http.post(self.url.clone()).json(&body)).await?;
             loop {
-                let bytes = sound.chunk().await.map_err(|error| self.broken(&error))?;
-                let whole = bytes.is_none();
-                let taken = out.send(bytes.map_or(AudioChunk::End, AudioChunk::Bytes)).await;
-                match (taken, whole) {
-                    // Whoever takes no more of it says why.
+                let bytes = response.chunk().await.map_err(|error| self.connection_error(&error))?;
+                let is_end = bytes.is_none();
+                let sent = out.send(bytes.map_or(AudioChunk::End, AudioChunk::Bytes)).await;
+                match (sent, is_end) {
+                    // The receiver reports its own error.
                     (Err(_), _) => return Ok(()),
                     (Ok(()), true) => break,
                     (Ok(()), false) => {}
@@ -129,11 +129,11 @@ impl SpeechServerClient {
         Ok(())
     }
 
-    /// Has a recording written down.
+    /// Transcribes a recording.
     pub(crate) async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
         let Recording { content, bytes, mime } = recording;
         let file = Part::stream_with_length(Body::wrap_stream(content), bytes)
-            .file_name(format!("recording.{}", extension(&mime)));
+            .file_name(format!("recording.{}", file_extension(&mime)));
         let mut form = Form::new()
             .text("model", self.server.model.clone().unwrap_or_else(|| "whisper-1".to_owned()))
             .text("response_format", "json");
@@ -141,15 +141,15 @@ impl SpeechServerClient {
             form = form.text("language", language.clone());
         }
         let form = form.part("file", file);
-        let answer = self.send_request(self.http.post(self.url.clone()).multipart(form)).await?;
-        let answer = self.read(answer, MAX_RESPONSE_BYTES).await?;
-        let answer: Option<Value> = serde_json::from_slice(&answer).ok();
-        let words = answer.as_ref().and_then(|answer| answer["text"].as_str()).ok_or_else(|| SpeechError {
-            reason: format!("{} sent an answer that could not be understood", self.who),
+        let response = self.send_request(self.http.post(self.url.clone()).multipart(form)).await?;
+        let body = self.read_body(response, MAX_RESPONSE_BYTES).await?;
+        let json: Option<Value> = serde_json::from_slice(&body).ok();
+        let text = json.as_ref().and_then(|json| json["text"].as_str()).ok_or_else(|| SpeechError {
+            reason: format!("{} sent an answer that could not be understood", self.display_name),
             remedy: None,
             retryable: true,
         })?;
-        Ok(words.trim().to_owned())
+        Ok(text.trim().to_owned())
     }
 
     async fn send_request(&self, request: RequestBuilder) -> Result<Response, SpeechError> {
@@ -157,37 +157,37 @@ impl SpeechServerClient {
             Some(key) => request.bearer_auth(key.expose_secret()),
             None => request,
         };
-        let answer = request.send().await.map_err(|error| self.broken(&error))?;
-        if answer.status().is_success() {
-            return Ok(answer);
+        let response = request.send().await.map_err(|error| self.connection_error(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
         }
-        let status = answer.status();
-        let body = self.read(answer, LARGEST_ERROR).await.unwrap_or_default();
-        Err(self.refusal(status, &body))
+        let status = response.status();
+        let body = self.read_body(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+        Err(self.status_error(status, &body))
     }
 
-    async fn read(&self, mut answer: Response, largest: usize) -> Result<Vec<u8>, SpeechError> {
+    async fn read_body(&self, mut response: Response, max_bytes: usize) -> Result<Vec<u8>, SpeechError> {
         let mut body = Vec::new();
-        while let Some(piece) = answer.chunk().await.map_err(|error| self.broken(&error))? {
-            if body.len() + piece.len() > largest {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.connection_error(&error))? {
+            if body.len() + chunk.len() > max_bytes {
                 return Err(SpeechError {
-                    reason: format!("{}'s answer does not end", self.who),
+                    reason: format!("{}'s answer does not end", self.display_name),
                     remedy: None,
                     retryable: false,
                 });
             }
-            body.extend_from_slice(&piece);
+            body.extend_from_slice(&chunk);
         }
         Ok(body)
     }
 
-    /// What a status means. A server's own words are told where they say more.
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> SpeechError {
-        let Self { who, task, .. } = self;
+    /// Maps an error status. The server's own message is included where it says more.
+    fn status_error(&self, status: StatusCode, body: &[u8]) -> SpeechError {
+        let Self { display_name: who, task, .. } = self;
         let section = task.section();
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &body["error"];
-        let said = error["message"].as_str().or_else(|| error.as_str()).unwrap_or_default();
+        let message = error["message"].as_str().or_else(|| error.as_str()).unwrap_or_default();
         let remedy = match status.as_u16() {
             300..=399 => Some(format!("set {section}.base_url to that address")),
             401 if self.server.api_key.is_none() => Some(format!("set {section}.api_key")),
@@ -207,17 +207,17 @@ impl SpeechServerClient {
             429 => (format!("{who} has rate-limited your requests"), true),
             408 | 500.. => (format!("{who} returned a server error ({})", status.as_u16()), true),
             code => {
-                let said = self.redact(said);
-                let said = if said.is_empty() { said } else { format!(": {said}") };
-                (format!("{who} refused it ({code}){said}"), false)
+                let message = self.redact(message);
+                let message = if message.is_empty() { message } else { format!(": {message}") };
+                (format!("{who} refused it ({code}){message}"), false)
             }
         };
         SpeechError { reason, remedy, retryable }
     }
 
-    /// Why there is no connection, or no more of one; in our words, for the vendor's hold the address.
-    fn broken(&self, error: &reqwest::Error) -> SpeechError {
-        let who = &self.who;
+    /// Maps a failed or lost connection. The vendor's own message would contain the address.
+    fn connection_error(&self, error: &reqwest::Error) -> SpeechError {
+        let who = &self.display_name;
         let reason = match error {
             error if error.is_connect() => format!("{who} can't be reached"),
             error if error.is_timeout() => format!("{who} did not answer in time"),
@@ -226,34 +226,34 @@ impl SpeechServerClient {
         SpeechError { reason, remedy: None, retryable: true }
     }
 
-    /// A server's own words without secrets, addresses and what can't be shown.
-    fn redact(&self, said: &str) -> String {
+    /// A server's own message without secrets, addresses and invisible characters.
+    fn redact(&self, message: &str) -> String {
         let key = self.server.api_key.as_ref().map(SecretString::expose_secret).filter(|key| !key.is_empty());
-        let said = key.map_or_else(|| said.to_owned(), |key| said.replace(key, "…"));
+        let message = key.map_or_else(|| message.to_owned(), |key| message.replace(key, "…"));
         let is_secret = |word: &str| word.contains("://") || word.contains("sk-") || word.len() > 60;
-        let words = said.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
-        let said = words.collect::<Vec<_>>().join(" ");
-        let said: String = said.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
-        said.trim_end_matches(['.', ' ']).to_owned()
+        let visible_words = message.split_whitespace().map(|word| if is_secret(word) { "…" } else { word });
+        let message = visible_words.collect::<Vec<_>>().join(" ");
+        let message: String = message.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_REASON_CHARS).collect();
+        message.trim_end_matches(['.', ' ']).to_owned()
     }
 }
 
-/// A client that follows no redirect, because a key would be sent along, and reads certificates only where it needs them.
-fn client(url: &Url) -> Result<Client, SpeechSetupError> {
-    // Whoever installs a provider first has chosen for the whole process.
+/// Builds a client that follows no redirect, because the key would be sent along, and loads certificates if needed.
+fn http_client(url: &Url) -> Result<Client, SpeechSetupError> {
+    // The first caller installs the provider for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let builder = Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("satchel/", env!("CARGO_PKG_VERSION")));
     let builder = if url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
-    let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    let builder = if local { builder.no_proxy() } else { builder };
+    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let builder = if is_local { builder.no_proxy() } else { builder };
     builder.build().map_err(|_| SpeechSetupError::Certificates)
 }
 
-/// The extension by which servers and programs tell what a recording is.
-pub(crate) fn extension(mime: &str) -> &'static str {
+/// The extension by which servers and programs detect a recording's format.
+pub(crate) fn file_extension(mime: &str) -> &'static str {
     match mime {
         "audio/mpeg" => "mp3",
         "audio/mp4" | "audio/x-m4a" | "audio/aac" => "m4a",
@@ -285,7 +285,7 @@ mod tests {
         #[test]
         fn split_text_loses_nothing_and_respects_limit(words in "([а-яa-z.!]{1,300}[ \n]{1,3}){0,60}|[я。]{0,4000}") {
             let pieces = SpeechServerClient::split_text(&words);
-            prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.chars().count() <= PIECE));
+            prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.chars().count() <= MAX_INPUT_CHARS));
             let bare = |text: &str| text.split_whitespace().collect::<String>();
             prop_assert_eq!(bare(&pieces.concat()), bare(&words));
         }

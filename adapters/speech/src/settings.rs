@@ -1,56 +1,56 @@
-//! What speaks and what listens, as whoever starts Satchel chooses them.
+//! The settings of speech engines.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 
-/// What speaks and what listens.
+/// The engines for synthesis and transcription.
 #[derive(Debug, Clone)]
 pub struct SpeechSettings {
-    /// What speaks; `None` for nothing.
+    /// The engine for synthesis; `None` if it is off.
     pub speak: Option<EngineSettings>,
-    /// What listens; `None` for nothing.
+    /// The engine for transcription; `None` if it is off.
     pub transcribe: Option<EngineSettings>,
-    /// All of the environment that a program of one's own is given.
+    /// The whole environment of the user's programs.
     pub environment: Vec<(OsString, OsString)>,
-    /// The directory for recordings while a program of one's own listens to them; it is made when it is needed.
+    /// The directory for recordings while the user's program transcribes them; it is created when needed.
     pub recordings: PathBuf,
 }
 
-/// What speaks or listens.
+/// An engine for synthesis or transcription.
 #[derive(Debug, Clone)]
 pub enum EngineSettings {
     /// A program on this machine.
     Program(CommandEngine),
-    /// A server that speaks OpenAI's language.
+    /// An OpenAI-compatible server.
     Server(ServerEngine),
 }
 
 /// A program on this machine.
 #[derive(Debug, Clone)]
 pub struct CommandEngine {
-    /// The program and its arguments. One that speaks reads the words from its standard input and writes WAV or OGG/Opus
-    /// to its standard output. One that listens writes the words to its standard output; `{file}` among its arguments is
-    /// the recording as it came, `{wav}` the recording as WAV (16 kHz, mono), and with neither the recording as it came
-    /// is the last argument.
+    /// The program and its arguments. For synthesis it reads the text from its standard input and writes WAV or
+    /// OGG/Opus to its standard output. For transcription it writes the text to its standard output; `{file}` in its
+    /// arguments is the recording as received, `{wav}` the recording as WAV (16 kHz, mono). Without either, the
+    /// recording as received is the last argument.
     pub command: Vec<String>,
     /// How long it may take.
     pub timeout: Duration,
 }
 
-/// A server that speaks OpenAI's language: `/audio/speech` and `/audio/transcriptions`.
+/// An OpenAI-compatible server: `/audio/speech` and `/audio/transcriptions`.
 #[derive(Debug, Clone)]
 pub struct ServerEngine {
-    /// Another server than OpenAI's own.
+    /// The address of another server than OpenAI's own.
     pub base_url: Option<SecretString>,
-    /// The key that it asks for.
+    /// The key that it requires.
     pub api_key: Option<SecretString>,
-    /// Its name of the model; without it one of OpenAI's.
+    /// The model's name on the server; without it one of OpenAI's.
     pub model: Option<String>,
-    /// Its name of the voice, for speaking; without it one of OpenAI's.
+    /// The voice's name on the server, for synthesis; without it one of OpenAI's.
     pub voice: Option<String>,
-    /// The language that is spoken, for listening, such as `en`; without it the server finds out.
+    /// The spoken language, for transcription, such as `en`; without it the server detects it.
     pub language: Option<String>,
-    /// How long an answer may take.
+    /// How long a response may take.
     pub timeout: Duration,
 }

@@ -1,27 +1,27 @@
-//! Reads WAV as it comes: any chunking, any usual sample format, mixed down to one channel.
+//! Reads WAV as it arrives: any chunking, any common sample format, mixed down to one channel.
 //!
-//! Programs that write to a pipe don't know the length when they write the header, so an absurd one is taken for none.
-//! Some, such as piper, write one WAV for each line that they read: those that follow one another are one sound.
+//! Programs that write to a pipe don't know the length when they write the header, so an absurd length means none.
+//! Some, such as piper, write one WAV for each line that they read: consecutive ones are joined.
 
-/// A length from here on is a program's way of saying that it doesn't know: espeak-ng writes 2 GB, others 4 GB.
+/// A length from here on means that the program doesn't know it: espeak-ng writes 2 GB, others 4 GB.
 const UNKNOWN_LENGTH: u32 = 0x7FF0_0000;
 
 /// The longest format chunk; real ones have 16 to 40 bytes.
-const LONGEST_FORMAT: u32 = 1024;
+const MAX_FORMAT_BYTES: u32 = 1024;
 
-/// Why sound can't be used, in words that follow "it makes".
+/// Why audio can't be used, as a phrase that follows "it produced".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnsupportedAudio(pub(crate) &'static str);
 
 /// A WAV that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct WavReader {
-    /// What was not taken apart yet: less than a header or a sample frame once `push` returns.
-    rest: Vec<u8>,
+    /// The bytes that are not parsed yet: less than a header or a sample frame once `push` returns.
+    buffer: Vec<u8>,
     state: State,
     format: Option<WavFormat>,
-    /// Whether the WAV that is being read has come to the end of its samples.
-    heard: bool,
+    /// Whether the samples of the current WAV are complete.
+    samples_done: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,11 +30,11 @@ enum State {
     #[default]
     Start,
     Chunk,
-    /// Within a chunk that nobody needs.
+    /// Within a chunk that is not needed.
     Skipping(u64),
-    /// Within the samples; `None` where they go on to the end.
+    /// Within the samples; `None` where they continue to the end.
     Samples(Option<u64>),
-    /// Behind the samples, where another WAV may begin.
+    /// After the samples, where another WAV may start.
     End,
 }
 
@@ -56,106 +56,108 @@ enum SampleFormat {
 }
 
 impl WavReader {
-    /// Whether bytes begin like a WAV.
+    /// Whether bytes start like a WAV.
     pub(crate) fn is_wav(bytes: &[u8]) -> bool {
         bytes.starts_with(b"RIFF")
     }
 
-    /// The samples in a second, once they are known.
+    /// The samples per second, once known.
     pub(crate) fn rate(&self) -> Option<u32> {
         self.format.map(|format| format.rate)
     }
 
-    /// Takes the next bytes and adds the samples in them, from -1 to 1.
+    /// Parses the next bytes and appends their samples, from -1 to 1.
     pub(crate) fn push(&mut self, bytes: &[u8], samples: &mut Vec<f32>) -> Result<(), UnsupportedAudio> {
-        self.rest.extend_from_slice(bytes);
-        let mut at = 0;
+        self.buffer.extend_from_slice(bytes);
+        let mut offset = 0;
         loop {
-            let left = &self.rest[at..];
+            let rest = &self.buffer[offset..];
             match self.state {
                 State::Start => {
-                    let Some(head) = left.first_chunk::<12>() else { break };
+                    let Some(head) = rest.first_chunk::<12>() else { break };
                     if !Self::is_wav(head) || !head.ends_with(b"WAVE") {
                         return Err(UnsupportedAudio("something that isn't WAV"));
                     }
                     self.state = State::Chunk;
-                    at += 12;
+                    offset += 12;
                 }
                 State::Chunk => {
-                    let Some(head) = left.first_chunk::<8>() else { break };
+                    let Some(head) = rest.first_chunk::<8>() else { break };
                     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
                     match &head[..4] {
-                        b"fmt " if length > LONGEST_FORMAT => {
+                        b"fmt " if length > MAX_FORMAT_BYTES => {
                             return Err(UnsupportedAudio("WAV with a damaged header"));
                         }
                         b"fmt " => {
                             let end = 8 + length as usize + length as usize % 2;
-                            let Some(chunk) = left.get(..end) else { break };
-                            let format = WavFormat::read(&chunk[8..8 + length as usize])?;
-                            if self.format.is_some_and(|known| known.rate != format.rate) {
+                            let Some(chunk) = rest.get(..end) else { break };
+                            let format = WavFormat::parse(&chunk[8..8 + length as usize])?;
+                            if self.format.is_some_and(|current| current.rate != format.rate) {
                                 return Err(UnsupportedAudio("WAV whose rate changes in the middle"));
                             }
                             self.format = Some(format);
-                            at += end;
+                            offset += end;
                         }
                         b"data" if self.format.is_none() => return Err(UnsupportedAudio("WAV without a format")),
                         b"data" => {
-                            let known = (1..UNKNOWN_LENGTH).contains(&length);
-                            self.state = State::Samples(known.then_some(u64::from(length)));
-                            at += 8;
+                            let is_known = (1..UNKNOWN_LENGTH).contains(&length);
+                            self.state = State::Samples(is_known.then_some(u64::from(length)));
+                            offset += 8;
                         }
                         _ => {
                             self.state = State::Skipping(u64::from(length) + u64::from(length % 2));
-                            at += 8;
+                            offset += 8;
                         }
                     }
                 }
-                State::Skipping(0) => self.state = if self.heard { State::End } else { State::Chunk },
-                State::Skipping(_) if left.is_empty() => break,
+                State::Skipping(0) => self.state = if self.samples_done { State::End } else { State::Chunk },
+                State::Skipping(_) if rest.is_empty() => break,
                 State::Skipping(length) => {
-                    let skipped = length.min(left.len() as u64);
+                    let skipped = length.min(rest.len() as u64);
                     self.state = State::Skipping(length - skipped);
-                    at += usize::try_from(skipped).expect("no more than is there");
+                    offset += usize::try_from(skipped).expect("no more than is there");
                 }
                 State::Samples(length) => {
                     let format = self.format.expect("samples come after their format");
-                    let here = length
-                        .map_or(left.len(), |length| usize::try_from(length).unwrap_or(usize::MAX).min(left.len()));
-                    let whole = here - here % format.frame_bytes();
-                    samples.extend(left[..whole].chunks_exact(format.frame_bytes()).map(|frame| format.mono(frame)));
-                    at += whole;
-                    let remaining = length.map(|length| length - whole as u64);
+                    let available = length
+                        .map_or(rest.len(), |length| usize::try_from(length).unwrap_or(usize::MAX).min(rest.len()));
+                    let complete = available - available % format.frame_bytes();
+                    samples.extend(
+                        rest[..complete].chunks_exact(format.frame_bytes()).map(|frame| format.mix_down(frame)),
+                    );
+                    offset += complete;
+                    let remaining = length.map(|length| length - complete as u64);
                     if remaining.is_some_and(|remaining| remaining < format.frame_bytes() as u64) {
-                        (self.state, self.heard) = (State::End, true);
+                        (self.state, self.samples_done) = (State::End, true);
                         continue;
                     }
                     self.state = State::Samples(remaining);
                     break;
                 }
                 State::End => {
-                    let Some(head) = left.first_chunk::<8>() else { break };
+                    let Some(head) = rest.first_chunk::<8>() else { break };
                     if Self::is_wav(head) {
-                        (self.state, self.heard) = (State::Start, false);
+                        (self.state, self.samples_done) = (State::Start, false);
                         continue;
                     }
                     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
                     self.state = State::Skipping(u64::from(length) + u64::from(length % 2));
-                    at += 8;
+                    offset += 8;
                 }
             }
         }
-        self.rest.drain(..at);
+        self.buffer.drain(..offset);
         Ok(())
     }
 
-    /// Whether the sound has come to its end.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.heard || self.state == State::Samples(None)
+    /// Whether the audio is complete.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.samples_done || self.state == State::Samples(None)
     }
 }
 
 impl WavFormat {
-    fn read(chunk: &[u8]) -> Result<Self, UnsupportedAudio> {
+    fn parse(chunk: &[u8]) -> Result<Self, UnsupportedAudio> {
         let number = |at: usize| chunk.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
         let (Some(tag), Some(channels), Some(rate), Some(bits)) = (number(0), number(2), chunk.get(4..8), number(14))
         else {
@@ -184,8 +186,8 @@ impl WavFormat {
         self.channels * self.sample.bytes()
     }
 
-    fn mono(&self, frame: &[u8]) -> f32 {
-        let sum: f32 = frame.chunks_exact(self.sample.bytes()).map(|bytes| self.sample.read(bytes)).sum();
+    fn mix_down(&self, frame: &[u8]) -> f32 {
+        let sum: f32 = frame.chunks_exact(self.sample.bytes()).map(|bytes| self.sample.decode(bytes)).sum();
         #[expect(clippy::cast_precision_loss, reason = "there are at most eight channels")]
         let mean = sum / self.channels as f32;
         mean
@@ -208,7 +210,7 @@ impl SampleFormat {
         clippy::cast_possible_truncation,
         reason = "sound needs no more than 24 bits"
     )]
-    fn read(self, bytes: &[u8]) -> f32 {
+    fn decode(self, bytes: &[u8]) -> f32 {
         let sample = match (self, bytes) {
             (Self::Unsigned8, &[a]) => (f32::from(a) - 128.0) / 128.0,
             (Self::Signed16, &[a, b]) => f32::from(i16::from_le_bytes([a, b])) / 32_768.0,

@@ -1,7 +1,7 @@
-//! Satchel's side: places, worker processes, and the loop that hears what a script asks.
+//! Satchel's side: slots, worker processes, and the loop that serves a script's requests.
 //!
-//! A worker is believed nothing. Whatever it says is measured before it is kept, and whatever it does, it is killed at
-//! the deadline: its memory, its processor time and its silence cost the script, never Satchel.
+//! A worker is not trusted. Its messages are measured before they are kept, and it is killed at the deadline whatever
+//! it does: its memory, its processor time and its silence affect the script, never Satchel.
 
 mod error;
 mod evaluate;

@@ -1,7 +1,7 @@
-//! Scripts: the [`satchel_ports::ScriptHost`] port by worker processes that evaluate Starlark.
+//! Scripts: implements the [`satchel_ports::ScriptHost`] port with worker processes that evaluate Starlark.
 //!
-//! A script can end the process that evaluates it, so none is evaluated here (ADR 0006): each gets a worker of its own,
-//! `satchel-script`, which knows nothing but the words of [`protocol`].
+//! A script can crash the process that evaluates it, so none is evaluated here (ADR 0006): each gets its own worker,
+//! `satchel-script`, which knows nothing but the [`protocol`].
 
 #[cfg(feature = "host")]
 mod host;

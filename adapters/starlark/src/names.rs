@@ -1,13 +1,13 @@
-//! Which names a script can use for a variable or a function.
+//! The names that a script can use for a variable or a function.
 
-/// The words that are no names, of Starlark itself and those that it keeps for later.
+/// Starlark's keywords and reserved words.
 const RESERVED_NAMES: [&str; 36] = [
     "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
     "False", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "load", "None", "nonlocal",
     "not", "or", "pass", "raise", "return", "True", "try", "while", "with", "yield",
 ];
 
-/// Whether a script can name a variable or a function so.
+/// Whether a script can use this name for a variable or a function.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let mut characters = name.chars();
@@ -16,22 +16,22 @@ pub fn is_name(name: &str) -> bool {
         && !RESERVED_NAMES.contains(&name)
 }
 
-/// Says why a name can't be a variable's, and which one near it can.
+/// Explains why a name can't be used for a variable, and suggests a similar valid one.
 #[cfg(feature = "host")]
-pub(crate) fn describe_refusal(name: &str) -> String {
-    let shown: String = name.escape_debug().take(100).collect();
+pub(crate) fn invalid_name_reason(name: &str) -> String {
+    let escaped: String = name.escape_debug().take(100).collect();
     let nearest = nearest_name(name).map_or(String::new(), |nearest| format!("; `{nearest}` can"));
     format!(
-        "`{shown}` can't be the name of a variable{nearest}: names are made of the letters a to z, digits and _, don't \
+        "`{escaped}` can't be the name of a variable{nearest}: names are made of the letters a to z, digits and _, don't \
          begin with a digit, and are no words of the language such as `for`"
     )
 }
 
-/// Returns the name that was probably meant; `None` where nothing of it could stay.
+/// Returns the nearest valid name; `None` where no character of the name is valid.
 #[cfg(feature = "host")]
 fn nearest_name(given: &str) -> Option<String> {
-    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
-    let mut name: String = given.chars().take(100).map(plain).collect();
+    let replace_invalid = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
+    let mut name: String = given.chars().take(100).map(replace_invalid).collect();
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         name.insert(0, '_');
     }

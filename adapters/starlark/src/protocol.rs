@@ -1,57 +1,57 @@
-//! What host and worker say to one another: one JSON value a line, on the worker's standard input and output.
+//! The messages between host and worker: one JSON value per line, on the worker's standard input and output.
 //!
-//! A worker says [`FromWorker::Ready`] and waits. The host sends one [`ToWorker::Run`]; the worker evaluates, says what
-//! it prints and asks for what it needs, and ends with [`FromWorker::Done`] or [`FromWorker::Failed`]. Each
-//! [`FromWorker::Call`] and each [`FromWorker::End`] waits for one [`ToWorker::Value`] or [`ToWorker::Error`]. A worker
-//! serves one script. The host believes nothing of this: whatever else it reads ends the worker.
+//! A worker sends [`FromWorker::Ready`] and waits. The host sends one [`ToWorker::Run`]; the worker evaluates it, sends
+//! its output and its calls, and ends with [`FromWorker::Done`] or [`FromWorker::Failed`]. Each [`FromWorker::Call`]
+//! and each [`FromWorker::End`] waits for one [`ToWorker::Value`] or [`ToWorker::Error`]. A worker serves one script.
+//! The host doesn't trust the worker: any other message gets it killed.
 //!
-//! No float stands in a tagged or flattened type here: the worker's build of `serde_json` could not read it.
+//! No tagged or flattened type here contains a float: the worker's build of `serde_json` could not parse it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The version of these words; a worker of another one is not used.
-pub const VERSION: u32 = 2;
+/// The version of the protocol; a worker with another one is not used.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The longest line of a worker in bytes, and of the host's [`ToWorker::Run`], without its end.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// The most bytes that a value may have which a script is given: of a text its own, of anything else its JSON's.
+/// The largest value that a script can receive, in bytes: of the text itself, or of any other value's JSON.
 pub const MAX_CALL_RESULT_BYTES: usize = 8 << 20;
 
-/// The longest line of the host in bytes, without its end. JSON writes quotes and line ends as two bytes, and a text of
-/// nothing else is still given whole.
+/// The longest line of the host in bytes, without its end. JSON escapes quotes and line ends as two bytes, and a text
+/// of nothing else must still fit.
 pub const MAX_HOST_LINE_BYTES: usize = 2 * MAX_CALL_RESULT_BYTES + (1 << 10);
 
-/// The most bytes of a file that one [`Chunk`] carries.
-pub const CHUNK: usize = 48 << 10;
+/// The largest [`Chunk`] of a file, in bytes.
+pub const CHUNK_BYTES: usize = 48 << 10;
 
 /// The memory of a worker's process in bytes.
 pub const WORKER_MEMORY_BYTES: u64 = 512 << 20;
 
-/// The most bytes that a script may print, lines' ends included.
+/// The most bytes that a script may print, line ends included.
 pub const MAX_PRINTED_BYTES: usize = 1 << 20;
 
 /// The most bytes that the value of a script may have as JSON, and its wake contexts together.
-pub const LARGEST_VALUE: usize = 1 << 20;
+pub const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// The most bytes that the arguments of one call may have as JSON.
-pub const LARGEST_ARGUMENTS: usize = 4 << 20;
+pub const MAX_ARGUMENTS_BYTES: usize = 4 << 20;
 
-/// The most bytes that what a script says of one file, its [`FileHeader`], may have as JSON.
-pub const LARGEST_NEW_FILE: usize = 16 << 10;
+/// The most bytes that the [`FileHeader`] of one file may have as JSON.
+pub const MAX_FILE_HEADER_BYTES: usize = 16 << 10;
 
-/// How deep a value may be nested, going out of a script and into it.
+/// How deep a value may be nested, from a script and into it.
 pub const MAX_VALUE_DEPTH: usize = 64;
 
-/// What the host says.
+/// A message of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToWorker {
     Run(RunRequest),
-    /// What the call yielded.
+    /// The result of the call.
     Value(Value),
-    /// Why the call failed, in words for the script's author; the script ends with them at the place of the call.
+    /// Why the call failed, as text for the script's author; the script fails with it at the position of the call.
     Error(String),
 }
 
@@ -59,34 +59,34 @@ pub enum ToWorker {
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
     pub script: String,
-    /// Variables that it finds set.
+    /// Variables that are set for it.
     pub globals: Map<String, Value>,
-    /// The host's functions, by the names under which the script finds them.
+    /// The names of the host's functions.
     pub functions: Vec<String>,
-    /// How many seconds of processor time it may use, rounded up: the last wall, behind the host's own clock.
+    /// How many seconds of processor time it may use, rounded up: the last limit, after the host's own clock.
     pub processor_seconds: u64,
 }
 
-/// What a worker says.
+/// A message of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromWorker {
     /// It waits for a script.
     Ready {
-        /// Its [`VERSION`].
+        /// Its [`PROTOCOL_VERSION`].
         version: u32,
     },
     /// The script printed a line; without its end.
     Print(String),
-    /// The script asks that a model look at this.
+    /// The script requests a model call with this context.
     Wake(WakeMessage),
     /// The script calls one of the host's functions.
     Call(HostCall),
-    /// The script makes a file. Its bytes follow as chunks up to the end.
+    /// The script creates a file. Its bytes follow as chunks up to the end.
     Create(FileHeader),
-    /// Bytes of the file that is being made.
+    /// Bytes of the file that is being created.
     Chunk(Chunk),
-    /// The file that is being made is complete; what follows is the host's answer.
+    /// The file is complete; the host's response follows.
     End,
     /// The script ended with this value; `null` for none.
     Done(Value),
@@ -98,13 +98,13 @@ pub enum FromWorker {
 #[serde(deny_unknown_fields)]
 pub struct HostCall {
     pub function: String,
-    /// The arguments without a name.
+    /// The positional arguments.
     pub positional: Vec<Value>,
-    /// The arguments with one.
+    /// The named arguments.
     pub named: Map<String, Value>,
 }
 
-/// What a script says of a file that it makes.
+/// The metadata of a file that a script creates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileHeader {
@@ -117,7 +117,7 @@ pub struct FileHeader {
     pub visibility: String,
 }
 
-/// Bytes of a file, at most [`CHUNK`] of them.
+/// Bytes of a file, at most [`CHUNK_BYTES`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Chunk {
@@ -127,12 +127,12 @@ pub enum Chunk {
     Base64(String),
 }
 
-/// Something that a model shall look at.
+/// A request for a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WakeMessage {
     pub context: Value,
-    /// Whether it shall also know what ran the script.
+    /// Whether the model also gets the event that ran the script.
     pub include_event: bool,
 }
 
@@ -141,18 +141,18 @@ pub struct WakeMessage {
 #[serde(deny_unknown_fields)]
 pub struct ErrorReport {
     pub kind: ErrorKind,
-    /// What is wrong, in one line if that can be.
+    /// The message, on one line if possible.
     pub message: String,
-    /// Where in the script, counted from 1; `None` when no place is to blame.
+    /// The line in the script, counted from 1; `None` when no position is known.
     pub line: Option<u32>,
-    /// Which character of that line, counted from 1.
+    /// The character in that line, counted from 1.
     pub column: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// It could not be read, or names what is not there; nothing of it has run.
+    /// It could not be parsed, or uses an undefined name; nothing has run.
     Syntax,
     /// It failed while it ran.
     Execution,

@@ -1,9 +1,9 @@
-//! A conversation in Telegram's terms: a chat, or one topic of a forum.
+//! The Telegram address of a conversation: a chat, or one topic of a forum.
 
 use satchel_domain::{ChannelName, ConversationId};
 use teloxide::types::{ChatId, MessageId, ThreadId};
 
-/// The channel's name: all conversations on it begin with it.
+/// The channel's name, the prefix of its conversation ids.
 pub(crate) fn channel_name() -> ChannelName {
     ChannelName::new("telegram").expect("the name is lower-case letters")
 }
@@ -17,7 +17,7 @@ pub(crate) struct ConversationAddress {
 }
 
 impl ConversationAddress {
-    /// Reads `telegram:<chat>` and `telegram:<chat>/<topic>`; anything else is no place.
+    /// Parses `telegram:<chat>` and `telegram:<chat>/<topic>`; `None` for anything else.
     pub(crate) fn parse(conversation: &ConversationId) -> Option<Self> {
         if *conversation.channel() != channel_name() {
             return None;
@@ -29,7 +29,7 @@ impl ConversationAddress {
         Some(Self { chat: ChatId(chat.parse().ok()?), topic })
     }
 
-    /// The conversation that is held there.
+    /// The conversation at this address.
     pub(crate) fn conversation(self) -> ConversationId {
         let key = match self.topic {
             Some(topic) => format!("{}/{topic}", self.chat),
@@ -38,7 +38,7 @@ impl ConversationAddress {
         ConversationId::new(channel_name(), key).expect("a key of digits, dashes and a slash")
     }
 
-    /// Whether several people can read along. Telegram numbers people from 1 up, and groups and channels below 0.
+    /// Whether several people can read messages. Ids of people are positive, those of groups and channels negative.
     pub(crate) fn is_group(self) -> bool {
         self.chat.0 < 0
     }
@@ -49,17 +49,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversations_and_places_are_the_same() {
+    fn conversation_id_round_trips_through_address() {
         for (key, group) in [("4711", false), ("-100123", true), ("-100123/42", true)] {
             let conversation: ConversationId = format!("telegram:{key}").parse().unwrap();
-            let place = ConversationAddress::parse(&conversation).unwrap();
-            assert_eq!(place.conversation(), conversation);
-            assert_eq!(place.is_group(), group);
+            let address = ConversationAddress::parse(&conversation).unwrap();
+            assert_eq!(address.conversation(), conversation);
+            assert_eq!(address.is_group(), group);
         }
-        for no_place in
-            ["console:1", "telegram:main", "telegram:1/x", "telegram:1/2/3", "telegram:99999999999999999999"]
+        for invalid in ["console:1", "telegram:main", "telegram:1/x", "telegram:1/2/3", "telegram:99999999999999999999"]
         {
-            assert_eq!(ConversationAddress::parse(&no_place.parse().unwrap()), None, "{no_place}");
+            assert_eq!(ConversationAddress::parse(&invalid.parse().unwrap()), None, "{invalid}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The client of the Bot API, which keeps the token to itself and tells how a call failed.
+//! The Bot API client, which keeps the token secret and reports how a request failed.
 //!
-//! teloxide's own client is not used. It loses the error code, sleeps ten seconds on a 5xx, takes an answer that holds
-//! a field it doesn't know for a failure, and shows the token in `Debug`; here only what is needed is read.
+//! teloxide's own client is not used. It loses the error code, sleeps ten seconds on a 5xx, fails on a response with an
+//! unknown field, and shows the token in `Debug`; here only the needed fields are decoded.
 
 mod response;
 
@@ -23,49 +23,48 @@ use teloxide::requests::Payload;
 
 pub(crate) use response::{ApiError, CallError};
 
-/// Where Telegram answers unless something else is configured.
-const TELEGRAM: &str = "https://api.telegram.org";
+/// Telegram's Bot API server, used unless another one is configured.
+const TELEGRAM_API_URL: &str = "https://api.telegram.org";
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
 pub enum TelegramError {
-    /// The token has not the form of one.
+    /// The token is malformed.
     #[error("this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather")]
     Token,
-    /// The server's address can't be used.
+    /// The server's URL is invalid.
     #[error("the Bot API's address must start with http:// or https:// and a host")]
     Address,
     #[error(transparent)]
     Client(#[from] satchel_platform_http::ClientError),
-    /// Telegram doesn't know the token, or not any more.
+    /// Telegram does not accept the token, or no longer.
     #[error("Telegram doesn't accept this token; get the current one from @BotFather")]
     UnknownToken,
-    /// Telegram said no to something else.
+    /// Telegram refused another request.
     #[error("Telegram refused: {reason}")]
     Refused {
-        /// Its words, and what can be done about them.
+        /// Telegram's reason, and what can be done about it.
         reason: String,
     },
-    /// The address for the webhook can't be listened on.
+    /// The webhook's listen address could not be bound.
     #[error("can't listen on {address}")]
     Listen {
         address: std::net::SocketAddr,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A file on its way from Telegram.
+/// A file being downloaded from Telegram.
 pub(crate) struct Download {
-    /// How many bytes come, where Telegram says so.
+    /// The size, if Telegram reports it.
     pub(crate) bytes: Option<u64>,
-    /// The bytes; an error where none come for too long.
+    /// The bytes; the stream fails if none arrive for too long.
     pub(crate) content: ByteStream,
 }
 
-/// Calls the Bot API. No error, log line or `Debug` of it holds the token, an address with it, or the credentials of
-/// the server's address.
+/// Calls the Bot API. No error, log line or `Debug` of it holds the token, a URL with it, or the credentials of the
+/// server's URL.
 #[derive(Clone)]
 pub(crate) struct BotClient {
     api: ApiClient,
@@ -74,7 +73,7 @@ pub(crate) struct BotClient {
 }
 
 impl BotClient {
-    /// A client of Telegram's server, or of another one at `api_url`.
+    /// Creates a client for Telegram's server, or for the one at `api_url`.
     pub(crate) fn new(
         token: &SecretString,
         api_url: Option<&SecretString>,
@@ -84,26 +83,26 @@ impl BotClient {
         if !is_token(token) {
             return Err(TelegramError::Token);
         }
-        let server = api_url.map_or(TELEGRAM, |url| url.expose_secret());
+        let server = api_url.map_or(TELEGRAM_API_URL, |url| url.expose_secret());
         let server = ServerUrl::parse(server).ok_or(TelegramError::Address)?;
-        let own_server = server.origin() != TELEGRAM;
+        let own_server = server.origin() != TELEGRAM_API_URL;
         let user_agent = concat!("satchel/", env!("CARGO_PKG_VERSION"));
         let settings = ApiClientSettings { server, user_agent, http1_only: false, timeouts };
         let api = ApiClient::new(settings)?;
         Ok(Self { api, token: token.into(), own_server })
     }
 
-    /// Whether it speaks to another server than Telegram's own.
+    /// Whether it calls another server than Telegram's.
     pub(crate) fn has_own_server(&self) -> bool {
         self.own_server
     }
 
-    /// What somebody else wrote, without the token.
-    pub(crate) fn without_token(&self, text: &str) -> String {
+    /// Returns a foreign text without the token.
+    pub(crate) fn redact_token(&self, text: &str) -> String {
         redact_token(text, &self.token)
     }
 
-    /// Calls a method and reads what is needed of the result: `T` decides.
+    /// Calls a method and decodes its result as `T`, which holds only the needed fields.
     pub(crate) async fn request<P, T>(&self, payload: &P) -> Result<T, CallError>
     where
         P: Payload + Serialize + Sync,
@@ -113,20 +112,21 @@ impl BotClient {
         self.request_json(P::NAME, body, Duration::ZERO).await
     }
 
-    /// Calls a method with a body of JSON, which the server lets wait for so long, as `getUpdates` does.
+    /// Calls a method with a JSON body. The extra timeout is for methods that hold the request open, such as
+    /// `getUpdates`.
     pub(crate) async fn request_json<T: DeserializeOwned>(
         &self,
         method: &str,
         body: Vec<u8>,
-        wait: Duration,
+        extra_timeout: Duration,
     ) -> Result<T, CallError> {
         let json = HeaderValue::from_static("application/json");
         let request = self.build_request(method).header(CONTENT_TYPE, json).body(body);
-        let timeouts = self.api.timeouts().with_longer_answer(wait);
+        let timeouts = self.api.timeouts().with_extra_response_time(extra_timeout);
         response::decode(&exchange(request, &UploadProgress::none(), timeouts).await?, &self.token)
     }
 
-    /// Calls a method with files. `progress` watches the bodies of `form`.
+    /// Calls a method with files. `progress` tracks the bodies of `form`.
     pub(crate) async fn upload<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -137,25 +137,25 @@ impl BotClient {
         response::decode(&exchange(request, progress, self.api.timeouts()).await?, &self.token)
     }
 
-    /// Opens a file by the path that `getFile` has told.
+    /// Downloads a file by the path that `getFile` returned.
     pub(crate) async fn download(&self, path: &str) -> Result<Download, CallError> {
         let mut url = self.api.url(&format!("/file/bot{}", self.token.expose_secret()));
         url.path_segments_mut().expect("http has paths").extend(path.split('/'));
-        let HttpTimeouts { answer, silence, .. } = self.api.timeouts();
-        let answered = tokio::time::timeout(answer, self.api.http().get(url).send()).await;
-        let answered = answered.map_err(|_| CallError::Lost { reason: "no response in time".to_owned() })?;
-        let response = answered.map_err(CallError::from_transport_error)?;
+        let HttpTimeouts { response: response_timeout, idle: idle_timeout, .. } = self.api.timeouts();
+        let result = tokio::time::timeout(response_timeout, self.api.http().get(url).send()).await;
+        let result = result.map_err(|_| CallError::Lost { reason: "no response in time".to_owned() })?;
+        let response = result.map_err(CallError::from_transport_error)?;
         if !response.status().is_success() {
-            let response = read_response(response, silence).await?;
+            let response = read_response(response, idle_timeout).await?;
             return Err(response::decode::<serde::de::IgnoredAny>(&response, &self.token).err().unwrap_or_else(|| {
                 let reason = "the response is not the requested file".to_owned();
-                CallError::NotAnAnswer { status: response.status, reason }
+                CallError::InvalidResponse { status: response.status, reason }
             }));
         }
         let bytes = response.content_length();
         let chunks = response.bytes_stream().boxed();
         let content = stream::try_unfold(chunks, move |mut chunks| async move {
-            match tokio::time::timeout(silence, chunks.try_next()).await {
+            match tokio::time::timeout(idle_timeout, chunks.try_next()).await {
                 Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, chunks))),
                 Ok(Err(error)) => Err(std::io::Error::other(error.without_url())),
                 Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
@@ -175,7 +175,7 @@ impl fmt::Debug for BotClient {
     }
 }
 
-/// Whether a text has the form of a token. It becomes a part of a path, so nothing else may.
+/// Whether a text is a well-formed token. It becomes part of a URL path, so nothing else is accepted.
 fn is_token(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     text.split_once(':').is_some_and(|(id, secret)| {

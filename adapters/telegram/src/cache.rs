@@ -1,4 +1,4 @@
-//! What answers have taught about chats, for as long as the process lives: it is learned again after a restart.
+//! What responses have revealed about chats. Kept in memory only, and learned again after a restart.
 
 use std::{
     collections::HashMap,
@@ -14,45 +14,45 @@ use tokio::{
 
 use crate::address::ConversationAddress;
 
-/// How long a chat that refused a voice is sent none. People change their minds, and their settings.
+/// How long no voice messages are sent to a chat that refused one. People may change their settings.
 const VOICE_REFUSED_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How long no call must have been made for a chat before it is told that it moved. The conversation's new name takes it
-/// from whoever works on it: a part that was sent and isn't settled by then would be in doubt, and be sent twice.
+/// How long a chat must have had no calls before its migration is reported. Renaming the conversation takes its lane
+/// from the holder: a part that was sent but not settled by then would be in doubt, and be sent twice.
 const QUIET_PERIOD: Duration = Duration::from_secs(3);
 
-/// How many chats are remembered at most.
-const REMEMBERED: usize = 10_000;
+/// How many chats are cached.
+const CHAT_CACHE_SIZE: usize = 10_000;
 
-/// What is known of chats.
+/// Cache of migrations, voice refusals and open calls of chats.
 #[derive(Debug, Default)]
 pub(crate) struct ChatCache {
     state: Mutex<State>,
-    /// Told when there may be a move to tell, or one may be told sooner or later than it was.
+    /// Notified when a migration is recorded, or the time to report one has changed.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    moved: HashMap<ChatId, Migration>,
-    no_voice: HashMap<ChatId, Instant>,
-    /// How many calls are under way for a chat, where there are any.
+    migrations: HashMap<ChatId, Migration>,
+    voice_refused_until: HashMap<ChatId, Instant>,
+    /// How many calls are in flight for a chat, if any.
     calls: HashMap<ChatId, usize>,
 }
 
-/// What is known of a chat that became another one.
+/// A group that was migrated to a supergroup.
 #[derive(Debug)]
 struct Migration {
     to: ChatId,
     /// When the last call for it ended.
     quiet_since: Instant,
-    /// Whether the way in has heard of it.
-    is_told: bool,
+    /// Whether the conversation has been renamed.
+    is_reported: bool,
 }
 
-/// A call for a chat, for as long as it is made.
+/// Counts a call as in flight until dropped.
 pub(crate) struct CallGuard<'a> {
-    known: &'a ChatCache,
+    cache: &'a ChatCache,
     chat: ChatId,
 }
 
@@ -61,37 +61,38 @@ impl ChatCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a chat is now. A group that became a supergroup has another number, and had no topics before.
-    pub(crate) fn current_address(&self, place: ConversationAddress) -> ConversationAddress {
-        match self.state().moved.get(&place.chat) {
-            Some(moved) => ConversationAddress { chat: moved.to, topic: None },
-            None => place,
+    /// Returns the current address of a chat. A group that became a supergroup has a new id, and had no topics before.
+    pub(crate) fn current_address(&self, address: ConversationAddress) -> ConversationAddress {
+        match self.state().migrations.get(&address.chat) {
+            Some(migration) => ConversationAddress { chat: migration.to, topic: None },
+            None => address,
         }
     }
 
-    /// Remembers that a chat has become another one.
+    /// Records that a chat was migrated.
     pub(crate) fn record_migration(&self, from: ChatId, to: ChatId) {
         let mut state = self.state();
-        if state.moved.len() < REMEMBERED {
-            state.moved.insert(from, Migration { to, quiet_since: Instant::now(), is_told: false });
+        if state.migrations.len() < CHAT_CACHE_SIZE {
+            state.migrations.insert(from, Migration { to, quiet_since: Instant::now(), is_reported: false });
             self.changed.notify_one();
         }
     }
 
-    /// Notes that a call is made for a chat, by the name that its conversation has.
+    /// Counts a call as in flight for a chat, by the id in its conversation's name.
     pub(crate) fn begin_call(&self, chat: ChatId) -> CallGuard<'_> {
         *self.state().calls.entry(chat).or_default() += 1;
-        CallGuard { known: self, chat }
+        CallGuard { cache: self, chat }
     }
 
     /// Waits for the next unreported migration whose chat is idle. Supports one waiter.
     pub(crate) async fn next_unreported_migration(&self) -> (ChatId, ChatId) {
         loop {
             let next = {
-                let State { moved, calls, .. } = &*self.state();
-                let untold = moved.iter().filter(|(from, moved)| !moved.is_told && !calls.contains_key(from));
-                let next = untold.min_by_key(|(_, moved)| moved.quiet_since);
-                next.map(|(from, moved)| (*from, moved.to, moved.quiet_since + QUIET_PERIOD))
+                let State { migrations, calls, .. } = &*self.state();
+                let unreported =
+                    migrations.iter().filter(|(from, migration)| !migration.is_reported && !calls.contains_key(from));
+                let next = unreported.min_by_key(|(_, migration)| migration.quiet_since);
+                next.map(|(from, migration)| (*from, migration.to, migration.quiet_since + QUIET_PERIOD))
             };
             match next {
                 Some((from, to, at)) if at <= Instant::now() => return (from, to),
@@ -104,41 +105,41 @@ impl ChatCache {
         }
     }
 
-    /// Remembers that the way in has heard of a move.
+    /// Records that a migration was reported.
     pub(crate) fn mark_reported(&self, from: ChatId) {
-        if let Some(moved) = self.state().moved.get_mut(&from) {
-            moved.is_told = true;
+        if let Some(migration) = self.state().migrations.get_mut(&from) {
+            migration.is_reported = true;
         }
     }
 
-    /// Remembers that a chat takes no voice.
+    /// Records that a chat refuses voice messages.
     pub(crate) fn mark_voice_refused(&self, chat: ChatId) {
         let (mut state, now) = (self.state(), Instant::now());
-        if state.no_voice.len() >= REMEMBERED {
-            state.no_voice.retain(|_, until| *until > now);
+        if state.voice_refused_until.len() >= CHAT_CACHE_SIZE {
+            state.voice_refused_until.retain(|_, until| *until > now);
         }
-        if state.no_voice.len() < REMEMBERED {
-            state.no_voice.insert(chat, now + VOICE_REFUSED_TTL);
+        if state.voice_refused_until.len() < CHAT_CACHE_SIZE {
+            state.voice_refused_until.insert(chat, now + VOICE_REFUSED_TTL);
         }
     }
 
-    /// Whether a chat takes voices, as far as is known.
+    /// Whether a chat accepts voice messages, as far as is known.
     pub(crate) fn accepts_voice(&self, chat: ChatId) -> bool {
-        self.state().no_voice.get(&chat).is_none_or(|until| *until <= Instant::now())
+        self.state().voice_refused_until.get(&chat).is_none_or(|until| *until <= Instant::now())
     }
 }
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let State { moved, calls, .. } = &mut *self.known.state();
-        if let Some(others) = calls.get_mut(&self.chat).filter(|calls| **calls > 1) {
-            *others -= 1;
+        let State { migrations, calls, .. } = &mut *self.cache.state();
+        if let Some(open_calls) = calls.get_mut(&self.chat).filter(|calls| **calls > 1) {
+            *open_calls -= 1;
             return;
         }
         calls.remove(&self.chat);
-        if let Some(moved) = moved.get_mut(&self.chat) {
-            moved.quiet_since = Instant::now();
-            self.known.changed.notify_one();
+        if let Some(migration) = migrations.get_mut(&self.chat) {
+            migration.quiet_since = Instant::now();
+            self.cache.changed.notify_one();
         }
     }
 }
@@ -151,58 +152,58 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn chat_refusing_voice_is_retried_after_one_hour() {
-        let (known, chat) = (ChatCache::default(), ChatId(1));
-        assert!(known.accepts_voice(chat));
-        known.mark_voice_refused(chat);
-        assert!(!known.accepts_voice(chat) && known.accepts_voice(ChatId(2)));
+        let (cache, chat) = (ChatCache::default(), ChatId(1));
+        assert!(cache.accepts_voice(chat));
+        cache.mark_voice_refused(chat);
+        assert!(!cache.accepts_voice(chat) && cache.accepts_voice(ChatId(2)));
         sleep(VOICE_REFUSED_TTL).await;
-        assert!(known.accepts_voice(chat));
+        assert!(cache.accepts_voice(chat));
     }
 
     #[test]
     fn moved_chat_resolves_to_new_address() {
-        let (known, place) = (ChatCache::default(), ConversationAddress { chat: ChatId(-5), topic: None });
-        assert_eq!(known.current_address(place), place);
-        known.record_migration(ChatId(-5), ChatId(-1_005));
-        assert_eq!(known.current_address(place).chat, ChatId(-1_005));
+        let (cache, address) = (ChatCache::default(), ConversationAddress { chat: ChatId(-5), topic: None });
+        assert_eq!(cache.current_address(address), address);
+        cache.record_migration(ChatId(-5), ChatId(-1_005));
+        assert_eq!(cache.current_address(address).chat, ChatId(-1_005));
     }
 
     #[tokio::test(start_paused = true)]
     async fn chat_move_is_reported_once_when_quiet() {
-        let known = ChatCache::default();
-        let told_within = |time: Duration| {
-            let known = &known;
-            async move { timeout(time, known.next_unreported_migration()).await.ok() }
+        let cache = ChatCache::default();
+        let reported_within = |time: Duration| {
+            let cache = &cache;
+            async move { timeout(time, cache.next_unreported_migration()).await.ok() }
         };
-        let (one, other) = (known.begin_call(ChatId(-5)), known.begin_call(ChatId(-5)));
-        let _of_another = known.begin_call(ChatId(-6));
-        known.record_migration(ChatId(-5), ChatId(-1_005));
+        let (one, other) = (cache.begin_call(ChatId(-5)), cache.begin_call(ChatId(-5)));
+        let _of_another = cache.begin_call(ChatId(-6));
+        cache.record_migration(ChatId(-5), ChatId(-1_005));
         sleep(QUIET_PERIOD).await;
         drop(one);
-        assert_eq!(told_within(QUIET_PERIOD).await, None, "another part is on its way");
+        assert_eq!(reported_within(QUIET_PERIOD).await, None, "another part is on its way");
         drop(other);
-        assert_eq!(told_within(QUIET_PERIOD / 2).await, None, "what was sent may not be settled yet");
-        drop(known.begin_call(ChatId(-5)));
-        assert_eq!(told_within(QUIET_PERIOD - Duration::from_millis(1)).await, None, "it was not quiet");
-        let moved = Some((ChatId(-5), ChatId(-1_005)));
-        assert_eq!(told_within(QUIET_PERIOD).await, moved);
-        assert_eq!(told_within(QUIET_PERIOD).await, moved, "until it is told");
-        known.mark_reported(ChatId(-5));
-        drop(known.begin_call(ChatId(-5)));
-        assert_eq!(told_within(QUIET_PERIOD * 10).await, None);
+        assert_eq!(reported_within(QUIET_PERIOD / 2).await, None, "what was sent may not be settled yet");
+        drop(cache.begin_call(ChatId(-5)));
+        assert_eq!(reported_within(QUIET_PERIOD - Duration::from_millis(1)).await, None, "it was not quiet");
+        let migration = Some((ChatId(-5), ChatId(-1_005)));
+        assert_eq!(reported_within(QUIET_PERIOD).await, migration);
+        assert_eq!(reported_within(QUIET_PERIOD).await, migration, "until it is told");
+        cache.mark_reported(ChatId(-5));
+        drop(cache.begin_call(ChatId(-5)));
+        assert_eq!(reported_within(QUIET_PERIOD * 10).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn move_waiter_is_notified_of_later_move() {
-        let known = ChatCache::default();
-        let learned = async {
+        let cache = ChatCache::default();
+        let migration = async {
             sleep(QUIET_PERIOD).await;
-            let _under_way = known.begin_call(ChatId(-5));
-            known.record_migration(ChatId(-5), ChatId(-1_005));
+            let _under_way = cache.begin_call(ChatId(-5));
+            cache.record_migration(ChatId(-5), ChatId(-1_005));
             sleep(QUIET_PERIOD).await;
         };
-        let told = timeout(QUIET_PERIOD * 4, known.next_unreported_migration());
-        let (told, ()) = tokio::join!(told, learned);
-        assert_eq!(told, Ok((ChatId(-5), ChatId(-1_005))));
+        let reported = timeout(QUIET_PERIOD * 4, cache.next_unreported_migration());
+        let (reported, ()) = tokio::join!(reported, migration);
+        assert_eq!(reported, Ok((ChatId(-5), ChatId(-1_005))));
     }
 }

@@ -32,41 +32,41 @@ use crate::{
     settings::{LookupSettings, TelegramSettings},
 };
 
-/// The least time between two edits of a growing reply in a group, where a minute has room for twenty calls.
+/// Shortest interval between two edits of a streamed reply in a group, where twenty calls a minute are allowed.
 const GROUP_EDIT_INTERVAL_MS: u64 = 3_200;
 
-/// The wait before something is sent to a chat in which a message is looked for.
+/// Delay of a send to a chat in which a look-up is running.
 const SEARCH_DELAY: Duration = Duration::from_secs(1);
 
-/// The way out to Telegram, and the way to the files that people sent.
+/// Sends parts to Telegram and fetches the files that people sent.
 pub struct TelegramChannel {
     client: BotClient,
     capabilities: ChannelCapabilities,
     local_files: Option<PathBuf>,
     blobs: Arc<dyn Blobs>,
-    pacer: RateLimiter,
+    rate_limiter: RateLimiter,
     activities: ActivityIndicator<ConversationAddress>,
-    known: ChatCache,
+    cache: ChatCache,
     message_ids: Arc<MessageIds>,
     look_up: LookupSettings,
 }
 
-/// A message as an answer shows it. Nothing else is read, so that nothing else can make an answer unreadable.
+/// A message in a response. No other field is decoded, so that no other field can make a response undecodable.
 #[derive(Deserialize)]
 struct SentMessage {
     message_id: i64,
 }
 
 impl TelegramChannel {
-    /// Makes the channel. Nobody is called yet.
+    /// Creates the channel without connecting.
     ///
     /// # Errors
-    /// When the token or the server's address has not the form of one, or HTTP can't be spoken.
+    /// When the token or the server's URL is malformed, or the system has no root certificates.
     pub fn new(settings: &TelegramSettings, blobs: Arc<dyn Blobs>) -> Result<Self, TelegramError> {
         Self::with_timeouts(settings, blobs, HttpTimeouts::default())
     }
 
-    /// Makes the channel with other timeouts.
+    /// Creates the channel with other timeouts.
     ///
     /// # Errors
     /// As [`TelegramChannel::new`].
@@ -82,84 +82,84 @@ impl TelegramChannel {
             capabilities: settings.capabilities.clone(),
             local_files: settings.local_files.clone(),
             blobs,
-            pacer: RateLimiter::new(settings.capabilities.rate_limits),
-            known: ChatCache::default(),
+            rate_limiter: RateLimiter::new(settings.capabilities.rate_limits),
+            cache: ChatCache::default(),
             message_ids: Arc::default(),
             look_up: settings.look_up,
         })
     }
 
-    /// The client, for the way in.
+    /// The client, for the listener.
     pub(crate) fn client(&self) -> &BotClient {
         &self.client
     }
 
-    /// What answers have taught, for the way in.
+    /// What responses have revealed about chats, for the listener.
     pub(crate) fn cache(&self) -> &ChatCache {
-        &self.known
+        &self.cache
     }
 
-    /// The ids of messages that are known, for the way in.
+    /// The known message ids, for the listener.
     pub(crate) fn message_ids(&self) -> &Arc<MessageIds> {
         &self.message_ids
     }
 
-    /// Makes a call in a place, once more where the chat has moved to a new id. `Ok(None)` is that what was asked for
-    /// is so already.
+    /// Makes a call for a chat or topic, and retries it once if the chat has moved to a new id. `Ok(None)` means that
+    /// nothing had to be changed.
     async fn call<T: DeserializeOwned>(
         &self,
-        place: ConversationAddress,
+        address: ConversationAddress,
         part: PartId,
         operation: ApiOperation,
         compose: impl Fn(ConversationAddress) -> Result<ComposedMessage, SendError>,
     ) -> Result<Option<T>, SendError> {
-        let _under_way = self.known.begin_call(place.chat);
-        let mut at = self.known.current_address(place);
+        let _call_guard = self.cache.begin_call(address.chat);
+        let mut current = self.cache.current_address(address);
         loop {
-            let composed = compose(at)?;
+            let composed = compose(current)?;
             let call =
                 if operation == ApiOperation::Edit { CallKind::Edit } else { CallKind::Send(composed.uploads.len()) };
-            self.pacer.acquire(at, part, call).await.map_err(rate_limited)?;
-            let show = || self.show_action(at, composed.activity);
-            let answered = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
-            match answered.map_err(|error| classify_error(error, operation)) {
+            self.rate_limiter.acquire(current, part, call).await.map_err(rate_limited)?;
+            let show = || self.show_action(current, composed.activity);
+            let result = send::send_with_uploads(&self.client, &self.blobs, &composed, show).await?;
+            match result.map_err(|error| classify_error(error, operation)) {
                 Ok(result) => return Ok(Some(result)),
                 Err(CallOutcome::NotModified) => return Ok(None),
-                Err(CallOutcome::Migrated { to }) if at == place && to != place.chat.0 => {
-                    tracing::info!(chat.id = %place.chat, to, "a group became a supergroup; the conversation moves to its new id");
-                    at = ConversationAddress { chat: ChatId(to), topic: None };
-                    self.known.record_migration(place.chat, at.chat);
+                Err(CallOutcome::Migrated { to }) if current == address && to != address.chat.0 => {
+                    tracing::info!(chat.id = %address.chat, to, "a group became a supergroup; the conversation moves to its new id");
+                    current = ConversationAddress { chat: ChatId(to), topic: None };
+                    self.cache.record_migration(address.chat, current.chat);
                 }
                 Err(CallOutcome::Migrated { .. }) => {
                     return Err(SendError::Forbidden { reason: "the chat has moved to a new id".to_owned() });
                 }
                 Err(CallOutcome::Failed(error)) => {
-                    self.record_limits(at, &error);
+                    self.record_limits(current, &error);
                     return Err(error);
                 }
             }
         }
     }
 
-    /// Keeps what a refusal tells about later calls.
-    fn record_limits(&self, place: ConversationAddress, error: &SendError) {
+    /// Records limits that a refusal reveals for later calls.
+    fn record_limits(&self, address: ConversationAddress, error: &SendError) {
         match error {
             SendError::NotSent { retry_after_ms: Some(retry_after_ms), .. } => {
-                self.pacer.close_until(place, Duration::from_millis(*retry_after_ms));
+                self.rate_limiter.close_until(address, Duration::from_millis(*retry_after_ms));
             }
-            SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.known.mark_voice_refused(place.chat),
+            SendError::Refused { refusal: Refusal::VoiceForbidden, .. } => self.cache.mark_voice_refused(address.chat),
             _ => {}
         }
     }
 
-    /// Shows beside a chat's name what is being done, unless the last action is still on its way or was refused.
-    fn show_action(&self, place: ConversationAddress, action: ChatAction) {
+    /// Shows a chat action, unless the chat's last one is in flight or was refused.
+    fn show_action(&self, address: ConversationAddress, action: ChatAction) {
         let client = self.client.clone();
-        self.activities.show(place, async move {
-            let mut payload = SendChatAction::new(place.chat, action);
-            payload.message_thread_id = place.topic;
-            let answered: Result<IgnoredAny, CallError> = client.request(&payload).await;
-            answered.inspect_err(|error| tracing::debug!(chat.id = %place.chat, %error, "showing an activity failed"))
+        self.activities.show(address, async move {
+            let mut payload = SendChatAction::new(address.chat, action);
+            payload.message_thread_id = address.topic;
+            let result: Result<IgnoredAny, CallError> = client.request(&payload).await;
+            result.inspect_err(|error| tracing::debug!(chat.id = %address.chat, %error, "showing an activity failed"))
         });
     }
 
@@ -182,15 +182,15 @@ impl Channel for TelegramChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
-        let Some(place) = ConversationAddress::parse(conversation).map(|place| self.known.current_address(place))
+        let Some(address) = ConversationAddress::parse(conversation).map(|address| self.cache.current_address(address))
         else {
             return capabilities;
         };
-        if !self.known.accepts_voice(place.chat) {
+        if !self.cache.accepts_voice(address.chat) {
             capabilities.voice = VoiceRule::AudioFile;
         }
         if let (StreamRule::Edits { interval_ms }, Some(_)) = (capabilities.stream, capabilities.rate_limits)
-            && place.is_group()
+            && address.is_group()
         {
             capabilities.stream = StreamRule::Edits { interval_ms: interval_ms.max(GROUP_EDIT_INTERVAL_MS) };
         }
@@ -199,14 +199,14 @@ impl Channel for TelegramChannel {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         if part.content == PartContent::Withdraw {
-            // There is no message to take back, and so nothing to do.
+            // There is no message to delete.
             return Ok(Vec::new());
         }
-        let place = parse_address(&part.conversation)?;
+        let address = parse_address(&part.conversation)?;
         let compose = |at: ConversationAddress| {
-            // The numbers of messages before a chat became another one mean nothing in it.
-            let reply_to = part.reply_to.as_ref().filter(|_| at == place);
-            send::new_message(&part.content, at, reply_to, self.text_limit()).map_err(compose_failure)
+            // Message ids from before a migration are invalid in the new chat.
+            let reply_to = part.reply_to.as_ref().filter(|_| at == address);
+            send::compose_message(&part.content, at, reply_to, self.text_limit()).map_err(compose_failure)
         };
         let operation = match &part.content {
             PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
@@ -215,23 +215,23 @@ impl Channel for TelegramChannel {
             }
             _ => ApiOperation::Files,
         };
-        // A look-up takes what it finds for what it looks for, so that nothing may come between.
-        let Some(sending) = self.message_ids.begin_send(self.known.current_address(place).chat, part.part) else {
+        // A look-up takes any new message for the one it looks for, so nothing may be sent meanwhile.
+        let Some(attempt) = self.message_ids.begin_send(self.cache.current_address(address).chat, part.part_id) else {
             return Err(rate_limited(SEARCH_DELAY));
         };
         let is_album = matches!(&part.content, PartContent::Album { items } if items.len() > 1);
         let sent: Result<Vec<SentMessage>, SendError> = match is_album {
-            true => self.call(place, part.part, operation, compose).await.map(Option::unwrap_or_default),
-            false => self.call(place, part.part, operation, compose).await.map(Vec::from_iter),
+            true => self.call(address, part.part_id, operation, compose).await.map(Option::unwrap_or_default),
+            false => self.call(address, part.part_id, operation, compose).await.map(Vec::from_iter),
         };
         match &sent {
             Ok(sent) => {
                 let ids: Vec<i64> = sent.iter().map(|sent| sent.message_id).collect();
-                sending.arrived(self.known.current_address(place).chat, &ids);
+                attempt.mark_arrived(self.cache.current_address(address).chat, &ids);
             }
-            // Dropped without an end, it is in doubt.
-            Err(SendError::InDoubt { .. }) => drop(sending),
-            Err(_) => sending.failed(),
+            // An attempt that is dropped unsettled is in doubt.
+            Err(SendError::InDoubt { .. }) => drop(attempt),
+            Err(_) => attempt.mark_failed(),
         }
         Ok(sent?.iter().map(message_ref).collect())
     }
@@ -241,60 +241,60 @@ impl Channel for TelegramChannel {
             self.delete(&part.conversation, message).await?;
             return Ok(Vec::new());
         }
-        let place = parse_address(&part.conversation)?;
+        let address = parse_address(&part.conversation)?;
         let compose = |at: ConversationAddress| {
-            let number = number(message).filter(|_| at == place).ok_or_else(message_gone)?;
-            send::edit(&part.content, at, number, self.text_limit()).map_err(compose_failure)
+            let message_id = parse_message_id(message).filter(|_| at == address).ok_or_else(message_gone)?;
+            send::compose_edit(&part.content, at, message_id, self.text_limit()).map_err(compose_failure)
         };
-        let _: Option<IgnoredAny> = self.call(place, part.part, ApiOperation::Edit, compose).await?;
+        let _: Option<IgnoredAny> = self.call(address, part.part_id, ApiOperation::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
-        let place = parse_address(conversation)?;
-        let Some(number) = number(message) else { return Ok(()) };
-        if self.known.current_address(place) != place {
-            // What was said before a group became a supergroup can't be taken back.
+        let address = parse_address(conversation)?;
+        let Some(message_id) = parse_message_id(message) else { return Ok(()) };
+        if self.cache.current_address(address) != address {
+            // Messages from before the migration to a supergroup can't be deleted.
             return Ok(());
         }
-        let answered: Result<IgnoredAny, _> = self.client.request(&DeleteMessage::new(place.chat, number)).await;
-        match answered.map_err(|error| classify_error(error, ApiOperation::Delete)) {
+        let result: Result<IgnoredAny, _> = self.client.request(&DeleteMessage::new(address.chat, message_id)).await;
+        match result.map_err(|error| classify_error(error, ApiOperation::Delete)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
             Err(CallOutcome::Failed(error)) => {
-                self.record_limits(place, &error);
+                self.record_limits(address, &error);
                 Err(error)
             }
         }
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
-        let place = parse_address(&request.part.conversation)?;
+        let address = parse_address(&request.part.conversation)?;
         if self.capabilities.look_up != LookupRule::MessageIds {
             return Ok(LookupOutcome::uncertain("look-up is off"));
         }
-        if self.known.current_address(place) != place {
+        if self.cache.current_address(address) != address {
             return Ok(LookupOutcome::uncertain("the chat has moved to a new id, which numbers its messages from 1"));
         }
         let (client, ids, settings) = (&self.client, &*self.message_ids, &self.look_up);
-        Lookup { client, ids, settings, chat: place.chat, request }.run().await
+        Lookup { client, ids, settings, chat: address.chat, request }.run().await
     }
 
     async fn probe(&self) -> Result<(), SendError> {
-        let answered: Result<IgnoredAny, _> = self.client.request(&GetMe::new()).await;
-        match answered.map_err(|error| classify_error(error, ApiOperation::Probe)) {
+        let result: Result<IgnoredAny, _> = self.client.request(&GetMe::new()).await;
+        match result.map_err(|error| classify_error(error, ApiOperation::Probe)) {
             Ok(_) | Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => Ok(()),
             Err(CallOutcome::Failed(error)) => Err(error),
         }
     }
 
     async fn show_activity(&self, conversation: &ConversationId, activity: Activity) {
-        let Some(place) = ConversationAddress::parse(conversation) else { return };
+        let Some(address) = ConversationAddress::parse(conversation) else { return };
         let action = match activity {
             Activity::Writing => ChatAction::Typing,
             Activity::Speaking => ChatAction::RecordVoice,
             Activity::Uploading => ChatAction::UploadDocument,
         };
-        self.show_action(self.known.current_address(place), action);
+        self.show_action(self.cache.current_address(address), action);
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
@@ -303,11 +303,11 @@ impl Channel for TelegramChannel {
 }
 
 fn parse_address(conversation: &ConversationId) -> Result<ConversationAddress, SendError> {
-    let no_place = || SendError::Forbidden { reason: format!("{conversation} is no chat of Telegram") };
-    ConversationAddress::parse(conversation).ok_or_else(no_place)
+    let not_a_chat = || SendError::Forbidden { reason: format!("{conversation} is no chat of Telegram") };
+    ConversationAddress::parse(conversation).ok_or_else(not_a_chat)
 }
 
-fn number(message: &MessageRef) -> Option<MessageId> {
+fn parse_message_id(message: &MessageRef) -> Option<MessageId> {
     message.0.parse().ok().map(MessageId)
 }
 
@@ -319,16 +319,16 @@ fn message_gone() -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: "the message is in another chat".to_owned() }
 }
 
-/// What follows when it isn't a part's turn for long: nothing has been sent.
-fn rate_limited(wait: Duration) -> SendError {
-    let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+/// The error for a part that would have to wait too long: nothing has been sent.
+fn rate_limited(retry_after: Duration) -> SendError {
+    let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     let reason = "Telegram takes no more messages here for now".to_owned();
     SendError::NotSent { retry_after_ms: Some(retry_after_ms), reason }
 }
 
-/// What follows when a part can't become a call: nothing has been sent.
-fn compose_failure(why: ComposeError) -> SendError {
-    let (refusal, reason) = match why {
+/// The error for a part that can't be composed: nothing has been sent.
+fn compose_failure(error: ComposeError) -> SendError {
+    let (refusal, reason) = match error {
         ComposeError::Empty => (Refusal::Other, "there is nothing to send"),
         ComposeError::FilesOnText => (Refusal::UnsupportedKind, "Telegram has no files on texts"),
         ComposeError::NotEditable => (Refusal::TargetGone, "a message can't become a voice or an album"),

@@ -1,7 +1,8 @@
-//! What an answer of the Bot API, or its absence, means for the part: the one place where Telegram's words are read.
+//! What a Bot API response, or its absence, means for the part: the only place where Telegram's error texts are
+//! matched.
 //!
-//! The words are those of the server's own source (`telegram-bot-api/Client.cpp` and TDLib); Telegram passes its
-//! servers' errors on in capitals.
+//! The texts are those of the server's source (`telegram-bot-api/Client.cpp` and TDLib); errors in capitals are
+//! forwarded from Telegram's own servers.
 
 use satchel_domain::delivery::{Refusal, SendError};
 
@@ -13,27 +14,25 @@ pub(crate) enum ApiOperation {
     /// A file, or several.
     Files,
     Voice,
-    /// A change of a message.
     Edit,
-    /// The end of a message.
     Delete,
     Probe,
 }
 
-/// What came of a call that has no result.
+/// Outcome of a failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     Failed(SendError),
-    /// What was asked for is so already.
+    /// The message already is as requested.
     NotModified,
-    /// The chat is another one now, and this call is to be made there.
+    /// The chat has a new id, and the call has to be repeated there.
     Migrated {
-        /// The new chat's number.
+        /// The new chat's id.
         to: i64,
     },
 }
 
-/// Returns what came of a call that has no result.
+/// Classifies a failed call.
 pub(crate) fn classify_error(error: CallError, operation: ApiOperation) -> CallOutcome {
     match error.into_send_error() {
         Err(refusal) => classify_refusal(refusal, operation),
@@ -49,59 +48,63 @@ fn classify_refusal(refusal: ApiError, operation: ApiOperation) -> CallOutcome {
     if let Some(to) = migrated_to {
         return CallOutcome::Migrated { to };
     }
-    let words = description.to_lowercase();
-    let has = |any: &[&str]| any.iter().any(|part| words.contains(part));
+    let text = description.to_lowercase();
+    let contains_any = |any: &[&str]| any.iter().any(|part| text.contains(part));
     let refused = |refusal| SendError::Refused { refusal, reason: strip_prefix_text(&description) };
-    let failed = match code {
-        // `restart` and `Request aborted` answer requests that go on by themselves as well as those that don't.
+    let send_error = match code {
+        // `restart` and `Request aborted` are returned for requests that still run as well as for those that don't.
         500..=599 => SendError::InDoubt { reason: strip_prefix_text(&description) },
         413 => too_large(strip_prefix_text(&description)),
-        _ if has(&["message is not modified", "message_not_modified"]) => return CallOutcome::NotModified,
-        _ if operation == ApiOperation::Delete && has(&["message to delete not found", "message_id_invalid"]) => {
+        _ if contains_any(&["message is not modified", "message_not_modified"]) => return CallOutcome::NotModified,
+        _ if operation == ApiOperation::Delete
+            && contains_any(&["message to delete not found", "message_id_invalid"]) =>
+        {
             return CallOutcome::NotModified;
         }
-        _ if operation == ApiOperation::Edit && has(TARGET_GONE) => refused(Refusal::TargetGone),
-        _ if has(FORBIDDEN) || (operation == ApiOperation::Text && has(&["not enough rights", "have no rights"])) => {
-            SendError::Forbidden { reason: for_a_person(&words, &description) }
+        _ if operation == ApiOperation::Edit && contains_any(TARGET_GONE) => refused(Refusal::TargetGone),
+        _ if contains_any(FORBIDDEN)
+            || (operation == ApiOperation::Text && contains_any(&["not enough rights", "have no rights"])) =>
+        {
+            SendError::Forbidden { reason: user_reason(&text, &description) }
         }
-        _ if operation == ApiOperation::Voice && has(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
-        401 | 403 | 404 => SendError::Forbidden { reason: for_a_person(&words, &description) },
-        _ if let Some(index) = item(&words) => refused(Refusal::Item { index }),
-        _ if has(BAD_MARKUP) => refused(Refusal::BadMarkup),
-        _ if has(&["too big for a photo"]) => refused(Refusal::UnsupportedKind),
-        _ if has(TOO_LARGE) => too_large(strip_prefix_text(&description)),
-        _ if has(UNSUPPORTED_KIND) => refused(Refusal::UnsupportedKind),
+        _ if operation == ApiOperation::Voice && contains_any(VOICE_FORBIDDEN) => refused(Refusal::VoiceForbidden),
+        401 | 403 | 404 => SendError::Forbidden { reason: user_reason(&text, &description) },
+        _ if let Some(index) = failed_item_index(&text) => refused(Refusal::Item { index }),
+        _ if contains_any(BAD_MARKUP) => refused(Refusal::BadMarkup),
+        _ if contains_any(&["too big for a photo"]) => refused(Refusal::UnsupportedKind),
+        _ if contains_any(TOO_LARGE) => too_large(strip_prefix_text(&description)),
+        _ if contains_any(UNSUPPORTED_KIND) => refused(Refusal::UnsupportedKind),
         _ => refused(Refusal::Other),
     };
-    CallOutcome::Failed(failed)
+    CallOutcome::Failed(send_error)
 }
 
-/// What an id is, as `stopMessageLiveLocation` tells.
+/// What kind of message an id belongs to, according to `stopMessageLiveLocation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdStatus {
     /// A message of the bot.
     OwnMessage,
-    /// Somebody else's, or one of the chat itself.
+    /// A message of someone else, or a service message.
     OtherMessage,
-    /// None, a deleted one, one of another chat, or one that is hidden from the bot.
+    /// No message, a deleted one, one of another chat, or one that is hidden from the bot.
     NoMessage,
-    /// Anything else was answered.
+    /// The response says something else.
     Unclear,
 }
 
-/// Judges the answer of `stopMessageLiveLocation` for a message that holds no live location. Success would mean that one
-/// of ours did.
+/// Classifies the response of `stopMessageLiveLocation` for a message without a live location. Success would mean that
+/// one of the bot's messages had one.
 pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendError> {
     let Some(error) = error else { return Ok(IdStatus::Unclear) };
     if let CallError::Refused(ApiError { code: 400, description, migrated_to: None, .. }) = &error {
-        let words = description.to_lowercase();
-        let answers = [
+        let text = description.to_lowercase();
+        let statuses = [
             ("there is no live location in the message to edit", IdStatus::OwnMessage),
             ("message can't be edited", IdStatus::OtherMessage),
             ("message to edit not found", IdStatus::NoMessage),
         ];
-        let known = answers.into_iter().find(|(answer, _)| words.contains(answer));
-        return Ok(known.map_or(IdStatus::Unclear, |(_, answer)| answer));
+        let status = statuses.into_iter().find(|(pattern, _)| text.contains(pattern));
+        return Ok(status.map_or(IdStatus::Unclear, |(_, status)| status));
     }
     match classify_error(error, ApiOperation::Probe) {
         CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => Err(error),
@@ -109,7 +112,7 @@ pub(crate) fn classify_id(error: Option<CallError>) -> Result<IdStatus, SendErro
     }
 }
 
-/// The message to edit can't be made to show anything. One of a photo, which has no text to edit, is as good as gone.
+/// The message can't be edited. A photo, which has no text to edit, counts as gone.
 const TARGET_GONE: &[&str] = &[
     "message to edit not found",
     "message can't be edited",
@@ -119,7 +122,7 @@ const TARGET_GONE: &[&str] = &[
     "there is no caption in the message to edit",
 ];
 
-/// Nothing will arrive in this chat.
+/// Nothing can be sent to this chat.
 const FORBIDDEN: &[&str] = &[
     "chat not found",
     "chat_write_forbidden",
@@ -140,11 +143,11 @@ const FORBIDDEN: &[&str] = &[
     "topic_deleted",
 ];
 
-/// `sendVoice` where a person, or a group, wants none.
+/// `sendVoice` to a person or group that does not accept voice messages.
 const VOICE_FORBIDDEN: &[&str] =
     &["voice_messages_forbidden", "chat_send_voices_forbidden", "receiving of voice messages", "rights to send voice"];
 
-/// The text has to be said in another form. A caption that is too long is one: it goes before its file.
+/// The text needs another form. A caption that is too long is one: it is then sent before its file.
 const BAD_MARKUP: &[&str] = &[
     "can't parse entities",
     "can't parse message text",
@@ -157,7 +160,7 @@ const BAD_MARKUP: &[&str] = &[
     "media_caption_too_long",
 ];
 
-/// More than Telegram takes.
+/// The content exceeds Telegram's limits.
 const TOO_LARGE: &[&str] = &[
     "file is too big",
     "is too big",
@@ -167,7 +170,7 @@ const TOO_LARGE: &[&str] = &[
     "message_too_long",
 ];
 
-/// A file that isn't what it is sent as.
+/// The file does not have the format of the kind it is sent as.
 const UNSUPPORTED_KIND: &[&str] = &[
     "photo_invalid",
     "photo_ext_invalid",
@@ -193,25 +196,25 @@ fn too_large(reason: String) -> SendError {
     SendError::Refused { refusal: Refusal::TooLarge { limit: None }, reason }
 }
 
-/// The item of an album that is at fault: `failed to send message #2 with the error message "PHOTO_INVALID"`.
-fn item(words: &str) -> Option<usize> {
-    let (_, behind) = words.split_once("failed to send message #")?;
-    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+/// The index of the album item that was refused: `failed to send message #2 with the error message "PHOTO_INVALID"`.
+fn failed_item_index(text: &str) -> Option<usize> {
+    let (_, rest) = text.split_once("failed to send message #")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The description without the words that stand before all of them.
+/// Returns the description without its generic prefix.
 fn strip_prefix_text(description: &str) -> String {
-    let words = description.split_once(": ").filter(|(before, _)| {
+    let stripped = description.split_once(": ").filter(|(before, _)| {
         ["Bad Request", "Forbidden", "Unauthorized", "Internal Server Error", "Too Many Requests", "Conflict"]
             .contains(before)
     });
-    words.map_or(description, |(_, words)| words).to_owned()
+    stripped.map_or(description, |(_, rest)| rest).to_owned()
 }
 
-/// Why a person gets nothing, in words that somebody who never heard of the Bot API understands.
-fn for_a_person(words: &str, description: &str) -> String {
-    let known = [
+/// Explains a refusal to people who don't know the Bot API.
+fn user_reason(text: &str, description: &str) -> String {
+    let reasons = [
         ("blocked", "the person has blocked the bot"),
         ("deactivated", "the account no longer exists"),
         ("kicked", "the bot was removed from the chat"),
@@ -229,12 +232,12 @@ fn for_a_person(words: &str, description: &str) -> String {
         ("chat_write_forbidden", "the bot has no permission to write in the chat"),
         ("chat_restricted", "the bot has no permission to write in the chat"),
     ];
-    // A token that Telegram never knew is a path that it doesn't know.
-    if words == "not found" {
+    // A token that was never issued makes an unknown path.
+    if text == "not found" {
         return "Telegram doesn't accept the bot's token".to_owned();
     }
-    let known = known.into_iter().find(|(part, _)| words.contains(part));
-    known.map_or_else(|| strip_prefix_text(description), |(_, meaning)| meaning.to_owned())
+    let reason = reasons.into_iter().find(|(part, _)| text.contains(part));
+    reason.map_or_else(|| strip_prefix_text(description), |(_, reason)| reason.to_owned())
 }
 
 #[cfg(test)]

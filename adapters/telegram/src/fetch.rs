@@ -13,19 +13,19 @@ use crate::{
     inbound::wire::{FileInfo, FileLocator},
 };
 
-/// The largest file that Telegram's own server hands to bots, in its words 20 MB
+/// Largest file that bots can download from Telegram's server, documented as 20 MB
 /// (<https://core.telegram.org/bots/api#getfile>; its source says `20 << 20`).
 const MAX_FILE_BYTES: u64 = 20 << 20;
 
-/// How much longer a server of one's own may take to answer: with `--local` it fetches the whole file first.
+/// Extra response timeout for a self-hosted server: with `--local` it downloads the whole file first.
 const LOCAL_SERVER_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
-/// The longest wait that Telegram asks for and that is waited here; a fetch is tried a few times only.
+/// Longest `retry_after` that is waited for here; a fetch is attempted only a few times.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Opens a file by its reference; with a Bot API server of one's own, from the directory where that keeps its files.
+/// Opens a file by its reference; with a self-hosted Bot API server, from the directory where it stores files.
 ///
-/// The address of a file holds the token, and so may a path on the server's disk: neither is told to anybody.
+/// The URL of a file holds the token, and a path on the server's disk may: neither is shown in errors or logs.
 pub(crate) async fn open_file(
     client: &BotClient,
     local_files: Option<&Path>,
@@ -34,13 +34,13 @@ pub(crate) async fn open_file(
     let Ok(FileLocator { file_id }) = serde_json::from_str(&reference.locator) else {
         return Err(permanent_error("Telegram did not say where the file is"));
     };
-    // A server of one's own knows its limit itself.
+    // A self-hosted server enforces its own limit.
     if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > MAX_FILE_BYTES) {
         return Err(too_large(client, reference.bytes));
     }
-    let wait = if client.has_own_server() { LOCAL_SERVER_TIMEOUT } else { Duration::ZERO };
+    let extra_timeout = if client.has_own_server() { LOCAL_SERVER_TIMEOUT } else { Duration::ZERO };
     let body = json!({ "file_id": file_id }).to_string().into_bytes();
-    let info: FileInfo = match client.request_json("getFile", body, wait).await {
+    let info: FileInfo = match client.request_json("getFile", body, extra_timeout).await {
         Ok(info) => info,
         Err(error) => return Err(fetch_error(client, reference, error).await),
     };
@@ -54,27 +54,27 @@ pub(crate) async fn open_file(
     }
 }
 
-/// What a failed call means for the file.
+/// Maps a failed call to the error of the fetch.
 async fn fetch_error(client: &BotClient, reference: &FileReference, error: CallError) -> FileFetchError {
     let (code, description) = match error {
         CallError::Refused(ApiError { code, description, .. }) => (code, description),
         CallError::RateLimited { retry_after, .. } => {
-            // The number is a floor, and whoever tries again doesn't know it.
-            let wait = retry_after.unwrap_or(Duration::from_secs(1)).min(MAX_RETRY_AFTER);
-            tokio::time::sleep(wait).await;
+            // The caller's retries don't know this delay, so it is waited out here.
+            let delay = retry_after.unwrap_or(Duration::from_secs(1)).min(MAX_RETRY_AFTER);
+            tokio::time::sleep(delay).await;
             return retryable_error("Telegram asked us to wait");
         }
         error => return retryable_error(&error.to_string()),
     };
-    let words = description.to_lowercase();
-    if words.contains("file is too big") {
+    let lowercase = description.to_lowercase();
+    if lowercase.contains("file is too big") {
         return too_large(client, reference.bytes);
     }
     match code {
         500.. => retryable_error("Telegram returned a server error"),
-        // A link ends after an hour and `getFile` makes a new one.
+        // A link expires after an hour, and `getFile` creates a new one.
         404 => retryable_error("Telegram could not find the file"),
-        _ if words.contains("temporarily") => retryable_error("the file is temporarily unavailable on Telegram"),
+        _ if lowercase.contains("temporarily") => retryable_error("the file is temporarily unavailable on Telegram"),
         _ => permanent_error(&format!("Telegram refused the download ({description})")),
     }
 }
@@ -86,11 +86,11 @@ fn too_large(client: &BotClient, bytes: Option<u64>) -> FileFetchError {
     } else {
         "your own Bot API server (`telegram.api_url`) has no such limit"
     };
-    not_set_up(&format!("{size}; bots can download at most 20 MB from Telegram"), remedy)
+    not_configured_error(&format!("{size}; bots can download at most 20 MB from Telegram"), remedy)
 }
 
-fn not_set_up(reason: &str, remedy: &str) -> FileFetchError {
-    FileFetchError::NotSetUp { reason: reason.to_owned(), remedy: remedy.to_owned() }
+fn not_configured_error(reason: &str, remedy: &str) -> FileFetchError {
+    FileFetchError::NotConfigured { reason: reason.to_owned(), remedy: remedy.to_owned() }
 }
 
 fn permanent_error(reason: &str) -> FileFetchError {

@@ -1,8 +1,8 @@
-//! Telegram: what people write comes in by polling or a webhook, what Satchel answers goes out through the Bot API.
+//! The Telegram adapter: receives updates by long polling or a webhook, and sends through the Bot API.
 //!
-//! [`TelegramChannel`] is the way out and the way to people's files, [`TelegramListener`] the way in. Calls are composed
-//! with teloxide's payloads; the wire is our own (`bot`), because whether a message may have arrived has to be told
-//! from how a call failed, and teloxide's client doesn't say (ADR 0010).
+//! [`TelegramChannel`] sends parts and fetches files, [`TelegramListener`] receives updates. Requests are composed with
+//! teloxide's payloads, but sent by our own client (`bot`): how a request failed decides whether a message may have
+//! arrived, and teloxide's client doesn't tell (ADR 0010).
 
 mod channel;
 mod fetch;

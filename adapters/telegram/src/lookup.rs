@@ -1,8 +1,9 @@
-//! Looks for messages of ours by asking for ids one by one.
+//! Looks up sent messages by querying message ids one by one.
 //!
-//! The Bot API reads no message, but it answers for an id: `stopMessageLiveLocation`, of which we send none, is refused
-//! before anything is changed, in words that tell messages of the bot from others and from none
-//! (tdlib/telegram-bot-api, `Client.cpp`: `check_message`; TDLib, `MessagesManager.cpp`: `edit_message_live_location`).
+//! The Bot API has no method to read a message. `stopMessageLiveLocation` is used instead: the bot sends no live
+//! locations, so it is always refused without a change, and the error text distinguishes the bot's messages, others',
+//! and none (tdlib/telegram-bot-api, `Client.cpp`: `check_message`; TDLib, `MessagesManager.cpp`:
+//! `edit_message_live_location`).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,13 +24,13 @@ use crate::{
     settings::LookupSettings,
 };
 
-/// How many ids are asked for; with more of them the chat is too busy for certainty.
+/// How many ids are queried; with more the chat is too busy for a certain result.
 const MAX_IDS: usize = 100;
 
-/// How many ids beyond the newest known one are asked for.
+/// How many ids beyond the newest known one are queried.
 const MAX_IDS_PAST_NEWEST: i64 = 5;
 
-/// The bytes for which a look-up waits a unit longer: the server passes a file on before it makes a message of it.
+/// Upload size per extra unit of delay: the server forwards a file before it creates the message.
 const MEGABYTE_BYTES: u64 = 1_000_000;
 
 /// A look-up in one chat.
@@ -41,36 +42,36 @@ pub(crate) struct Lookup<'a> {
     pub(crate) request: &'a LookupRequest,
 }
 
-/// What the bot may see and do in a chat.
+/// The bot's rights in a chat.
 enum Rights {
-    /// It sees every message, and others' posts are not its own to edit.
+    /// It sees every message and can't edit those of others.
     All,
     /// Some messages may be hidden from it.
     Partial,
-    /// It may edit what others have posted, so that theirs look like its own.
+    /// It can edit others' posts, so that they can't be told from its own.
     EditsOthers,
 }
 
-/// The bot, as `getMe` shows it.
+/// The bot, as returned by `getMe`.
 #[derive(Deserialize)]
-struct Me {
+struct BotUser {
     id: u64,
     #[serde(default)]
     can_read_all_group_messages: bool,
 }
 
-/// The bot's place in a chat, as `getChatMember` shows it.
+/// The bot's membership in a chat, as returned by `getChatMember`.
 #[derive(Deserialize)]
-struct Member {
+struct BotMember {
     status: String,
     #[serde(default)]
     can_edit_messages: bool,
 }
 
 impl Lookup<'_> {
-    /// Looks for the part.
+    /// Looks up the part.
     pub(crate) async fn run(self) -> Result<LookupOutcome, SendError> {
-        let part = self.request.part.part;
+        let part = self.request.part.part_id;
         let Some(search) = self.ids.begin_search(self.chat).await else {
             return Ok(LookupOutcome::uncertain("another look-up is in progress in the chat"));
         };
@@ -85,18 +86,19 @@ impl Lookup<'_> {
         }
         let outcome = match &self.request.range {
             LookupRange::After(_) => self.find(rights).await?,
-            LookupRange::Before(_) | LookupRange::Late(_) => self.pass().await?,
+            LookupRange::Before(_) | LookupRange::Late(_) => self.scan_ids().await?,
         };
         self.resolve(&search, &outcome);
         Ok(outcome)
     }
 
-    /// Looks twice, since the server waits for a while by itself where Telegram asks it to.
+    /// Scans twice, since the server itself may delay a request when Telegram rate-limits it.
     async fn find(&self, rights: Rights) -> Result<LookupOutcome, SendError> {
         let megabytes = self.upload_bytes().div_ceil(MEGABYTE_BYTES);
-        let longer = self.settings.delay_per_megabyte.saturating_mul(u32::try_from(megabytes).unwrap_or(u32::MAX));
-        sleep(self.settings.delay + longer).await;
-        let first = self.pass().await?;
+        let upload_delay =
+            self.settings.delay_per_megabyte.saturating_mul(u32::try_from(megabytes).unwrap_or(u32::MAX));
+        sleep(self.settings.delay + upload_delay).await;
+        let first = self.scan_ids().await?;
         let is_partial = |outcome: &LookupOutcome| match outcome {
             LookupOutcome::Found { messages, .. } => messages.len() < message_count(&self.request.part.content),
             LookupOutcome::Absent => true,
@@ -106,7 +108,7 @@ impl Lookup<'_> {
             return Ok(first);
         }
         sleep(self.settings.second_pass_delay).await;
-        match (self.pass().await?, rights) {
+        match (self.scan_ids().await?, rights) {
             (LookupOutcome::Absent, _) if first != LookupOutcome::Absent => Ok(first),
             (LookupOutcome::Absent, Rights::Partial) => {
                 Ok(LookupOutcome::uncertain("messages of the chat may be hidden from the bot"))
@@ -115,31 +117,31 @@ impl Lookup<'_> {
         }
     }
 
-    /// Asks for all ids in question once. Messages of others that it comes upon tell that there may be more behind them.
-    async fn pass(&self) -> Result<LookupOutcome, SendError> {
+    /// Queries all candidate ids once. Each message of others that it meets extends the range.
+    async fn scan_ids(&self) -> Result<LookupOutcome, SendError> {
         let LookupRequest { part, recorded, attempts, .. } = self.request;
         let Some((floor, ceiling)) = self.bounds() else {
             return Ok(LookupOutcome::uncertain("no message of the chat is known from before it was sent"));
         };
         let counter = Counter::new(self.chat);
-        let mut taken: BTreeSet<i64> = numbers(&recorded.other, counter).collect();
-        taken.extend(self.ids.sent(self.chat, part.part));
-        taken.extend(self.settled_ids());
-        let newest = taken.last().copied().unwrap_or(floor).max(floor);
-        let (mut ours, mut asked, mut id) = (Vec::new(), 0, floor + 1);
+        let mut known_ids: BTreeSet<i64> = recorded_ids(&recorded.other, counter).collect();
+        known_ids.extend(self.ids.sent_ids(self.chat, part.part_id));
+        known_ids.extend(self.settled_ids());
+        let newest = known_ids.last().copied().unwrap_or(floor).max(floor);
+        let (mut own_ids, mut query_count, mut id) = (Vec::new(), 0, floor + 1);
         while id
             < ceiling
-                .unwrap_or_else(|| newest.max(self.ids.newest(self.chat).unwrap_or(floor)) + MAX_IDS_PAST_NEWEST + 1)
+                .unwrap_or_else(|| newest.max(self.ids.newest_id(self.chat).unwrap_or(floor)) + MAX_IDS_PAST_NEWEST + 1)
         {
-            if !taken.contains(&id) {
-                asked += 1;
-                if asked > MAX_IDS {
+            if !known_ids.contains(&id) {
+                query_count += 1;
+                if query_count > MAX_IDS {
                     return Ok(LookupOutcome::uncertain("too many messages came since"));
                 }
                 match self.query_id(id).await? {
                     IdStatus::OwnMessage => {
                         self.ids.observe_message(self.chat, id);
-                        ours.push(id);
+                        own_ids.push(id);
                     }
                     IdStatus::OtherMessage => self.ids.observe_message(self.chat, id),
                     IdStatus::NoMessage => {}
@@ -151,52 +153,52 @@ impl Lookup<'_> {
             }
             id += 1;
         }
-        Ok(classify_found_ids(&ours, message_count(&part.content), *attempts))
+        Ok(classify_found_ids(&own_ids, message_count(&part.content), *attempts))
     }
 
-    /// The id behind which the part's begin, and the one before which they end where that is known.
+    /// The id after which the part's messages start, and the one before which they end, if known.
     fn bounds(&self) -> Option<(i64, Option<i64>)> {
         let LookupRequest { range, recorded, .. } = self.request;
-        let stored = numbers(&recorded.before, Counter::new(self.chat)).max();
+        let stored = recorded_ids(&recorded.before, Counter::new(self.chat)).max();
         match range {
-            LookupRange::After(after) => Some((stored.max(after.as_ref().and_then(number))?, None)),
-            LookupRange::Before(sent) => Some((stored?, sent.iter().filter_map(number).min())),
-            LookupRange::Late(sent) => Some((sent.iter().filter_map(number).max()?, None)),
+            LookupRange::After(after) => Some((stored.max(after.as_ref().and_then(parse_message_id))?, None)),
+            LookupRange::Before(sent) => Some((stored?, sent.iter().filter_map(parse_message_id).min())),
+            LookupRange::Late(sent) => Some((sent.iter().filter_map(parse_message_id).max()?, None)),
         }
     }
 
-    /// The messages as which a repeat has arrived.
+    /// The messages as which a retry has arrived.
     fn settled_ids(&self) -> impl Iterator<Item = i64> {
         let sent = match &self.request.range {
             LookupRange::After(_) => &[],
             LookupRange::Before(sent) | LookupRange::Late(sent) => sent.as_slice(),
         };
-        sent.iter().filter_map(number)
+        sent.iter().filter_map(parse_message_id)
     }
 
-    /// Asks whose message an id is. A flood is waited out where it isn't long.
+    /// Queries whose message an id is. Waits out a short rate limit.
     async fn query_id(&self, id: i64) -> Result<IdStatus, SendError> {
-        let Ok(number) = i32::try_from(id) else { return Ok(IdStatus::NoMessage) };
-        let payload = StopMessageLiveLocation::new(self.chat, MessageId(number));
+        let Ok(message_id) = i32::try_from(id) else { return Ok(IdStatus::NoMessage) };
+        let payload = StopMessageLiveLocation::new(self.chat, MessageId(message_id));
         loop {
-            let answered: Result<IgnoredAny, CallError> = self.client.request(&payload).await;
-            match classify_id(answered.err()) {
+            let result: Result<IgnoredAny, CallError> = self.client.request(&payload).await;
+            match classify_id(result.err()) {
                 Err(SendError::NotSent { retry_after_ms: Some(wait), .. })
                     if Duration::from_millis(wait) <= self.settings.max_flood_wait =>
                 {
                     sleep(Duration::from_millis(wait)).await;
                 }
-                answer => return answer,
+                status => return status,
             }
         }
     }
 
-    /// What the bot may see and do here.
+    /// Queries the bot's rights in the chat.
     async fn rights(&self) -> Result<Rights, SendError> {
         if !(ConversationAddress { chat: self.chat, topic: None }).is_group() {
             return Ok(Rights::All);
         }
-        let me: Me = match self
+        let me: BotUser = match self
             .client
             .request(&GetMe::new())
             .await
@@ -206,9 +208,9 @@ impl Lookup<'_> {
             Err(CallOutcome::Failed(error)) => return Err(error),
             Err(CallOutcome::NotModified | CallOutcome::Migrated { .. }) => return Ok(Rights::Partial),
         };
-        let asked = GetChatMember::new(self.chat, UserId(me.id));
-        let member: Member =
-            match self.client.request(&asked).await.map_err(|error| classify_error(error, ApiOperation::Probe)) {
+        let payload = GetChatMember::new(self.chat, UserId(me.id));
+        let member: BotMember =
+            match self.client.request(&payload).await.map_err(|error| classify_error(error, ApiOperation::Probe)) {
                 Ok(member) => member,
                 Err(CallOutcome::Failed(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. }))) => {
                     return Err(error);
@@ -231,12 +233,12 @@ impl Lookup<'_> {
         }
     }
 
-    /// What was found is known from now on, and the part in doubt no longer.
+    /// Records the found messages and removes the part's doubt.
     fn resolve(&self, search: &Search<'_>, outcome: &LookupOutcome) {
-        let part = self.request.part.part;
+        let part = self.request.part.part_id;
         match outcome {
             LookupOutcome::Found { messages, duplicates } => {
-                let ids: Vec<i64> = messages.iter().chain(duplicates).filter_map(number).collect();
+                let ids: Vec<i64> = messages.iter().chain(duplicates).filter_map(parse_message_id).collect();
                 search.resolve(part, &ids);
             }
             LookupOutcome::Absent => search.resolve(part, &[]),
@@ -253,32 +255,32 @@ fn message_count(content: &PartContent) -> usize {
     }
 }
 
-/// What messages of ours that nobody knew say about a part of `count` messages, of which `attempts` may have arrived. Of
-/// several the newest is the part; of more than can be its own, something else of ours is unknown.
-fn classify_found_ids(ours: &[i64], count: usize, attempts: u32) -> LookupOutcome {
+/// Classifies the bot's unrecorded messages for a part of `count` messages, sent by `attempts` attempts. Of several
+/// copies the newest is the part; more messages than the attempts can have made leave the result uncertain.
+fn classify_found_ids(own_ids: &[i64], count: usize, attempts: u32) -> LookupOutcome {
     let refs = |ids: &[i64]| ids.iter().map(|id| MessageRef(id.to_string())).collect::<Vec<_>>();
     let attempts = usize::try_from(attempts).unwrap_or(usize::MAX);
-    match ours.len() {
+    match own_ids.len() {
         0 => LookupOutcome::Absent,
-        // Somebody may have deleted a part of an album.
-        few if few <= count && attempts > 0 => LookupOutcome::Found { messages: refs(ours), duplicates: Vec::new() },
+        // Items of an album may have been deleted.
+        few if few <= count && attempts > 0 => LookupOutcome::Found { messages: refs(own_ids), duplicates: Vec::new() },
         many if many.is_multiple_of(count) && many / count <= attempts => {
-            let (duplicates, messages) = ours.split_at(many - count);
+            let (duplicates, messages) = own_ids.split_at(many - count);
             LookupOutcome::Found { messages: refs(messages), duplicates: refs(duplicates) }
         }
         _ => LookupOutcome::uncertain("more messages are unknown than the part can have made"),
     }
 }
 
-/// The ids of messages that this counter counts.
-fn numbers(messages: &[RecordedMessage], counter: Counter) -> impl Iterator<Item = i64> {
-    messages.iter().filter_map(move |known| {
-        let place = ConversationAddress::parse(&known.conversation)?;
-        if Counter::new(place.chat) == counter { number(&known.message) } else { None }
+/// The ids of the recorded messages that share a counter.
+fn recorded_ids(messages: &[RecordedMessage], counter: Counter) -> impl Iterator<Item = i64> {
+    messages.iter().filter_map(move |recorded| {
+        let address = ConversationAddress::parse(&recorded.conversation)?;
+        if Counter::new(address.chat) == counter { parse_message_id(&recorded.message) } else { None }
     })
 }
 
-fn number(message: &MessageRef) -> Option<i64> {
+fn parse_message_id(message: &MessageRef) -> Option<i64> {
     message.0.parse().ok()
 }
 
@@ -305,9 +307,11 @@ mod tests {
 
     #[test]
     fn more_messages_than_attempts_leave_no_certainty() {
-        for (ours, count, attempts) in [(&[7, 9][..], 1, 1), (&[5, 6, 7], 2, 9), (&[5, 6, 9, 10], 2, 1), (&[7], 1, 0)] {
-            let outcome = classify_found_ids(ours, count, attempts);
-            assert!(matches!(outcome, LookupOutcome::Uncertain { .. }), "{ours:?}: {outcome:?}");
+        for (own_ids, count, attempts) in
+            [(&[7, 9][..], 1, 1), (&[5, 6, 7], 2, 9), (&[5, 6, 9, 10], 2, 1), (&[7], 1, 0)]
+        {
+            let outcome = classify_found_ids(own_ids, count, attempts);
+            assert!(matches!(outcome, LookupOutcome::Uncertain { .. }), "{own_ids:?}: {outcome:?}");
         }
     }
 }

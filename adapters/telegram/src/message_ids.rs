@@ -1,8 +1,8 @@
-//! Which message ids are known, for as long as the process lives: the newest of each counter, and our own in each chat.
+//! The known message ids, kept in memory: the newest of each counter, and the bot's own in each chat.
 //!
-//! Telegram numbers the messages of a supergroup or channel by themselves, and those of all private chats and basic groups
-//! of a bot together (<https://core.telegram.org/api/updates#message-related-event-sequences>). A look-up asks for the ids
-//! that nobody knows; so while it does, nothing else is sent to its chat.
+//! Telegram numbers the messages of each supergroup or channel separately, and those of all private chats and basic
+//! groups of a bot together (<https://core.telegram.org/api/updates#message-related-event-sequences>). A look-up
+//! queries unknown ids, so nothing else is sent to its chat while it runs.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -14,14 +14,14 @@ use satchel_domain::PartId;
 use teloxide::types::ChatId;
 use tokio::{sync::Notify, time::Instant};
 
-/// How many chats are remembered, and how many of our messages in each. What is sent is soon in the ledger, too.
+/// How many chats are cached, and how many sent messages in each. Sent messages are soon in the ledger, too.
 const MAX_CHATS: usize = 1_000;
 const MAX_SENT: usize = 1_000;
 
 /// How long a doubt that was never resolved makes others in its chat uncertain.
 const DOUBT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What counts a chat's messages.
+/// The sequence that a chat's message ids come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counter {
     /// All private chats and basic groups of the bot.
@@ -36,12 +36,12 @@ impl Counter {
     }
 }
 
-/// What is known of message ids.
+/// The known message ids of all chats.
 #[derive(Debug, Default)]
 pub(crate) struct MessageIds {
     state: Mutex<State>,
     /// Signalled when a send has ended.
-    sent: Notify,
+    send_ended: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -64,18 +64,18 @@ impl ChatMessageIds {
         self.sent.drain(..self.sent.len().saturating_sub(MAX_SENT));
     }
 
-    /// Whether nothing depends on its being remembered.
+    /// Whether it can be evicted.
     fn is_idle(&self) -> bool {
         self.in_flight == 0 && !self.is_searched && self.in_doubt.values().all(|since| since.elapsed() > DOUBT_TTL)
     }
 }
 
-/// A send on its way. Dropped before its end is recorded, it leaves a doubt.
+/// An open attempt to send a part. If it is dropped unsettled, the part is in doubt.
 pub(crate) struct OpenAttempt<'a> {
     ids: &'a MessageIds,
     chat: ChatId,
     part: PartId,
-    is_over: bool,
+    is_settled: bool,
 }
 
 /// A look-up in a chat, during which nothing is sent there.
@@ -94,14 +94,14 @@ impl MessageIds {
         self.state().observe(chat, id);
     }
 
-    /// The newest message of the chat's counter that is known.
-    pub(crate) fn newest(&self, chat: ChatId) -> Option<i64> {
+    /// The newest known message id of the chat's counter.
+    pub(crate) fn newest_id(&self, chat: ChatId) -> Option<i64> {
         self.state().newest.get(&Counter::new(chat)).copied()
     }
 
-    /// Our own messages in the chats of this chat's counter, but for those of one part: an earlier attempt of it may have
-    /// been answered and not been recorded.
-    pub(crate) fn sent(&self, chat: ChatId, except: PartId) -> BTreeSet<i64> {
+    /// The bot's messages in all chats of this chat's counter, except those of one part: an earlier attempt of it may
+    /// have arrived without being recorded.
+    pub(crate) fn sent_ids(&self, chat: ChatId, except: PartId) -> BTreeSet<i64> {
         let (state, counter) = (self.state(), Counter::new(chat));
         let chats = state.chats.iter().filter(|(chat, _)| Counter::new(**chat) == counter);
         let sent = chats.flat_map(|(_, chat)| &chat.sent);
@@ -111,37 +111,37 @@ impl MessageIds {
     /// Whether another part than this one is in doubt in the chat.
     pub(crate) fn has_other_doubt(&self, chat: ChatId, part: PartId) -> bool {
         let state = self.state();
-        let is_other = |(doubtful, since): (&PartId, &Instant)| *doubtful != part && since.elapsed() <= DOUBT_TTL;
+        let is_other = |(doubted, since): (&PartId, &Instant)| *doubted != part && since.elapsed() <= DOUBT_TTL;
         state.chats.get(&chat).is_some_and(|chat| chat.in_doubt.iter().any(is_other))
     }
 
-    /// Begins a send; `None` while the chat is searched.
+    /// Starts an attempt; `None` while a look-up runs in the chat.
     pub(crate) fn begin_send(&self, chat: ChatId, part: PartId) -> Option<OpenAttempt<'_>> {
         let mut state = self.state();
-        let known = state.chat(chat);
-        if known.is_searched {
+        let chat_ids = state.chat(chat);
+        if chat_ids.is_searched {
             return None;
         }
-        known.in_flight += 1;
-        Some(OpenAttempt { ids: self, chat, part, is_over: false })
+        chat_ids.in_flight += 1;
+        Some(OpenAttempt { ids: self, chat, part, is_settled: false })
     }
 
-    /// Begins a look-up, once no send to the chat is on its way; `None` while there is another.
+    /// Starts a look-up once no attempt is in flight in the chat; `None` while another look-up runs.
     pub(crate) async fn begin_search(&self, chat: ChatId) -> Option<Search<'_>> {
         {
             let mut state = self.state();
-            let known = state.chat(chat);
-            if std::mem::replace(&mut known.is_searched, true) {
+            let chat_ids = state.chat(chat);
+            if std::mem::replace(&mut chat_ids.is_searched, true) {
                 return None;
             }
         }
         let search = Search { ids: self, chat };
         loop {
-            let sent = self.sent.notified();
+            let send_ended = self.send_ended.notified();
             if self.state().chat(chat).in_flight == 0 {
                 return Some(search);
             }
-            sent.await;
+            send_ended.await;
         }
     }
 }
@@ -164,18 +164,18 @@ impl State {
 }
 
 impl OpenAttempt<'_> {
-    /// Ends it: it arrived as these messages of this chat, which may have become another one meanwhile.
-    pub(crate) fn arrived(mut self, chat: ChatId, ids: &[i64]) {
-        self.is_over = true;
+    /// Settles the attempt: it arrived as these messages. `chat` differs from the initial one after a migration.
+    pub(crate) fn mark_arrived(mut self, chat: ChatId, ids: &[i64]) {
+        self.is_settled = true;
         let mut state = self.ids.state();
         ids.iter().for_each(|id| state.observe(chat, *id));
         state.chat(self.chat).in_doubt.remove(&self.part);
         state.chat(chat).add_sent(self.part, ids);
     }
 
-    /// Ends it: it did not arrive.
-    pub(crate) fn failed(mut self) {
-        self.is_over = true;
+    /// Settles the attempt: it did not arrive.
+    pub(crate) fn mark_failed(mut self) {
+        self.is_settled = true;
     }
 }
 
@@ -184,15 +184,15 @@ impl Drop for OpenAttempt<'_> {
         let mut state = self.ids.state();
         let chat = state.chat(self.chat);
         chat.in_flight -= 1;
-        if !self.is_over {
+        if !self.is_settled {
             chat.in_doubt.insert(self.part, Instant::now());
         }
-        self.ids.sent.notify_waiters();
+        self.ids.send_ended.notify_waiters();
     }
 }
 
 impl Search<'_> {
-    /// Records that a part is in doubt no longer: it stands as these messages, or nowhere.
+    /// Records that a part is no longer in doubt: it arrived as these messages, or not at all.
     pub(crate) fn resolve(&self, part: PartId, messages: &[i64]) {
         let mut state = self.ids.state();
         let chat = state.chat(self.chat);
@@ -226,11 +226,14 @@ mod tests {
         ids.observe_message(PERSON, 7);
         ids.observe_message(SUPERGROUP, 900);
         ids.observe_message(GROUP, 6);
-        assert_eq!((ids.newest(GROUP), ids.newest(PERSON), ids.newest(SUPERGROUP)), (Some(7), Some(7), Some(900)));
-        ids.begin_send(PERSON, ONE).unwrap().arrived(PERSON, &[8, 9]);
-        assert_eq!((ids.newest(GROUP), ids.sent(GROUP, OTHER)), (Some(9), [8, 9].into()));
-        assert_eq!(ids.sent(GROUP, ONE), [].into(), "its own are not known to be recorded");
-        assert_eq!(ids.sent(SUPERGROUP, OTHER), [].into());
+        assert_eq!(
+            (ids.newest_id(GROUP), ids.newest_id(PERSON), ids.newest_id(SUPERGROUP)),
+            (Some(7), Some(7), Some(900))
+        );
+        ids.begin_send(PERSON, ONE).unwrap().mark_arrived(PERSON, &[8, 9]);
+        assert_eq!((ids.newest_id(GROUP), ids.sent_ids(GROUP, OTHER)), (Some(9), [8, 9].into()));
+        assert_eq!(ids.sent_ids(GROUP, ONE), [].into(), "its own are not known to be recorded");
+        assert_eq!(ids.sent_ids(SUPERGROUP, OTHER), [].into());
     }
 
     #[test]
@@ -252,7 +255,7 @@ mod tests {
         tokio::pin!(search);
         assert!(search.as_mut().now_or_never().is_none());
         assert!(ids.begin_send(PERSON, OTHER).is_none(), "what comes later waits for it");
-        send.failed();
+        send.mark_failed();
         assert!(search.await.is_some());
     }
 
@@ -264,6 +267,6 @@ mod tests {
         assert!(!ids.has_other_doubt(GROUP, OTHER));
         let search = ids.begin_search(PERSON).now_or_never().flatten().unwrap();
         search.resolve(ONE, &[5]);
-        assert!(!ids.has_other_doubt(PERSON, OTHER) && ids.sent(PERSON, OTHER).contains(&5));
+        assert!(!ids.has_other_doubt(PERSON, OTHER) && ids.sent_ids(PERSON, OTHER).contains(&5));
     }
 }

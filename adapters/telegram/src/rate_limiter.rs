@@ -1,8 +1,9 @@
-//! Keeps sends and edits within the platform's pace, final ones before those of a growing reply.
+//! Keeps sends and edits within Telegram's rate limits, with priority for sends over edits.
 //!
-//! A limiter of our own: the crates for this know buckets of one rate. Here a chat has a bucket and a window, all chats
-//! share another window, a 429 closes either for a told time, and edits give way to sends. Whoever would have to wait
-//! long is told how long instead: a part that waits here counts as being sent, one that waits in the ledger doesn't.
+//! Existing crates only have token buckets of one rate. Here a chat has a bucket and a window, all chats share another
+//! bucket and window, a 429 closes either until its retry-after, and edits yield to sends. A call that would have to
+//! wait long gets the delay as an error: a part that waits here counts as being sent, one that waits in the ledger
+//! doesn't.
 
 mod budget;
 mod queue;
@@ -21,32 +22,32 @@ use crate::address::ConversationAddress;
 use budget::RateBudget;
 use queue::{FairQueue, Waiter};
 
-/// How long is waited here for one's turn.
+/// Longest wait for a permit here; longer ones are returned as an error.
 const MAX_LOCAL_WAIT: Duration = Duration::from_secs(2);
 
-/// How long an edit gives way to sends. Which edit is a reply's last can't be told, so none waits for ever.
+/// How long an edit yields to sends. Any edit may be the last of a reply, so none waits forever.
 const LOW_PRIORITY_DELAY: Duration = Duration::from_secs(2);
 
-/// How soon whoever waits looks again, since others may have left, or a chat may have been closed.
+/// How often a waiter checks again, since others may have left or a chat may have been closed.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many chats are remembered before those that have been quiet are forgotten.
-const REMEMBERED: usize = 1_000;
+/// How many chat queues are kept before idle ones are evicted.
+const MAX_CHAT_QUEUES: usize = 1_000;
 
-/// How many chats that are closed at once mean that the bot is meant.
+/// How many chats must be closed at once for the limit to be taken as global.
 const GLOBAL_LIMIT_AFTER: usize = 3;
 
-/// What a call is to a person.
+/// What a call does in a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallKind {
-    /// So many new messages, made by one call.
+    /// One call that posts this many messages.
     Send(usize),
-    /// A change of a message, which most often is a reply that grows.
+    /// An edit of a message, usually of a streamed reply.
     Edit,
 }
 
 impl CallKind {
-    fn messages(self) -> usize {
+    fn message_count(self) -> usize {
         match self {
             Self::Send(messages) => messages.max(1),
             Self::Edit => 1,
@@ -54,56 +55,57 @@ impl CallKind {
     }
 }
 
-/// What whoever waits is to do.
+/// What a waiter has to do next.
 enum WaitAction {
-    /// Make the call: it is counted.
+    /// Make the call, which is counted already.
     Proceed,
     CheckAt(Instant),
-    /// Come back then: the place is kept.
+    /// Return at this time; the slot is reserved until then.
     ReturnAt(Instant),
 }
 
-/// The pace of a bot.
+/// The rate limiter of one bot.
 pub(crate) struct RateLimiter {
-    pace: Option<RateLimits>,
-    lines: Mutex<WaitQueues>,
+    limits: Option<RateLimits>,
+    queues: Mutex<WaitQueues>,
 }
 
 struct WaitQueues {
-    everyone: FairQueue,
+    global: FairQueue,
     chats: HashMap<ChatId, FairQueue>,
 }
 
-/// Somebody who waits, and who leaves no gap when they stop waiting.
+/// Removes a waiter from its queues on drop, unless its slot is reserved.
 struct QueueGuard<'a> {
-    pacer: &'a RateLimiter,
-    caller: Waiter,
+    rate_limiter: &'a RateLimiter,
+    waiter: Waiter,
 }
 
 impl RateLimiter {
-    /// Keeps to this pace; `None` is no pace.
-    pub(crate) fn new(pace: Option<RateLimits>) -> Self {
-        let everyone = pace.map_or_else(RateBudget::unlimited, |pace| RateBudget::global(&pace));
-        Self { pace, lines: Mutex::new(WaitQueues { everyone: FairQueue::new(everyone), chats: HashMap::new() }) }
+    /// Creates a limiter; `None` limits nothing.
+    pub(crate) fn new(limits: Option<RateLimits>) -> Self {
+        let budget = limits.map_or_else(RateBudget::unlimited, |limits| RateBudget::global(&limits));
+        Self { limits, queues: Mutex::new(WaitQueues { global: FairQueue::new(budget), chats: HashMap::new() }) }
     }
 
     /// Waits until a part's call may be made, and counts it as made.
     ///
     /// # Errors
-    /// How long it would take, where that is long: nothing is counted, and the part's place is kept until then.
+    /// The delay, if it is longer than [`MAX_LOCAL_WAIT`]: nothing is counted, and the part's slot is reserved until
+    /// then.
     pub(crate) async fn acquire(
         &self,
-        place: ConversationAddress,
+        address: ConversationAddress,
         part: PartId,
         call: CallKind,
     ) -> Result<(), Duration> {
-        let Some(pace) = &self.pace else { return Ok(()) };
-        let waiting = QueueGuard { pacer: self, caller: Waiter { chat: place.chat, part } };
+        let Some(limits) = &self.limits else { return Ok(()) };
+        let guard = QueueGuard { rate_limiter: self, waiter: Waiter { chat: address.chat, part } };
         let rank = Instant::now() + if call == CallKind::Edit { LOW_PRIORITY_DELAY } else { Duration::ZERO };
         loop {
             let now = Instant::now();
-            let next = self.lines().next(waiting.caller, place, call, pace, rank, now);
-            match next {
+            let action = self.lock().next_action(guard.waiter, address, call, limits, rank, now);
+            match action {
                 WaitAction::Proceed => return Ok(()),
                 WaitAction::CheckAt(at) => sleep_until(at.min(now + RECHECK_INTERVAL)).await,
                 WaitAction::ReturnAt(at) => return Err(at - now),
@@ -111,78 +113,80 @@ impl RateLimiter {
         }
     }
 
-    /// Heeds that Telegram takes nothing for so long. It doesn't say whether it means the chat or the bot: the chat is
-    /// closed, and everything once that can't be by chance. Two groups at a time have used up their minutes easily,
-    /// but hardly a private chat and another one, or three chats.
-    pub(crate) fn close_until(&self, place: ConversationAddress, retry_after: Duration) {
-        let Some(pace) = &self.pace else { return };
-        let (now, mut lines) = (Instant::now(), self.lines());
-        lines.chat(place, pace, now).budget.close_until(now + retry_after);
-        let closed: Vec<_> = lines.chats.iter().filter(|(_, line)| line.budget.is_closed(now)).collect();
+    /// Applies a retry-after. Telegram doesn't say whether it is for the chat or the bot: the chat is closed, and all
+    /// chats once several are closed at the same time. Two groups can easily exhaust their minutes together, but hardly
+    /// a private chat and another one, or three chats.
+    pub(crate) fn close_until(&self, address: ConversationAddress, retry_after: Duration) {
+        let Some(limits) = &self.limits else { return };
+        let (now, mut queues) = (Instant::now(), self.lock());
+        queues.chat_queue(address, limits, now).budget.close_until(now + retry_after);
+        let closed: Vec<_> = queues.chats.iter().filter(|(_, queue)| queue.budget.is_closed(now)).collect();
         let is_one_private =
             closed.iter().any(|(chat, _)| !ConversationAddress { chat: **chat, topic: None }.is_group());
         if closed.len() >= GLOBAL_LIMIT_AFTER || (closed.len() > 1 && is_one_private) {
-            lines.everyone.budget.close_until(now + retry_after);
+            queues.global.budget.close_until(now + retry_after);
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, WaitQueues> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WaitQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WaitQueues {
-    /// What somebody is to do now. First they wait for their chat, and only then, when nothing else holds them up, for
-    /// what all chats share.
-    fn next(
+    /// Decides what a waiter has to do now. It waits for its chat first, and for the global limit only once its chat is
+    /// ready.
+    fn next_action(
         &mut self,
-        caller: Waiter,
-        place: ConversationAddress,
+        waiter: Waiter,
+        address: ConversationAddress,
         call: CallKind,
-        pace: &RateLimits,
+        limits: &RateLimits,
         rank: Instant,
         now: Instant,
     ) -> WaitAction {
-        let messages = call.messages();
-        let chat = self.chat(place, pace, now);
-        let rank = chat.join(caller, rank, messages, now);
-        let mut at = chat.ready_at(caller, now);
-        let mut has_room = chat.budget.has_room_for_an_edit(now);
+        let messages = call.message_count();
+        let queue = self.chat_queue(address, limits, now);
+        let rank = queue.join(waiter, rank, messages, now);
+        let mut at = queue.ready_at(waiter, now);
+        let mut has_room = queue.budget.has_room_for_edit(now);
         if at <= now {
-            self.everyone.join(caller, rank, 1, now);
-            at = self.everyone.ready_at(caller, now);
-            has_room &= self.everyone.budget.has_room_for_an_edit(now);
+            self.global.join(waiter, rank, 1, now);
+            at = self.global.ready_at(waiter, now);
+            has_room &= self.global.budget.has_room_for_edit(now);
         } else {
-            self.everyone.remove(caller);
+            self.global.remove(waiter);
         }
-        let gives_way = call == CallKind::Edit && now < rank && !has_room;
-        if at <= now && !gives_way {
-            self.chat(place, pace, now).proceed(caller, messages, now);
-            self.everyone.proceed(caller, 1, now);
+        let is_deferred = call == CallKind::Edit && now < rank && !has_room;
+        if at <= now && !is_deferred {
+            self.chat_queue(address, limits, now).proceed(waiter, messages, now);
+            self.global.proceed(waiter, 1, now);
             return WaitAction::Proceed;
         }
         if at > now + MAX_LOCAL_WAIT {
-            self.chat(place, pace, now).reserve_until(caller, at);
-            self.everyone.reserve_until(caller, at);
+            self.chat_queue(address, limits, now).reserve_until(waiter, at);
+            self.global.reserve_until(waiter, at);
             return WaitAction::ReturnAt(at);
         }
-        WaitAction::CheckAt(if gives_way { at.max(rank) } else { at })
+        WaitAction::CheckAt(if is_deferred { at.max(rank) } else { at })
     }
 
-    fn chat(&mut self, place: ConversationAddress, pace: &RateLimits, now: Instant) -> &mut FairQueue {
-        if self.chats.len() >= REMEMBERED && !self.chats.contains_key(&place.chat) {
-            self.chats.retain(|_, line| !line.is_fresh(now));
+    fn chat_queue(&mut self, address: ConversationAddress, limits: &RateLimits, now: Instant) -> &mut FairQueue {
+        if self.chats.len() >= MAX_CHAT_QUEUES && !self.chats.contains_key(&address.chat) {
+            self.chats.retain(|_, queue| !queue.is_fresh(now));
         }
-        self.chats.entry(place.chat).or_insert_with(|| FairQueue::new(RateBudget::for_chat(pace, place.is_group())))
+        self.chats
+            .entry(address.chat)
+            .or_insert_with(|| FairQueue::new(RateBudget::for_chat(limits, address.is_group())))
     }
 }
 
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
-        let mut lines = self.pacer.lines();
-        lines.everyone.stop_waiting(self.caller);
-        if let Some(chat) = lines.chats.get_mut(&self.caller.chat) {
-            chat.stop_waiting(self.caller);
+        let mut queues = self.rate_limiter.lock();
+        queues.global.stop_waiting(self.waiter);
+        if let Some(queue) = queues.chats.get_mut(&self.waiter.chat) {
+            queue.stop_waiting(self.waiter);
         }
     }
 }

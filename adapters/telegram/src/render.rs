@@ -1,8 +1,8 @@
-//! Markdown as the HTML that Telegram reads.
+//! Renders Markdown as Telegram's HTML.
 //!
-//! There are two ways. The rich one shows what the marks mean: headings, lists, tables, quotes. What it adds can make
-//! a text longer than it was measured to be when it was split; then the verbatim one takes its place, which shows every
-//! character but the markers that the measure leaves out, and so never is.
+//! There are two renderers. The rich one renders headings, lists, tables and quotes. It can make a text longer than the
+//! length that it was split by; then the verbatim one is used, which shows every character except the markers that
+//! the measurement leaves out, and therefore never exceeds it.
 
 mod html;
 mod link;
@@ -12,7 +12,7 @@ mod verbatim;
 
 use satchel_domain::capabilities::TextLimit;
 
-/// Renders a text that stays within the limit as far as it was measured to.
+/// Renders a text within the limit, provided that it was measured to fit.
 pub(crate) fn render(text: &str, limit: &TextLimit) -> String {
     let rich = rich::render(text);
     let fits = limit.max.is_none_or(|max| rich.units() <= max)

@@ -1,4 +1,4 @@
-//! A part as a call of the Bot API: what it becomes, and how it is made.
+//! Sends parts: composes Bot API calls and makes them.
 
 mod compose;
 
@@ -11,16 +11,16 @@ use satchel_ports::Blobs;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use compose::{ComposeError, ComposedMessage, VOICE_NAME, edit, new_message};
+pub(crate) use compose::{ComposeError, ComposedMessage, VOICE_NAME, compose_edit, compose_message};
 
 use crate::bot::{BotClient, CallError};
 
-/// How often people are shown that an upload goes on: Telegram takes an activity away after five seconds.
+/// How often a chat action is repeated during an upload: Telegram hides it after five seconds.
 const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
-/// Makes a call. `show` is called now and then while files are on their way.
+/// Makes a call. `show` is called periodically during an upload.
 ///
-/// The outer error is that the call could not be begun.
+/// The outer error means that the call could not be started.
 pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     client: &BotClient,
     blobs: &Arc<dyn Blobs>,
@@ -36,7 +36,7 @@ pub(crate) async fn send_with_uploads<T: DeserializeOwned>(
     Ok(show_while(client.upload(composed.method, form, &progress), ACTIVITY_INTERVAL, show).await)
 }
 
-/// Opens the files of a call. Nothing has been sent when one of them can't be read.
+/// Opens the files of a call. If one of them can't be opened, nothing has been sent.
 async fn open_form(
     composed: &ComposedMessage,
     blobs: &Arc<dyn Blobs>,
@@ -44,7 +44,7 @@ async fn open_form(
 ) -> Result<Form, SendError> {
     let mut form = Form::new();
     for (name, value) in &composed.fields {
-        // Texts stand for themselves; everything else is JSON (Bot API, Making requests).
+        // Strings are sent as they are; everything else is JSON (Bot API, Making requests).
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),

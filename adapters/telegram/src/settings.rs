@@ -1,4 +1,4 @@
-//! What an operator says about the bot.
+//! Settings of the Telegram adapter.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -6,39 +6,39 @@ use satchel_domain::ChannelCapabilities;
 use satchel_http_server::ProxyRange;
 use secrecy::SecretString;
 
-/// A bot, and how it behaves.
+/// Settings of a bot.
 #[derive(Debug, Clone)]
 pub struct TelegramSettings {
     /// Its token, from @BotFather.
     pub token: SecretString,
-    /// Another server than Telegram's own: `http(s)://host:port`. It may hold a name and a password.
+    /// URL of another Bot API server than Telegram's: `http(s)://host:port`. It may hold a user name and a password.
     pub api_url: Option<SecretString>,
-    /// What Telegram, or the other server, lets it do; no pace for test servers.
+    /// Capabilities of the server; without rate limits for test servers.
     pub capabilities: ChannelCapabilities,
-    /// Where a Bot API server of one's own (`--local`) keeps its files; nothing outside of it is opened.
+    /// Where a self-hosted Bot API server (`--local`) stores its files; nothing outside of it is opened.
     pub local_files: Option<PathBuf>,
     /// The chats where it answers without being mentioned; `*` is all of them.
     pub answers_in: Vec<String>,
-    /// Where Telegram is to deliver updates; polling where this is `None`.
+    /// Where Telegram delivers updates; long polling if this is `None`.
     pub webhook: Option<WebhookSettings>,
-    /// The commands that Telegram offers while a person types.
+    /// The commands that Telegram shows while a person types.
     pub commands: Vec<BotCommand>,
-    /// The waits of a look-up.
+    /// Delays of a look-up.
     pub look_up: LookupSettings,
 }
 
-/// The waits of a look-up for a message whose send was left in doubt.
+/// Delays of a look-up for a message that is in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookupSettings {
-    /// How long a request may go on by itself once nobody waits for its answer.
+    /// How long the server may still process a request after its response was lost.
     pub delay: Duration,
-    /// How much longer for each megabyte of an upload.
+    /// Extra delay for each megabyte of an upload.
     pub delay_per_megabyte: Duration,
-    /// The wait before it is looked once more for what was not found.
+    /// Delay before the second pass for messages that were not found.
     pub second_pass_delay: Duration,
-    /// The time between two ids that are asked for.
+    /// Delay between two queried ids.
     pub interval: Duration,
-    /// The longest wait that Telegram may ask for without ending the look-up.
+    /// Longest retry-after that does not end the look-up.
     pub max_flood_wait: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Default for LookupSettings {
         Self {
             delay: Duration::from_secs(3),
             delay_per_megabyte: Duration::from_secs(1),
-            // The server waits by itself where Telegram asks for up to 8 s.
+            // The server itself waits out a retry-after of up to 8 s.
             second_pass_delay: Duration::from_secs(12),
             interval: Duration::from_millis(200),
             max_flood_wait: Duration::from_secs(8),
@@ -58,11 +58,11 @@ impl Default for LookupSettings {
 /// Where Telegram delivers updates.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// The address that Telegram calls.
+    /// The URL that Telegram calls.
     pub url: SecretString,
-    /// Where the calls arrive, behind whatever speaks TLS for it.
+    /// Where the calls arrive, behind a proxy that terminates TLS.
     pub listen: SocketAddr,
-    /// The proxies through which many clients come, whose connections are not counted as one client's.
+    /// Proxies whose connections carry many clients and are not limited per peer.
     pub trusted_proxies: Vec<ProxyRange>,
 }
 

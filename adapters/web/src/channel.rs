@@ -17,10 +17,10 @@ use crate::{
     upload::UploadHandle,
 };
 
-/// The way out to the page.
+/// Delivers parts to the page.
 ///
-/// A message's id is its part's id, so that a part sent twice is the same message for ever. What it says is in the
-/// ledger; the channel itself remembers nothing.
+/// A message's id is its part's id, so that a part sent twice is the same message. The content is in the ledger; the
+/// channel has no state.
 pub struct WebChannel {
     capabilities: ChannelCapabilities,
     blobs: Arc<dyn Blobs>,
@@ -29,12 +29,12 @@ pub struct WebChannel {
 }
 
 impl WebChannel {
-    /// Makes the channel and, at the first start, the key with which uploads and links are signed.
+    /// Creates the channel and, at the first start, the key that signs uploads and links.
     ///
     /// # Errors
-    /// When the key can be neither read nor made, or the list of links that were revoked can't be read.
+    /// When the key can be neither read nor created, or the revoked links can't be read.
     pub fn new(settings: &WebSettings, blobs: Arc<dyn Blobs>) -> Result<Self, WebError> {
-        let key = SigningKey::load_or_make(&settings.key_file)?;
+        let key = SigningKey::load_or_create(&settings.key_file)?;
         let links = SignedLinks::new(key.clone(), RevokedLinks::load(&settings.key_file)?);
         Ok(Self { capabilities: settings.capabilities.clone(), blobs, key, links })
     }
@@ -47,7 +47,7 @@ impl WebChannel {
         &self.links
     }
 
-    /// Checks that everything that a part shows can be had.
+    /// Checks that all files of a part can be opened.
     async fn check(&self, content: &PartContent) -> Result<(), SendError> {
         let voice = match content {
             PartContent::Voice { prepared: Some(voice), .. } => Some(voice.sha256),
@@ -58,7 +58,7 @@ impl WebChannel {
             let opened = self.blobs.open(&sha256, Some(0..1)).await;
             opened.map(drop).map_err(|error| match error {
                 BlobError::Missing(_) | BlobError::Damaged(_) => SendError::Unreadable { reason: error.to_string() },
-                // The store itself is in trouble, not these bytes: that may pass.
+                // The store failed and not this blob, so a retry can help.
                 other => SendError::NotSent { retry_after_ms: None, reason: other.to_string() },
             })?;
         }
@@ -94,7 +94,7 @@ impl Channel for WebChannel {
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.check(&part.content).await?;
-        Ok(vec![MessageRef(part.part.to_string())])
+        Ok(vec![MessageRef(part.part_id.to_string())])
     }
 
     async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
@@ -102,7 +102,7 @@ impl Channel for WebChannel {
         Ok(vec![message.clone()])
     }
 
-    /// The page shows what the ledger has, so there is nothing to take back.
+    /// Does nothing, because the page shows the state of the ledger.
     async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {
         Ok(())
     }
@@ -111,12 +111,12 @@ impl Channel for WebChannel {
         Ok(())
     }
 
-    /// The page shows what the bus tells.
+    /// Does nothing, because the page shows the events of the bus.
     async fn show_activity(&self, _: &ConversationId, _: Activity) {}
 
-    /// The age of an upload was judged when a message named it; how long that message has waited since is its own affair.
+    /// The age of an upload isn't checked here: it was when a message named it, and that message may have waited since.
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        let upload: Option<UploadHandle> = self.key.read(Purpose::Upload, &reference.locator);
+        let upload: Option<UploadHandle> = self.key.verify(Purpose::Upload, &reference.locator);
         let Some(upload) = upload else {
             return Err(FileFetchError::Permanent { reason: "the upload was not created by this server".to_owned() });
         };

@@ -1,6 +1,6 @@
-//! Counts wrong secrets, of each peer and in all, and says when there were too many.
+//! Counts failed logins by peer and in total, and limits them.
 //!
-//! What is right never comes here, so nobody can lock anyone else out.
+//! Correct secrets are never counted or refused, so no one can lock anyone else out.
 
 use std::{
     collections::HashMap,
@@ -8,19 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many wrong secrets one peer may give in a [`WINDOW`].
+/// The maximum number of failed logins of one peer in a [`WINDOW`].
 const MAX_FAILED_LOGINS_PER_PEER: u32 = 10;
 
-/// How many all peers together may give in it. It also bounds how many peers are remembered.
+/// The maximum number of failed logins of all peers in a [`WINDOW`]. It also limits how many peers are tracked.
 const MAX_FAILED_LOGINS: u32 = 200;
 
-/// How long wrong secrets are remembered, from the first of them on.
+/// The length of a counting window, which starts with the first failed login.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The wrong secrets of the last time.
+/// The failed logins of the current windows.
 #[derive(Debug, Default)]
 pub(crate) struct FailedLogins {
-    all: Option<Failures>,
+    total: Option<Failures>,
     by_peer: HashMap<IpAddr, Failures>,
 }
 
@@ -31,24 +31,24 @@ struct Failures {
 }
 
 impl FailedLogins {
-    /// Counts a wrong secret.
+    /// Counts a failed login.
     ///
     /// # Errors
-    /// When there were too many already: how long until the next is counted.
+    /// When there were too many already: the time until the window ends.
     pub(crate) fn record(&mut self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
         let is_current = |failures: &Failures| now.duration_since(failures.since) < WINDOW;
-        self.all = self.all.filter(is_current);
+        self.total = self.total.filter(is_current);
         self.by_peer.retain(|_, failures| is_current(failures));
-        let none = Failures { count: 0, since: now };
-        let all = self.all.get_or_insert(none);
-        let of_peer = self.by_peer.get(&peer).copied().unwrap_or(none);
-        for (failures, max) in [(of_peer, MAX_FAILED_LOGINS_PER_PEER), (*all, MAX_FAILED_LOGINS)] {
+        let no_failures = Failures { count: 0, since: now };
+        let total = self.total.get_or_insert(no_failures);
+        let peer_failures = self.by_peer.get(&peer).copied().unwrap_or(no_failures);
+        for (failures, max) in [(peer_failures, MAX_FAILED_LOGINS_PER_PEER), (*total, MAX_FAILED_LOGINS)] {
             if failures.count >= max {
                 return Err(WINDOW.saturating_sub(now.duration_since(failures.since)));
             }
         }
-        all.count += 1;
-        self.by_peer.insert(peer, Failures { count: of_peer.count + 1, ..of_peer });
+        total.count += 1;
+        self.by_peer.insert(peer, Failures { count: peer_failures.count + 1, ..peer_failures });
         Ok(())
     }
 }

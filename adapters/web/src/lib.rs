@@ -1,8 +1,8 @@
-//! The web as a channel: the page, its HTTP API, and what is needed to serve them to people and to nobody else.
+//! The web adapter: the page, its HTTP API, and their authentication.
 //!
-//! [`WebChannel`] is the way out: a part has arrived once its bytes can be opened, because the page reads the ledger.
-//! [`WebServer`] is the way in and what people look at. [`WebLinks`] gives files of any channel away. Nothing is stored
-//! here but the token and the key that signs what is handed out, which links were revoked, and which login links work.
+//! [`WebChannel`] delivers parts: one has arrived once its bytes can be opened, because the page reads the ledger.
+//! [`WebServer`] serves the page and the API. [`WebLinks`] creates links to the files of all channels. The adapter
+//! stores only the token, the signing key, the revoked links and the valid login links.
 
 mod auth;
 mod channel;

@@ -1,4 +1,4 @@
-//! Signed links: made and ended here alone, whoever asks, so that a link of any origin ends with all others of its file.
+//! Signed links. All of them are created and revoked here, so that a revocation covers all links of a file.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     signing::{Purpose, SigningKey},
 };
 
-/// What a link says.
+/// The signed content of a link.
 #[derive(Debug, Serialize, Deserialize)]
 struct LinkClaims {
     conversation: ConversationId,
@@ -31,21 +31,21 @@ pub(crate) struct SignedLinks {
     revoked: RevokedLinks,
 }
 
-/// A link that was made.
+/// A created link.
 #[derive(Debug)]
 pub(crate) struct SignedLink {
     pub(crate) url: String,
     pub(crate) expires_at: Timestamp,
 }
 
-/// What came of a link.
+/// The result of checking a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LinkCheck {
     /// It opens this file.
     Valid(ConversationId, AttachmentId),
     /// It has expired or was revoked.
     Revoked,
-    /// It is none of ours.
+    /// It was not created by this server.
     Unknown,
 }
 
@@ -54,45 +54,45 @@ impl SignedLinks {
         Self { key, revoked }
     }
 
-    /// Makes a link under an origin such as `https://satchel.example.org`.
-    pub(crate) fn make(
+    /// Creates a link under an origin such as `https://satchel.example.org`.
+    pub(crate) fn create(
         &self,
         origin: &str,
         conversation: &ConversationId,
         attachment: AttachmentId,
         now: Timestamp,
-        life: Duration,
+        ttl: Duration,
     ) -> SignedLink {
-        let (behind, expires_at) = (self.revocations(attachment), now.saturating_add(life));
-        let opens = LinkClaims { conversation: conversation.clone(), attachment, behind, expires_at };
-        SignedLink { url: format!("{}{}", link_prefix(origin), self.key.sign(Purpose::Link, &opens)), expires_at }
+        let (behind, expires_at) = (self.revocation_count(attachment), now.saturating_add(ttl));
+        let claims = LinkClaims { conversation: conversation.clone(), attachment, behind, expires_at };
+        SignedLink { url: format!("{}{}", link_prefix(origin), self.key.sign(Purpose::Link, &claims)), expires_at }
     }
 
-    /// Reads what stands behind `/links/`.
+    /// Checks the path segment after `/links/`.
     pub(crate) fn check(&self, link: &str, now: Timestamp) -> LinkCheck {
-        let Some(opens) = self.key.read::<LinkClaims>(Purpose::Link, link) else { return LinkCheck::Unknown };
-        if opens.behind != self.revocations(opens.attachment) || opens.expires_at <= now {
+        let Some(claims) = self.key.verify::<LinkClaims>(Purpose::Link, link) else { return LinkCheck::Unknown };
+        if claims.behind != self.revocation_count(claims.attachment) || claims.expires_at <= now {
             return LinkCheck::Revoked;
         }
-        LinkCheck::Valid(opens.conversation, opens.attachment)
+        LinkCheck::Valid(claims.conversation, claims.attachment)
     }
 
-    /// Whether all links to a file were ended at this time or later.
-    fn ended_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
+    /// Whether all links to a file were revoked at this time or later.
+    fn is_revoked_since(&self, attachment: AttachmentId, time: Timestamp) -> bool {
         self.revoked.get(attachment).is_some_and(|revoked| revoked.at >= time)
     }
 
-    fn revocations(&self, attachment: AttachmentId) -> u32 {
+    fn revocation_count(&self, attachment: AttachmentId) -> u32 {
         self.revoked.get(attachment).map_or(0, |revoked| revoked.times)
     }
 
-    /// Ends all links to a file that were made until now. Returns once that is durable.
+    /// Revokes all existing links to a file. Returns once that is durable.
     pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
         self.revoked.revoke(attachment, now).await
     }
 }
 
-/// Links to the files of every channel, under the address that others know.
+/// Links to the files of every channel, under the public address.
 #[derive(Clone)]
 pub struct WebLinks {
     links: SignedLinks,
@@ -101,8 +101,7 @@ pub struct WebLinks {
 }
 
 impl WebLinks {
-    /// Links that the server of this channel opens; `None` where it has no public address, or one that leads everybody
-    /// to their own machine.
+    /// Creates links that the server of this channel opens; `None` if it has no public address or only a loopback one.
     ///
     /// # Errors
     /// When `public_url` can't be read.
@@ -111,7 +110,7 @@ impl WebLinks {
         channel: &WebChannel,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Option<Self>, WebError> {
-        let public = settings.public_url.as_ref().map(PublicUrl::read).transpose()?;
+        let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let public = public.filter(|public| !public.is_local());
         Ok(public.map(|public| Self { links: channel.links().clone(), origin: public.origin(), ledger }))
     }
@@ -125,14 +124,14 @@ impl FileLinks for WebLinks {
         attachment: AttachmentId,
         planned_at: Timestamp,
     ) -> Option<String> {
-        if self.links.ended_since(attachment, planned_at) {
+        if self.links.is_revoked_since(attachment, planned_at) {
             return None;
         }
-        Some(self.links.make(&self.origin, conversation, attachment, self.ledger.now(), LINK_TTL).url)
+        Some(self.links.create(&self.origin, conversation, attachment, self.ledger.now(), LINK_TTL).url)
     }
 
-    fn redact_links(&self, words: &str) -> String {
-        redact(words, &link_prefix(&self.origin))
+    fn redact_links(&self, text: &str) -> String {
+        redact(text, &link_prefix(&self.origin))
     }
 
     async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
@@ -147,26 +146,26 @@ impl std::fmt::Debug for WebLinks {
     }
 }
 
-/// What all links under an origin begin with.
+/// Returns the prefix of all links under an origin.
 fn link_prefix(origin: &str) -> String {
     format!("{origin}/links/")
 }
 
-/// Words with `(a link)` in the place of whatever begins so; scheme and host are the same in capitals.
-fn redact(words: &str, opening: &str) -> String {
-    let of_link = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let (lower, opening) = (words.to_ascii_lowercase(), opening.to_ascii_lowercase());
-    let mut shown = String::with_capacity(words.len());
+/// Replaces all links with a prefix by `(a link)`, ignoring case.
+fn redact(text: &str, prefix: &str) -> String {
+    let is_link_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let (lower, prefix) = (text.to_ascii_lowercase(), prefix.to_ascii_lowercase());
+    let mut redacted = String::with_capacity(text.len());
     let mut rest = 0;
-    for (begin, _) in lower.match_indices(&opening) {
-        // One may begin within what its neighbour seems to go on with.
-        shown.push_str(words.get(rest..begin).unwrap_or_default());
-        shown.push_str("(a link)");
-        let behind = &words[begin + opening.len()..];
-        rest = words.len() - behind.trim_start_matches(of_link).len();
+    for (start, _) in lower.match_indices(&prefix) {
+        // A link may start within the characters that seem to belong to the previous one.
+        redacted.push_str(text.get(rest..start).unwrap_or_default());
+        redacted.push_str("(a link)");
+        let after_prefix = &text[start + prefix.len()..];
+        rest = text.len() - after_prefix.trim_start_matches(is_link_char).len();
     }
-    shown.push_str(&words[rest..]);
-    shown
+    redacted.push_str(&text[rest..]);
+    redacted
 }
 
 #[cfg(test)]
@@ -202,12 +201,12 @@ mod tests {
     async fn link_opens_until_revoked_regardless_of_clock() {
         let dir = tempfile::tempdir().unwrap();
         let key_file = dir.path().join("key");
-        let key = SigningKey::load_or_make(&key_file).unwrap();
+        let key = SigningKey::load_or_create(&key_file).unwrap();
         let links = SignedLinks::new(key, RevokedLinks::load(&key_file).unwrap());
         let (now, file) = (Timestamp(1_000), AttachmentId(Uuid::from_u128(1)));
         let conversation: ConversationId = "telegram:41".parse().unwrap();
         let made_at = |now| {
-            let made = links.make("https://a.example", &conversation, file, now, Duration::from_secs(1));
+            let made = links.create("https://a.example", &conversation, file, now, Duration::from_secs(1));
             made.url.strip_prefix("https://a.example/links/").unwrap().to_owned()
         };
         let made = || made_at(now);

@@ -1,9 +1,9 @@
-//! What happens right now, for everybody who looks: one listener on the bus, one reader of the ledger for each
-//! conversation that is looked at, however many look.
+//! Live updates for the page: one listener on the bus, and one task per open conversation that reads the ledger for all
+//! its subscribers.
 //!
-//! Events are hints. They say that something may have changed, and what the ledger says then is what is shown; only the
-//! text that is being written comes from them alone, until the turn is complete. A hint that was lost costs seconds,
-//! because what is unfinished is read again in any case.
+//! Events are hints that something may have changed; the ledger's state is what is shown. Only streamed text comes from
+//! events alone, until the turn is complete. A lost event delays an update by seconds, because unfinished turns are
+//! polled.
 
 mod frame;
 mod renderer;
@@ -24,16 +24,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) use frame::KEEP_ALIVE;
 use room::RoomState;
 
-/// How many frames wait for a client; one that lets more wait is cut off and comes back for a snapshot.
-const WAITING_FRAMES: usize = 128;
+/// The maximum number of queued frames of a client; a slower one is disconnected and reconnects for a snapshot.
+const MAX_QUEUED_FRAMES: usize = 128;
 
-/// How much waits for a client, in KiB, behind its snapshot.
-const WAITING_KIB: usize = 4 * 1024;
+/// The maximum size of a client's queued frames in KiB, without its snapshot.
+const MAX_QUEUED_KIB: usize = 4 * 1024;
 
-/// How many conversations in which something is being written are remembered while nobody looks.
+/// The maximum number of rooms with a live turn and without subscribers.
 const MAX_IDLE_ROOMS: usize = 512;
 
-/// All conversations that are looked at or written in.
+/// The rooms of all conversations with subscribers or a live turn.
 pub(crate) struct LiveHub {
     ledger: Arc<dyn Ledger>,
     channel: ChannelName,
@@ -48,35 +48,35 @@ pub(crate) struct LiveRoom {
     wake: Notify,
 }
 
-/// A client's end of a stream of events.
+/// A client's end of an event stream.
 pub(crate) struct LiveSubscription {
-    /// What it is sent, as text of the event stream.
+    /// Its frames, in the event stream format.
     pub(crate) frames: mpsc::Receiver<QueuedFrame>,
-    /// Set when it was too slow or the server stops.
-    pub(crate) cut: CancellationToken,
+    /// Cancelled when the client is too slow or the server stops.
+    pub(crate) closed: CancellationToken,
 }
 
-/// Why the hub follows the bus no more.
+/// Why the hub stopped listening to the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerEnd {
     Stopped,
-    /// The bus closed while the server goes on.
+    /// The bus closed while the server is running.
     BusClosed,
 }
 
-/// A frame on its way to a client.
+/// A frame in a client's queue.
 #[derive(Debug)]
 pub(crate) struct QueuedFrame {
     pub(crate) frame: Bytes,
-    /// The room that it takes until it is sent.
-    _room: OwnedSemaphorePermit,
+    /// Its share of the client's queue, released when it is sent.
+    _permit: OwnedSemaphorePermit,
 }
 
 struct Subscriber {
     frames: mpsc::Sender<QueuedFrame>,
-    /// What is left of [`WAITING_KIB`].
-    room: Arc<Semaphore>,
-    cut: CancellationToken,
+    /// The free space of its queue, in KiB.
+    queue_budget: Arc<Semaphore>,
+    closed: CancellationToken,
 }
 
 impl LiveHub {
@@ -84,8 +84,8 @@ impl LiveHub {
         Arc::new(Self { ledger, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
     }
 
-    /// Follows the bus until the server stops or the bus closes. A bus that closes after `stop`, as it does when the
-    /// whole process stops, is no news.
+    /// Listens to the bus until the server stops or the bus closes. A bus that closes after `stop`, as when the whole
+    /// process stops, counts as stopped.
     pub(crate) async fn run(self: Arc<Self>, mut events: EventStream, stop: &CancellationToken) -> ListenerEnd {
         while let Some(Some(event)) = self.stop.run_until_cancelled(events.next()).await {
             if *event.conversation().channel() == self.channel {
@@ -98,24 +98,24 @@ impl LiveHub {
         }
     }
 
-    /// Begins to show a conversation to one more client.
+    /// Subscribes a client to a conversation.
     pub(crate) fn subscribe(self: &Arc<Self>, conversation: &ConversationId) -> LiveSubscription {
-        let (sender, frames) = mpsc::channel(WAITING_FRAMES);
-        let cut = self.stop.child_token();
+        let (sender, frames) = mpsc::channel(MAX_QUEUED_FRAMES);
+        let closed = self.stop.child_token();
         let mut rooms = self.rooms();
         let room = Arc::clone(rooms.entry(conversation.clone()).or_insert_with(|| LiveRoom::new(conversation)));
         let mut state = room.state();
-        let room_left = Arc::new(Semaphore::new(WAITING_KIB));
-        state.joining.push(Subscriber { frames: sender, room: room_left, cut: cut.clone() });
-        if !std::mem::replace(&mut state.tended, true) {
+        let queue_budget = Arc::new(Semaphore::new(MAX_QUEUED_KIB));
+        state.joining.push(Subscriber { frames: sender, queue_budget, closed: closed.clone() });
+        if !std::mem::replace(&mut state.has_renderer, true) {
             self.tasks.spawn(renderer::run_room(Arc::clone(self), Arc::clone(&room)));
         }
         drop(state);
         room.wake.notify_one();
-        LiveSubscription { frames, cut }
+        LiveSubscription { frames, closed }
     }
 
-    /// Waits until nobody is shown anything any more.
+    /// Waits until all rooms have stopped.
     pub(crate) async fn wait_stopped(&self) {
         self.stop.cancelled().await;
         self.tasks.close();
@@ -124,34 +124,34 @@ impl LiveHub {
 
     fn on_event(&self, event: &BusEvent) {
         let mut rooms = self.rooms();
-        let begins =
+        let is_live_event =
             matches!(event, BusEvent::TextDelta { .. } | BusEvent::ToolStarted { .. } | BusEvent::ToolFinished { .. });
         let conversation = event.conversation();
-        if begins && !rooms.contains_key(conversation) {
-            forget_some(&mut rooms);
+        if is_live_event && !rooms.contains_key(conversation) {
+            evict_idle_rooms(&mut rooms);
             rooms.insert(conversation.clone(), LiveRoom::new(conversation));
         }
         let Some(room) = rooms.get(conversation).map(Arc::clone) else { return };
         let mut state = room.state();
         state.apply(event);
-        let over = !state.tended && state.growing.is_none();
+        let is_idle = !state.has_renderer && state.live_turn.is_none();
         drop(state);
-        if over {
+        if is_idle {
             rooms.remove(conversation);
         } else {
             room.wake.notify_one();
         }
     }
 
-    /// Ends the work on a room in which nobody is left; `false` when somebody has just come.
+    /// Stops rendering a room without subscribers; returns `false` if one has just joined.
     fn remove_if_empty(&self, room: &LiveRoom) -> bool {
         let mut rooms = self.rooms();
         let mut state = room.state();
         if !state.joining.is_empty() {
             return false;
         }
-        state.tended = false;
-        if state.growing.is_none() {
+        state.has_renderer = false;
+        if state.live_turn.is_none() {
             rooms.remove(&room.conversation);
         }
         true
@@ -173,17 +173,17 @@ impl LiveRoom {
     }
 }
 
-/// Keeps what nobody looks at within bounds: what was begun longest ago is forgotten, its end may have been missed.
-fn forget_some(rooms: &mut HashMap<ConversationId, Arc<LiveRoom>>) {
-    let unseen = rooms.iter().filter_map(|(conversation, room)| {
+/// Evicts the rooms with the oldest live turns if too many have no subscribers; their end may have been missed.
+fn evict_idle_rooms(rooms: &mut HashMap<ConversationId, Arc<LiveRoom>>) {
+    let idle_rooms = rooms.iter().filter_map(|(conversation, room)| {
         let state = room.state();
-        let growing = state.growing.as_ref().filter(|_| !state.tended)?;
-        Some((growing.turn, conversation.clone()))
+        let live_turn = state.live_turn.as_ref().filter(|_| !state.has_renderer)?;
+        Some((live_turn.turn, conversation.clone()))
     });
-    let mut unseen: Vec<_> = unseen.collect();
-    if unseen.len() >= MAX_IDLE_ROOMS {
-        unseen.sort_unstable();
-        for (_, conversation) in unseen.drain(..MAX_IDLE_ROOMS / 2) {
+    let mut idle_rooms: Vec<_> = idle_rooms.collect();
+    if idle_rooms.len() >= MAX_IDLE_ROOMS {
+        idle_rooms.sort_unstable();
+        for (_, conversation) in idle_rooms.drain(..MAX_IDLE_ROOMS / 2) {
             rooms.remove(&conversation);
         }
     }

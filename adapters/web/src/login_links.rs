@@ -1,11 +1,11 @@
-//! Login links: each works once and for ten minutes, whichever process made it.
+//! Login links: each works once and for ten minutes, no matter which process created it.
 //!
-//! A link that still works is an empty file named by the hash of its secret, so whoever can only read the directory
-//! learns no secret. Removing the file is the use: of two who try, one succeeds, and the removal is on the disk before
-//! a cookie is given. A process that is killed at any point leaves a link that works once or not at all.
+//! A valid link is an empty file named by the hash of its secret, so a reader of the directory learns no secret.
+//! Redeeming removes the file: of two attempts one succeeds, and the removal is durable before a cookie is set. A
+//! process that is killed at any point leaves a link that works once or not at all.
 //!
-//! The secret stands in the fragment of the address. A fragment reaches no server, proxy, log or `Referer`, and a
-//! preview that fetches the address uses nothing up; the page sends the secret in a body.
+//! The secret is in the fragment of the URL, which reaches no server, proxy, log or `Referer`. A link preview doesn't
+//! redeem it, because the page sends the secret in a body.
 
 use std::{
     fs::{self, File},
@@ -20,33 +20,33 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     WebError,
-    signing::{beside, for_the_owner, make_private_directory, random_bytes, temporary_beside},
+    signing::{create_private_file, make_private_directory, random_bytes, sibling_path, temporary_path},
 };
 
 /// How long a link works.
 pub const LOGIN_LINK_TTL: Duration = Duration::from_secs(10 * 60);
 
-/// How far the clock may have gone back since a link was made.
+/// How far the clock may have been set back since a link was created.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-/// How much chance a secret holds, in bytes.
+/// The random bytes of a secret.
 const RANDOM_BYTES: usize = 16;
 
-/// A secret: chance, then the time at which it was made.
+/// The size of a secret: random bytes, then its creation time.
 const SECRET_BYTES: usize = RANDOM_BYTES + size_of::<i64>();
 
-/// Holds the address of the page, for links that other processes make.
+/// The file with the page's address, for links that other processes create.
 const ADDRESS_FILE: &str = "address";
 
-/// Holds what stands for the token that links are made under.
+/// The file with the fingerprint of the current token.
 const TOKEN_FILE: &str = "token";
 
-/// Leads a browser to a link, which then stands in no process's arguments.
+/// The page that redirects a browser to a link, so that the link is in no process's arguments.
 const PAGE_FILE: &str = "open.html";
 
 /// The login links of one data directory.
 ///
-/// Whoever makes a link and whoever uses it up go by the same clock, the system's: the ledger's can be ahead of it.
+/// Creation and redemption use the system clock; the ledger's can be ahead of it.
 #[derive(Debug, Clone)]
 pub struct LoginLinks {
     directory: PathBuf,
@@ -54,61 +54,61 @@ pub struct LoginLinks {
 }
 
 impl LoginLinks {
-    /// Links that the server with this key accepts.
+    /// Opens the links that the server with this key accepts.
     #[must_use]
     pub fn new(key_file: &Path) -> Self {
-        Self { directory: beside(key_file, "logins"), clock: system_time }
+        Self { directory: sibling_path(key_file, "logins"), clock: system_time }
     }
 
-    /// Makes a link; `None` when the page was never served from here.
+    /// Creates a link; `None` if the page was never served from this data directory.
     ///
     /// # Errors
     /// When it can't be stored.
     pub fn create(&self) -> Result<Option<String>, WebError> {
-        self.try_create().map_err(|error| self.failed("store a login link", error))
+        self.try_create().map_err(|error| self.io_error("store a login link", error))
     }
 
-    /// Makes a link and a file, for its owner only, that leads a browser to it; `None` as for [`LoginLinks::create`].
+    /// Creates a link and a private HTML file that redirects to it; `None` as for [`LoginLinks::create`].
     ///
     /// # Errors
     /// When one of them can't be stored.
     pub fn create_page(&self) -> Result<Option<PathBuf>, WebError> {
-        let failed = |error| self.failed("store a page that opens a login link", error);
+        let failed = |error| self.io_error("store a page that opens a login link", error);
         let Some(link) = self.create()? else { return Ok(None) };
         let page = format!(
             "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
              <meta http-equiv=\"refresh\" content=\"0; url={link}\">\n<title>Satchel</title>\n\
              <p><a href=\"{link}\">Open Satchel</a></p>\n"
         );
-        self.write(PAGE_FILE, page.as_bytes()).map_err(failed)?;
+        self.replace_file(PAGE_FILE, page.as_bytes()).map_err(failed)?;
         fs::canonicalize(self.directory.join(PAGE_FILE)).map(Some).map_err(failed)
     }
 
-    /// Makes the directory and notes where the page is served. `token` stands for the token: links that were made under
-    /// another one work no more.
-    pub(crate) fn open(&self, origin: &str, token: &str) -> Result<(), WebError> {
+    /// Creates the directory and stores the address of the page. `token` is the token's fingerprint: links created
+    /// under another token are revoked.
+    pub(crate) fn prepare(&self, origin: &str, token: &str) -> Result<(), WebError> {
         let opened = make_private_directory(&self.directory)
-            .and_then(|()| self.end_those_under_another(token))
-            .and_then(|()| self.write(ADDRESS_FILE, origin.as_bytes()));
-        opened.map_err(|error| self.failed("note the address of the page", error))
+            .and_then(|()| self.revoke_if_token_changed(token))
+            .and_then(|()| self.replace_file(ADDRESS_FILE, origin.as_bytes()));
+        opened.map_err(|error| self.io_error("note the address of the page", error))
     }
 
-    /// Uses a link up. `false` when it is none, or was used, or has expired. Returns once that is durable.
+    /// Redeems a link. Returns `false` if it is invalid, used or expired. Returns once that is durable.
     pub(crate) fn redeem(&self, secret: &str) -> io::Result<bool> {
         let now = (self.clock)();
         let Some(created_at) = created_at(secret) else { return Ok(false) };
-        match fs::remove_file(self.file(secret)) {
+        match fs::remove_file(self.link_path(secret)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             removed => removed?,
         }
-        self.sync()?;
-        // A clock that was set back must not make a link live longer.
+        self.sync_directory()?;
+        // A clock that was set back must not extend a link's lifetime.
         Ok(created_at <= now.saturating_add(MAX_CLOCK_SKEW) && now < created_at.saturating_add(LOGIN_LINK_TTL))
     }
 
-    fn end_those_under_another(&self, token: &str) -> io::Result<()> {
+    fn revoke_if_token_changed(&self, token: &str) -> io::Result<()> {
         match fs::read_to_string(self.directory.join(TOKEN_FILE)) {
-            Ok(known) if known == token => return Ok(()),
+            Ok(stored) if stored == token => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -119,8 +119,8 @@ impl LoginLinks {
                 removed => removed?,
             }
         }
-        // Last: who is killed before it starts over.
-        self.write(TOKEN_FILE, token.as_bytes())
+        // Last, so that a process killed before this starts over.
+        self.replace_file(TOKEN_FILE, token.as_bytes())
     }
 
     fn try_create(&self) -> io::Result<Option<String>> {
@@ -132,12 +132,12 @@ impl LoginLinks {
         let mut secret = random_bytes::<RANDOM_BYTES>()?.to_vec();
         secret.extend((self.clock)().0.to_be_bytes());
         let secret = URL_SAFE_NO_PAD.encode(secret);
-        for_the_owner(&self.file(&secret))?.sync_all()?;
-        self.sync()?;
+        create_private_file(&self.link_path(&secret))?.sync_all()?;
+        self.sync_directory()?;
         Ok(Some(format!("{origin}/#login={secret}")))
     }
 
-    /// Removes what nobody used. It works no more; this is for the room that it takes.
+    /// Removes expired links to free their space.
     fn remove_expired(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
@@ -151,32 +151,32 @@ impl LoginLinks {
         Ok(())
     }
 
-    /// Replaces a file as a whole.
-    fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    /// Replaces a file atomically.
+    fn replace_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let path = self.directory.join(name);
-        let temporary = temporary_beside(&path)?;
-        let mut file = for_the_owner(&temporary)?;
+        let temporary = temporary_path(&path)?;
+        let mut file = create_private_file(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&temporary, &path)?;
-        self.sync()
+        self.sync_directory()
     }
 
-    fn file(&self, secret: &str) -> PathBuf {
+    fn link_path(&self, secret: &str) -> PathBuf {
         let digest: String = Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(digest)
     }
 
-    fn sync(&self) -> io::Result<()> {
+    fn sync_directory(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
 
-    fn failed(&self, doing: &str, error: io::Error) -> WebError {
+    fn io_error(&self, doing: &str, error: io::Error) -> WebError {
         WebError::from_io(format!("{doing} in {}", self.directory.display()), error)
     }
 }
 
-/// When the link of a secret was made; `None` for what can be no secret.
+/// Returns the creation time in a secret; `None` if it is malformed.
 fn created_at(secret: &str) -> Option<Timestamp> {
     let bytes: [u8; SECRET_BYTES] = URL_SAFE_NO_PAD.decode(secret).ok()?.try_into().ok()?;
     let (_, millis) = bytes.split_at(RANDOM_BYTES);
@@ -199,7 +199,7 @@ mod tests {
 
     fn links(dir: &tempfile::TempDir) -> LoginLinks {
         let links = LoginLinks { clock: || NOW, ..LoginLinks::new(&dir.path().join("web-key")) };
-        links.open("http://127.0.0.1:8787", "the token").unwrap();
+        links.prepare("http://127.0.0.1:8787", "the token").unwrap();
         links
     }
 
@@ -225,9 +225,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let links = links(&dir);
         let [kept, void] = [secret(&links), secret(&links)];
-        links.open("http://127.0.0.1:8787", "the token").unwrap();
+        links.prepare("http://127.0.0.1:8787", "the token").unwrap();
         assert!(links.redeem(&kept).unwrap(), "a restart with the same token");
-        links.open("http://127.0.0.1:8787", "another token").unwrap();
+        links.prepare("http://127.0.0.1:8787", "another token").unwrap();
         assert!(!links.redeem(&void).unwrap());
         assert!(links.redeem(&secret(&links)).unwrap(), "a link made under the new token");
     }

@@ -1,5 +1,5 @@
-//! Markdown as HTML that can do no harm: only the tags below are ever written, every word is escaped, and links lead
-//! nowhere but to the web and to mail.
+//! Renders Markdown as safe HTML: only the tags below are written, all text is escaped, and links lead only to the web
+//! and to mail addresses.
 
 mod links;
 mod writer;
@@ -8,25 +8,25 @@ use pulldown_cmark::{Options, Parser, TextMergeStream};
 
 use writer::MarkdownHtmlWriter;
 
-/// Renders what a model wrote.
-pub(crate) fn html(text: &str) -> String {
-    blocks(text).join("\n")
+/// Renders Markdown as safe HTML.
+pub(crate) fn to_html(text: &str) -> String {
+    to_html_blocks(text).join("\n")
 }
 
-/// Renders what a model wrote, one piece for each paragraph, list, table or block of code.
-pub(crate) fn blocks(text: &str) -> Vec<String> {
+/// Renders Markdown as safe HTML, one item for each paragraph, list, table or code block.
+pub(crate) fn to_html_blocks(text: &str) -> Vec<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut writer = MarkdownHtmlWriter::new(text.len());
     for event in TextMergeStream::new(Parser::new_ext(text, options)) {
         if !writer.write(event) {
-            // Some Markdown grows a hundredfold, such as a table of a thousand columns and rows of one sign.
+            // Some Markdown grows a hundredfold, such as a table of a thousand columns with short rows.
             return vec![escape_text(text)];
         }
     }
     writer.finish()
 }
 
-/// Shows a text exactly as it is.
+/// Renders plain text as a paragraph.
 pub(crate) fn escape_text(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + 32);
     html.push_str("<p class=\"plain\">");
@@ -35,7 +35,7 @@ pub(crate) fn escape_text(text: &str) -> String {
     html
 }
 
-/// Writes text so that it is nothing but text, in an element or in a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 fn escape(text: &str, html: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.find(['&', '<', '>', '"', '\'', '\0']) {

@@ -1,4 +1,4 @@
-//! The page itself: files that are part of the binary.
+//! Serves the page, whose files are embedded in the binary.
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -16,32 +16,32 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// `GET /`
 pub(crate) async fn index(headers: HeaderMap) -> Response {
-    serve("index.html", &headers)
+    serve_page_file("index.html", &headers)
 }
 
 /// `GET /page/…`
 pub(crate) async fn file(ApiPath(name): ApiPath<String>, headers: HeaderMap) -> Response {
-    serve(&name, &headers)
+    serve_page_file(&name, &headers)
 }
 
-fn serve(name: &str, headers: &HeaderMap) -> Response {
-    let Some((_, bytes)) = FILES.iter().find(|(known, _)| *known == name) else {
+fn serve_page_file(name: &str, headers: &HeaderMap) -> Response {
+    let Some((_, bytes)) = FILES.iter().find(|(filename, _)| *filename == name) else {
         return Problem::not_found("page").into_response();
     };
     let digest: String = Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let tag = format!("\"{digest}\"");
-    let cached = [
+    let cache_headers = [
         (header::ETAG, HeaderValue::try_from(&tag).expect("hexadecimal digits are plain")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
     if range::is_not_modified(headers, &tag) {
-        return (StatusCode::NOT_MODIFIED, cached).into_response();
+        return (StatusCode::NOT_MODIFIED, cache_headers).into_response();
     }
-    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind_of(name)))];
-    (cached, kind, *bytes).into_response()
+    let content_type = [(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)))];
+    (cache_headers, content_type, *bytes).into_response()
 }
 
-fn kind_of(name: &str) -> &'static str {
+fn content_type(name: &str) -> &'static str {
     match name.rsplit_once('.').map(|(_, extension)| extension) {
         Some("html") => "text/html; charset=utf-8",
         Some("js") => "text/javascript; charset=utf-8",
@@ -65,7 +65,7 @@ mod tests {
     fn page_is_embedded_and_its_files_are_typed() {
         assert!(FILES.iter().any(|(name, bytes)| *name == "index.html" && !bytes.is_empty()));
         for (name, _) in FILES {
-            assert_ne!(kind_of(name), "application/octet-stream", "{name}");
+            assert_ne!(content_type(name), "application/octet-stream", "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is answered when something can't be done: words for the person, a code for programs (RFC 9457).
+//! Error responses: a message for the person, a code for programs (RFC 9457).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use satchel_ports::{BlobError, InboundError, LedgerError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Why a request was not performed.
+/// The error response of a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -30,9 +30,9 @@ pub(crate) struct ProblemBody {
     title: &'static str,
     /// The status.
     status: u16,
-    /// What is wrong, in words for the person.
+    /// The error in words for the person.
     detail: String,
-    /// What is wrong, for programs; it never changes.
+    /// The error code for programs; it never changes.
     code: &'static str,
 }
 
@@ -41,7 +41,6 @@ impl Problem {
         Self { status, code, detail: detail.into(), retry_after: None }
     }
 
-    /// What is wrong, for programs.
     #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code
@@ -55,8 +54,8 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail)
     }
 
-    pub(crate) fn not_found(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {what}."))
+    pub(crate) fn not_found(resource: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {resource}."))
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -90,8 +89,8 @@ impl Problem {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "The disk has no room left.")
     }
 
-    /// The page is its owner's, who reads the remedy.
-    pub(crate) fn no_room(full: DiskFull) -> Self {
+    /// Includes the remedy, because the page's user is the owner.
+    pub(crate) fn disk_full(full: DiskFull) -> Self {
         let detail = format!("The file was not stored: {full}. To make room, {}.", full.remedy());
         Self { detail, ..Self::storage_full() }
     }
@@ -134,7 +133,7 @@ impl From<LedgerError> for Problem {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::Full => Self::storage_full(),
-            LedgerError::Unknown { what } => Self::not_found(&what),
+            LedgerError::Unknown { item: resource } => Self::not_found(&resource),
             other => {
                 tracing::error!(error = &other as &dyn std::error::Error, "reading the ledger for the page failed");
                 Self::unavailable("The database failed; please try again.")
@@ -157,7 +156,7 @@ impl From<BlobError> for Problem {
     fn from(error: BlobError) -> Self {
         match error {
             BlobError::TooLarge { limit } => Self::file_too_large(limit),
-            BlobError::Full(full) => Self::no_room(full),
+            BlobError::Full(full) => Self::disk_full(full),
             BlobError::Missing(_) => Self::not_found("file any more"),
             BlobError::Source(source) if source.kind() == std::io::ErrorKind::TimedOut => Self::stalled(),
             BlobError::Source(_) => {

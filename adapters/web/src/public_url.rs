@@ -1,4 +1,4 @@
-//! The addresses under which the page may be asked for: what a browser puts into `Host` and `Origin`.
+//! The hosts and origins under which the page is served: what a browser sends as `Host` and `Origin`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::WebError;
 
-/// The address that the operator names.
+/// The public address from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PublicUrl {
     /// Whether it is `https`.
@@ -17,54 +17,54 @@ pub(crate) struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Reads `web.public_url`.
-    pub(crate) fn read(given: &SecretString) -> Result<Self, WebError> {
-        let wrong = |why: &str| WebError::Settings(format!("`web.public_url` {why}"));
-        let uri: Uri = given
+    /// Parses `web.public_url`.
+    pub(crate) fn parse(url: &SecretString) -> Result<Self, WebError> {
+        let invalid = |why: &str| WebError::Settings(format!("`web.public_url` {why}"));
+        let uri: Uri = url
             .expose_secret()
             .trim()
             .parse()
-            .map_err(|_| wrong("must be an address such as https://satchel.example.org"))?;
+            .map_err(|_| invalid("must be an address such as https://satchel.example.org"))?;
         let secure = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("must start with https:// or http://")),
+            _ => return Err(invalid("must start with https:// or http://")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("must contain a host"))?;
+        let authority = uri.authority().ok_or_else(|| invalid("must contain a host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("must not contain a user name or password"));
+            return Err(invalid("must not contain a user name or password"));
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(wrong("must be only a host: the page can't be served under a path"));
+            return Err(invalid("must be only a host: the page can't be served under a path"));
         }
         Ok(Self { secure, authority: normalize_authority(authority, secure) })
     }
 
-    /// Whether it leads to this machine alone.
+    /// Whether it is a loopback address.
     pub(crate) fn is_local(&self) -> bool {
         let authority: Option<Authority> = self.authority.parse().ok();
         let host = authority.as_ref().map(|authority| authority.host().trim_matches(['[', ']'])).unwrap_or_default();
-        // A final dot says that the name is whole, and changes nothing. What ends in `.localhost` is this machine (RFC 6761).
+        // A final dot only marks an absolute name. Names ending in `.localhost` are loopback names (RFC 6761).
         let host = host.trim_end_matches('.');
-        let own = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+        let is_own_machine = |address: IpAddr| address.is_loopback() || address.is_unspecified();
         host == "localhost"
             || host.ends_with(".localhost")
-            || host.parse().map(|ip: IpAddr| ip.to_canonical()).is_ok_and(own)
+            || host.parse().map(|ip: IpAddr| ip.to_canonical()).is_ok_and(is_own_machine)
     }
 
-    /// The address as a browser writes it.
+    /// Returns the origin as a browser sends it.
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority)
     }
 }
 
-/// Whether a `web.public_url` leads to this machine alone. One that can't be read doesn't.
+/// Whether a `web.public_url` is a loopback address; `false` if it is invalid.
 #[must_use]
 pub fn is_local_url(url: &SecretString) -> bool {
-    PublicUrl::read(url).is_ok_and(|url| url.is_local())
+    PublicUrl::parse(url).is_ok_and(|url| url.is_local())
 }
 
-/// Who may be meant by a request.
+/// The hosts for which requests are accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct HostAllowList {
     listen: SocketAddr,
@@ -76,39 +76,41 @@ impl HostAllowList {
         Self { listen, public }
     }
 
-    /// The origin under which everybody can reach us, where the operator has named one.
+    /// Returns the public origin, if one is configured.
     pub(crate) fn public_origin(&self) -> Option<String> {
         self.public.as_ref().map(PublicUrl::origin)
     }
 
-    /// Finds the origin that a `Host` header stands for, or `None` when it is not one of ours.
+    /// Returns the origin for a `Host` header, or `None` if the host isn't allowed.
     ///
-    /// A page elsewhere can let its own name lead to this machine (DNS rebinding), but then its name stands here. An
-    /// address in digits needs no name server, so where we listen on all of a machine's addresses any of them is ours.
-    pub(crate) fn origin_of(&self, host: &str) -> Option<String> {
-        let given: Authority = host.parse().ok()?;
-        if given.as_str().contains('@') {
+    /// Another site can point its name to this machine (DNS rebinding), but then the header has that name. IP addresses
+    /// can't be rebound, so if the server listens on all addresses, each of them is allowed.
+    pub(crate) fn origin_for_host(&self, host: &str) -> Option<String> {
+        let authority: Authority = host.parse().ok()?;
+        if authority.as_str().contains('@') {
             return None;
         }
         if let Some(public) =
-            self.public.as_ref().filter(|public| normalize_authority(&given, public.secure) == public.authority)
+            self.public.as_ref().filter(|public| normalize_authority(&authority, public.secure) == public.authority)
         {
             return Some(public.origin());
         }
-        let port = given.port_u16().unwrap_or(80);
-        let name = given.host().trim_start_matches('[').trim_end_matches(']');
-        let address: Option<IpAddr> = name.parse().ok();
-        let here = self.listen.ip();
-        let ours = match address {
-            Some(address) if here.is_unspecified() => !address.is_unspecified(),
-            Some(address) => address == here || here.is_loopback() && address.is_loopback(),
-            None => name.eq_ignore_ascii_case("localhost") && (here.is_loopback() || here.is_unspecified()),
+        let port = authority.port_u16().unwrap_or(80);
+        let host_name = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let address: Option<IpAddr> = host_name.parse().ok();
+        let listen_ip = self.listen.ip();
+        let is_own = match address {
+            Some(address) if listen_ip.is_unspecified() => !address.is_unspecified(),
+            Some(address) => address == listen_ip || listen_ip.is_loopback() && address.is_loopback(),
+            None => {
+                host_name.eq_ignore_ascii_case("localhost") && (listen_ip.is_loopback() || listen_ip.is_unspecified())
+            }
         };
-        (ours && port == self.listen.port()).then(|| format!("http://{}", normalize_authority(&given, false)))
+        (is_own && port == self.listen.port()).then(|| format!("http://{}", normalize_authority(&authority, false)))
     }
 }
 
-/// Host and port as a browser writes them: in lower case, without the scheme's own port.
+/// Normalizes host and port as a browser does: lower case, without the scheme's default port.
 fn normalize_authority(authority: &Authority, secure: bool) -> String {
     let host = authority.host().to_ascii_lowercase();
     match authority.port_u16() {
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     fn hosts(listen: &str, public: Option<&str>) -> HostAllowList {
-        let public = public.map(|url| PublicUrl::read(&SecretString::from(url)).unwrap());
+        let public = public.map(|url| PublicUrl::parse(&SecretString::from(url)).unwrap());
         HostAllowList::new(listen.parse().unwrap(), public)
     }
 
@@ -157,7 +159,7 @@ mod tests {
             (&open, "192.168.1.5:80", None),
             (&open, "printer.lan:8787", None),
         ] {
-            assert_eq!(hosts.origin_of(host).as_deref(), origin, "{host}");
+            assert_eq!(hosts.origin_for_host(host).as_deref(), origin, "{host}");
         }
     }
 
@@ -166,9 +168,9 @@ mod tests {
         for wrong in
             ["", "satchel.example.org", "ftp://a", "https://a/satchel", "https://me:pw@a", "https://a/?x", "https://"]
         {
-            assert!(PublicUrl::read(&SecretString::from(wrong)).is_err(), "{wrong}");
+            assert!(PublicUrl::parse(&SecretString::from(wrong)).is_err(), "{wrong}");
         }
-        let url = PublicUrl::read(&SecretString::from("http://a.example:8080")).unwrap();
+        let url = PublicUrl::parse(&SecretString::from("http://a.example:8080")).unwrap();
         assert_eq!((url.origin().as_str(), url.secure), ("http://a.example:8080", false));
     }
 }

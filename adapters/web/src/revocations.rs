@@ -1,4 +1,4 @@
-//! Which links were revoked: a small file beside the key, read once and rewritten when something is revoked.
+//! The revoked links: a small file beside the key, read once and rewritten with each revocation.
 
 use std::{
     collections::BTreeMap,
@@ -13,72 +13,72 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     WebError,
-    signing::{beside, for_the_owner},
+    signing::{create_private_file, sibling_path},
 };
 
-/// How the links of a file were revoked.
+/// The revocation of a file's links.
 ///
-/// Links are told apart by the count, never by a clock: one that was made while the clock was ahead ends like all
-/// others. For the same reason a revocation is kept for good.
+/// Revoked links are recognised by the count and not by a clock, so that one that was created while the clock was ahead
+/// is revoked like all others. For the same reason a revocation is never deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Revocation {
     pub(crate) times: u32,
-    /// When that was last done.
+    /// The time of the last revocation.
     pub(crate) at: Timestamp,
 }
 
-/// The files whose links were revoked.
+/// The revocations by file.
 type RevocationMap = BTreeMap<AttachmentId, Revocation>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct RevokedLinks {
     path: PathBuf,
-    known: Arc<Mutex<RevocationMap>>,
-    /// Held while the file is written, so that a later list is never replaced by an earlier one, and nobody who only
-    /// asks waits for the disk.
-    writing: Arc<Mutex<()>>,
+    revocations: Arc<Mutex<RevocationMap>>,
+    /// Held while the file is written, so that an older list never replaces a newer one, and readers don't wait for the
+    /// disk.
+    write_lock: Arc<Mutex<()>>,
 }
 
 impl RevokedLinks {
-    /// Reads the file that lies beside the key.
+    /// Reads the file beside the key.
     pub(crate) fn load(key_file: &Path) -> Result<Self, WebError> {
-        let path = beside(key_file, "revoked");
-        let known = match fs::read(&path) {
+        let path = sibling_path(key_file, "revoked");
+        let revocations = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(RevocationMap::new()),
-            // A list that can't be read must not make revoked links work again.
+            // An unreadable list must not make revoked links valid again.
             read => read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)),
         };
         let doing = || format!("read which links were revoked, {}", path.display());
-        let known = known.map_err(|error| WebError::from_io(doing(), error))?;
-        Ok(Self { path, known: Arc::new(Mutex::new(known)), writing: Arc::default() })
+        let revocations = revocations.map_err(|error| WebError::from_io(doing(), error))?;
+        Ok(Self { path, revocations: Arc::new(Mutex::new(revocations)), write_lock: Arc::default() })
     }
 
-    /// How the links of a file were revoked, if they were.
+    /// Returns the revocation of a file's links, if there is one.
     pub(crate) fn get(&self, attachment: AttachmentId) -> Option<Revocation> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&attachment).copied()
+        self.revocations.lock().unwrap_or_else(PoisonError::into_inner).get(&attachment).copied()
     }
 
-    /// Revokes all links of a file that were made until now. Returns once that is durable.
+    /// Revokes all existing links of a file. Returns once that is durable.
     pub(crate) async fn revoke(&self, attachment: AttachmentId, now: Timestamp) -> io::Result<()> {
         let revoked = self.clone();
         let revoking = tokio::task::spawn_blocking(move || {
-            let _writing = revoked.writing.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut list = revoked.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let times = list.get(&attachment).map_or(0, |revoked| revoked.times);
-            list.insert(attachment, Revocation { times: times.saturating_add(1), at: now });
-            replace(&revoked.path, &list)?;
-            *revoked.known.lock().unwrap_or_else(PoisonError::into_inner) = list;
+            let _writing = revoked.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut revocations = revoked.revocations.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let times = revocations.get(&attachment).map_or(0, |revoked| revoked.times);
+            revocations.insert(attachment, Revocation { times: times.saturating_add(1), at: now });
+            replace_file(&revoked.path, &revocations)?;
+            *revoked.revocations.lock().unwrap_or_else(PoisonError::into_inner) = revocations;
             Ok(())
         });
         revoking.await.map_err(io::Error::other)?
     }
 }
 
-fn replace(path: &Path, list: &RevocationMap) -> io::Result<()> {
-    let temporary = beside(path, "new");
+fn replace_file(path: &Path, revocations: &RevocationMap) -> io::Result<()> {
+    let temporary = sibling_path(path, "new");
     let _ = fs::remove_file(&temporary);
-    let mut file = for_the_owner(&temporary)?;
-    file.write_all(&serde_json::to_vec(list)?)?;
+    let mut file = create_private_file(&temporary)?;
+    file.write_all(&serde_json::to_vec(revocations)?)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! The HTTP API: which path does what, described for people and programs by the same lines that answer.
+//! The routes of the HTTP API; the OpenAPI document is generated from the handlers.
 
 mod conversations;
 mod events;
@@ -34,14 +34,14 @@ use crate::{
     wire,
 };
 
-/// The largest body that is no file.
-const JSON_BYTES: usize = 1 << 20;
+/// The maximum size of a JSON body.
+const MAX_JSON_BYTES: usize = 1 << 20;
 
-/// How long a body that is no file may take to come.
-const JSON_TIME: Duration = Duration::from_secs(30);
+/// The timeout for receiving a JSON body.
+const JSON_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an answer that is no stream may take.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// The timeout of a response that isn't a stream, without its request body.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(OpenApi)]
 #[openapi(
@@ -60,21 +60,21 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 )]
 struct Api;
 
-/// All paths.
-pub(crate) fn router(site: Arc<AppState>) -> Router {
-    let (open, mut document) = OpenApiRouter::with_openapi(Api::openapi())
+/// Builds the router of all paths.
+pub(crate) fn router(state: Arc<AppState>) -> Router {
+    let (public_routes, mut document) = OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(session::session))
         .routes(routes!(session::login))
         .routes(routes!(links::open_link))
         .split_for_parts();
-    let (short, described) = OpenApiRouter::new()
+    let (bounded_routes, described) = OpenApiRouter::new()
         .routes(routes!(conversations::list))
         .routes(routes!(conversations::turns))
         .routes(routes!(messages::accept))
         .routes(routes!(links::make, links::revoke))
         .split_for_parts();
     document.merge(described);
-    let (long, described) = OpenApiRouter::new()
+    let (streaming_routes, described) = OpenApiRouter::new()
         .routes(routes!(uploads::upload))
         .routes(routes!(uploads::preview))
         .routes(routes!(files::file))
@@ -83,48 +83,49 @@ pub(crate) fn router(site: Arc<AppState>) -> Router {
         .split_for_parts();
     document.merge(described);
     let document = Arc::new(document);
-    let closed = short
-        .layer(middleware::from_fn(in_time))
-        .merge(long)
+    let protected_routes = bounded_routes
+        .layer(middleware::from_fn(with_response_timeout))
+        .merge(streaming_routes)
         .route("/metrics", get(health::metrics))
         .route("/api/openapi.json", get(move || std::future::ready(Json(Arc::clone(&document)))))
         .route("/api/{*rest}", axum::routing::any(async || Problem::not_found("call")))
-        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::require_login));
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::require_login));
     Router::new()
         .route("/", get(page::index))
         .route("/page/{*name}", get(page::file))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .merge(open)
-        .merge(closed)
+        .merge(public_routes)
+        .merge(protected_routes)
         .fallback(async || Problem::not_found("page"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", "This server can't do that.")
         })
-        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard::check_origin))
-        .with_state(site)
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard::check_origin))
+        .with_state(state)
 }
 
-/// Answers in time or says that it took too long.
-async fn in_time(request: Request, next: Next) -> Response {
-    match timeout(ANSWER_TIME + JSON_TIME, next.run(request)).await {
+/// Responds with an error if the handler takes too long.
+async fn with_response_timeout(request: Request, next: Next) -> Response {
+    match timeout(RESPONSE_TIMEOUT + JSON_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Problem::unavailable("That took too long; please try again.").into_response(),
     }
 }
 
-/// Reads a body of JSON, of a bounded size, in a bounded time.
+/// Reads a JSON body of bounded size, with a timeout.
 async fn read_json<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
-    read_json_within(request, JSON_TIME).await
+    read_json_with_timeout(request, JSON_TIMEOUT).await
 }
 
-async fn read_json_within<T: DeserializeOwned>(request: Request, time: Duration) -> Result<T, Problem> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+async fn read_json_with_timeout<T: DeserializeOwned>(request: Request, timeout: Duration) -> Result<T, Problem> {
+    let content_type =
+        request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         let detail = "The body must be application/json.";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_body_type", detail));
     }
-    let body = read_body(request.into_body(), JSON_BYTES, time).await.map_err(|error| match error {
+    let body = read_body(request.into_body(), MAX_JSON_BYTES, timeout).await.map_err(|error| match error {
         BodyError::TooLarge => {
             let detail = "The message is too long; send it as a file.";
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)

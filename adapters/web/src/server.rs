@@ -1,4 +1,4 @@
-//! The server: checks what it is asked to do, listens, serves until it is stopped.
+//! The server: checks the settings, listens, and serves until it is stopped.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use crate::{
     token::MIN_TOKEN_CHARS,
 };
 
-/// The page and the API, listening and not yet answering.
+/// The server of the page and the API, which listens but doesn't serve yet.
 pub struct WebServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -36,10 +36,10 @@ pub struct WebServer {
 }
 
 impl WebServer {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// When the settings would let strangers in or contradict each other, or the address can't be listened on.
+    /// When the settings would admit strangers or contradict each other, or the address can't be bound.
     pub async fn bind(
         settings: WebSettings,
         channel: Arc<WebChannel>,
@@ -48,9 +48,9 @@ impl WebServer {
         blobs: Arc<dyn Blobs>,
         bus: Arc<dyn EventBus>,
     ) -> Result<Self, WebError> {
-        let public = settings.public_url.as_ref().map(PublicUrl::read).transpose()?;
-        let open = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
-        if open && settings.token.is_none() {
+        let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
+        let is_public = !settings.listen.ip().is_loopback() || public.as_ref().is_some_and(|public| !public.is_local());
+        if is_public && settings.token.is_none() {
             let detail = "`web.token: off` would open the web page to others: remove it, or listen on 127.0.0.1 \
                           without a `web.public_url`";
             return Err(WebError::Settings(detail.to_owned()));
@@ -62,64 +62,65 @@ impl WebServer {
             );
             return Err(WebError::Settings(detail));
         }
-        let listening = |error| WebError::from_io(format!("listen on {}", settings.listen), error);
-        let listener = TcpListener::bind(settings.listen).await.map_err(listening)?;
-        let address = listener.local_addr().map_err(listening)?;
+        let listen_error = |error| WebError::from_io(format!("listen on {}", settings.listen), error);
+        let listener = TcpListener::bind(settings.listen).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
         let events = bus.subscribe().await.map_err(|error| WebError::from_io("listen to what happens", error))?;
         let stopping = CancellationToken::new();
         let hub = LiveHub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
         if let Some(token) = &settings.token {
-            let token = channel.key().mark(token.expose_secret());
+            let token = channel.key().fingerprint(token.expose_secret());
             let public_origin = public.as_ref().map(PublicUrl::origin);
-            // A full disk costs links; programs have the token, and browsers their cookies.
-            if let Err(error) = login_links.open(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
+            // A full disk only disables login links; programs have the token and browsers their cookies.
+            if let Err(error) = login_links.prepare(&public_origin.unwrap_or_else(|| local_origin(address)), &token) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "login links are unavailable");
             }
         }
         let secure = public.as_ref().is_some_and(|public| public.secure);
-        let access = Authenticator::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
+        let authenticator = Authenticator::new(channel.key().clone(), settings.token.clone(), address.port(), secure);
         let hosts = HostAllowList::new(address, public);
         let trusted_proxies = settings.trusted_proxies.clone();
         let shared_hub = Arc::clone(&hub);
-        let site = AppState { settings, hosts, access, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
-        let site = Arc::new(site);
-        Ok(Self { listener, address, router: routes::router(site), trusted_proxies, hub, events, stopping })
+        let state =
+            AppState { settings, hosts, authenticator, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
+        let state = Arc::new(state);
+        Ok(Self { listener, address, router: routes::router(state), trusted_proxies, hub, events, stopping })
     }
 
-    /// Where it listens, with the port that was taken.
+    /// Returns the bound address with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop`; then streams of events end at once, and requests in flight within seconds.
+    /// Serves until `stop`; then event streams end at once, and requests in flight within seconds.
     ///
     /// # Errors
-    /// None so far: what goes wrong with one connection ends that one.
+    /// None so far: an error of a connection ends only that connection.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), WebError> {
         let Self { listener, router, trusted_proxies, hub, events, stopping, .. } = self;
         let settings = ServerSettings { trusted_proxies, ..ServerSettings::default() };
-        // Also when this is dropped in the middle.
-        let _stops = stopping.clone().drop_guard();
-        let ends = async {
+        // Also stops if this future is dropped.
+        let _stop_guard = stopping.clone().drop_guard();
+        let stopper = async {
             stop.cancelled().await;
             stopping.cancel();
         };
-        let serving = satchel_http_server::serve(listener, router, settings, stop.clone());
-        let listening = async {
+        let server = satchel_http_server::serve(listener, router, settings, stop.clone());
+        let listener_task = async {
             if Arc::clone(&hub).run(events, &stop).await == ListenerEnd::BusClosed {
                 tracing::warn!("the event bus closed; the page falls back to polling every few seconds");
             }
         };
-        tokio::join!(ends, serving, listening, hub.wait_stopped());
+        tokio::join!(stopper, server, listener_task, hub.wait_stopped());
         Ok(())
     }
 }
 
-/// The address as a browser on this machine opens it.
+/// Returns the origin for a browser on this machine.
 fn local_origin(address: SocketAddr) -> String {
-    // By number: another account could listen at the other address that `localhost` stands for.
+    // As an IP address: another user could listen on the other address of `localhost`.
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => format!("http://[::1]:{}", address.port()),

@@ -1,4 +1,4 @@
-//! What the web needs to be told, and why it can't start.
+//! The settings of the web adapter and its start-up errors.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -6,31 +6,31 @@ use satchel_domain::ChannelCapabilities;
 use satchel_http_server::ProxyRange;
 use secrecy::SecretString;
 
-/// How the page is served.
+/// The settings of the page and its server.
 #[derive(Clone)]
 pub struct WebSettings {
-    /// Where it listens; port 0 takes any free one.
+    /// The address to listen on; port 0 takes any free one.
     pub listen: SocketAddr,
     /// The address under which others reach it, without a path: `https://satchel.example.org`.
     pub public_url: Option<SecretString>,
-    /// What a visitor must know. Without one, whoever on this machine can connect is taken for the owner.
+    /// The token for logins. Without one, everyone who can connect from this machine counts as the owner.
     pub token: Option<SecretString>,
-    /// The proxies that are believed when they say for whom they pass a request on. Wrong tokens count for that address.
+    /// The proxies whose forwarding headers are trusted. Failed logins count for the forwarded address.
     pub trusted_proxies: Vec<ProxyRange>,
-    /// What the channel can do, as the operator may have changed it.
+    /// The capabilities of the channel, as configured.
     pub capabilities: ChannelCapabilities,
     /// The largest file that a person may send, in bytes.
     pub file_bytes: u64,
     /// The most files of one message.
     pub files_per_message: usize,
-    /// Where the key lies with which uploads, links and visits are signed; made when it is missing, for the owner only.
-    /// Revoked links and login links are stored beside it.
+    /// The file of the key that signs uploads, links and logins; created if missing, private to its owner. Revoked
+    /// links and login links are stored beside it.
     pub key_file: PathBuf,
     /// The model that answers, as the page shows it.
     pub model: String,
-    /// Whether that is the built-in model, which understands a handful of phrases: the page suggests those then.
+    /// Whether that is the built-in model, which understands a few phrases; the page suggests them.
     pub model_is_offline: bool,
-    /// Writes the figures that `/metrics` shows; without it there is no such page.
+    /// Renders the metrics for `/metrics`; without it the path doesn't exist.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }
 
@@ -46,10 +46,10 @@ impl fmt::Debug for WebSettings {
 /// Why the web can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The settings can't be followed; nothing was started.
+    /// The settings are invalid; nothing was started.
     #[error("{0}")]
     Settings(String),
-    /// Something that they ask for did not work.
+    /// An operation failed.
     #[error("failed to {doing}")]
     Failed {
         /// What was being done, and to what.

@@ -1,4 +1,4 @@
-//! Signs what is handed out and comes back: uploads, links, visits. The key is a file of its own.
+//! Signs upload handles, links and login cookies with a key that is stored in its own file.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,34 +16,34 @@ use crate::WebError;
 /// The key's length in bytes, which is the hash's own.
 const KEY_BYTES: usize = 32;
 
-/// The longest text that is looked at; what we sign is far shorter.
-const LONGEST: usize = 4096;
+/// The maximum size of a signed text that is verified; ours are far shorter.
+const MAX_SIGNED_BYTES: usize = 4096;
 
-/// What a signature is good for; one that was made for an upload opens no link.
+/// The purpose of a signature; one for an upload is not valid for a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A file that was uploaded and is to be named by a message.
+    /// The handle of an uploaded file.
     Upload,
     /// A link to one file.
     Link,
-    /// A visitor who knew the token.
-    Visit,
-    /// What stands for a secret.
-    Mark,
+    /// A login cookie.
+    Login,
+    /// The fingerprint of a secret.
+    Fingerprint,
 }
 
 impl Purpose {
-    fn name(self) -> &'static [u8] {
+    fn label(self) -> &'static [u8] {
         match self {
             Self::Upload => b"satchel upload 1",
             Self::Link => b"satchel link 1",
-            Self::Visit => b"satchel visit 1",
-            Self::Mark => b"satchel mark 1",
+            Self::Login => b"satchel visit 1",
+            Self::Fingerprint => b"satchel mark 1",
         }
     }
 }
 
-/// The secret behind every signature.
+/// The key of all signatures.
 #[derive(Clone)]
 pub(crate) struct SigningKey([u8; KEY_BYTES]);
 
@@ -54,28 +54,28 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// Reads the key, or makes one that only its owner can read.
-    pub(crate) fn load_or_make(path: &Path) -> Result<Self, WebError> {
-        match read(path) {
+    /// Reads the key, or creates one that only its owner can read.
+    pub(crate) fn load_or_create(path: &Path) -> Result<Self, WebError> {
+        match read_key(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             read => return read.map_err(|error| io_error("read", path, error)),
         }
         let key = random_bytes::<KEY_BYTES>().map_err(|error| io_error("make", path, error))?;
-        create_once(path, &key).map_err(|error| io_error("write", path, error))?;
-        // Another process may have been faster; then its key is the one.
-        read(path).map_err(|error| io_error("read", path, error))
+        create_secret_file(path, &key).map_err(|error| io_error("write", path, error))?;
+        // If another process was faster, its key is used.
+        read_key(path).map_err(|error| io_error("read", path, error))
     }
 
-    /// Writes `content` down so that nobody else could have.
+    /// Serializes and signs `content`.
     pub(crate) fn sign(&self, purpose: Purpose, content: &impl Serialize) -> String {
         let content = serde_json::to_vec(content).expect("what is signed is plain data");
         let signature = self.mac(purpose, &content).finalize().into_bytes();
         format!("{}.{}", URL_SAFE_NO_PAD.encode(content), URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Reads what [`SigningKey::sign`] wrote for the same purpose; `None` for everything else.
-    pub(crate) fn read<T: DeserializeOwned>(&self, purpose: Purpose, signed: &str) -> Option<T> {
-        if signed.len() > LONGEST {
+    /// Verifies and decodes the result of [`SigningKey::sign`] for the same purpose; `None` for everything else.
+    pub(crate) fn verify<T: DeserializeOwned>(&self, purpose: Purpose, signed: &str) -> Option<T> {
+        if signed.len() > MAX_SIGNED_BYTES {
             return None;
         }
         let (content, signature) = signed.split_once('.')?;
@@ -85,41 +85,41 @@ impl SigningKey {
         serde_json::from_slice(&content).ok()
     }
 
-    /// Tells whether two secrets are the same, in a time that tells nothing else.
-    pub(crate) fn same(&self, given: &str, wanted: &str) -> bool {
-        let wanted = self.mac(Purpose::Mark, wanted.as_bytes()).finalize().into_bytes();
-        self.mac(Purpose::Mark, given.as_bytes()).verify_slice(&wanted).is_ok()
+    /// Compares two secrets in constant time.
+    pub(crate) fn is_same_secret(&self, candidate: &str, expected: &str) -> bool {
+        let expected_mac = self.mac(Purpose::Fingerprint, expected.as_bytes()).finalize().into_bytes();
+        self.mac(Purpose::Fingerprint, candidate.as_bytes()).verify_slice(&expected_mac).is_ok()
     }
 
-    /// A text that stands for a secret and doesn't tell it.
-    pub(crate) fn mark(&self, secret: &str) -> String {
-        URL_SAFE_NO_PAD.encode(self.mac(Purpose::Mark, secret.as_bytes()).finalize().into_bytes())
+    /// Returns a keyed hash of a secret.
+    pub(crate) fn fingerprint(&self, secret: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.mac(Purpose::Fingerprint, secret.as_bytes()).finalize().into_bytes())
     }
 
     fn mac(&self, purpose: Purpose, content: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length is a key");
-        mac.update(purpose.name());
+        mac.update(purpose.label());
         mac.update(&[0]);
         mac.update(content);
         mac
     }
 }
 
-fn read(path: &Path) -> io::Result<SigningKey> {
+fn read_key(path: &Path) -> io::Result<SigningKey> {
     let key = fs::read(path)?;
-    let wrong = |_| {
+    let invalid = |_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             "it contains no key; delete it to get a new one, which revokes all links",
         )
     };
-    let key = SigningKey(key.as_slice().try_into().map_err(wrong)?);
-    close_to_others(path)?;
+    let key = SigningKey(key.as_slice().try_into().map_err(invalid)?);
+    restrict_permissions(path)?;
     Ok(key)
 }
 
-/// Takes away from others what they may do with a secret file.
-pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+/// Removes other users' access to a secret file.
+pub(crate) fn restrict_permissions(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -134,19 +134,19 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that nobody can guess.
+/// Returns cryptographically secure random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(bytes)
 }
 
-/// Puts a secret in its file whole or not at all; a file that exists already stays.
-pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
+/// Writes a secret to its file atomically; an existing file is not replaced.
+pub(crate) fn create_secret_file(path: &Path, secret: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_private_directory(directory)?;
-    let temporary = temporary_beside(path)?;
-    let written = for_the_owner(&temporary).and_then(|mut file| {
+    let temporary = temporary_path(path)?;
+    let result = create_private_file(&temporary).and_then(|mut file| {
         file.write_all(secret)?;
         file.sync_all()?;
         match fs::hard_link(&temporary, path) {
@@ -155,16 +155,16 @@ pub(crate) fn create_once(path: &Path, secret: &[u8]) -> io::Result<()> {
         }
     });
     let _ = fs::remove_file(&temporary);
-    written
+    result
 }
 
-/// A path beside another that nobody else uses: a process's number comes again, in a container at every start.
-pub(crate) fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
-    Ok(beside(path, &format!("{}.new", URL_SAFE_NO_PAD.encode(random_bytes::<12>()?))))
+/// Returns a unique path beside another. Random, because process ids repeat, in a container at every start.
+pub(crate) fn temporary_path(path: &Path) -> io::Result<PathBuf> {
+    Ok(sibling_path(path, &format!("{}.new", URL_SAFE_NO_PAD.encode(random_bytes::<12>()?))))
 }
 
-/// Creates a file that nobody but its owner can read.
-pub(crate) fn for_the_owner(path: &Path) -> io::Result<File> {
+/// Creates a file that only its owner can read.
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -172,7 +172,7 @@ pub(crate) fn for_the_owner(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Makes a directory, and what is missing above it, that nobody but its owner can look into.
+/// Creates a directory and its missing parents, accessible only to their owner.
 pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -181,8 +181,8 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The path of a file that lies beside another and has a longer name.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// Returns the path of a sibling file, whose name has a further suffix.
+pub(crate) fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
     name.push(suffix);
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn only_content_signed_for_purpose_is_accepted() {
         let signed = key(1).sign(Purpose::Upload, &"photo");
-        assert_eq!(key(1).read::<String>(Purpose::Upload, &signed).as_deref(), Some("photo"));
+        assert_eq!(key(1).verify::<String>(Purpose::Upload, &signed).as_deref(), Some("photo"));
         let (content, signature) = signed.split_once('.').unwrap();
         let other = URL_SAFE_NO_PAD.encode(br#""photos""#);
         for forged in [
@@ -216,20 +216,20 @@ mod tests {
             format!("{signed}A"),
             format!("{content}.{}", &signature[..signature.len() - 2]),
             format!("{signed}.{signature}"),
-            format!("{}{signed}", "A".repeat(LONGEST)),
+            format!("{}{signed}", "A".repeat(MAX_SIGNED_BYTES)),
         ] {
-            assert_eq!(key(1).read::<String>(Purpose::Upload, &forged), None, "{forged}");
+            assert_eq!(key(1).verify::<String>(Purpose::Upload, &forged), None, "{forged}");
         }
-        assert_eq!(key(2).read::<String>(Purpose::Upload, &signed), None, "another key");
-        assert_eq!(key(1).read::<String>(Purpose::Link, &signed), None, "another purpose");
+        assert_eq!(key(2).verify::<String>(Purpose::Upload, &signed), None, "another key");
+        assert_eq!(key(1).verify::<String>(Purpose::Link, &signed), None, "another purpose");
     }
 
     #[test]
     fn signing_key_is_created_private_and_reloaded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/web.key");
-        let made = SigningKey::load_or_make(&path).unwrap();
-        let again = SigningKey::load_or_make(&path).unwrap();
+        let made = SigningKey::load_or_create(&path).unwrap();
+        let again = SigningKey::load_or_create(&path).unwrap();
         assert!(made.0 == again.0 && made.0 != [0; KEY_BYTES]);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left");
         #[cfg(unix)]
@@ -238,7 +238,7 @@ mod tests {
             let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(), 0o600);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-            SigningKey::load_or_make(&path).unwrap();
+            SigningKey::load_or_create(&path).unwrap();
             assert_eq!(mode(), 0o600, "it is closed again");
         }
     }
@@ -248,7 +248,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("web.key");
         fs::write(&path, b"short").unwrap();
-        assert!(SigningKey::load_or_make(&path).is_err());
+        assert!(SigningKey::load_or_create(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"short");
     }
 }

@@ -1,4 +1,4 @@
-//! What every request works with.
+//! The state that all request handlers share.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,11 +12,11 @@ use crate::{
     public_url::HostAllowList,
 };
 
-/// The parts of the server.
+/// The server's ports and settings.
 pub(crate) struct AppState {
     pub(crate) settings: WebSettings,
     pub(crate) hosts: HostAllowList,
-    pub(crate) access: Authenticator,
+    pub(crate) authenticator: Authenticator,
     pub(crate) login_links: LoginLinks,
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
@@ -26,26 +26,26 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
-    /// The name before the ids of all conversations here.
+    /// Returns the channel name, the prefix of all conversation ids here.
     pub(crate) fn channel_name(&self) -> ChannelName {
         self.channel.name()
     }
 
-    /// Reads the part of a conversation's id that stands in a path.
+    /// Returns the conversation id for its key in a path.
     pub(crate) fn conversation(&self, key: &str) -> Result<ConversationId, Problem> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        let known = (1..=64).contains(&key.len()) && key.bytes().all(plain);
-        let conversation = known.then(|| ConversationId::new(self.channel_name(), key));
+        let is_key_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let is_valid = (1..=64).contains(&key.len()) && key.bytes().all(is_key_byte);
+        let conversation = is_valid.then(|| ConversationId::new(self.channel_name(), key));
         conversation.and_then(Result::ok).ok_or_else(|| Problem::not_found("conversation"))
     }
 
-    /// Whether a request comes from somebody who may come in.
-    pub(crate) fn admits(&self, request: &Request) -> Result<bool, Problem> {
-        self.access.is_authorized(request.headers(), self.sender(request), self.ledger.now())
+    /// Whether a request is authorized.
+    pub(crate) fn is_authorized(&self, request: &Request) -> Result<bool, Problem> {
+        self.authenticator.is_authorized(request.headers(), self.client_network(request), self.ledger.now())
     }
 
-    /// Who sent a request, as far as strangers are told apart and proxies are trusted.
-    pub(crate) fn sender(&self, request: &Request) -> IpAddr {
+    /// Returns the client's network, by which failed logins are counted; trusted proxies are resolved.
+    pub(crate) fn client_network(&self, request: &Request) -> IpAddr {
         let Peer(peer) = request.extensions().get().expect("every connection puts its peer into its requests");
         let client = client_address(&self.settings.trusted_proxies, peer.ip(), request.headers());
         network(client)

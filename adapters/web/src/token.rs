@@ -1,4 +1,4 @@
-//! The token of the page where the configuration names none: made once, in a file that only its owner can read.
+//! The token of the page if the configuration has none: created once, in a file that only its owner can read.
 
 use std::{fs, io, path::Path};
 
@@ -7,36 +7,36 @@ use secrecy::SecretString;
 
 use crate::{WebError, signing};
 
-/// How much chance a token holds, in bytes.
+/// The random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The fewest characters of a token. Every account of the machine can guess, also where no one else can.
+/// The minimum length of a token. Every user of the machine can try to guess it, even if no one else can connect.
 pub const MIN_TOKEN_CHARS: usize = 12;
 
-/// The largest file that is read as a token; ours has 44 bytes.
+/// The maximum size of a token file; ours has 44 bytes.
 const MAX_FILE_BYTES: usize = 4096;
 
-/// Reads the token of the page from its file, or makes one.
+/// Reads the token of the page from its file, or creates one.
 ///
 /// # Errors
-/// When the file can be neither read nor made, or holds no token.
+/// When the file can be neither read nor created, or contains no token.
 pub fn load_or_create_token(path: &Path) -> Result<SecretString, WebError> {
-    let failed =
+    let io_error =
         |doing: &str, error| WebError::from_io(format!("{doing} the token of the page, {}", path.display()), error);
-    match read(path) {
+    match read_token(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        read => return read.map_err(|error| failed("read", error)),
+        read => return read.map_err(|error| io_error("read", error)),
     }
-    let token = signing::random_bytes::<TOKEN_BYTES>().map_err(|error| failed("make", error))?;
+    let token = signing::random_bytes::<TOKEN_BYTES>().map_err(|error| io_error("make", error))?;
     let line = format!("{}\n", URL_SAFE_NO_PAD.encode(token));
-    signing::create_once(path, line.as_bytes()).map_err(|error| failed("write", error))?;
-    // Another process may have been faster; then its token is the one.
-    read(path).map_err(|error| failed("read", error))
+    signing::create_secret_file(path, line.as_bytes()).map_err(|error| io_error("write", error))?;
+    // If another process was faster, its token is used.
+    read_token(path).map_err(|error| io_error("read", error))
 }
 
-fn read(path: &Path) -> io::Result<SecretString> {
+fn read_token(path: &Path) -> io::Result<SecretString> {
     let bytes = fs::read(path)?;
-    signing::close_to_others(path)?;
+    signing::restrict_permissions(path)?;
     let token =
         Some(bytes).filter(|bytes| bytes.len() <= MAX_FILE_BYTES).and_then(|bytes| String::from_utf8(bytes).ok());
     let token = token.map(|text| text.trim().to_owned()).filter(|token| token.chars().count() >= MIN_TOKEN_CHARS);

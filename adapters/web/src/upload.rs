@@ -1,4 +1,4 @@
-//! The handle of an uploaded file: what a message names it by, and what the channel fetches it by.
+//! The handle of an uploaded file, by which a message names it and the channel fetches it.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use satchel_domain::{ConversationId, Filename, Timestamp};
 use satchel_ports::StoredBlob;
 use serde::{Deserialize, Serialize};
 
-/// How long an upload waits for the message that names it. The file store keeps what nothing references for longer.
+/// How long an upload can be named by a message. The file store keeps unreferenced blobs for longer.
 pub(crate) const UPLOAD_TTL: Duration = Duration::from_secs(30 * 60);
 
-/// A file that was uploaded. It is handed to the client, signed; nothing else remembers it.
+/// An uploaded file. The client gets it signed, and the server stores no copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UploadHandle {
-    /// What lies in the file store.
+    /// The blob in the file store.
     pub(crate) blob: StoredBlob,
     /// The conversation for which it was uploaded.
     pub(crate) conversation: ConversationId,

@@ -1,30 +1,30 @@
-//! The shapes of the HTTP API; what a front end of one's own is written against.
+//! The types of the HTTP API, for the page and other clients. Doc comments are descriptions in the OpenAPI document.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a page must know first.
+/// The session of a client.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Session {
     /// Whether the caller may use the rest of the API.
     pub(crate) authorized: bool,
-    /// Whether a token must be given at all.
+    /// Whether a token is required.
     pub(crate) token_required: bool,
-    /// The model that answers, for those who are let in.
+    /// The model that answers; only for authorized clients.
     pub(crate) model: Option<String>,
-    /// Whether that is the built-in model, which knows a handful of phrases; for those who are let in.
+    /// Whether that is the built-in model, which understands a few phrases; only for authorized clients.
     pub(crate) model_is_offline: Option<bool>,
     /// The version of Satchel.
     pub(crate) version: String,
     pub(crate) limits: Limits,
 }
 
-/// What may be sent.
+/// The limits of a message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Limits {
-    /// The largest file in bytes.
+    /// The maximum size of a file in bytes.
     pub(crate) file_bytes: u64,
-    /// The most files of one message.
+    /// The maximum number of files in a message.
     pub(crate) files_per_message: usize,
 }
 
@@ -32,26 +32,26 @@ pub(crate) struct Limits {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Login {
-    /// What stands in the file `web-token`, or at `web.token`.
+    /// The token from the file `web-token` or from `web.token`.
     Token(String),
-    /// What stands behind `#login=` in a link; it works once.
+    /// The secret after `#login=` in a login link; it works once.
     Link(String),
 }
 
-/// The conversations, the one last used first.
+/// The conversations, most recently used first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conversations {
     pub(crate) conversations: Vec<Conversation>,
 }
 
-/// A conversation as a list shows it.
+/// A conversation in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conversation {
-    /// `web:` and the part that stands in paths.
+    /// `web:` and the key that is used in paths.
     pub(crate) id: String,
-    /// The first words that were said in it; empty when only files were sent.
+    /// The beginning of its first text; empty if only files were sent.
     pub(crate) title: String,
-    /// When something was last said in it, in milliseconds since 1970.
+    /// The time of its last message, in milliseconds since 1970.
     pub(crate) last_at: i64,
 }
 
@@ -63,64 +63,64 @@ pub(crate) struct Turns {
     pub(crate) more: bool,
 }
 
-/// What is sent first on a stream of events: everything that a page shows.
+/// The first event of a stream: the current state of the conversation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Snapshot {
     /// The last turns, oldest first.
     pub(crate) turns: Vec<Turn>,
     /// Whether there are older ones.
     pub(crate) more: bool,
-    /// What is being written right now.
+    /// The running turn.
     pub(crate) live: Option<Live>,
 }
 
-/// Where a turn stands.
+/// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TurnState {
-    /// Others come before it.
+    /// It is queued behind others.
     Waiting,
-    /// It is the next to be answered, or being answered.
+    /// It is running, or next.
     Running,
-    /// It is answered; parts of the answer may still be on their way.
+    /// It has ended; parts of the reply may still be in delivery.
     Done,
 }
 
-/// What a person said and what came of it.
+/// One or more messages and the reply to them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Turn {
     pub(crate) id: String,
     pub(crate) state: TurnState,
     /// How it ended: `done`, `budget`, `cancelled`, `model_failed`, `crashed`.
     pub(crate) ending: Option<String>,
-    /// What was said, in the order of arrival; words that came while it ran are among them.
+    /// The messages in the order of arrival, including those that arrived while it ran.
     pub(crate) messages: Vec<Message>,
-    /// The answer, in order.
+    /// The parts of the reply, in order.
     pub(crate) parts: Vec<Part>,
 }
 
-/// What a person said at once.
+/// A message of a person.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Message {
     pub(crate) id: String,
-    /// The words as they were typed.
+    /// The text as it was typed.
     pub(crate) text: String,
-    /// The name of who said it.
+    /// The name of the sender.
     pub(crate) sender: String,
     /// When it was stored, in milliseconds since 1970.
     pub(crate) received_at: i64,
     pub(crate) files: Vec<MessageFile>,
 }
 
-/// Where a person's file stands.
+/// The state of a person's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MessageFileState {
-    /// It lies here and is not numbered yet.
+    /// It is uploaded and has no number yet.
     Waiting,
-    /// It is kept.
+    /// It is stored.
     Stored,
-    /// It was not taken.
+    /// It was refused.
     Refused,
 }
 
@@ -130,13 +130,13 @@ pub(crate) struct MessageFile {
     pub(crate) state: MessageFileState,
     pub(crate) filename: String,
     pub(crate) bytes: Option<u64>,
-    /// Why it was not taken, in words for the person.
+    /// Why it was refused, in words for the person.
     pub(crate) reason: Option<String>,
-    /// The file, once it is kept.
+    /// The file, once it is stored.
     pub(crate) file: Option<File>,
 }
 
-/// One piece of the answer.
+/// A part of the reply.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Part {
     pub(crate) id: String,
@@ -146,12 +146,12 @@ pub(crate) struct Part {
     pub(crate) state: String,
     /// Why it waits or failed, in words for the person.
     pub(crate) reason: Option<String>,
-    /// The words as safe HTML.
+    /// The text as safe HTML.
     pub(crate) html: Option<String>,
-    /// The words in Markdown.
+    /// The text in Markdown.
     pub(crate) text: Option<String>,
     pub(crate) files: Vec<File>,
-    /// What to say so that its files are sent again.
+    /// The command that sends its files again.
     pub(crate) resend: Option<String>,
     /// When it was planned, in milliseconds since 1970.
     pub(crate) at: i64,
@@ -172,7 +172,7 @@ pub(crate) enum Inline {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct File {
     pub(crate) id: String,
-    /// Its number in the conversation, for people: `#17`. Zero for a voice, which has none.
+    /// Its number in the conversation, for people: `#17`. Zero for a voice message, which has none.
     pub(crate) number: u64,
     pub(crate) filename: String,
     /// Its type, detected from its bytes.
@@ -187,49 +187,49 @@ pub(crate) struct File {
     pub(crate) height: Option<u32>,
     pub(crate) duration_ms: Option<u64>,
     pub(crate) inline: Inline,
-    /// Where its bytes are.
+    /// The path of its bytes.
     pub(crate) url: String,
-    /// Whether it was removed for good: its number is all that is left of it.
+    /// Whether it was removed for good; only its number is left.
     pub(crate) forgotten: bool,
 }
 
-/// What the model is writing and which tools it uses.
+/// The streamed text and the tool calls of a running turn.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Live {
     pub(crate) turn: String,
-    /// The text so far as safe HTML, one piece for each paragraph, list, table or block of code.
+    /// The text so far as safe HTML, one item for each paragraph, list, table or code block.
     pub(crate) blocks: Vec<String>,
     pub(crate) tools: Vec<LiveTool>,
 }
 
-/// A tool that was called.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct LiveTool {
     pub(crate) call: String,
     pub(crate) tool: String,
     pub(crate) state: ToolState,
-    /// What a person is asked before it runs.
+    /// The open question to a person before it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<Question>,
 }
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Question {
-    /// The words as safe HTML.
+    /// The text as safe HTML.
     pub(crate) html: String,
     pub(crate) buttons: Vec<QuestionButton>,
 }
 
-/// What can be pressed.
+/// A button of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct QuestionButton {
     pub(crate) label: String,
-    /// What pressing it says: a message of this text.
+    /// The text of the message that pressing it sends.
     pub(crate) command: String,
 }
 
-/// Where a call stands.
+/// The state of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ToolState {
@@ -238,7 +238,7 @@ pub(crate) enum ToolState {
     Failed,
 }
 
-/// Takes the place of the live blocks from `from` on; none are left after them.
+/// Replaces all live blocks from index `from` on.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Blocks<'a> {
     pub(crate) turn: &'a str,
@@ -246,7 +246,7 @@ pub(crate) struct Blocks<'a> {
     pub(crate) blocks: &'a [String],
 }
 
-/// A tool's call was started or ended, or a person is asked about it.
+/// A tool call started, ended, or got a question.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ToolChange<'a> {
     pub(crate) turn: &'a str,
@@ -254,7 +254,7 @@ pub(crate) struct ToolChange<'a> {
     pub(crate) tool: &'a LiveTool,
 }
 
-/// A turn whose words were said into another one that was running; they stand there.
+/// A turn whose message was merged into a running one and is shown there.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Gone<'a> {
     pub(crate) turn: &'a str,
@@ -264,15 +264,15 @@ pub(crate) struct Gone<'a> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
-    /// Made by the client, new for each message: 1 to 64 letters, digits, `-`, `_`. Sent again with the same key it is
-    /// the same message.
+    /// Created by the client, unique for each message: 1 to 64 letters, digits, `-`, `_`. A message that is sent again
+    /// with the same key is stored once.
     pub(crate) key: String,
     #[serde(default)]
     pub(crate) text: String,
-    /// What the uploads of its files were answered with, in order.
+    /// The upload handles of its files, in order.
     #[serde(default)]
     pub(crate) uploads: Vec<String>,
-    /// The key of the message that this one replaces while that still waits.
+    /// The key of the message that this one replaces while that is still queued.
     #[serde(default)]
     pub(crate) edit_of: Option<String>,
 }
@@ -283,21 +283,21 @@ pub(crate) struct Accepted {
     pub(crate) turn: String,
 }
 
-/// A file that is stored and waits for the message that names it.
+/// An uploaded file.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Uploaded {
-    /// What a message names it by, for half an hour.
+    /// The handle by which a message names it, valid for half an hour.
     pub(crate) upload: String,
     pub(crate) filename: String,
     pub(crate) bytes: u64,
     /// Its type, detected from its bytes.
     pub(crate) mime: String,
     pub(crate) inline: Inline,
-    /// Where it can be looked at before it is sent.
+    /// The path of its preview.
     pub(crate) preview: Option<String>,
 }
 
-/// How long a link is to work.
+/// The lifetime of a new link.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewLink {

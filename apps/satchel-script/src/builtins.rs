@@ -1,4 +1,4 @@
-//! The functions that a script finds: Starlark's own, the host's, and those of this worker.
+//! The functions that a script can call: Starlark's own, the host's, and those of this worker.
 
 mod control;
 mod files;
@@ -11,9 +11,9 @@ use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension};
 pub(crate) use control::{FORMAT, RETURN};
 pub(crate) use host::host_function;
 
-/// All but the host's. Nothing here needs the script, so it is made before there is one.
+/// Builds all functions but the host's. None needs the script, so they are built before it arrives.
 pub(crate) fn globals() -> Globals {
-    // Of the interpreter's extras those that scripts use; none that shows its insides or asks a terminal.
+    // Only extensions that scripts use; none that exposes the interpreter's internals or reads a terminal.
     let mut builder = GlobalsBuilder::extended_by(&[
         LibraryExtension::Filter,
         LibraryExtension::Map,

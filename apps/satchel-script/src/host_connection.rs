@@ -1,6 +1,6 @@
-//! The conversation with the host: one thread listens, another evaluates, and the end of the one is the end of both.
+//! The connection to the host: one thread reads, another evaluates, and the process exits when either ends.
 //!
-//! The listening thread does nothing else, so that it notices when the host is gone even while a script loops.
+//! The reading thread does nothing else, so that it notices when the host is gone even while a script loops.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use satchel_starlark::protocol::{
-    ErrorKind, ErrorReport, FromWorker, MAX_HOST_LINE_BYTES, RunRequest, ToWorker, VERSION,
+    ErrorKind, ErrorReport, FromWorker, MAX_HOST_LINE_BYTES, PROTOCOL_VERSION, RunRequest, ToWorker,
 };
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
@@ -21,33 +21,33 @@ use starlark::environment::Globals;
 use crate::{
     builtins,
     confine::{confine, limit_processor, lower_priority},
-    evaluate::evaluate,
+    evaluate::evaluate_script,
 };
 
-/// How the process ends when it was told something that it doesn't understand.
+/// The exit code after an invalid message from the host.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
 
-/// How it ends when it couldn't shut itself in: it then evaluates nothing.
+/// The exit code when the process could not be confined; it then evaluates nothing.
 const EXIT_UNCONFINED: u8 = 3;
 
-/// The stack for a script, in bytes. It is only reserved; a script that nests deeply uses it.
+/// The stack for a script, in bytes. It is only reserved; deep nesting uses it.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The evaluating thread's end of the conversation.
+/// The evaluating thread's end of the connection.
 pub(crate) struct HostConnection {
-    heard: Receiver<ToWorker>,
+    messages: Receiver<ToWorker>,
     out: RefCell<Box<dyn Write>>,
 }
 
 impl HostConnection {
-    /// A conversation that hears what comes through the channel and writes its lines to `out`.
-    pub(crate) fn new(heard: Receiver<ToWorker>, out: impl Write + 'static) -> Self {
-        Self { heard, out: RefCell::new(Box::new(out)) }
+    /// A connection that receives messages from the channel and writes its lines to `out`.
+    pub(crate) fn new(messages: Receiver<ToWorker>, out: impl Write + 'static) -> Self {
+        Self { messages, out: RefCell::new(Box::new(out)) }
     }
 
-    /// Says something that needs no answer.
+    /// Sends a message that needs no response.
     pub(crate) fn send(&self, message: &FromWorker) {
-        let mut line = serde_json::to_vec(message).expect("the words of the protocol can be written as JSON");
+        let mut line = serde_json::to_vec(message).expect("a message of the protocol can be written as JSON");
         line.push(b'\n');
         let mut out = self.out.borrow_mut();
         if let Err(error) = out.write_all(&line).and_then(|()| out.flush()) {
@@ -55,13 +55,13 @@ impl HostConnection {
         }
     }
 
-    /// Says something and waits for the answer: a value, or why there is none.
+    /// Sends a message and waits for the response: a value, or an error.
     pub(crate) fn request(&self, message: &FromWorker) -> Result<Json, String> {
-        if self.heard.try_recv().is_ok() {
+        if self.messages.try_recv().is_ok() {
             exit_protocol_error("the host answered before it was asked");
         }
         self.send(message);
-        match self.heard.recv() {
+        match self.messages.recv() {
             Ok(ToWorker::Value(value)) => Ok(value),
             Ok(ToWorker::Error(why)) => Err(why),
             Ok(ToWorker::Run(_)) => exit_protocol_error("the host sent a second script"),
@@ -70,45 +70,45 @@ impl HostConnection {
     }
 }
 
-/// Holds the conversation, from shutting itself in to the end of the script.
-pub(crate) fn run() -> ExitCode {
+/// Runs the worker: confines the process and serves one script.
+pub(crate) fn run_worker() -> ExitCode {
     let globals = builtins::globals();
-    let (tell, heard) = channel();
-    let (started, has_started) = channel();
-    let evaluation = thread::Builder::new().name("script".to_owned()).stack_size(STACK_BYTES);
-    let evaluation = evaluation.spawn(move || {
+    let (message_tx, message_rx) = channel();
+    let (ready_tx, ready_rx) = channel();
+    let builder = thread::Builder::new().name("script".to_owned()).stack_size(STACK_BYTES);
+    let script_thread = builder.spawn(move || {
         warm_up(&globals);
-        // Not before: on a busy machine nobody would wait until it is ready.
-        let _listened_to = started.send(lower_priority());
-        run_requests(Rc::new(HostConnection::new(heard, stdout())), &globals);
+        // Not earlier: on a busy machine the host would give up before the worker is ready.
+        let _listened_to = ready_tx.send(lower_priority());
+        serve_request(Rc::new(HostConnection::new(message_rx, stdout())), &globals);
     });
-    if let Err(error) = evaluation {
+    if let Err(error) = script_thread {
         eprintln!("no thread for the script: {error}");
         return ExitCode::from(EXIT_UNCONFINED);
     }
-    // A thread that is just starting makes calls that are refused later.
-    let lowered = has_started.recv().unwrap_or(Ok(()));
-    if let Err(error) = lowered.and_then(|()| lower_priority()).and_then(|()| confine()) {
+    // A starting thread makes system calls that are refused later.
+    let priority_result = ready_rx.recv().unwrap_or(Ok(()));
+    if let Err(error) = priority_result.and_then(|()| lower_priority()).and_then(|()| confine()) {
         eprintln!("{error}");
         return ExitCode::from(EXIT_UNCONFINED);
     }
-    HostConnection::new(channel().1, stdout()).send(&FromWorker::Ready { version: VERSION });
-    read_messages(stdin().lock(), &tell)
+    HostConnection::new(channel().1, stdout()).send(&FromWorker::Ready { version: PROTOCOL_VERSION });
+    forward_messages(stdin().lock(), &message_tx)
 }
 
-/// Evaluates a script of its own that touches what most scripts need, so that the host's doesn't wait for it.
+/// Evaluates a script that uses what most scripts need, so that the host's script doesn't wait for its setup.
 fn warm_up(globals: &Globals) {
     let script =
         "def f(x):\n    return [x for x in range(2)]\nreturn f'{f(1)} {1:>2}' + json_encode({'a': 1})".to_owned();
-    let run = RunRequest { script, globals: Map::new(), functions: vec!["warm".to_owned()], processor_seconds: 1 };
-    let _value = evaluate(&run, globals, Rc::new(HostConnection::new(channel().1, sink())));
+    let request = RunRequest { script, globals: Map::new(), functions: vec!["warm".to_owned()], processor_seconds: 1 };
+    let _value = evaluate_script(&request, globals, Rc::new(HostConnection::new(channel().1, sink())));
 }
 
-/// Waits for the one script, evaluates it, says how that ended, and ends the process.
-fn run_requests(conversation: Rc<HostConnection>, globals: &Globals) {
-    match conversation.heard.recv() {
-        Ok(ToWorker::Run(run)) => {
-            conversation.send(&outcome(|| evaluate(&run, globals, Rc::clone(&conversation))));
+/// Waits for the one script, evaluates it, sends its result, and exits.
+fn serve_request(host: Rc<HostConnection>, globals: &Globals) {
+    match host.messages.recv() {
+        Ok(ToWorker::Run(request)) => {
+            host.send(&final_message(|| evaluate_script(&request, globals, Rc::clone(&host))));
             exit(0);
         }
         Ok(_) => exit_protocol_error("the host answered before it sent a script"),
@@ -116,8 +116,8 @@ fn run_requests(conversation: Rc<HostConnection>, globals: &Globals) {
     }
 }
 
-/// What is said of how an evaluation ended, even by a panic, whose own words are on standard error.
-fn outcome(evaluate: impl FnOnce() -> Result<Json, ErrorReport>) -> FromWorker {
+/// The message about an evaluation's result, also after a panic, whose message is on standard error.
+fn final_message(evaluate: impl FnOnce() -> Result<Json, ErrorReport>) -> FromWorker {
     match catch_unwind(AssertUnwindSafe(evaluate)) {
         Ok(Ok(value)) => FromWorker::Done(value),
         Ok(Err(failure)) => FromWorker::Failed(failure),
@@ -130,10 +130,10 @@ fn outcome(evaluate: impl FnOnce() -> Result<Json, ErrorReport>) -> FromWorker {
     }
 }
 
-/// Passes on what the host says, until it says no more.
-fn read_messages(mut input: impl BufRead, tell: &Sender<ToWorker>) -> ExitCode {
+/// Forwards the host's messages until it closes the connection.
+fn forward_messages(mut input: impl BufRead, message_tx: &Sender<ToWorker>) -> ExitCode {
     loop {
-        let message = match next_line(&mut input).and_then(|line| line.map(|line| parse_message(&line)).transpose()) {
+        let message = match read_line(&mut input).and_then(|line| line.map(|line| parse_message(&line)).transpose()) {
             Ok(Some(message)) => message,
             Ok(None) => return ExitCode::SUCCESS,
             Err(why) => {
@@ -141,22 +141,22 @@ fn read_messages(mut input: impl BufRead, tell: &Sender<ToWorker>) -> ExitCode {
                 return ExitCode::from(EXIT_PROTOCOL_ERROR);
             }
         };
-        if let ToWorker::Run(run) = &message
-            && let Err(error) = limit_processor(run.processor_seconds)
+        if let ToWorker::Run(request) = &message
+            && let Err(error) = limit_processor(request.processor_seconds)
         {
             eprintln!("{error}");
             return ExitCode::from(EXIT_UNCONFINED);
         }
-        // The other thread is there until the process ends, and it ends the process.
-        let _heard = tell.send(message);
+        // The other thread runs until the process exits, so sending can't fail.
+        let _heard = message_tx.send(message);
     }
 }
 
-/// The next line without its end; `None` when there are no more.
-fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
+/// Reads the next line without its end; `None` when there are no more.
+fn read_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
-    let most = u64::try_from(MAX_HOST_LINE_BYTES + 1).expect("the longest line's length is a small number");
-    input.take(most).read_until(b'\n', &mut line).map_err(|error| format!("the host can't be heard: {error}"))?;
+    let max_bytes = u64::try_from(MAX_HOST_LINE_BYTES + 1).expect("the longest line's length is a small number");
+    input.take(max_bytes).read_until(b'\n', &mut line).map_err(|error| format!("the host can't be heard: {error}"))?;
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
@@ -167,21 +167,21 @@ fn next_line(input: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// What a line says.
+/// Parses a message.
 fn parse_message(line: &[u8]) -> Result<ToWorker, String> {
     serde_json::from_slice(line).map_err(|error| format!("a line from the host was not understood: {error}"))
 }
 
-/// The listening thread hears nobody any more: it is about to end the process, and how that is told is its affair.
+/// Waits for the exit of the process, which the reading thread is about to cause.
 fn park_forever() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// Ends the process, since the host doesn't keep to the protocol.
-fn exit_protocol_error(why: &str) -> ! {
-    eprintln!("{why}");
+/// Exits because the host broke the protocol.
+fn exit_protocol_error(reason: &str) -> ! {
+    eprintln!("{reason}");
     exit(i32::from(EXIT_PROTOCOL_ERROR))
 }
 
@@ -197,19 +197,21 @@ mod tests {
     /// A panic that is not caught ends the thread, and the host would wait for its own deadline.
     #[test]
     fn a_panic_is_a_failed_script() {
-        let FromWorker::Failed(failure) = outcome(|| panic!("a bug")) else { unreachable!("it did not end well") };
+        let FromWorker::Failed(failure) = final_message(|| panic!("a bug")) else {
+            unreachable!("it did not end well")
+        };
         assert_eq!(failure.message, "the interpreter broke down");
-        assert_eq!(outcome(|| Ok(json!(1))), FromWorker::Done(json!(1)));
+        assert_eq!(final_message(|| Ok(json!(1))), FromWorker::Done(json!(1)));
     }
 
     #[test]
     fn line_length_is_limited_exactly() {
         let mut text = vec![b'x'; MAX_HOST_LINE_BYTES];
         text.push(b'\n');
-        let line = next_line(&mut Cursor::new(&text));
+        let line = read_line(&mut Cursor::new(&text));
         assert_eq!(line.map(|line| line.map(|line| line.len())), Ok(Some(MAX_HOST_LINE_BYTES)));
         text.insert(0, b'x');
-        assert!(next_line(&mut Cursor::new(&text)).is_err());
+        assert!(read_line(&mut Cursor::new(&text)).is_err());
     }
 
     proptest! {
@@ -220,9 +222,9 @@ mod tests {
             let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
             let mut input = Cursor::new(text);
             for line in lines {
-                prop_assert_eq!(next_line(&mut input), Ok(Some(line.into_bytes())));
+                prop_assert_eq!(read_line(&mut input), Ok(Some(line.into_bytes())));
             }
-            prop_assert_eq!(next_line(&mut input), Ok(None));
+            prop_assert_eq!(read_line(&mut input), Ok(None));
         }
 
         #[test]

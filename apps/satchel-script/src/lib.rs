@@ -1,15 +1,16 @@
-//! The worker that evaluates one script: a small process with no way to anything but its own pipes (ADR 0006).
+//! The worker that evaluates one script: a small process that can access only its own pipes (ADR 0006).
 //!
-//! [`run`] is all of it. The process starts a thread with a large stack for the script, shuts itself in ([`confine`]),
-//! says that it is ready, and reads what its host says until there is no more: then it ends at once, whatever the script
-//! is doing. The words are those of `satchel_starlark::protocol`, one JSON value a line. What a script goes through:
+//! [`run`] is the entry point. The process starts a thread with a large stack for the script, confines itself
+//! ([`confine`]), sends that it is ready, and reads the host's messages. It exits as soon as the host closes the
+//! connection, whatever the script is doing. The protocol is `satchel_starlark::protocol`, one JSON value per line. The
+//! steps of a script:
 //!
-//! 1. `prepare` edits its text so that the interpreter takes it: `return` outside of a function, format specs in
-//!    f-strings, tabs. It remembers what it did, so that every error names a place in the text as it was written.
-//! 2. `evaluate` runs it with the interpreter's own limits on: a polite first wall. The limits of the process are the
-//!    second one, and the host's clock the last.
-//! 3. `builtins` are the functions that it finds. Those of the host are forwarded; a worker knows nothing of what they do.
-//! 4. `values` turns what enters and leaves into JSON and back, bounded in depth and size.
+//! 1. `prepare` edits its text so that the interpreter accepts it: `return` outside of a function, format specs in
+//!    f-strings, tabs. It records its edits, so that every error has a position in the text as it was written.
+//! 2. `evaluate` runs it with the interpreter's own limits. The limits of the process come second, and the host's clock
+//!    comes last.
+//! 3. `builtins` are the functions that it can call. Those of the host are forwarded.
+//! 4. `values` converts values from and to JSON, bounded in depth and size.
 
 mod builtins;
 mod confine;
@@ -28,7 +29,7 @@ use std::{
 
 pub use confine::{ConfineError, confine, limit_processor};
 
-/// What it says of itself to a person.
+/// The text for a person who starts it.
 const ABOUT: &str = "\
 satchel-script evaluates one script for Satchel, which starts it when it needs one.
 
@@ -40,7 +41,7 @@ Options:
   --help     says this
 ";
 
-/// Does what the arguments say: nothing is said in them when Satchel starts it.
+/// Runs the command of the arguments; Satchel starts it without any.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match arguments.next() {
         Some(argument) if argument == "--version" => {
@@ -55,7 +56,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             print!("{ABOUT}");
             ExitCode::SUCCESS
         }
-        None => host_connection::run(),
+        None => host_connection::run_worker(),
         Some(_) => {
             eprintln!("satchel-script takes no arguments but --version and --help");
             ExitCode::from(host_connection::EXIT_PROTOCOL_ERROR)

@@ -1,4 +1,4 @@
-//! The program `satchel-script`: evaluates one script and ends. What it does is told in the library.
+//! The program `satchel-script`: evaluates one script and exits. See the library.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! Puts the ports together: what comes out takes messages in, runs their turns and delivers their replies.
+//! Builds the core from the ports: it accepts messages, runs their turns and delivers the replies.
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentServices, AgentSettings, IsOwnersChat, OwnerCheck, Steer, Toolbox};
+use satchel_agent::{AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, SteeringPlanner, Toolbox};
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
@@ -18,58 +18,58 @@ use crate::{
     ports::{ExtraTool, Ports},
 };
 
-/// How many lanes this process works on at once; further ones wait in the ledger.
+/// How many lanes this process works at once; further ones wait in the ledger.
 const DEFAULT_MAX_LANES: usize = 256;
 
-/// How many of them may run turns of one person; their further ones wait.
-const TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
+/// How many of them may run turns of the same person; that person's further turns wait.
+const MAX_TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
 
-/// How all of it behaves.
+/// The settings of the core.
 #[derive(Debug, Clone, Default)]
 pub struct SatchelOptions {
     /// How turns run.
     pub agent: AgentSettings,
     /// How parts are retried and given up.
     pub delivery: DeliveryRules,
-    /// What may come in.
+    /// The limits of incoming messages and files.
     pub inbound: InboundLimits,
-    /// What tools may do.
+    /// The limits of tools.
     pub tools: ToolLimits,
-    /// What scripts may do.
+    /// The limits of scripts.
     pub scripts: ScriptRules,
     /// The hosts that people's files may be downloaded from besides the platforms' own.
     pub download_hosts: Vec<String>,
     /// Who may talk, and who decides.
     pub access: AccessPolicy,
-    /// How much may be kept, as people are told; the ledger holds them to it. `None` tells of no bounds.
+    /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
 }
 
-/// Satchel, put together.
+/// The built core.
 pub struct Satchel {
-    /// The way in, for the channels' inbound sides.
+    /// Accepts the messages of the channels.
     pub inbound: Arc<dyn Inbound>,
-    /// The way in for turns that Satchel starts itself. Channels don't get it.
+    /// Accepts the turns that Satchel starts itself. Channels have no access to it.
     pub internal_inbound: InternalInbound,
-    /// The work; nothing happens until it runs.
+    /// Runs turns and deliveries; nothing happens until it is started.
     pub runner: Runner,
 }
 
-/// The work of a process: the turns and deliveries of its lanes, and the maintenance of the stores beside them.
+/// Runs the turns and deliveries of the claimed lanes, and the maintenance of the stores.
 pub struct Runner {
     lanes: Lanes,
     maintenance: Maintenance,
 }
 
 impl Runner {
-    /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
+    /// Runs until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     pub async fn run(self, stop: CancellationToken) {
-        run_beside(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
+        run_with_maintenance(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
     }
 }
 
-/// Runs the work to its end. Maintenance is a task of its own: a panic there must not abort deliveries in flight.
-async fn run_beside(work: impl Future<Output = ()>, maintenance: impl Future<Output = ()> + Send + 'static) {
+/// Runs `work` to its end. Maintenance is a separate task: a panic there must not abort deliveries in flight.
+async fn run_with_maintenance(work: impl Future<Output = ()>, maintenance: impl Future<Output = ()> + Send + 'static) {
     let maintenance = tokio::spawn(maintenance);
     let report = async {
         if let Err(error) = maintenance.await {
@@ -79,21 +79,21 @@ async fn run_beside(work: impl Future<Output = ()>, maintenance: impl Future<Out
     tokio::join!(work, report);
 }
 
-/// Why the ports can't be put together.
+/// Why the core can't be built from the ports.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// Two channels have one name: messages of one would be answered on the other.
+    /// Two channels have the same name: messages of one would be answered on the other.
     #[error("two channels are called `{0}`; give each its own name")]
     DuplicateChannel(ChannelName),
-    /// A tool can't be offered; another one has its name, for instance.
+    /// A tool can't be registered, for example because another one has its name.
     #[error(transparent)]
     Tool(#[from] RegisterError),
 }
 
-/// Puts the ports together.
+/// Builds the core from the ports.
 ///
 /// # Errors
-/// When two channels or two tools have one name, or a tool's description is longer than providers take.
+/// When two channels or two tools have the same name, or a tool's description is too long for providers.
 pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildError> {
     let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
         ports;
@@ -107,14 +107,14 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     };
     let mut tools = built_in(tool_services.clone());
     if speech.as_ref().is_some_and(|speech| speech.can_speak()) {
-        tools.register(send_voice()).expect("no built-in tool is called like it, and the table knows it");
+        tools.register(send_voice()).expect("its name is unique among the built-in tools");
     }
     if let Some(host) = scripts {
         let tool = execute_script(tool_services.clone(), host, options.scripts);
-        tools.register(tool).expect("no built-in tool is called like it, and the table knows it");
+        tools.register(tool).expect("its name is unique among the built-in tools");
     }
     for ExtraTool { tool, paths } in extra_tools {
-        tools.register_with(tool, paths)?;
+        tools.register_with_paths(tool, paths)?;
     }
     let tools = tools.for_model(&tool_services);
     let access = Arc::new(options.access);
@@ -122,11 +122,11 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         let access = Arc::clone(&access);
         Arc::new(move |channel, sender| access.is_owner(channel, sender))
     };
-    let is_owners_chat: IsOwnersChat = {
+    let is_owners_chat: OwnerChatCheck = {
         let access = Arc::clone(&access);
-        Arc::new(move |conversation| access.is_owners_chat(conversation))
+        Arc::new(move |conversation| access.is_owner_chat(conversation))
     };
-    let steer: Steer = {
+    let steer: SteeringPlanner = {
         let (access, with_links) = (Arc::clone(&access), links.is_some());
         Arc::new(move |waiting| plan_steering(waiting, &access, with_links))
     };
@@ -135,15 +135,15 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         bus: Arc::clone(&bus),
         model,
         tools: Toolbox::new(tools),
-        steer,
+        plan_steering: steer,
         links: links.clone(),
         is_owner,
         is_owners_chat,
         settings: options.agent,
     };
-    let channels = by_name(channels)?;
+    let channels = channels_by_name(channels)?;
     let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
-    let (claim, claimed) = mpsc::channel(DEFAULT_MAX_LANES);
+    let (claim_sender, claim_receiver) = mpsc::channel(DEFAULT_MAX_LANES);
     let (rules, inbound) = (options.delivery, options.inbound);
     let hosting = Hosting {
         services,
@@ -155,16 +155,17 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         rules,
         inbound,
         access: Arc::clone(&access),
-        turn_slots: TurnSlots::new(TURNS_PER_PERSON),
+        turn_slots: TurnSlots::new(MAX_TURNS_PER_PERSON),
     };
     let maintenance = Maintenance::new(Arc::clone(&ledger), Arc::clone(&hosting.blobs), Arc::clone(&workspace));
-    let runner = Runner { lanes: Lanes::new(hosting, claimed), maintenance };
-    let reception = InboundService::new(ledger, bus, claim, access, workspace, links).hosting(hosted);
-    let internal_inbound = reception.internal_inbound();
-    Ok(Satchel { inbound: Arc::new(reception), internal_inbound, runner })
+    let runner = Runner { lanes: Lanes::new(hosting, claim_receiver), maintenance };
+    let inbound_service =
+        InboundService::new(ledger, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
+    let internal_inbound = inbound_service.internal_inbound();
+    Ok(Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner })
 }
 
-fn by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelName, Arc<dyn Channel>>, BuildError> {
+fn channels_by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelName, Arc<dyn Channel>>, BuildError> {
     let mut by_name = HashMap::new();
     for channel in channels {
         let name = channel.name();
@@ -231,7 +232,7 @@ mod tests {
             tokio::task::yield_now().await;
             done.set(true);
         };
-        run_beside(work, async move {
+        run_with_maintenance(work, async move {
             let _release = release;
             panic!("the store is broken");
         })

@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line, as clap parses it.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -22,7 +22,7 @@ use secrecy::SecretString;
                   where it comes from\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration."
 )]
 pub struct Cli {
-    /// What applies to every command.
+    /// The options of every command.
     #[command(flatten)]
     pub global: GlobalOptions,
     /// The command; without one, `run`.
@@ -30,7 +30,7 @@ pub struct Cli {
     pub command: Option<CliCommand>,
 }
 
-/// What applies to every command.
+/// The options of every command.
 #[derive(Debug, Args)]
 pub struct GlobalOptions {
     /// Configuration file [default: SATCHEL_CONFIG, ./satchel.yaml, satchel/satchel.yaml in the XDG config directory]
@@ -44,7 +44,7 @@ pub struct GlobalOptions {
     pub log: Option<String>,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Serve all channels that are configured, until SIGINT or SIGTERM
@@ -105,15 +105,15 @@ pub enum CliCommand {
     Migrate(NotBuilt),
 }
 
-/// A command that comes later; whatever follows it is taken, but `--help` at once, so that the answer is "not built yet".
+/// A command that is not built yet. It accepts any arguments, except `--help` first, so that the error says so.
 #[derive(Debug, Args)]
 pub struct NotBuilt {
-    /// Not read.
+    /// Ignored.
     #[arg(allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
 }
 
-/// What `script` does.
+/// The subcommands of `script`.
 #[derive(Debug, Subcommand)]
 pub enum ScriptCommand {
     /// Run a script and print its result
@@ -123,7 +123,7 @@ pub enum ScriptCommand {
     Run(ScriptRunOptions),
 }
 
-/// What `script run` takes.
+/// The arguments of `script run`.
 #[derive(Debug, Args)]
 pub struct ScriptRunOptions {
     /// Script file; - reads standard input
@@ -133,11 +133,11 @@ pub struct ScriptRunOptions {
     #[arg(long)]
     pub json: bool,
     /// Conversation whose files and workspace the script sees; elsewhere it is called `console:NAME`
-    #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = console_conversation)]
+    #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
 }
 
-/// What `chat` takes.
+/// The arguments of `chat`.
 #[derive(Debug, Args)]
 pub struct ChatOptions {
     /// Send TEXT, standard input or both as one message, wait for the whole reply, then exit
@@ -150,11 +150,11 @@ pub struct ChatOptions {
     #[arg(long, requires = "once")]
     pub json: bool,
     /// Conversation name; elsewhere it is called `console:NAME`
-    #[arg(long, value_name = "NAME", default_value = "main", value_parser = console_conversation)]
+    #[arg(long, value_name = "NAME", default_value = "main", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
 }
 
-/// What `init` takes.
+/// The arguments of `init`.
 #[derive(Debug, Args)]
 pub struct InitOptions {
     /// Ask nothing: use the options, then the environment, then what this machine offers
@@ -173,25 +173,25 @@ pub struct InitOptions {
     #[arg(long, value_name = "NAME", requires = "model")]
     pub model_name: Option<String>,
     /// Address of another server that offers the provider's API
-    #[arg(long, value_name = "URL", requires = "model", value_parser = secret)]
+    #[arg(long, value_name = "URL", requires = "model", value_parser = parse_secret)]
     pub base_url: Option<SecretString>,
     /// API key; without it the one from the environment is used and not written to the file
-    #[arg(long, value_name = "KEY", requires = "model", value_parser = secret)]
+    #[arg(long, value_name = "KEY", requires = "model", value_parser = parse_secret)]
     pub api_key: Option<SecretString>,
     /// Telegram bot token
-    #[arg(long, value_name = "TOKEN", value_parser = secret)]
+    #[arg(long, value_name = "TOKEN", value_parser = parse_secret)]
     pub telegram_token: Option<SecretString>,
     /// Discord bot token
-    #[arg(long, value_name = "TOKEN", value_parser = secret)]
+    #[arg(long, value_name = "TOKEN", value_parser = parse_secret)]
     pub discord_token: Option<SecretString>,
 }
 
-/// Who serves the model that `init` writes.
+/// The provider of the model that `init` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum InitModel {
-    /// OpenAI's chat completions, and whoever speaks them.
+    /// OpenAI's Chat Completions API, or another server that offers it.
     Openai,
-    /// OpenAI's responses.
+    /// OpenAI's Responses API.
     #[value(name = "openai_responses")]
     OpenaiResponses,
     /// Anthropic.
@@ -200,11 +200,11 @@ pub enum InitModel {
     Gemini,
     /// An Ollama server.
     Ollama,
-    /// Nobody.
+    /// The built-in model, which needs no key.
     Offline,
 }
 
-/// What `plan` takes.
+/// The arguments of `plan`.
 #[derive(Debug, Args)]
 pub struct PlanOptions {
     /// An OutgoingResponse as JSON; `-` reads standard input
@@ -218,12 +218,12 @@ pub struct PlanOptions {
     pub json: bool,
 }
 
-/// A channel whose rules are known.
+/// A channel with a capability table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlanChannel {
-    /// Telegram, by the server that is configured: its own, or one with `telegram.local_files`.
+    /// Telegram through the configured server: Telegram's own, or one with `telegram.local_files`.
     Telegram,
-    /// Telegram, by a Bot API server of your own that runs with --local.
+    /// Telegram through a Bot API server of your own that runs with --local.
     TelegramLocal,
     /// Discord.
     Discord,
@@ -233,7 +233,7 @@ pub enum PlanChannel {
     Console,
 }
 
-/// What can be done with files.
+/// The subcommands of `attachments`.
 #[derive(Debug, Subcommand)]
 pub enum AttachmentsCommand {
     /// List files, newest first
@@ -275,7 +275,7 @@ pub enum AttachmentsCommand {
                       satchel attachments remove 3 4 5 --conversation console:main")]
     Remove {
         /// File ids, or numbers such as 17 or #17
-        #[arg(value_name = "ID|N", value_parser = file_name_of, required = true)]
+        #[arg(value_name = "ID|N", value_parser = parse_file_selector, required = true)]
         files: Vec<FileSelectorArg>,
         /// Conversation of the numbers, if several conversations have them
         #[arg(long, value_name = "CONVERSATION")]
@@ -288,18 +288,18 @@ pub enum AttachmentsCommand {
     Resolve(NotBuilt),
 }
 
-/// One file.
+/// The arguments that select one file.
 #[derive(Debug, Args)]
 pub struct AttachmentSelector {
     /// File id, or number such as 17 or #17
-    #[arg(value_name = "ID|N", value_parser = file_name_of)]
+    #[arg(value_name = "ID|N", value_parser = parse_file_selector)]
     pub file: FileSelectorArg,
     /// Conversation of the number, if several conversations have it
     #[arg(long, value_name = "CONVERSATION")]
     pub conversation: Option<ConversationId>,
 }
 
-/// How a file is named on the command line.
+/// A file's id or number on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSelectorArg {
     /// By its id.
@@ -308,7 +308,7 @@ pub enum FileSelectorArg {
     Number(u64),
 }
 
-/// What can be done with replies under way.
+/// The subcommands of `outbox`.
 #[derive(Debug, Subcommand)]
 pub enum OutboxCommand {
     /// List parts that are in progress or failed, newest first
@@ -343,7 +343,7 @@ pub enum OutboxCommand {
     },
 }
 
-/// What can be decided about who may talk.
+/// The subcommands of `pair`.
 #[derive(Debug, Subcommand)]
 pub enum PairAction {
     /// List people who are waiting for approval, and people who were approved with a code
@@ -362,7 +362,7 @@ pub enum PairAction {
     #[command(after_help = "Example:\n  satchel pair revoke telegram 123456")]
     Revoke {
         /// Channel, such as telegram
-        #[arg(value_parser = channel_name)]
+        #[arg(value_parser = parse_channel_name)]
         channel: ChannelName,
         /// Person's id, as `satchel pair list` shows it
         #[arg(allow_hyphen_values = true)]
@@ -370,7 +370,7 @@ pub enum PairAction {
     },
 }
 
-/// What can be done about the page.
+/// The subcommands of `web`.
 #[derive(Debug, Subcommand)]
 pub enum WebCommand {
     /// Print a link that logs a browser in; it works once, for ten minutes
@@ -379,7 +379,7 @@ pub enum WebCommand {
     Link,
 }
 
-/// What can be asked about the configuration.
+/// The subcommands of `config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print every setting, its value and where it comes from; secrets are masked
@@ -398,22 +398,22 @@ pub enum ConfigCommand {
     Schema,
 }
 
-fn console_conversation(name: &str) -> Result<ConversationId, String> {
+fn parse_console_conversation(name: &str) -> Result<ConversationId, String> {
     format!("console:{name}")
         .parse()
         .map_err(|_| "a conversation name consists of letters, digits and - _ . / @".to_owned())
 }
 
-fn channel_name(text: &str) -> Result<ChannelName, String> {
+fn parse_channel_name(text: &str) -> Result<ChannelName, String> {
     ChannelName::new(text)
         .map_err(|_| "a channel name consists of lower-case letters, such as telegram or discord".to_owned())
 }
 
-fn secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
+fn parse_secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
     Ok(SecretString::from(text))
 }
 
-fn file_name_of(text: &str) -> Result<FileSelectorArg, String> {
+fn parse_file_selector(text: &str) -> Result<FileSelectorArg, String> {
     if let Ok(number) = text.strip_prefix('#').unwrap_or(text).parse() {
         return Ok(FileSelectorArg::Number(number));
     }

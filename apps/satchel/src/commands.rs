@@ -1,4 +1,4 @@
-//! The commands: each a function of what it needs, printing to the writer that it is given.
+//! The commands: each is a function that prints to a given writer.
 
 pub mod attachments;
 pub mod chat;
@@ -9,10 +9,10 @@ pub mod init;
 pub mod not_built;
 pub mod outbox;
 pub mod pair;
-pub mod piped;
 pub mod plan;
 pub mod run;
 pub mod script;
+pub mod stdin;
 pub mod terminal;
 pub mod turn_json;
 pub mod web;
@@ -21,16 +21,16 @@ use std::{io::Write, process::ExitCode};
 
 use crate::config::origin::ConfigProblems;
 
-/// Something was asked in a way that can't be done; the process ends with 2 instead of 1.
+/// Wrong usage or configuration; the process exits with 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// The process's answer to how a command ended: 0 done, 1 failed, 2 wrong usage or configuration.
-/// Prints the error and what caused it, each once.
-pub fn exit_code(ended: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = ended else { return ExitCode::SUCCESS };
-    // Whoever reads our output has seen enough, as `satchel config show | head` has.
+/// Returns the exit code of a command: 0 done, 1 failed, 2 wrong usage or configuration.
+/// Prints the error and its causes, each once.
+pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // The reader of the output has closed it, as in `satchel config show | head`.
     if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
@@ -38,7 +38,7 @@ pub fn exit_code(ended: anyhow::Result<()>) -> ExitCode {
     ExitCode::from(exit_status(&error))
 }
 
-/// Says something on standard error. Nobody reading it is no reason to panic, as `eprintln!` would.
+/// Prints a line to standard error. Does not panic if that is closed, as `eprintln!` would.
 pub fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -54,7 +54,7 @@ fn error_chain(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Lines up the columns of a table; the last column is as wide as it likes.
+/// Writes a table with aligned columns.
 fn write_table(out: &mut dyn Write, rows: &[Vec<String>]) -> std::io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width_of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
@@ -72,23 +72,23 @@ fn write_json(out: &mut dyn Write, value: &impl serde::Serialize) -> std::io::Re
     writeln!(out)
 }
 
-/// Text of others made fit for one cell: one line, no controls that a terminal would obey, at most `longest` characters.
-fn one_line(text: &str, longest: usize) -> String {
-    let mut shown: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    shown.retain(|c| !satchel_domain::filename::is_unsafe_char(c));
-    match shown.char_indices().nth(longest) {
-        Some((end, _)) => format!("{}…", &shown[..end]),
-        None => shown,
+/// Untrusted text for one cell: one line, no control characters, at most `max_chars` characters.
+fn one_line(text: &str, max_chars: usize) -> String {
+    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.retain(|c| !satchel_domain::filename::is_unsafe_char(c));
+    match line.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 
-fn format_timestamp(moment: satchel_domain::Timestamp) -> String {
-    let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+fn format_timestamp(timestamp: satchel_domain::Timestamp) -> String {
+    let timestamp = jiff::Timestamp::from_millisecond(timestamp.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    timestamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// What a part sends, in one line.
-fn summary(content: &satchel_domain::PartContent) -> String {
+/// Describes the content of a part in one line.
+fn summarize_content(content: &satchel_domain::PartContent) -> String {
     use satchel_domain::PartContent;
 
     let files: Vec<String> = content
@@ -104,7 +104,7 @@ fn summary(content: &satchel_domain::PartContent) -> String {
     match content {
         PartContent::Text { text, .. } if files.is_empty() => one_line(text, 60),
         PartContent::Text { text, .. } => format!("{} + {files}", one_line(text, 60)),
-        PartContent::Voice { words, .. } => one_line(words, 60),
+        PartContent::Voice { text, .. } => one_line(text, 60),
         PartContent::File(_) | PartContent::Album { .. } => files,
         PartContent::Notice { text } | PartContent::Question { text, .. } => one_line(text, 200),
         PartContent::Withdraw => "the streamed message, taken back".to_owned(),

@@ -1,11 +1,10 @@
 //! The configuration: one file, the environment and `--set`, read into one [`Config`] in which every value is checked.
 //!
-//! Each part of Satchel has its own section in a file of its own; [`load`] puts them together. Precedence, weakest
-//! first: default, file, environment, `--set`. A value that wins replaces the other whole, lists too.
+//! Each section has its own file here; [`load`] combines them. Precedence, weakest first: default, file, environment,
+//! `--set`. The stronger value replaces the weaker one completely, lists too.
 
 pub mod attachments;
 pub mod channels;
-mod check;
 pub mod delivery;
 pub mod leaf;
 mod limits;
@@ -13,12 +12,13 @@ pub mod models;
 pub mod origin;
 mod overrides;
 pub(crate) mod paths;
-mod resolve;
+mod resolver;
 pub mod schedules;
 pub mod schema;
+mod schema_walk;
 pub mod speech;
 pub mod storage;
-mod suggest;
+mod suggestions;
 mod text_file;
 pub mod tools;
 mod tree;
@@ -42,11 +42,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::{
-    check::Checked,
-    leaf::{list::Declared, secret::Instructions},
+    leaf::{list::UnbuiltEntries, secret::Instructions},
     origin::{ConfigProblem, ConfigProblems, SettingOrigin},
-    resolve::Resolver,
+    resolver::Resolver,
     schedules::ScheduleConfig,
+    schema_walk::CheckReport,
     tree::ConfigNode,
 };
 use crate::schedules::Schedule;
@@ -54,8 +54,8 @@ use crate::schedules::Schedule;
 /// The variable that names the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
 
-/// The longest configuration file that is read.
-const LONGEST_FILE: u64 = 4_000_000;
+/// The largest configuration file that is read.
+const MAX_FILE_BYTES: u64 = 4_000_000;
 
 /// Everything that can be configured. A field is the one definition of its setting: its doc comment, type and default are
 /// what the schema, `config show` and the guide say.
@@ -89,30 +89,31 @@ pub struct Config {
         extend("propertyNames" = json!({ "pattern": r"^[A-Za-z0-9_-]{1,64}$" }))
     )]
     declared_schedules: Vec<ScheduleConfig>,
-    /// The schedules as they run, switched off or on.
+    /// The resolved schedules, including disabled ones.
     #[serde(skip)]
     pub schedules: Vec<Schedule>,
     /// Agents of your own. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "agents of your own"))]
-    agents: Declared,
+    agents: UnbuiltEntries,
     /// Tasks. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "tasks"))]
-    tasks: Declared,
+    tasks: UnbuiltEntries,
     /// MCP servers whose tools the model may use. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "MCP servers"))]
-    mcp: Declared,
+    mcp: UnbuiltEntries,
 }
 
 impl Config {
-    /// Who may talk on which platform. The page and the terminal have other ways to know their people: whoever gets
-    /// through to them owns this Satchel.
+    /// Who may talk on which platform. The page and the terminal authenticate people themselves: anyone with access to
+    /// them is an owner.
     #[must_use]
     pub fn access(&self) -> AccessPolicy {
-        let own = ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
-        AccessPolicy::new([self.telegram.access(), self.discord.access()]).with_owner_on(own)
+        let owner_channels =
+            ["console", "web"].map(|name| ChannelName::new(name).expect("the names are lower-case letters"));
+        AccessPolicy::new([self.telegram.access(), self.discord.access()]).with_owner_on(owner_channels)
     }
 
-    /// Finds out what depends on the machine and on several settings, and reports what they contradict.
+    /// Resolves what depends on the machine or on several settings, and reports contradictions.
     fn resolve(&mut self, resolver: &mut Resolver<'_>) {
         self.models.resolve(resolver);
         self.storage.resolve(resolver);
@@ -128,7 +129,7 @@ impl Config {
     }
 }
 
-/// What the configuration is read from. Nothing else is looked at.
+/// Everything that the configuration is read from.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigSources<'a> {
     /// The file that `--config` names.
@@ -141,7 +142,7 @@ pub struct ConfigSources<'a> {
     pub cwd: &'a Path,
 }
 
-/// One setting as `config show` prints it. A secret is masked here already.
+/// One setting as `config show` prints it. Secrets are already masked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigSetting {
     /// The dotted key.
@@ -157,7 +158,7 @@ pub struct ConfigSetting {
 pub struct LoadedConfig {
     config: Config,
     not_built: Vec<ConfigProblem>,
-    /// What was given without any effect, such as a variable that names no setting.
+    /// Input without any effect, such as a variable that names no setting.
     pub warnings: Vec<ConfigProblem>,
     /// Every setting, by its key.
     pub settings: Vec<ConfigSetting>,
@@ -169,13 +170,13 @@ impl LoadedConfig {
     /// The configuration to run with.
     ///
     /// # Errors
-    /// When it switches on something that isn't built yet.
-    pub fn ready(self) -> Result<Config, ConfigProblems> {
+    /// When it enables something that isn't built yet.
+    pub fn into_config(self) -> Result<Config, ConfigProblems> {
         self.check_built()?;
         Ok(self.config)
     }
 
-    /// Checks that everything that it switches on is built.
+    /// Checks that everything that it enables is built.
     ///
     /// # Errors
     /// When something isn't.
@@ -186,13 +187,13 @@ impl LoadedConfig {
         }
     }
 
-    /// The configuration as it is, for whoever looks at it without running with it.
+    /// The configuration, for commands that inspect it without running with it.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What the configuration switches on and isn't built yet.
+    /// What the configuration enables that isn't built yet.
     pub fn not_built(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.not_built.iter()
     }
@@ -211,7 +212,7 @@ pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems>
     apply_overrides(root, file, sources)
 }
 
-/// Reads a configuration that is about to be written to `path`, with the environment and the command line laid over it.
+/// Reads a configuration that will be written to `path`, with the overrides of the environment and the command line.
 ///
 /// # Errors
 /// With everything that is wrong.
@@ -226,18 +227,19 @@ fn apply_overrides(
     sources: &ConfigSources<'_>,
 ) -> Result<LoadedConfig, ConfigProblems> {
     let mut problems = Vec::new();
-    let without_effect =
-        overrides::apply_environment(&mut root, sources.environment, &schema::plain_keys(), &mut problems);
+    let ignored_variables =
+        overrides::apply_environment(&mut root, sources.environment, &schema::top_level_keys(), &mut problems);
     overrides::apply_set_flags(&mut root, sources.set, &mut problems);
-    let Checked { values, mut settings, problems: mistakes, misplaced, not_built, known } =
-        check::check(&root, schema::schema(), sources.cwd);
-    problems.extend(mistakes);
-    let mut config: Config = serde_json::from_value(values).expect("the check lets through what can be read");
+    let CheckReport { values, mut settings, problems: check_problems, misplaced, not_built, known_keys } =
+        schema_walk::check_tree(&root, schema::schema(), sources.cwd);
+    problems.extend(check_problems);
+    let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
     let ConfigSources { environment, cwd, .. } = *sources;
-    let (settings_shown, mistakes) = (&mut settings, &mut problems);
-    config.resolve(&mut Resolver { root: &root, environment, cwd, settings: settings_shown, problems: mistakes });
+    let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
+    config.resolve(&mut resolver);
     problems.extend(misplaced);
-    let warnings = without_effect.iter().map(|variable| suggest::without_effect(variable, &known)).collect();
+    let warnings =
+        ignored_variables.iter().map(|variable| suggestions::ignored_variable(variable, &known_keys)).collect();
     problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));
@@ -250,12 +252,12 @@ fn read_file(path: &Path, cwd: &Path) -> Result<ConfigNode, ConfigProblem> {
         let message = format!("the configuration file {} {reason}", path.display());
         ConfigProblem { origin: SettingOrigin::Default, message }
     };
-    let failed = |error: std::io::Error| problem(format!("can't be read: {error}"));
+    let read_error = |error: std::io::Error| problem(format!("can't be read: {error}"));
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(cwd.join(path)).map_err(failed)?;
-    file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LONGEST_FILE {
-        return Err(problem(format!("is larger than {}", satchel_domain::size::format_bytes(LONGEST_FILE))));
+    let file = std::fs::File::open(cwd.join(path)).map_err(read_error)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(problem(format!("is larger than {}", satchel_domain::size::format_bytes(MAX_FILE_BYTES))));
     }
     let text = String::from_utf8(bytes)
         .map_err(|error| problem(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))?;

@@ -1,4 +1,4 @@
-//! The disks that hold files: how much of each is free, and how much stays so for the database.
+//! The disks that hold files: their free space and the part of it that is reserved for the database.
 
 use std::{
     io,
@@ -10,21 +10,21 @@ use satchel_domain::{DiskReserve, DiskSpace};
 
 use crate::config::{Config, storage::BlobBackend};
 
-/// A directory whose files leave the reserve of its disk free.
+/// A directory for files, and the reserve of its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileDirectory {
-    /// What it holds, as operators read it: `data`, `files` or `shared`.
-    pub holds: &'static str,
+    /// `data`, `files`, `shared` or `database`; a metric label.
+    pub role: &'static str,
     pub path: PathBuf,
-    /// How much of its disk stays free.
+    /// How much of its disk files must leave free.
     pub reserve: DiskReserve,
 }
 
-/// The directories in which files are kept; the data directory is always one, because the workspaces lie in it.
+/// The directories that hold files. The data directory is always one of them, because it holds the workspaces.
 #[must_use]
 pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
     let reserve = config.storage.reserve();
-    let directory = |holds, path: &Path| FileDirectory { holds, path: path.to_owned(), reserve };
+    let directory = |role, path: &Path| FileDirectory { role, path: path.to_owned(), reserve };
     let mut directories = vec![directory("data", config.storage.data_dir())];
     if let Some(BlobBackend::Directory(path)) = &config.storage.blobs_url {
         directories.push(directory("files", path));
@@ -33,11 +33,11 @@ pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
     directories
 }
 
-/// Asks the system about the disk of a directory.
+/// Reads the total and the free space of a directory's disk.
 ///
 /// # Errors
-/// When it can't tell.
-pub fn space(directory: &Path) -> io::Result<DiskSpace> {
+/// When the system call fails.
+pub fn read_space(directory: &Path) -> io::Result<DiskSpace> {
     let disk = statvfs(directory)?;
     let in_bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
     Ok(DiskSpace { total: in_bytes(disk.f_blocks), free: in_bytes(disk.f_bavail) })

@@ -1,10 +1,10 @@
-//! What a program that embeds Satchel needs, in one place; `docs/guide/embedding.md` shows how it is put together.
+//! Everything that a program needs to embed Satchel. See `docs/guide/embedding.md`.
 //!
-//! A front end implements [`ports::Channel`], gives it to [`Ports`], lets [`build()`] put everything together, runs the
-//! [`Runner`] and hands messages to [`ports::Inbound`].
+//! A front end implements [`ports::Channel`], adds it to [`Ports`], calls [`build()`], runs the [`Runner`] and passes
+//! messages to [`ports::Inbound`].
 
 pub use satchel_agent::{AgentSettings, SteeringMode, prompt};
-/// What messages, files, parts and their ids are.
+/// The domain types: messages, files, parts and their ids.
 pub use satchel_domain as domain;
 pub use satchel_files::{DirectoryBlobs, DirectoryWorkspace, MemoryBlobs};
 pub use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
@@ -17,7 +17,7 @@ pub use satchel_ledger::{QuotaRules, Settings as LedgerSettings, SqliteLedger};
 pub use satchel_local::{LocalBus, ModelScript, OfflineModel, ScriptedModel, scripted_model};
 /// The traits that connect the core with the world, and what they exchange.
 pub use satchel_ports as ports;
-/// Planning and delivery by themselves, and the tables of what each channel can do.
+/// Planning and delivery, and the capability tables of the channels.
 pub use satchel_routing::{self as routing, tables};
 pub use satchel_tools::{ScriptRules, ToolLimits, path_fields};
 

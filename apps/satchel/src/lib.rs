@@ -24,7 +24,7 @@ pub mod config;
 #[cfg(feature = "application")]
 pub mod disks;
 #[cfg(feature = "application")]
-pub mod fetch;
+pub mod fetcher;
 #[cfg(feature = "application")]
 pub mod logging;
 #[cfg(feature = "application")]

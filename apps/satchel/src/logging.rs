@@ -1,4 +1,4 @@
-//! What is logged, and how: for people on a terminal, as JSON lines everywhere else.
+//! Logging: readable text on a terminal, JSON lines everywhere else.
 //!
 //! Logs go to standard error. They never hold the contents of messages, and secrets are of a type that can't be printed.
 
@@ -7,69 +7,69 @@ use std::ffi::OsString;
 use anyhow::Context;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt::MakeWriter, layer::SubscriberExt};
 
-/// What is logged unless something else is asked.
+/// The filter, unless the command line or the configuration sets one.
 pub const DEFAULT_FILTER: &str = "warn,satchel=info";
-/// What is logged while a person talks in the same terminal.
+/// The filter while a person chats in the same terminal.
 pub const QUIET_FILTER: &str = "error,satchel=warn";
 
-/// Who reads the log.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A person at a terminal.
+    /// Text for people at a terminal.
     Text,
-    /// A program: one JSON object a line.
+    /// One JSON object per line, for programs.
     Json,
 }
 
-/// Something that takes what is logged.
+/// A layer of the subscriber.
 type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// What must live as long as the process logs.
+/// Must live as long as the process logs.
 #[derive(Debug)]
 pub struct LoggingGuard {
     #[cfg(feature = "otel")]
-    _exporting: Option<crate::otel::TracerGuard>,
+    _tracer: Option<crate::otel::TracerGuard>,
 }
 
-/// Starts to log to standard error for the rest of the process, and, with the feature `otel`, to send spans to the
-/// collector that the environment names. To be called outside of an asynchronous runtime.
+/// Starts logging to standard error for the rest of the process and, with the feature `otel`, sending spans to the
+/// collector that the environment names. Call it outside an asynchronous runtime.
 ///
 /// # Errors
-/// When the filter can't be read, or the collector's address.
+/// When the filter or the collector's address is invalid.
 pub fn init_logging(
     filter: &str,
-    reader: LogFormat,
+    format: LogFormat,
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<LoggingGuard> {
-    let printed = layer(filter, reader, std::io::stderr)?;
-    let (spans, logging) = spans(environment)?;
-    let layers: Vec<_> = std::iter::once(printed).chain(spans).collect();
+    let stderr_layer = fmt_layer(filter, format, std::io::stderr)?;
+    let (span_layer, guard) = span_layer(environment)?;
+    let layers: Vec<_> = std::iter::once(stderr_layer).chain(span_layer).collect();
     let subscriber = tracing_subscriber::registry().with(layers);
     tracing::subscriber::set_global_default(subscriber).context("logging was started already")?;
-    Ok(logging)
+    Ok(guard)
 }
 
 #[cfg(feature = "otel")]
-fn spans(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
-    let (layer, exporting) = crate::otel::layer(environment)?.unzip();
-    Ok((layer, LoggingGuard { _exporting: exporting }))
+fn span_layer(environment: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
+    let (layer, tracer) = crate::otel::layer(environment)?.unzip();
+    Ok((layer, LoggingGuard { _tracer: tracer }))
 }
 
 #[cfg(not(feature = "otel"))]
-fn spans(_: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
+fn span_layer(_: &[(OsString, OsString)]) -> anyhow::Result<(Option<LogLayer>, LoggingGuard)> {
     Ok((None, LoggingGuard {}))
 }
 
-fn layer<W>(filter: &str, reader: LogFormat, writer: W) -> anyhow::Result<LogLayer>
+fn fmt_layer<W>(filter: &str, format: LogFormat, writer: W) -> anyhow::Result<LogLayer>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(filter).with_context(|| {
         format!("the log filter {filter:?} is invalid; filters look like `info` or `satchel=debug`")
     })?;
-    // Nobody reading the log any more is no reason to stop: the layer's own report of it would panic.
+    // A closed standard error must not stop the process: the layer's own error report would panic.
     let layer = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
-    Ok(match reader {
+    Ok(match format {
         LogFormat::Text => layer.compact().with_filter(filter).boxed(),
         LogFormat::Json => layer
             .with_ansi(false)
@@ -102,10 +102,10 @@ mod tests {
         }
     }
 
-    fn logged(filter: &str, reader: LogFormat) -> String {
+    fn log_output(filter: &str, format: LogFormat) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
-        let layer = layer(filter, reader, move || writer.clone()).unwrap();
+        let layer = fmt_layer(filter, format, move || writer.clone()).unwrap();
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "satchel_ledger", duration_ms = 3, "opened the ledger");
@@ -118,15 +118,15 @@ mod tests {
 
     #[test]
     fn own_info_and_foreign_warnings_are_logged() {
-        let text = logged(DEFAULT_FILTER, LogFormat::Text);
+        let text = log_output(DEFAULT_FILTER, LogFormat::Text);
         assert!(text.contains("opened the ledger") && text.contains("trouble") && !text.contains("chatter"), "{text}");
-        let quiet = logged(QUIET_FILTER, LogFormat::Text);
+        let quiet = log_output(QUIET_FILTER, LogFormat::Text);
         assert_eq!(quiet, "");
     }
 
     #[test]
     fn programs_get_one_object_a_line() {
-        let text = logged("info", LogFormat::Json);
+        let text = log_output("info", LogFormat::Json);
         let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0]["message"], "opened the ledger");
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn invalid_log_filter_is_reported() {
-        let error = layer("satchel=loud=er", LogFormat::Text, std::io::sink).err().unwrap();
+        let error = fmt_layer("satchel=loud=er", LogFormat::Text, std::io::sink).err().unwrap();
         assert!(error.to_string().contains("satchel=loud=er"), "{error}");
     }
 }

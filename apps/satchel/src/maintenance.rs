@@ -1,4 +1,4 @@
-//! What a process does while nobody looks: it removes bytes, leftovers and temporary files that nobody needs any more.
+//! Periodic maintenance: removes unreferenced bytes, leftovers of dead processes and old temporary files.
 
 use std::{
     sync::Arc,
@@ -15,43 +15,43 @@ const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// For how long a conversation must have been idle before its `/tmp` is emptied.
 const TMP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a collection found and did.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcReport {
-    /// How many blobs were old enough to be looked at.
-    pub looked_at: usize,
-    /// How many of them nothing refers to; those are marked.
+    /// How many blobs were old enough to be checked.
+    pub checked: usize,
+    /// How many of them are unreferenced and marked.
     pub unreferenced: usize,
     /// How many bytes were removed.
-    pub freed: u64,
+    pub freed_bytes: u64,
 }
 
-/// Marks the unused stored bytes and removes those that are marked.
+/// Marks the unreferenced blobs and removes those that were marked before.
 ///
 /// # Errors
-/// When the store or the ledger fails; nothing that is referred to is ever removed.
+/// When the store or the ledger fails; a referenced blob is never removed.
 pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<GcReport> {
     let stale = blobs.list_stale(BLOB_GRACE).await?;
     let unreferenced = ledger.find_unreferenced(&stale).await?;
     blobs.mark(&unreferenced, BLOB_GRACE).await?;
     let freed = blobs.sweep().await?;
-    Ok(GcReport { looked_at: stale.len(), unreferenced: unreferenced.len(), freed })
+    Ok(GcReport { checked: stale.len(), unreferenced: unreferenced.len(), freed_bytes: freed })
 }
 
 /// Empties `/tmp` of every conversation that has had no turn for a day; returns the bytes freed.
 ///
-/// `now` is the disk's time: what is written after it belongs to a turn of which the ledger may know nothing yet.
+/// `now` is the disk's time: files written after it may belong to a turn that the ledger does not have yet.
 ///
 /// # Errors
 /// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
 pub async fn empty_tmp(ledger: &dyn Ledger, workspace: &dyn Workspace, now: SystemTime) -> anyhow::Result<u64> {
-    let day = i64::try_from(TMP_TTL.as_millis()).unwrap_or(i64::MAX);
-    let since = Timestamp(ledger.now().0.saturating_sub(day));
+    let ttl_ms = i64::try_from(TMP_TTL.as_millis()).unwrap_or(i64::MAX);
+    let since = Timestamp(ledger.now().0.saturating_sub(ttl_ms));
     let active = ledger.active_conversations(since).await?;
     Ok(workspace.sweep_tmp(&active, now).await?)
 }
 
-/// Keeps the stores in order while the lanes work.
+/// Cleans up the stores while the lanes are worked.
 pub struct Maintenance {
     ledger: Arc<dyn Ledger>,
     blobs: Arc<dyn Blobs>,
@@ -59,30 +59,29 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Takes on these stores; the ledger knows what is referred to.
+    /// Cleans up these stores by the references in `ledger`.
     #[must_use]
     pub fn new(ledger: Arc<dyn Ledger>, blobs: Arc<dyn Blobs>, workspace: Arc<dyn Workspace>) -> Self {
         Self { ledger, blobs, workspace }
     }
 
-    /// Removes at once what dead processes left in the workspaces, then collects garbage every hour until `stop` is
-    /// cancelled.
+    /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
-            let collected = collect_garbage(&*self.ledger, &*self.blobs).await;
-            log_report("unused stored bytes", collected.map(|collected| collected.freed));
-            let emptied = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
-            log_report("the /tmp of idle conversations", emptied);
+            let result = collect_garbage(&*self.ledger, &*self.blobs).await;
+            log_report("unused stored bytes", result.map(|report| report.freed_bytes));
+            let result = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
+            log_report("the /tmp of idle conversations", result);
         }
     }
 }
 
-pub(crate) fn log_report(what: &str, removed: Result<u64, impl std::fmt::Display>) {
-    match removed {
+pub(crate) fn log_report(subject: &str, result: Result<u64, impl std::fmt::Display>) {
+    match result {
         Ok(0) => {}
-        Ok(removed) => tracing::info!(removed, "removed {what}"),
-        Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {what}"),
+        Ok(removed) => tracing::info!(removed, "removed {subject}"),
+        Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {subject}"),
     }
 }
 
@@ -119,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Whoever embeds Satchel runs what `build` returns and nothing else.
+    /// Programs that embed Satchel run only what `build` returns.
     #[tokio::test(start_paused = true)]
     async fn bytes_and_tmp_are_collected_every_hour() {
         let (mut ledger, mut blobs, mut workspace) = (MockLedger::new(), MockBlobs::new(), MockWorkspace::new());

@@ -1,4 +1,4 @@
-//! A workspace whose writes are set aside in the ledger first, so that they count for the quotas of all files.
+//! A workspace that reserves its writes in the ledger, so that they count against the quotas of all files.
 
 use std::{
     collections::HashMap,
@@ -16,51 +16,51 @@ use satchel_ports::{
     workspace::{WorkspaceEntry, WorkspaceFile},
 };
 
-/// The conversations' workspaces, counted in the ledger.
+/// A workspace whose bytes are counted in the ledger.
 pub struct MeteredWorkspace {
     inner: DirectoryWorkspace,
     ledger: Arc<dyn Ledger>,
-    /// What is set aside for writes that run.
+    /// The bytes reserved by running writes.
     reserved: Mutex<HashMap<ConversationId, u64>>,
-    /// Held by who measures and records.
-    recording: tokio::sync::Mutex<()>,
+    /// Held while a size is measured and recorded.
+    record_lock: tokio::sync::Mutex<()>,
 }
 
 impl MeteredWorkspace {
-    /// Counts what is written to `inner`.
+    /// Counts the bytes of `inner` in `ledger`.
     #[must_use]
     pub fn new(inner: DirectoryWorkspace, ledger: Arc<dyn Ledger>) -> Self {
-        Self { inner, ledger, reserved: Mutex::default(), recording: tokio::sync::Mutex::default() }
+        Self { inner, ledger, reserved: Mutex::default(), record_lock: tokio::sync::Mutex::default() }
     }
 
-    /// Sets bytes aside for a write.
+    /// Reserves bytes for a write.
     async fn reserve(
         &self,
         conversation: &ConversationId,
         path: &WorkspacePath,
         bytes: u64,
     ) -> Result<QuotaHold<'_>, WorkspaceError> {
-        // Held before the ledger knows of it: what is recorded meanwhile counts it twice rather than not at all.
+        // Counted here before the ledger has it: a size recorded in between counts it twice rather than not at all.
         let mut reservation = QuotaHold::new(self, conversation, bytes);
-        let mut reserved = self.ledger.reserve_workspace(conversation, bytes).await;
-        if matches!(reserved, Err(LedgerError::QuotaExceeded(_))) {
+        let mut result = self.ledger.reserve_workspace(conversation, bytes).await;
+        if matches!(result, Err(LedgerError::QuotaExceeded(_))) {
             drop(reservation);
-            // People remove files by hand, and a write that was dropped has set bytes aside in vain.
+            // Measure again: files may have been removed by hand, and a dropped write leaves its reservation behind.
             self.inner.forget_usage(conversation);
-            self.record(conversation).await;
+            self.record_usage(conversation).await;
             reservation = QuotaHold::new(self, conversation, bytes);
-            reserved = self.ledger.reserve_workspace(conversation, bytes).await;
+            result = self.ledger.reserve_workspace(conversation, bytes).await;
         }
-        reserved.map_err(|error| match error {
+        result.map_err(|error| match error {
             LedgerError::QuotaExceeded(exceeded) => WorkspaceError::StorageFull(exceeded),
             error => WorkspaceError::Failed { path: path.clone(), reason: error.to_string() },
         })?;
         Ok(reservation)
     }
 
-    /// Measures every workspace that counts, and records each in the ledger: what was removed without the tools counts no
-    /// longer.
-    async fn record_all(&self) {
+    /// Measures every counted workspace and records its size in the ledger, so that files removed without the tools no
+    /// longer count.
+    async fn record_all_usages(&self) {
         let usages = match self.ledger.usages(&UsageQuery::All).await {
             Ok(usages) => usages,
             Err(error) => {
@@ -73,15 +73,15 @@ impl MeteredWorkspace {
                 && usage.workspace_bytes > 0
             {
                 self.inner.forget_usage(conversation);
-                self.record(conversation).await;
+                self.record_usage(conversation).await;
             }
         }
     }
 
-    /// Tells the ledger what the workspace holds. What it is told in vain, the next write tells it.
-    async fn record(&self, conversation: &ConversationId) {
-        // One after another, or an older look at the disk would be recorded behind a newer one.
-        let _alone = self.recording.lock().await;
+    /// Records the workspace's size in the ledger. If that fails, the next write records it.
+    async fn record_usage(&self, conversation: &ConversationId) {
+        // Serialized, so that an older measurement can't overwrite a newer one.
+        let _guard = self.record_lock.lock().await;
         let used = match self.inner.used_bytes(conversation).await {
             Ok(used) => used,
             Err(error) => {
@@ -89,19 +89,19 @@ impl MeteredWorkspace {
                 return tracing::warn!(chat.id = %conversation, error, "measuring a workspace failed");
             }
         };
-        let reserved = self.reserved().get(conversation).copied().unwrap_or_default();
+        let reserved = self.lock_reserved().get(conversation).copied().unwrap_or_default();
         if let Err(error) = self.ledger.record_workspace(conversation, used.saturating_add(reserved)).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "recording a workspace's size failed");
         }
     }
 
-    fn reserved(&self) -> MutexGuard<'_, HashMap<ConversationId, u64>> {
+    fn lock_reserved(&self) -> MutexGuard<'_, HashMap<ConversationId, u64>> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes that are set aside until this is dropped.
+/// Bytes that stay reserved until this is dropped.
 struct QuotaHold<'a> {
     workspace: &'a MeteredWorkspace,
     conversation: ConversationId,
@@ -110,14 +110,14 @@ struct QuotaHold<'a> {
 
 impl<'a> QuotaHold<'a> {
     fn new(workspace: &'a MeteredWorkspace, conversation: &ConversationId, bytes: u64) -> Self {
-        *workspace.reserved().entry(conversation.clone()).or_default() += bytes;
+        *workspace.lock_reserved().entry(conversation.clone()).or_default() += bytes;
         Self { workspace, conversation: conversation.clone(), bytes }
     }
 }
 
 impl Drop for QuotaHold<'_> {
     fn drop(&mut self) {
-        let mut reserved = self.workspace.reserved();
+        let mut reserved = self.workspace.lock_reserved();
         if let Some(bytes) = reserved.get_mut(&self.conversation) {
             *bytes = bytes.saturating_sub(self.bytes);
             if *bytes == 0 {
@@ -146,10 +146,10 @@ impl Workspace for MeteredWorkspace {
             return self.inner.write(conversation, path, content, mode, limit).await;
         }
         let reservation = self.reserve(conversation, path, limit).await?;
-        let written = self.inner.write(conversation, path, content, mode, limit).await;
+        let result = self.inner.write(conversation, path, content, mode, limit).await;
         drop(reservation);
-        self.record(conversation).await;
-        written
+        self.record_usage(conversation).await;
+        result
     }
 
     async fn list(
@@ -161,11 +161,11 @@ impl Workspace for MeteredWorkspace {
     }
 
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
-        let removed = self.inner.remove(conversation, path).await;
+        let result = self.inner.remove(conversation, path).await;
         if self.inner.is_counted(path.mount()) {
-            self.record(conversation).await;
+            self.record_usage(conversation).await;
         }
-        removed
+        result
     }
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
@@ -173,15 +173,15 @@ impl Workspace for MeteredWorkspace {
     }
 
     async fn remove_leftovers(&self) -> io::Result<u64> {
-        let removed = self.inner.remove_leftovers().await;
-        self.record_all().await;
-        removed
+        let result = self.inner.remove_leftovers().await;
+        self.record_all_usages().await;
+        result
     }
 
     async fn sweep_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
-        let freed = self.inner.sweep_tmp(active, read_at).await;
-        self.record_all().await;
-        freed
+        let result = self.inner.sweep_tmp(active, read_at).await;
+        self.record_all_usages().await;
+        result
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    struct Stage {
+    struct WorkspaceHarness {
         workspace: MeteredWorkspace,
         inner: DirectoryWorkspace,
         ledger: Arc<SqliteLedger>,
@@ -203,7 +203,7 @@ mod tests {
         directory: tempfile::TempDir,
     }
 
-    async fn stage(quota: u64) -> Stage {
+    async fn harness(quota: u64) -> WorkspaceHarness {
         let directory = tempfile::tempdir().unwrap();
         let quotas = QuotaRules { quotas: Quotas { conversation: quota, person: quota }, ..QuotaRules::default() };
         let settings = Settings { quotas, ..Settings::default() };
@@ -213,58 +213,58 @@ mod tests {
         ledger.receive(&message, ClaimMode::Never).await.unwrap();
         let inner = DirectoryWorkspace::open(&directory.path().join("workspaces"), None, 1 << 30).unwrap();
         let workspace = MeteredWorkspace::new(inner.clone(), Arc::clone(&ledger) as _);
-        Stage { workspace, inner, ledger, conversation, directory }
+        WorkspaceHarness { workspace, inner, ledger, conversation, directory }
     }
 
-    impl Stage {
+    impl WorkspaceHarness {
         async fn write(&self, path: &str, bytes: usize) -> Result<u64, WorkspaceError> {
             let content = stream::iter([Ok(Bytes::from(vec![1; bytes]))]).boxed();
             let path = path.parse().unwrap();
             self.workspace.write(&self.conversation, &path, content, WriteMode::CreateNew, bytes as u64).await
         }
 
-        async fn counted(&self) -> u64 {
-            let query = UsageQuery::Of(vec![UsageScope::Conversation(self.conversation.clone())]);
+        async fn counted_bytes(&self) -> u64 {
+            let query = UsageQuery::Scopes(vec![UsageScope::Conversation(self.conversation.clone())]);
             self.ledger.usages(&query).await.unwrap().first().map_or(0, |usage| usage.workspace_bytes)
         }
     }
 
     #[tokio::test]
     async fn workspace_writes_count_for_total_quota() {
-        let stage = stage(10_000).await;
-        stage.write("/shared/a", 6_000).await.unwrap();
-        assert_eq!(stage.counted().await, 6_000);
-        let refused = stage.write("/shared/b", 5_000).await.unwrap_err();
+        let harness = harness(10_000).await;
+        harness.write("/shared/a", 6_000).await.unwrap();
+        assert_eq!(harness.counted_bytes().await, 6_000);
+        let refused = harness.write("/shared/b", 5_000).await.unwrap_err();
         assert!(matches!(&refused, WorkspaceError::StorageFull(full) if full.used == 6_000), "{refused:?}");
-        assert!(stage.inner.read(&stage.conversation, &"/shared/b".parse().unwrap()).await.is_err());
-        assert_eq!(stage.counted().await, 6_000, "what was refused is not set aside");
-        stage.workspace.remove(&stage.conversation, &"/shared/a".parse().unwrap()).await.unwrap();
-        assert_eq!(stage.counted().await, 0);
-        stage.write("/shared/b", 5_000).await.unwrap();
+        assert!(harness.inner.read(&harness.conversation, &"/shared/b".parse().unwrap()).await.is_err());
+        assert_eq!(harness.counted_bytes().await, 6_000, "a refused write reserves nothing");
+        harness.workspace.remove(&harness.conversation, &"/shared/a".parse().unwrap()).await.unwrap();
+        assert_eq!(harness.counted_bytes().await, 0);
+        harness.write("/shared/b", 5_000).await.unwrap();
     }
 
-    /// `/tmp` that was emptied, or what people have removed by hand.
+    /// `/tmp` was emptied, or people removed files by hand.
     #[tokio::test]
     async fn workspaces_that_shrank_are_recorded() {
-        let stage = stage(10_000).await;
-        stage.write("/tmp/a", 6_000).await.unwrap();
-        std::fs::remove_file(stage.directory.path().join("workspaces/telegram=7/tmp/a")).unwrap();
-        assert_eq!(stage.counted().await, 6_000);
-        stage.workspace.record_all().await;
-        assert_eq!(stage.counted().await, 0);
+        let harness = harness(10_000).await;
+        harness.write("/tmp/a", 6_000).await.unwrap();
+        std::fs::remove_file(harness.directory.path().join("workspaces/telegram=7/tmp/a")).unwrap();
+        assert_eq!(harness.counted_bytes().await, 6_000);
+        harness.workspace.record_all_usages().await;
+        assert_eq!(harness.counted_bytes().await, 0);
     }
 
-    /// A write that fails, or whose process dies, has set bytes aside in vain.
+    /// A write that fails, or whose process dies, leaves its reservation behind.
     #[tokio::test]
     async fn full_quota_is_remeasured_before_refusal() {
-        let stage = stage(10_000).await;
-        stage.write("/tmp/a", 6_000).await.unwrap();
-        stage.ledger.reserve_workspace(&stage.conversation, 4_000).await.unwrap();
-        stage.write("/tmp/b", 4_000).await.unwrap();
-        assert_eq!(stage.counted().await, 10_000);
-        let by_hand = stage.directory.path().join("workspaces/telegram=7/tmp/a");
+        let harness = harness(10_000).await;
+        harness.write("/tmp/a", 6_000).await.unwrap();
+        harness.ledger.reserve_workspace(&harness.conversation, 4_000).await.unwrap();
+        harness.write("/tmp/b", 4_000).await.unwrap();
+        assert_eq!(harness.counted_bytes().await, 10_000);
+        let by_hand = harness.directory.path().join("workspaces/telegram=7/tmp/a");
         std::fs::remove_file(by_hand).unwrap();
-        stage.write("/tmp/c", 6_000).await.unwrap();
-        assert_eq!(stage.counted().await, 10_000);
+        harness.write("/tmp/c", 6_000).await.unwrap();
+        assert_eq!(harness.counted_bytes().await, 10_000);
     }
 }

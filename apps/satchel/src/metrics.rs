@@ -1,7 +1,7 @@
-//! The figures for operators: counted by wrappers around the ports, told as OpenMetrics text, of which only that is
-//! used which readers of Prometheus's older format understand as well.
+//! Metrics for operators: counted by wrappers around the ports and served as OpenMetrics text, limited to what parsers
+//! of Prometheus's older format understand, too.
 //!
-//! Nothing that decides knows of them. Label values come from short lists, so that nobody outside can make series grow.
+//! No decision depends on them. Label values come from short lists, so that outside input can't add series.
 
 mod bus;
 mod channel;
@@ -32,19 +32,19 @@ use crate::disks::{self, FileDirectory};
 
 pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel};
 
-/// What the text is, as HTTP says it.
+/// The `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long a scrape waits for the ledger; after it the figure that comes from there is unknown.
+/// How long a scrape waits for the ledger; after that, the metrics from the ledger are unknown.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a scrape waits for the disks; after it their figures are missing.
+/// How long a scrape waits for the disks; after that, their metrics are missing.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The upper bounds of durations, in seconds: from a local answer to a model that thinks for minutes.
+/// The upper bounds of durations, in seconds: from a local response to a model that answers after minutes.
 const DURATION_BUCKETS: [f64; 13] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// What a label says when its value is none of those that are expected.
+/// The label value for any value outside the expected list.
 const OTHER: &str = "other";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,7 +84,7 @@ struct ByteLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfDisk {
+struct DiskLabels {
     holds: &'static str,
 }
 
@@ -107,14 +107,14 @@ struct TokenLabels {
 
 type DurationFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// All figures of this process.
+/// All metrics of this process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     channels: Vec<String>,
     messages: Family<ChannelLabels, Counter>,
-    turned_away: Family<ChannelLabels, Counter>,
-    unreadable: Family<ChannelLabels, Gauge>,
+    refused: Family<ChannelLabels, Counter>,
+    undecodable: Family<ChannelLabels, Gauge>,
     turns: Family<TurnLabels, Counter>,
     parts: Family<PartLabels, Counter>,
     attempts: Family<AttemptLabels, Counter>,
@@ -122,90 +122,90 @@ pub struct Metrics {
     bytes: Family<ByteLabels, Counter>,
     oldest_part_seconds: Gauge<f64, std::sync::atomic::AtomicU64>,
     model_calls: Family<ModelCallLabels, Counter>,
-    model_first_piece_seconds: DurationFamily<ModelLabels>,
+    model_first_delta_seconds: DurationFamily<ModelLabels>,
     model_answer_seconds: DurationFamily<ModelLabels>,
     model_tokens: Family<TokenLabels, Counter>,
-    kept_files: Family<ChannelLabels, Gauge>,
-    kept_bytes: Family<ChannelLabels, Gauge>,
+    stored_files: Family<ChannelLabels, Gauge>,
+    stored_bytes: Family<ChannelLabels, Gauge>,
     directories: Vec<FileDirectory>,
-    disk_free: Family<OfDisk, Gauge>,
-    disk_reserve: Family<OfDisk, Gauge>,
-    /// Held by who asks the disks.
-    measuring: Arc<Mutex<()>>,
+    disk_free: Family<DiskLabels, Gauge>,
+    disk_reserve: Family<DiskLabels, Gauge>,
+    /// Held while the disks are measured.
+    disk_lock: Arc<Mutex<()>>,
 }
 
 impl Metrics {
-    /// Nothing has happened yet. `channels` are those that this process hosts, `directories` those in which it keeps
+    /// All counters start at zero. `channels` are the channels that this process hosts, `directories` those that hold
     /// files.
     #[must_use]
     pub fn new(channels: &[&str], directories: Vec<FileDirectory>) -> Arc<Self> {
-        let mut figures = Self {
+        let mut metrics = Self {
             registry: Registry::with_prefix("satchel"),
             channels: channels.iter().map(|name| (*name).to_owned()).collect(),
             messages: Family::default(),
-            turned_away: Family::default(),
-            unreadable: Family::default(),
+            refused: Family::default(),
+            undecodable: Family::default(),
             turns: Family::default(),
             parts: Family::default(),
             attempts: Family::default(),
-            attempt_seconds: durations(),
+            attempt_seconds: duration_family(),
             bytes: Family::default(),
             oldest_part_seconds: Gauge::default(),
             model_calls: Family::default(),
-            model_first_piece_seconds: durations(),
-            model_answer_seconds: durations(),
+            model_first_delta_seconds: duration_family(),
+            model_answer_seconds: duration_family(),
             model_tokens: Family::default(),
-            kept_files: Family::default(),
-            kept_bytes: Family::default(),
+            stored_files: Family::default(),
+            stored_bytes: Family::default(),
             directories,
             disk_free: Family::default(),
             disk_reserve: Family::default(),
-            measuring: Arc::default(),
+            disk_lock: Arc::default(),
         };
-        figures.register();
-        Arc::new(figures)
+        metrics.register();
+        Arc::new(metrics)
     }
 
     fn register(&mut self) {
-        // A gauge and no info metric, so that readers of the older text format, who know no such type, read it too.
+        // A gauge, not an info metric: the older text format has no such type.
         let build = Family::<BuildLabels, Gauge>::default();
         build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
-        let of = &mut self.registry;
-        of.register("build_info", "The running program and its version", build);
-        of.register("messages", "Messages stored in the inbox", self.messages.clone());
+        let registry = &mut self.registry;
+        registry.register("build_info", "The running program and its version", build);
+        registry.register("messages", "Messages stored in the inbox", self.messages.clone());
         let help = "Messages from people who are not allowed; nothing of them is stored";
-        of.register("turned_away", help, self.turned_away.clone());
+        registry.register("turned_away", help, self.refused.clone());
         let help = "Updates that could not be decoded and are stored as they came, counted in the ledger";
-        of.register("unreadable_updates", help, self.unreadable.clone());
-        of.register("turns", "Completed turns, by ending", self.turns.clone());
-        of.register("parts", "Parts of replies, by final state", self.parts.clone());
-        of.register("attempts", "Sends and edits, by the platform's response", self.attempts.clone());
+        registry.register("unreadable_updates", help, self.undecodable.clone());
+        registry.register("turns", "Completed turns, by ending", self.turns.clone());
+        registry.register("parts", "Parts of replies, by final state", self.parts.clone());
+        registry.register("attempts", "Sends and edits, by the platform's response", self.attempts.clone());
         let seconds = || Unit::Seconds;
-        let took = self.attempt_seconds.clone();
-        of.register_with_unit("attempt_duration", "Duration of a send or an edit", seconds(), took);
+        let attempt_seconds = self.attempt_seconds.clone();
+        registry.register_with_unit("attempt_duration", "Duration of a send or an edit", seconds(), attempt_seconds);
         let help = "Bytes of files received from people or sent to them";
-        of.register_with_unit("file", help, Unit::Bytes, self.bytes.clone());
+        registry.register_with_unit("file", help, Unit::Bytes, self.bytes.clone());
         let help = "Age of the oldest part of a reply that is in progress; 0 if there is none";
-        of.register_with_unit("oldest_part_age", help, seconds(), self.oldest_part_seconds.clone());
-        of.register("model_calls", "Requests to a model, by how the answer ended", self.model_calls.clone());
+        registry.register_with_unit("oldest_part_age", help, seconds(), self.oldest_part_seconds.clone());
+        registry.register("model_calls", "Requests to a model, by how the answer ended", self.model_calls.clone());
         let help = "Time until the first delta of a model's answer";
-        of.register_with_unit("model_first_piece", help, seconds(), self.model_first_piece_seconds.clone());
+        registry.register_with_unit("model_first_piece", help, seconds(), self.model_first_delta_seconds.clone());
         let help = "Time until a model's answer was complete";
-        of.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
-        of.register("model_tokens", "Input and output tokens of a model", self.model_tokens.clone());
+        registry.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
+        registry.register("model_tokens", "Input and output tokens of a model", self.model_tokens.clone());
         let help = "Files stored in conversations, counted in the ledger";
-        of.register("kept_files", help, self.kept_files.clone());
+        registry.register("kept_files", help, self.stored_files.clone());
         let help = "Bytes of these files and of the conversations' workspaces, counted in the ledger";
-        of.register_with_unit("kept", help, Unit::Bytes, self.kept_bytes.clone());
+        registry.register_with_unit("kept", help, Unit::Bytes, self.stored_bytes.clone());
         let help = "Free bytes on the disk of a directory that holds files, including the reserve";
-        of.register_with_unit("disk_free", help, Unit::Bytes, self.disk_free.clone());
+        registry.register_with_unit("disk_free", help, Unit::Bytes, self.disk_free.clone());
         let help = "Free bytes reserved for the database, which no file uses";
-        of.register_with_unit("disk_reserve", help, Unit::Bytes, self.disk_reserve.clone());
+        registry.register_with_unit("disk_reserve", help, Unit::Bytes, self.disk_reserve.clone());
     }
 
-    /// All figures as text, with the oldest part, what could not be read and what files take up asked of the ledger now,
-    /// and the disks of the system.
-    pub async fn text(&self, ledger: &dyn Ledger) -> String {
+    /// Returns all metrics as text. Reads the oldest part, the undecodable updates and the stored files from the
+    /// ledger, and the free space from the system.
+    pub async fn render(&self, ledger: &dyn Ledger) -> String {
         self.measure_disks().await;
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_TIMEOUT, ledger.outbox(&oldest)).await {
@@ -215,63 +215,65 @@ impl Metrics {
             Ok(Err(_)) | Err(_) => f64::NAN,
         };
         self.oldest_part_seconds.set(age);
-        self.unreadable.clear();
+        self.undecodable.clear();
         if let Ok(Ok(unreadable)) = timeout(LEDGER_TIMEOUT, ledger.count_undecodable()).await {
             for UndecodableCount { channel, updates } in unreadable {
-                let channel = self.channel(channel.as_str());
-                self.unreadable.get_or_create(&ChannelLabels { channel }).inc_by(updates.cast_signed());
+                let channel = self.channel_label(channel.as_str());
+                self.undecodable.get_or_create(&ChannelLabels { channel }).inc_by(updates.cast_signed());
             }
         }
         self.sum_stored_files(ledger).await;
-        let mut written = String::new();
-        text::encode(&mut written, &self.registry).expect("text can be written to a string");
-        written
+        let mut output = String::new();
+        text::encode(&mut output, &self.registry).expect("text can be written to a string");
+        output
     }
 
-    /// What each channel's conversations keep; unknown where the ledger doesn't say.
+    /// Sums the stored files and bytes by channel; no series if the ledger fails.
     async fn sum_stored_files(&self, ledger: &dyn Ledger) {
-        self.kept_files.clear();
-        self.kept_bytes.clear();
+        self.stored_files.clear();
+        self.stored_bytes.clear();
         let Ok(Ok(usages)) = timeout(LEDGER_TIMEOUT, ledger.usages(&UsageQuery::All)).await else { return };
         for usage in usages {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
-            let of = ChannelLabels { channel: self.channel(conversation.channel().as_str()) };
-            self.kept_files.get_or_create(&of).inc_by(usage.files.cast_signed());
-            self.kept_bytes.get_or_create(&of).inc_by(usage.total_bytes().cast_signed());
+            let labels = ChannelLabels { channel: self.channel_label(conversation.channel().as_str()) };
+            self.stored_files.get_or_create(&labels).inc_by(usage.files.cast_signed());
+            self.stored_bytes.get_or_create(&labels).inc_by(usage.total_bytes().cast_signed());
         }
     }
 
-    /// A disk that doesn't say how much is free has no figures.
+    /// Reads the free space of every disk; no series for a disk that fails.
     async fn measure_disks(&self) {
         self.disk_free.clear();
         self.disk_reserve.clear();
-        // A network's disk may not answer; the one thread that waits for it is left behind.
-        let Ok(alone) = Arc::clone(&self.measuring).try_lock_owned() else { return };
+        // A network disk may not respond; then one thread stays blocked, and no second one is started.
+        let Ok(guard) = Arc::clone(&self.disk_lock).try_lock_owned() else { return };
         let directories = self.directories.clone();
         let measure = move || {
-            let _alone = alone;
-            directories.into_iter().map(|directory| (disks::space(&directory.path), directory)).collect()
+            let _guard = guard;
+            directories.into_iter().map(|directory| (disks::read_space(&directory.path), directory)).collect()
         };
-        let measured: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
-        for (space, FileDirectory { holds, reserve, .. }) in measured.into_iter().flatten().flatten() {
+        let spaces: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
+        for (space, FileDirectory { role, reserve, .. }) in spaces.into_iter().flatten().flatten() {
             let Ok(space) = space else { continue };
             let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-            self.disk_free.get_or_create(&OfDisk { holds }).set(gauge(space.free));
-            self.disk_reserve.get_or_create(&OfDisk { holds }).set(gauge(reserve.bytes_of(space.total)));
+            self.disk_free.get_or_create(&DiskLabels { holds: role }).set(gauge(space.free));
+            self.disk_reserve
+                .get_or_create(&DiskLabels { holds: role })
+                .set(gauge(reserve.reserved_bytes(space.total)));
         }
     }
 
-    /// The channel's name where it is one that this process hosts.
-    fn channel(&self, name: &str) -> String {
-        self.channels.iter().find(|known| *known == name).map_or_else(|| OTHER.to_owned(), Clone::clone)
+    /// The channel's name if this process hosts it, else [`OTHER`].
+    fn channel_label(&self, name: &str) -> String {
+        self.channels.iter().find(|hosted| *hosted == name).map_or_else(|| OTHER.to_owned(), Clone::clone)
     }
 }
 
-/// The word of the list that `value` is, or [`OTHER`].
-fn one_of(value: &str, words: &[&'static str]) -> &'static str {
-    words.iter().find(|word| **word == value).copied().unwrap_or(OTHER)
+/// `value` if it is in the list, else [`OTHER`].
+fn label_value(value: &str, allowed: &[&'static str]) -> &'static str {
+    allowed.iter().find(|label| **label == value).copied().unwrap_or(OTHER)
 }
 
-fn durations<L: Clone + std::hash::Hash + Eq>() -> DurationFamily<L> {
+fn duration_family<L: Clone + std::hash::Hash + Eq>() -> DurationFamily<L> {
     Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
 }

@@ -1,5 +1,5 @@
-//! Which model answers and why: what the configuration names, else what the environment has a key for, else what runs
-//! on this machine, else the one that is built in. The only place that knows which adapters stand behind them.
+//! Selects the models: those of the configuration, else one with a key in the environment, else an Ollama server on
+//! this machine, else the built-in one. The only place that knows the model adapters.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -31,16 +31,16 @@ pub enum ModelCandidate {
     Remote(ModelConfig),
 }
 
-/// The models that answer, and why it is they.
+/// The selected models, and the reason for the selection.
 #[derive(Debug, Clone)]
 pub struct ModelSelection {
-    /// The first answers; the next where one fails before it says anything. Never empty.
+    /// The first one answers; the next one is the fallback if it fails before its first delta. Never empty.
     pub candidates: Vec<ModelCandidate>,
-    /// Why, in words that follow "because".
-    pub why: String,
+    /// The reason, as text that follows "because".
+    pub reason: String,
 }
 
-/// Wraps a model that is known by this name; for what every model is to have, such as being measured.
+/// Wraps the model of this name, for example to measure it.
 pub type WrapModel<'a> = &'a dyn Fn(&str, Arc<dyn LanguageModel>) -> Arc<dyn LanguageModel>;
 
 impl ModelCandidate {
@@ -53,17 +53,17 @@ impl ModelCandidate {
         }
     }
 
-    /// What it is, for people.
+    /// A description for people.
     #[must_use]
     pub fn title(&self) -> String {
         let (Self::Remote(model), Some(provider)) = (self, self.provider()) else {
             return "offline model: no AI, no account, no key".to_owned();
         };
-        let by = model.base_url.as_deref().map_or_else(|| provider.title().to_owned(), host_of);
-        format!("{} by {by}", model.model.as_deref().unwrap_or(provider.default_model()))
+        let server = model.base_url.as_deref().map_or_else(|| provider.title().to_owned(), display_host);
+        format!("{} by {server}", model.model.as_deref().unwrap_or(provider.default_model()))
     }
 
-    /// Who serves it, as the adapter knows them; `None` for the one that is built in.
+    /// The adapter's provider; `None` for the built-in model.
     fn provider(&self) -> Option<satchel_models::ModelProvider> {
         match self {
             Self::Offline { .. } => None,
@@ -71,10 +71,10 @@ impl ModelCandidate {
         }
     }
 
-    /// The settings with which the adapter asks it; `None` for the one that is built in.
+    /// The adapter's settings; `None` for the built-in model.
     ///
     /// # Errors
-    /// When it can't be asked without a key and has none.
+    /// When the provider needs a key and there is none.
     pub fn settings(&self) -> Result<Option<ModelSettings>, UsageError> {
         let (Self::Remote(model), Some(provider)) = (self, self.provider()) else { return Ok(None) };
         if let (None, None, Some(variable)) = (&model.api_key, &model.base_url, model.provider.key_variable()) {
@@ -91,7 +91,7 @@ impl ModelCandidate {
 }
 
 impl ModelSelection {
-    /// What answers, for people: the first, and how many stand behind it.
+    /// A description for people: the first model, and how many fallbacks it has.
     #[must_use]
     pub fn title(&self) -> String {
         let first = self.candidates.first().map(ModelCandidate::title).unwrap_or_default();
@@ -102,15 +102,15 @@ impl ModelSelection {
         }
     }
 
-    /// Whether the built-in model answers first. It never fails, so nothing behind it is asked.
+    /// Whether the built-in model is first. It never fails, so no fallback is called.
     #[must_use]
     pub fn is_offline(&self) -> bool {
         matches!(self.candidates.first(), Some(ModelCandidate::Offline { .. }))
     }
 }
 
-/// The host of an address, and its port where it is named. Users, paths and queries may be secrets.
-fn host_of(url: &SecretString) -> String {
+/// The host of a URL, with its port if there is one. Users, paths and queries may be secrets.
+fn display_host(url: &SecretString) -> String {
     let url = Url::parse(url.expose_secret()).ok();
     let host = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
     match host {
@@ -120,20 +120,20 @@ fn host_of(url: &SecretString) -> String {
     }
 }
 
-/// Decides which models answer. Where nobody said, this machine is asked for an Ollama server, for a moment.
+/// Selects the models. Without a configured model or a key, looks for an Ollama server on this machine.
 pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
-    let named = |name: &String| match models.get(name) {
+    let to_candidate = |name: &String| match models.get(name) {
         Some(model) if model.provider != ProviderConfig::Offline => ModelCandidate::Remote(model.clone()),
         _ => ModelCandidate::Offline { name: name.clone() },
     };
     match &models.choice {
         ModelChoice::Named(names) => ModelSelection {
-            candidates: names.iter().map(named).collect(),
-            why: "the configuration names it".to_owned(),
+            candidates: names.iter().map(to_candidate).collect(),
+            reason: "the configuration names it".to_owned(),
         },
         ModelChoice::FromEnvironment { variable, model } => ModelSelection {
             candidates: vec![ModelCandidate::Remote(model.clone())],
-            why: format!("no model is configured and {variable} is set"),
+            reason: format!("no model is configured and {variable} is set"),
         },
         ModelChoice::Default => match satchel_models::find_ollama().await {
             Some(found) => ModelSelection {
@@ -144,53 +144,53 @@ pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
                     model: found.model,
                     ..ModelConfig::default()
                 })],
-                why: "no model is configured, no key is set, and an Ollama server runs here".to_owned(),
+                reason: "no model is configured, no key is set, and an Ollama server runs here".to_owned(),
             },
             None => ModelSelection {
                 candidates: vec![ModelCandidate::Offline { name: BUILT_IN.to_owned() }],
-                why: "no model is configured, no key is set, and no Ollama server runs here".to_owned(),
+                reason: "no model is configured, no key is set, and no Ollama server runs here".to_owned(),
             },
         },
     }
 }
 
-/// Opens the models that answer, as one. `piece_delay` is how long the offline model waits before each piece.
+/// Opens the selected models as one. `piece_delay` is how long the offline model waits before each delta.
 ///
 /// # Errors
 /// When a key is missing or a setting can't be used.
 pub fn open(
-    decision: &ModelSelection,
+    selection: &ModelSelection,
     blobs: &Arc<dyn Blobs>,
     piece_delay: Duration,
     wrap: WrapModel<'_>,
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
-    let mut opened = Vec::new();
-    for candidate in &decision.candidates {
+    let mut models = Vec::new();
+    for candidate in &selection.candidates {
         let model: Arc<dyn LanguageModel> = match candidate.settings()? {
-            None => Arc::new(OfflineModel { piece_delay }),
+            None => Arc::new(OfflineModel { delta_delay: piece_delay }),
             Some(settings) => {
                 let remote = RemoteModel::new(settings, Arc::clone(blobs));
                 Arc::new(remote.map_err(|error| UsageError(error.to_string()))?)
             }
         };
-        opened.push(wrap(candidate.name(), model));
+        models.push(wrap(candidate.name(), model));
     }
     tracing::info!(
-        model = decision.title(),
-        why = decision.why,
+        model = selection.title(),
+        why = selection.reason,
         "who answers: {}, because {}",
-        decision.title(),
-        decision.why
+        selection.title(),
+        selection.reason
     );
-    match opened.len() {
-        1 => Ok(opened.remove(0)),
-        _ => Ok(Arc::new(FallbackModel::new(opened))),
+    match models.len() {
+        1 => Ok(models.remove(0)),
+        _ => Ok(Arc::new(FallbackModel::new(models))),
     }
 }
 
-/// A store without files, for a model that is only asked whether it is there.
+/// A store without files, for a model that is only probed.
 #[must_use]
-pub fn no_files() -> Arc<dyn Blobs> {
+pub fn empty_blobs() -> Arc<dyn Blobs> {
     Arc::new(EmptyBlobs)
 }
 

@@ -1,4 +1,4 @@
-//! What the configuration asks of the core.
+//! Converts the configuration into the options of the core.
 
 use satchel_agent::{
     AgentSettings,
@@ -10,12 +10,12 @@ use satchel_tools::{ScriptRules, ToolLimits};
 use crate::{
     build::SatchelOptions,
     config::{Config, leaf::secret::Instructions},
-    fetch,
+    fetcher,
     time_zone::machine_zone,
 };
 
 impl SatchelOptions {
-    /// Reads them off the configuration.
+    /// Converts the configuration.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         let tools = &config.tools;
@@ -26,20 +26,20 @@ impl SatchelOptions {
                     None => INSTRUCTIONS.to_owned(),
                 },
                 time_zone: machine_zone(),
-                model_calls: config.turn.model_calls.0,
-                tool_calls: config.turn.tool_calls.0,
+                max_model_calls: config.turn.model_calls.0,
+                max_tool_calls: config.turn.tool_calls.0,
                 steering: config.turn.steering(),
-                tool_time: tools.timeout.0,
-                confirm: tools.confirm.clone(),
-                confirm_time: tools.confirm_time.0,
+                tool_timeout: tools.timeout.0,
+                confirm_tiers: tools.confirm.clone(),
+                confirm_timeout: tools.confirm_time.0,
                 on_doubt: config.delivery.rules().on_doubt,
                 privileged_in_groups: tools.privileged_in_groups.is_on(),
                 ..AgentSettings::default()
             },
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
-                file_bytes: config.attachments.max_inbound_file_bytes.0,
-                files_per_turn: config.attachments.max_inbound_files_per_turn.as_usize(),
+                max_file_bytes: config.attachments.max_inbound_file_bytes.0,
+                max_files_per_turn: config.attachments.max_inbound_files_per_turn.as_usize(),
                 ..InboundLimits::default()
             },
             tools: ToolLimits {
@@ -59,7 +59,7 @@ impl SatchelOptions {
                 deny_all_tools: tools.script.deny_all_tools.is_on(),
                 ..ScriptRules::default()
             },
-            download_hosts: fetch::download_hosts(config),
+            download_hosts: fetcher::download_hosts(config),
             access: config.access(),
             quotas: Some(config.attachments.quotas()),
         }

@@ -1,4 +1,4 @@
-//! Sends spans to an OpenTelemetry collector, where the standard variables of the environment name one.
+//! Sends spans to an OpenTelemetry collector, if the standard environment variables name one.
 //!
 //! Behind the feature `otel`. What a span holds is what a log line may hold: ids, names, durations; never contents.
 
@@ -12,11 +12,11 @@ use tracing::Subscriber;
 use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
-/// The variables that name a collector: the traces' own address, and the one below which `/v1/traces` lies.
+/// The variables that name a collector: the full address for traces, and the base address without `/v1/traces`.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Sends what is left when it is dropped.
+/// Sends the buffered spans when it is dropped.
 #[derive(Debug)]
 pub struct TracerGuard(SdkTracerProvider);
 
@@ -28,14 +28,14 @@ impl Drop for TracerGuard {
     }
 }
 
-/// The layer that sends spans of Satchel's own code; `None` when no collector is named. To be called outside of an
-/// asynchronous runtime, because spans are sent by a thread of their own.
+/// The layer that sends the spans of Satchel's own code; `None` without a collector. Call it outside an asynchronous
+/// runtime, because a separate thread sends the spans.
 ///
 /// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_BSP_…`, `OTEL_TRACES_SAMPLER` and
 /// `OTEL_RESOURCE_ATTRIBUTES` are read by the exporter itself.
 ///
 /// # Errors
-/// When the exporter can't be made, such as of an address that is none.
+/// When the exporter can't be built, for example because the address is invalid.
 pub fn layer<S>(
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<Option<(Box<dyn Layer<S> + Send + Sync>, TracerGuard)>>
@@ -43,7 +43,7 @@ where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
 {
     let Some(endpoint) = endpoint(environment) else { return Ok(None) };
-    // Whoever installs a provider first has chosen for the whole process.
+    // The first provider that is installed counts for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let exporter = SpanExporter::builder()
         .with_http()
@@ -51,10 +51,10 @@ where
         .with_endpoint(endpoint)
         .build()
         .context("failed to set up the span exporter from the environment")?;
-    let resource = Resource::builder().with_service_name(service(environment)).build();
+    let resource = Resource::builder().with_service_name(service_name(environment)).build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
-    let ours = Targets::new().with_target("satchel", tracing::Level::DEBUG);
-    let layer = OpenTelemetryLayer::new(provider.tracer("satchel")).with_filter(ours);
+    let targets = Targets::new().with_target("satchel", tracing::Level::DEBUG);
+    let layer = OpenTelemetryLayer::new(provider.tracer("satchel")).with_filter(targets);
     Ok(Some((Box::new(layer), TracerGuard(provider))))
 }
 
@@ -67,11 +67,11 @@ fn endpoint(environment: &[(OsString, OsString)]) -> Option<String> {
     if value(environment, "OTEL_SDK_DISABLED").is_some_and(|disabled| disabled.eq_ignore_ascii_case("true")) {
         return None;
     }
-    let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
-    value(environment, TRACES_ENDPOINT).or_else(|| value(environment, ENDPOINT).map(below))
+    let traces_url = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
+    value(environment, TRACES_ENDPOINT).or_else(|| value(environment, ENDPOINT).map(traces_url))
 }
 
-fn service(environment: &[(OsString, OsString)]) -> String {
+fn service_name(environment: &[(OsString, OsString)]) -> String {
     value(environment, "OTEL_SERVICE_NAME").unwrap_or_else(|| "satchel".to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Asks the platforms whether a token is good: one harmless call each, for `init` and `doctor`.
+//! Verifies tokens with one read-only request to the platform, for `init` and `doctor`.
 
 use std::time::Duration;
 
@@ -7,56 +7,56 @@ use reqwest::{Client, ClientBuilder, Response, redirect::Policy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-/// Where Telegram answers unless something else is configured.
-const TELEGRAM: &str = "https://api.telegram.org";
+/// Telegram's own API server.
+const TELEGRAM_URL: &str = "https://api.telegram.org";
 
-/// Where Discord answers unless something else is configured.
-const DISCORD: &str = "https://discord.com";
+/// Discord's own API server.
+const DISCORD_URL: &str = "https://discord.com";
 
-/// How long a platform may take.
+/// How long a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The longest answer that is read.
-const LONGEST_ANSWER: usize = 256 * 1024;
+/// The largest response body that is read.
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
-/// Why a token could not be shown to be good, in words for the owner. Never holds the token or an address with it.
+/// Why a token could not be verified, as text for the owner. Never contains the token or a URL that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The platform doesn't know it.
+    /// The platform rejects it.
     #[error("{0}")]
     Invalid(String),
-    /// The platform could not be asked.
+    /// The request failed.
     #[error("{0}")]
     Unverified(String),
 }
 
-/// A client for short questions: nothing is followed to another place, nothing takes long.
+/// A client for short requests: no redirects, short timeouts.
 ///
 /// # Errors
 /// When the system's certificates can't be read.
 pub fn client() -> anyhow::Result<Client> {
-    plain_client().build().context("failed to set up the HTTP client")
+    client_builder().build().context("failed to set up the HTTP client")
 }
 
-/// A client for short questions to this machine: no proxy leads there, and nothing is encrypted.
+/// A client for short requests to this machine: no proxy, no TLS.
 ///
 /// # Errors
-/// When HTTP can't be spoken.
-pub(crate) fn client_for_this_machine() -> reqwest::Result<Client> {
-    plain_client().no_proxy().tls_certs_only([]).build()
+/// When the client can't be built.
+pub(crate) fn local_client() -> reqwest::Result<Client> {
+    client_builder().no_proxy().tls_certs_only([]).build()
 }
 
-fn plain_client() -> ClientBuilder {
-    // Whoever installs a provider first has chosen for the whole process.
+fn client_builder() -> ClientBuilder {
+    // The first provider that is installed counts for the whole process.
     let _already = rustls::crypto::ring::default_provider().install_default();
     Client::builder().timeout(REQUEST_TIMEOUT).connect_timeout(REQUEST_TIMEOUT / 3).redirect(Policy::none())
 }
 
-/// The name of the bot that a Telegram token belongs to.
+/// Returns the name of the bot that a Telegram token belongs to.
 ///
 /// # Errors
-/// When the token is wrong, or nobody could be asked.
-pub async fn telegram_bot(
+/// When the token is invalid, or the request fails.
+pub async fn identify_telegram_bot(
     http: &Client,
     api_url: Option<&SecretString>,
     token: &SecretString,
@@ -71,29 +71,32 @@ pub async fn telegram_bot(
     struct Bot {
         username: String,
     }
-    // The token becomes a part of the path; nothing but its own characters may.
+    // The token becomes a part of the path, so only a token's own characters are allowed.
     let token = token.expose_secret().trim();
-    let is_fit = |(id, secret): (&str, &str)| {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        !id.is_empty() && id.chars().all(|c| c.is_ascii_digit()) && !secret.is_empty() && secret.chars().all(fits)
+    let has_token_form = |(id, secret): (&str, &str)| {
+        let is_token_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !id.is_empty()
+            && id.chars().all(|c| c.is_ascii_digit())
+            && !secret.is_empty()
+            && secret.chars().all(is_token_char)
     };
-    if !token.split_once(':').is_some_and(is_fit) {
-        let words = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
-        return Err(TokenError::Invalid(words.to_owned()));
+    if !token.split_once(':').is_some_and(has_token_form) {
+        let message = "this is not a Telegram token: a token looks like 123456789:AbC-dEf… and comes from @BotFather";
+        return Err(TokenError::Invalid(message.to_owned()));
     }
-    let base = api_url.map_or(TELEGRAM, |url| url.expose_secret().trim_end_matches('/'));
+    let base = api_url.map_or(TELEGRAM_URL, |url| url.expose_secret().trim_end_matches('/'));
     let (status, body) = get_json("Telegram", http.get(format!("{base}/bot{token}/getMe"))).await?;
     match serde_json::from_slice::<BotResponse>(&body) {
         Ok(BotResponse { ok: true, result: Some(bot), .. }) => Ok(format!("@{}", redact(&bot.username))),
         // An unknown token is "Not Found" to Telegram, a revoked one "Unauthorized".
         Ok(BotResponse { ok: false, .. }) if status == 401 || status == 404 => {
-            let words = "Telegram doesn't accept this token; get the current one from @BotFather";
-            Err(TokenError::Invalid(words.to_owned()))
+            let message = "Telegram doesn't accept this token; get the current one from @BotFather";
+            Err(TokenError::Invalid(message.to_owned()))
         }
-        Ok(BotResponse { description: Some(words), .. }) => {
-            // A server of one's own may repeat the path.
-            let words = words.replace(token, "<token>");
-            Err(TokenError::Unverified(format!("Telegram answered {status}: {}", redact(&words))))
+        Ok(BotResponse { description: Some(description), .. }) => {
+            // Another server than Telegram's may repeat the path.
+            let description = description.replace(token, "<token>");
+            Err(TokenError::Unverified(format!("Telegram answered {status}: {}", redact(&description))))
         }
         Ok(_) | Err(_) => {
             Err(TokenError::Unverified(format!("the server did not answer like Telegram (status {status})")))
@@ -101,11 +104,11 @@ pub async fn telegram_bot(
     }
 }
 
-/// The name of the bot that a Discord token belongs to.
+/// Returns the name of the bot that a Discord token belongs to.
 ///
 /// # Errors
-/// When the token is wrong, or nobody could be asked.
-pub async fn discord_bot(
+/// When the token is invalid, or the request fails.
+pub async fn identify_discord_bot(
     http: &Client,
     api_url: Option<&SecretString>,
     token: &SecretString,
@@ -116,16 +119,16 @@ pub async fn discord_bot(
         #[serde(default)]
         bot: bool,
     }
-    let (status, body) = ask_discord(http, api_url, token, "users/@me").await?;
+    let (status, body) = get_discord(http, api_url, token, "users/@me").await?;
     match (status, serde_json::from_slice::<User>(&body)) {
         (200, Ok(user)) if user.bot => Ok(redact(&user.username)),
         (200, Ok(_)) => Err(TokenError::Invalid(
             "this is a user token; Satchel needs a bot token from the developer portal".to_owned(),
         )),
         (401, _) => {
-            let words =
+            let message =
                 "Discord doesn't accept this token; reset it in the developer portal, under Bot, and use the new one";
-            Err(TokenError::Invalid(words.to_owned()))
+            Err(TokenError::Invalid(message.to_owned()))
         }
         (status, _) => Err(TokenError::Unverified(format!("Discord answered {status}"))),
     }
@@ -134,17 +137,17 @@ pub async fn discord_bot(
 /// A Discord bot as its owner has set it up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscordApplication {
-    /// The address at which somebody takes the bot into their server, with all that it needs there.
-    pub invitation: String,
-    /// Whether it is shown what people write and attach without mentioning it.
-    pub reads_messages: bool,
+    /// The URL that adds the bot to a server, with the permissions that it needs.
+    pub invite_url: String,
+    /// Whether it may read messages that don't mention it (the Message Content Intent).
+    pub has_message_content: bool,
 }
 
-/// What Discord tells of a bot's setting up.
+/// Returns how a bot is set up on Discord.
 ///
 /// # Errors
-/// When the token is wrong, or nobody could be asked.
-pub async fn discord_application(
+/// When the token is invalid, or the request fails.
+pub async fn fetch_discord_application(
     http: &Client,
     api_url: Option<&SecretString>,
     token: &SecretString,
@@ -158,20 +161,20 @@ pub async fn discord_application(
     // Application Flags: GATEWAY_MESSAGE_CONTENT, and GATEWAY_MESSAGE_CONTENT_LIMITED for bots in few guilds.
     const MESSAGE_CONTENT: u64 = 1 << 18 | 1 << 19;
     // Permissions: view channels, send messages, attach files, read the history, send in threads, send voice messages.
-    const NEEDED: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 38 | 1 << 46;
-    let (status, body) = ask_discord(http, api_url, token, "applications/@me").await?;
+    const BOT_PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 38 | 1 << 46;
+    let (status, body) = get_discord(http, api_url, token, "applications/@me").await?;
     match (status, serde_json::from_slice::<Application>(&body)) {
         (200, Ok(Application { id, flags })) if id.bytes().all(|byte| byte.is_ascii_digit()) => {
             let invitation = format!(
-                "{DISCORD}/oauth2/authorize?client_id={id}&scope=bot+applications.commands&permissions={NEEDED}"
+                "{DISCORD_URL}/oauth2/authorize?client_id={id}&scope=bot+applications.commands&permissions={BOT_PERMISSIONS}"
             );
-            Ok(DiscordApplication { invitation, reads_messages: flags & MESSAGE_CONTENT != 0 })
+            Ok(DiscordApplication { invite_url: invitation, has_message_content: flags & MESSAGE_CONTENT != 0 })
         }
         (status, _) => Err(TokenError::Unverified(format!("Discord answered {status}"))),
     }
 }
 
-async fn ask_discord(
+async fn get_discord(
     http: &Client,
     api_url: Option<&SecretString>,
     token: &SecretString,
@@ -179,49 +182,49 @@ async fn ask_discord(
 ) -> Result<(u16, Vec<u8>), TokenError> {
     let token = token.expose_secret().trim();
     if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
-        let words = "this is not a Discord token: the developer portal shows it under Bot, without spaces";
-        return Err(TokenError::Invalid(words.to_owned()));
+        let message = "this is not a Discord token: the developer portal shows it under Bot, without spaces";
+        return Err(TokenError::Invalid(message.to_owned()));
     }
-    let base = api_url.map_or(DISCORD, |url| url.expose_secret().trim_end_matches('/'));
+    let base = api_url.map_or(DISCORD_URL, |url| url.expose_secret().trim_end_matches('/'));
     let request = http.get(format!("{base}/api/v10/{path}"));
-    // Discord asks clients to say who they are, and blocks those that don't.
+    // Discord requires a user agent and blocks clients without one.
     let agent = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSION"), ")");
     get_json("Discord", request.header("authorization", format!("Bot {token}")).header("user-agent", agent)).await
 }
 
 async fn get_json(platform: &str, request: reqwest::RequestBuilder) -> Result<(u16, Vec<u8>), TokenError> {
-    // The address may hold the token, so errors are told without it.
-    let failed = |error: reqwest::Error| {
-        let what = match () {
+    // The URL may hold the token, so errors are reported without it.
+    let to_token_error = |error: reqwest::Error| {
+        let problem = match () {
             () if error.is_timeout() => "did not answer in time",
             () if error.is_connect() => "can't be reached; is this machine online?",
             () => "gave an unexpected answer",
         };
-        TokenError::Unverified(format!("{platform} {what}"))
+        TokenError::Unverified(format!("{platform} {problem}"))
     };
-    let mut response = request.send().await.map_err(failed)?;
+    let mut response = request.send().await.map_err(to_token_error)?;
     let status = response.status().as_u16();
-    match read_up_to(&mut response, LONGEST_ANSWER).await.map_err(failed)? {
+    match read_body(&mut response, MAX_RESPONSE_BYTES).await.map_err(to_token_error)? {
         Some(body) => Ok((status, body)),
         None => Err(TokenError::Unverified(format!("{platform} sent an endless answer"))),
     }
 }
 
 /// A response's body; `None` when it is longer than `limit` bytes.
-pub(crate) async fn read_up_to(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
+pub(crate) async fn read_body(response: &mut Response, limit: usize) -> reqwest::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await? {
-        if body.len() + piece.len() > limit {
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
             return Ok(None);
         }
-        body.extend_from_slice(&piece);
+        body.extend_from_slice(&chunk);
     }
     Ok(Some(body))
 }
 
-/// A platform's words, fit for a terminal.
-fn redact(words: &str) -> String {
-    words.chars().filter(|c| !satchel_domain::filename::is_unsafe_char(*c)).take(200).collect()
+/// A platform's text without characters that are unsafe on a terminal.
+fn redact(text: &str) -> String {
+    text.chars().filter(|c| !satchel_domain::filename::is_unsafe_char(*c)).take(200).collect()
 }
 
 #[cfg(test)]
@@ -247,7 +250,7 @@ mod tests {
             let head = format!("HTTP/1.1 500 Oh\r\nContent-Length: {}\r\n\r\n", body.len());
             socket.write_all((head + &body).as_bytes()).await.unwrap();
         });
-        let told = telegram_bot(&client().unwrap(), Some(&url), &"123:AbC-dEf".into()).await.unwrap_err();
+        let told = identify_telegram_bot(&client().unwrap(), Some(&url), &"123:AbC-dEf".into()).await.unwrap_err();
         assert_eq!(told.to_string(), "Telegram answered 500: no method /bot<token>/getMe");
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that touches the world, as it is handed to [`build`](crate::build::build()).
+//! The port implementations that [`build`](crate::build::build()) takes.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,55 +17,55 @@ use satchel_tools::path_fields::{PathField, PathFields};
 
 use crate::metered_workspace::MeteredWorkspace;
 
-/// Where files lie in the data directory.
-pub(crate) const BLOBS: &str = "blobs";
+/// The directory of the blobs in the data directory.
+pub(crate) const BLOBS_DIR: &str = "blobs";
 
-/// Where the tools of all conversations work in it.
-pub(crate) const WORKSPACES: &str = "workspaces";
+/// The directory of the workspaces in the data directory.
+pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
-/// The room of each conversation's workspace unless the configuration sets it.
+/// The quota of each conversation's workspace, unless the configuration sets it.
 const WORKSPACE_QUOTA_BYTES: u64 = 2 << 30;
 
-/// Everything that touches the world.
+/// The port implementations: everything that does I/O.
 #[derive(Clone)]
 pub struct Ports {
-    /// Where everything is recorded.
+    /// The durable store of turns, parts, leases, inbox and history.
     pub ledger: Arc<dyn Ledger>,
-    /// Where bytes lie.
+    /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
-    /// Where tools work on files.
+    /// The directories that tools work in.
     pub workspace: Arc<dyn Workspace>,
-    /// Who hears of what happens.
+    /// The event bus.
     pub bus: Arc<dyn EventBus>,
-    /// Who fetches what others have named.
+    /// Downloads files from URLs that people or models name.
     pub fetcher: Arc<dyn Fetcher>,
-    /// Who answers.
+    /// The model that answers.
     pub model: Arc<dyn LanguageModel>,
-    /// Who speaks; `None` where no voice is configured.
+    /// Synthesis and transcription, if there is any.
     pub speech: Option<Arc<dyn Speech>>,
-    /// Who evaluates scripts; `None` where nobody does.
+    /// Evaluates scripts; `None` turns scripts off.
     pub scripts: Option<Arc<dyn ScriptHost>>,
-    /// Who gives files away that can't be sent; `None` where nobody does.
+    /// Creates links to files that can't be sent; `None` turns links off.
     pub links: Option<Arc<dyn FileLinks>>,
-    /// Where people are. Only lanes of these channels are worked on.
+    /// The channels. Only their lanes are worked.
     pub channels: Vec<Arc<dyn Channel>>,
-    /// What the model may ask for besides the tools that Satchel brings along.
+    /// Tools in addition to the built-in ones.
     pub tools: Vec<ExtraTool>,
 }
 
 impl Ports {
-    /// Opens what a program on one machine needs beside its channels: the ledger, the files and the workspaces beneath
-    /// `data`, which is made for its owner alone when it is missing, a bus in memory, and a fetcher that reaches the
-    /// public internet. No speech, no scripts, no links.
+    /// Opens the adapters for one machine: the ledger, the blobs and the workspaces in `data_dir`, a bus in memory, and
+    /// a fetcher for the public internet. No channels, speech, scripts or links. A missing `data_dir` is created, and
+    /// only its owner can access it.
     ///
     /// # Errors
     /// When a directory or the database can't be used.
-    pub async fn local(data: &Path, model: Arc<dyn LanguageModel>) -> anyhow::Result<Self> {
-        create_private_dir(data).await.with_context(|| format!("failed to create {}", data.display()))?;
-        let ledger = SqliteLedger::open(data, satchel_ledger::Settings::default());
+    pub async fn local(data_dir: &Path, model: Arc<dyn LanguageModel>) -> anyhow::Result<Self> {
+        create_private_dir(data_dir).await.with_context(|| format!("failed to create {}", data_dir.display()))?;
+        let ledger = SqliteLedger::open(data_dir, satchel_ledger::Settings::default());
         let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
-        let (blobs, workspaces) = (data.join(BLOBS), data.join(WORKSPACES));
-        let (blobs, workspace) = open_directories(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES).await?;
+        let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));
+        let (blobs, workspace) = open_file_stores(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES).await?;
         Ok(Self {
             workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger))),
             ledger,
@@ -101,41 +101,41 @@ impl Ports {
 pub struct ExtraTool {
     /// The tool.
     pub tool: Arc<dyn Tool>,
-    /// Which of its arguments hold paths, so that the path policy can hold them.
+    /// Which of its arguments hold paths, which are checked against the path policy.
     pub paths: PathFields,
 }
 
 impl ExtraTool {
-    /// A tool none of whose arguments holds a path.
+    /// A tool without path arguments.
     #[must_use]
     pub fn without_paths(tool: Arc<dyn Tool>) -> Self {
         Self { tool, paths: PathFields::None }
     }
 
-    /// A tool with arguments that hold paths: each is checked before the tool is called.
+    /// A tool with path arguments: each path is checked before the call.
     #[must_use]
     pub fn with_paths(tool: Arc<dyn Tool>, fields: &'static [PathField]) -> Self {
         Self { tool, paths: PathFields::Some(fields) }
     }
 }
 
-/// Makes a directory that is missing, for nobody but its owner: what people write lies in it.
+/// Creates a missing directory that only its owner can access.
 pub(crate) async fn create_private_dir(directory: &Path) -> std::io::Result<()> {
     let mut builder = tokio::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory).await
 }
 
-/// Opens the stores of files, once, with calls that block.
-pub(crate) async fn open_directories(
+/// Opens the blob store and the workspaces on a blocking thread.
+pub(crate) async fn open_file_stores(
     blobs: PathBuf,
     workspaces: PathBuf,
     shared: Option<PathBuf>,
     quota: u64,
 ) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
-    let opened = tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
         let workspace = DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota);
         Ok((blobs, workspace.context("the workspaces can't be used")?))
     });
-    opened.await.context("opening the stores was interrupted")?
+    task.await.context("opening the stores was interrupted")?
 }

@@ -1,5 +1,4 @@
-//! Removes the oldest files of conversations that keep more than the configuration allows: once a day, and the
-//! conversation is told.
+//! Once a day, removes the oldest files of conversations that exceed the retention limits, and notifies them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +8,7 @@ use satchel_ports::{
     Ledger, LedgerError,
     ledger::{
         AttachmentOrder, AttachmentQuery,
-        usage::{ForgetFile, Forgotten, Usage, UsageQuery, UsageScope},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
     },
 };
 use serde_json::json;
@@ -17,27 +16,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{config::attachments::RetentionConfig, maintenance::log_report};
 
-/// How often it is looked whether a new day has begun.
+/// How often it checks whether a new day has started.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How many files of a conversation go in one day at most.
-const MOST: u32 = 500;
+/// How many files of a conversation are removed in one day at most.
+const MAX_FILES_PER_RUN: u32 = 500;
 
-/// How many of them are named.
-const NAMED: usize = 20;
+/// How many of them the message names.
+const MAX_NAMED_FILES: usize = 20;
 
-/// What removes old files.
+/// The daily removal of old files.
 pub struct RetentionTask {
     pub retention: RetentionConfig,
     pub ledger: Arc<dyn Ledger>,
-    /// Where the conversations are told.
-    pub door: InternalInbound,
+    /// Accepts the messages that announce the removal.
+    pub inbound: InternalInbound,
 }
 
 impl RetentionTask {
-    /// Removes what is beyond the limits once a day, at the start too, until `stop` is cancelled.
+    /// Enforces the limits at the start and then once a day, until `stop` is cancelled.
     pub async fn run_daily(self, stop: CancellationToken) {
         loop {
             log_report("files beyond the retention", self.run().await);
@@ -47,10 +46,10 @@ impl RetentionTask {
         }
     }
 
-    /// Removes what is beyond the limits, unless that was done today already; returns how many files went.
+    /// Enforces the limits unless that was done today already; returns how many files were removed.
     ///
-    /// A conversation is told before its files go: a process that dies in between tells the same once more, which counts
-    /// as the same message, and removes them then.
+    /// A conversation is notified before its files are removed. After a crash in between, the repeated notification has
+    /// the same key, so it is dropped, and the files are removed.
     ///
     /// # Errors
     /// When the ledger fails.
@@ -59,16 +58,16 @@ impl RetentionTask {
         if self.retention.is_off() {
             return Ok(0);
         }
-        let progress = ChannelName::new("retention").expect("the name is lower-case letters");
+        let checkpoint_channel = ChannelName::new("retention").expect("the name is lower-case letters");
         let now = ledger.now();
-        let day = json!({ "day": now.0.div_euclid(DAY_MS) });
-        if ledger.load_checkpoint(&progress).await?.as_ref() == Some(&day) {
+        let today = json!({ "day": now.0.div_euclid(DAY_MS) });
+        if ledger.load_checkpoint(&checkpoint_channel).await?.as_ref() == Some(&today) {
             return Ok(0);
         }
         let mut removed = 0;
         for usage in ledger.usages(&UsageQuery::All).await? {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
-            match self.apply_to(conversation, &usage, now).await {
+            match self.enforce_limits(conversation, &usage, now).await {
                 Ok(files) => removed += files,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
@@ -76,14 +75,19 @@ impl RetentionTask {
                 }
             }
         }
-        ledger.save_checkpoint(&progress, &day).await?;
+        ledger.save_checkpoint(&checkpoint_channel, &today).await?;
         Ok(removed)
     }
 
-    async fn apply_to(&self, conversation: &ConversationId, usage: &Usage, now: Timestamp) -> Result<u64, LedgerError> {
+    async fn enforce_limits(
+        &self,
+        conversation: &ConversationId,
+        usage: &Usage,
+        now: Timestamp,
+    ) -> Result<u64, LedgerError> {
         let query = AttachmentQuery {
             conversation: Some(conversation.clone()),
-            limit: Some(MOST),
+            limit: Some(MAX_FILES_PER_RUN),
             order: AttachmentOrder::Oldest,
             ..AttachmentQuery::default()
         };
@@ -96,25 +100,25 @@ impl RetentionTask {
         self.remove(conversation, &oldest).await
     }
 
-    /// Tells a conversation. One whose channel isn't hosted any more has nobody to tell.
+    /// Notifies a conversation. A failure is only logged, for example if its channel is no longer hosted.
     async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) {
         let key = format!("retention:{conversation}:{}", now.0.div_euclid(DAY_MS));
         let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
-        let files = expired.iter().take(NAMED).map(describe_file).collect();
-        let more = u32::try_from(expired.len().saturating_sub(NAMED)).unwrap_or(u32::MAX);
-        if let Err(error) = self.door.accept(SystemTask::FilesExpired { files, more }, message).await {
+        let files = expired.iter().take(MAX_NAMED_FILES).map(describe_file).collect();
+        let more = u32::try_from(expired.len().saturating_sub(MAX_NAMED_FILES)).unwrap_or(u32::MAX);
+        if let Err(error) = self.inbound.accept(SystemTask::FilesExpired { files, more }, message).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "announcing the removal of old files failed; they stay");
         }
     }
 
-    /// Forgets the files; their bytes go with the hourly collection.
+    /// Forgets the files; the hourly garbage collection removes their bytes.
     async fn remove(&self, conversation: &ConversationId, expired: &[Attachment]) -> Result<u64, LedgerError> {
         let mut removed = 0;
         for Attachment { number, .. } in expired {
-            let forget = ForgetFile { conversation: conversation.clone(), number: *number, only_of: None };
-            // What is still needed goes another day.
-            if let Forgotten::Done(_) = self.ledger.forget_file(&forget).await? {
+            let request = ForgetRequest { conversation: conversation.clone(), number: *number, restricted_to: None };
+            // A file in use is removed on a later day.
+            if let ForgetOutcome::Forgotten(_) = self.ledger.forget_file(&request).await? {
                 removed += 1;
             }
         }
@@ -126,10 +130,10 @@ impl RetentionTask {
 fn count_expired(oldest: &[Attachment], usage: &Usage, retention: &RetentionConfig, now: Timestamp) -> usize {
     let (mut files, mut bytes) = (usage.files, usage.bytes);
     let is_expired = |file: &&Attachment| {
-        let too_old = |days: u32| now.0 - file.created_at.0 > i64::from(days) * DAY_MS;
+        let is_too_old = |days: u32| now.0 - file.created_at.0 > i64::from(days) * DAY_MS;
         let expired = retention.items.is_some_and(|items| files > u64::from(items.0))
             || retention.bytes.is_some_and(|limit| bytes > limit.0)
-            || retention.days.is_some_and(|days| too_old(days.0));
+            || retention.days.is_some_and(|days| is_too_old(days.0));
         files = files.saturating_sub(1);
         bytes = bytes.saturating_sub(file.bytes);
         expired

@@ -1,29 +1,29 @@
-//! The runtime in which the asynchronous tasks of a process are driven.
+//! The Tokio runtime of a process.
 
 use std::{io, thread::available_parallelism};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// A worker looks for tasks that other threads have woken before those of its own queue: the ledger's writer is such a
-/// task, at each answer of the database, and everybody waits for it.
+/// Workers check the global queue before their own on every tick: the ledger's writer is woken from another thread at
+/// each response of the database, and every lane waits for it.
 const GLOBAL_QUEUE_INTERVAL: u32 = 1;
 
-/// A runtime for a process of Satchel (ADR 0015).
+/// Builds the runtime of a process (ADR 0015).
 ///
 /// # Errors
-/// When the system gives it no threads or no descriptors.
-pub fn runtime() -> io::Result<Runtime> {
+/// When the system has no threads or no file descriptors left.
+pub fn build_runtime() -> io::Result<Runtime> {
     let cores = available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread()
-        .worker_threads(workers(cores))
+        .worker_threads(worker_threads(cores))
         .global_queue_interval(GLOBAL_QUEUE_INTERVAL)
         .enable_all()
         .build()
 }
 
-/// Half of the cores. The database, hashes, the writing of files and scripts have threads and processes of their own;
-/// and of two workers that answer one person, each wakes the other for nothing.
-fn workers(cores: usize) -> usize {
+/// Half of the cores. The database, hashing, file writes and scripts have their own threads and processes, and two
+/// workers on one conversation would only wake each other.
+fn worker_threads(cores: usize) -> usize {
     (cores / 2).max(1)
 }
 
@@ -33,12 +33,12 @@ mod tests {
 
     #[test]
     fn half_the_cores_stay_free() {
-        assert_eq!([1, 2, 3, 4, 8, 64].map(workers), [1, 1, 1, 2, 4, 32]);
+        assert_eq!([1, 2, 3, 4, 8, 64].map(worker_threads), [1, 1, 1, 2, 4, 32]);
     }
 
     #[test]
-    fn the_runtime_has_as_many_as_that() {
+    fn runtime_uses_half_the_cores() {
         let cores = available_parallelism().map_or(1, usize::from);
-        assert_eq!(runtime().unwrap().metrics().num_workers(), workers(cores));
+        assert_eq!(build_runtime().unwrap().metrics().num_workers(), worker_threads(cores));
     }
 }

@@ -1,8 +1,7 @@
-//! What happens at a time of its own: a prompt or a script that comes into a conversation when it is due.
+//! Schedules: a prompt or a script that starts a turn in a conversation when it is due.
 //!
-//! A schedule is a source of messages as a channel is. What comes from it is stored in the ledger like everything that
-//! comes in, under a key that is made of the time at which it was due, so that it happens once however often this
-//! process dies and however many others do the same.
+//! A schedule is a source of messages, like a channel. Each run is stored in the inbox under a dedup key with its due
+//! time, so that it happens once, despite crashes and other processes with the same schedule.
 
 pub mod cron;
 mod progress;
@@ -13,39 +12,39 @@ use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timesta
 use self::cron::{CronSchedule, MissedPolicy};
 pub use self::scheduler::{Scheduler, WallClock, open};
 
-/// The sender of what nobody wrote.
+/// The sender of Satchel's own messages.
 const SYSTEM_SENDER: &str = "satchel";
 
-/// What happens when.
+/// A prompt or a script, and when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     /// Its name in the configuration.
     pub name: String,
     /// When it is due.
-    pub rhythm: CronSchedule,
+    pub cron: CronSchedule,
     /// The prompt, or the script as a message.
-    pub words: String,
-    /// Where it comes in and is answered.
+    pub text: String,
+    /// The conversation that it runs in.
     pub conversation: ConversationId,
-    /// What becomes of times that came while nobody was there.
+    /// What happens to missed runs.
     pub missed: MissedPolicy,
-    /// Whether it happens at all.
+    /// Whether it runs at all.
     pub enabled: bool,
 }
 
 impl Schedule {
-    /// What there is to do at one of its times.
+    /// The system task of one run.
     fn system_task(&self, due: Timestamp) -> SystemTask {
-        SystemTask::RunSchedule { name: self.name.clone(), due: self.rhythm.format_local(due) }
+        SystemTask::RunSchedule { name: self.name.clone(), due: self.cron.format_local(due) }
     }
 
-    /// What comes into the conversation at one of its times.
-    fn message(&self, due: Timestamp) -> InboundMessage {
+    /// The message of one run.
+    fn inbound_message(&self, due: Timestamp) -> InboundMessage {
         let key = format!("{SYSTEM_SENDER}:schedule:{}:{}", self.name, due.0);
         InboundMessage {
-            // Nobody is there to vouch that nobody else reads along, so what is privileged stays shut.
+            // Other people may read the reply, so privileged tools stay off.
             group: true,
-            text: self.words.clone(),
+            text: self.text.clone(),
             ..InboundMessage::new(self.conversation.clone(), key, Sender::new(SYSTEM_SENDER, "Satchel"))
         }
     }

@@ -1,4 +1,4 @@
-//! What evaluates scripts: the worker program that lies beside this one, or the one that the configuration names.
+//! Opens the script workers: the worker program beside this one, or the configured one.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,12 +8,12 @@ use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use crate::config::Config;
 
 /// The worker's file name.
-const WORKER: &str = "satchel-script";
+const WORKER_FILE_NAME: &str = "satchel-script";
 
-/// Opens what evaluates scripts; `None` where no worker is installed, and then nobody is offered scripts.
+/// Opens the worker pool; `None` if no worker is installed, which turns scripts off.
 #[must_use]
 pub fn open(config: &Config) -> Option<Arc<dyn ScriptHost>> {
-    let worker = worker(config);
+    let worker = worker_path(config);
     if !worker.is_file() {
         tracing::info!(worker = %worker.display(), "scripts are off: the script worker was not found");
         return None;
@@ -21,9 +21,12 @@ pub fn open(config: &Config) -> Option<Arc<dyn ScriptHost>> {
     Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(worker))))
 }
 
-/// Where the worker lies, or should.
+/// The path of the worker program, which may not exist.
 #[must_use]
-pub fn worker(config: &Config) -> PathBuf {
-    let beside = || std::env::current_exe().map_or_else(|_| PathBuf::from(WORKER), |own| own.with_file_name(WORKER));
-    config.tools.script.worker.clone().map_or_else(beside, |worker| worker.0)
+pub fn worker_path(config: &Config) -> PathBuf {
+    let default_path = || {
+        std::env::current_exe()
+            .map_or_else(|_| PathBuf::from(WORKER_FILE_NAME), |executable| executable.with_file_name(WORKER_FILE_NAME))
+    };
+    config.tools.script.worker.clone().map_or_else(default_path, |worker| worker.0)
 }

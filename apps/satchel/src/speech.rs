@@ -1,4 +1,4 @@
-//! Opens what speaks and listens, as it is configured.
+//! Opens speech synthesis and transcription, as configured.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use satchel_speech::{SpeechEngine, SpeechSettings};
 
 use crate::{commands::UsageError, config::Config};
 
-/// What speaks and listens; `None` when neither is configured. Nothing is started or asked yet.
+/// Opens synthesis and transcription; `None` if neither is configured. Nothing is started or requested yet.
 ///
 /// # Errors
-/// When it can't work as it is configured.
+/// When the settings are invalid.
 pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageError> {
     let speech = &config.speech;
     let (speak, transcribe) = (speech.speak_engine(), speech.transcribe_engine());
@@ -23,6 +23,6 @@ pub fn open(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageError> {
         environment: speech.environment.clone(),
         recordings: config.storage.data_dir().join("recordings"),
     };
-    let voice = SpeechEngine::new(settings).map_err(|error| UsageError(error.to_string()))?;
-    Ok(Some(Arc::new(voice)))
+    let engine = SpeechEngine::new(settings).map_err(|error| UsageError(error.to_string()))?;
+    Ok(Some(Arc::new(engine)))
 }

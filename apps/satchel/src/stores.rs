@@ -1,5 +1,4 @@
-//! Opens what a configuration names: the ledger, the bytes of files, the workspaces. The only place that knows which
-//! adapters stand behind them.
+//! Opens the ledger, the blobs and the workspaces of a configuration. The only place that knows their adapters.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,23 +18,23 @@ use crate::{
         storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
-    ports::{BLOBS, WORKSPACES, create_private_dir, open_directories},
+    ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, open_file_stores},
 };
 
-/// What must outlive the process.
+/// The durable stores.
 #[derive(Clone)]
 pub struct Stores {
-    /// The one durable truth.
+    /// The source of truth.
     pub ledger: Arc<dyn Ledger>,
     /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
     /// The directories of the tools.
     pub workspace: DirectoryWorkspace,
-    /// The same, as they count for the quotas.
+    /// The same directories, counted against the quotas.
     pub metered_workspace: Arc<dyn Workspace>,
 }
 
-/// Opens all stores; to be called within a Tokio runtime. `only` is the one conversation that the process serves.
+/// Opens all stores; call it in a Tokio runtime. `only` limits the process to one conversation.
 ///
 /// # Errors
 /// When a directory or the database can't be used.
@@ -43,25 +42,27 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let data_dir = config.storage.data_dir();
     let database_dir = database_dir(config)?;
     let blobs_dir = match &config.storage.blobs_url {
-        None => data_dir.join(BLOBS),
+        None => data_dir.join(BLOBS_DIR),
         Some(BlobBackend::Directory(directory)) => directory.clone(),
         Some(BlobBackend::S3(_)) => anyhow::bail!("S3 is not built yet"),
     };
     create_private_dir(data_dir)
         .await
         .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
-    let kept = private_directories(config);
-    tokio::task::spawn_blocking(move || close_to_others(&kept)).await.context("closing the stores was interrupted")?;
+    let directories = private_directories(config);
+    tokio::task::spawn_blocking(move || restrict_access(&directories))
+        .await
+        .context("closing the stores was interrupted")?;
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
     let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
         .await
         .context("failed to open the ledger")?;
-    let workspaces_dir = data_dir.join(WORKSPACES);
+    let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
-    let (blobs, workspace) = open_directories(blobs_dir, workspaces_dir, shared, quota).await?;
+    let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota).await?;
     let reserve = config.storage.reserve();
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
@@ -81,41 +82,42 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
     }
 }
 
-/// A directory in which Satchel keeps what people write.
+/// A directory with people's data.
 pub(crate) struct PrivateDirectory {
     pub(crate) path: PathBuf,
-    /// Whether an entry of that name is Satchel's own; what else lies there is somebody else's.
+    /// Whether an entry of that name belongs to Satchel.
     pub(crate) is_own: fn(&str) -> bool,
 }
 
-/// The directories for its owner alone that the configuration names.
+/// The configured directories that only their owner may access.
 pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
-    let mut kept = vec![PrivateDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
+    let mut directories = vec![PrivateDirectory { path: config.storage.data_dir().to_owned(), is_own: is_own_data }];
     if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
-        kept.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
+        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_ledger::is_own_entry });
     }
     if let Some(BlobBackend::Directory(directory)) = &config.storage.blobs_url {
-        kept.push(PrivateDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
+        directories.push(PrivateDirectory { path: directory.clone(), is_own: satchel_files::blobs::is_own_entry });
     }
-    kept
+    directories
 }
 
 /// Whether an entry of the data directory is Satchel's own.
 fn is_own_data(name: &str) -> bool {
-    const NAMES: [&str; 3] = [BLOBS, WORKSPACES, "chat-history"];
-    // The key and the token of the page, and what lies beside them under their names: links, new ones.
-    let is_of_page = |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    const NAMES: [&str; 3] = [BLOBS_DIR, WORKSPACES_DIR, "chat-history"];
+    // The key and the token of the page, and files whose names start with theirs: login links, temporary files.
+    let is_page_file =
+        |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     // A copy of standard input.
-    let is_copy = name.strip_prefix("stdin-").is_some_and(|id| id.parse::<Uuid>().is_ok());
+    let is_stdin_copy = name.strip_prefix("stdin-").is_some_and(|id| id.parse::<Uuid>().is_ok());
     NAMES.contains(&name)
-        || ["web-key", "web-token"].into_iter().any(is_of_page)
-        || is_copy
+        || ["web-key", "web-token"].into_iter().any(is_page_file)
+        || is_stdin_copy
         || satchel_ledger::is_own_entry(name)
 }
 
-/// Closes to others what earlier versions, or a backup, left open to them.
-fn close_to_others(kept: &[PrivateDirectory]) {
-    for PrivateDirectory { path, is_own } in kept {
+/// Removes other users' access, which earlier versions or a restored backup may have left.
+fn restrict_access(directories: &[PrivateDirectory]) {
+    for PrivateDirectory { path, is_own } in directories {
         match satchel_files::close_to_others(path, is_own) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -130,7 +132,7 @@ fn close_to_others(kept: &[PrivateDirectory]) {
 mod tests {
     use super::*;
 
-    /// Of a data directory that holds other things too, nothing else is closed to others.
+    /// The access to other files in the data directory is not changed.
     #[test]
     fn only_what_satchel_writes_is_its_own() {
         for own in

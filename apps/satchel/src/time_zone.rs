@@ -1,8 +1,8 @@
-//! By whose clocks this machine lives.
+//! The time zone of this machine.
 
 use jiff::tz::TimeZone;
 
-/// The zone of this machine (`TZ`, or what its system is set to), or UTC where that isn't known.
+/// The time zone of this machine (`TZ`, or the system's setting), or UTC if it is unknown.
 #[must_use]
 pub fn machine_zone() -> TimeZone {
     TimeZone::try_system().unwrap_or(TimeZone::UTC)

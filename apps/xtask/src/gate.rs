@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the whole gate. Whoever passes it may commit.
+//! `cargo xtask test`: the whole gate, which a commit must pass.
 
 use std::{
     path::Path,
@@ -8,47 +8,47 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    cargo, cargo_command, run_command,
+    cargo_command, run_cargo, run_command,
     skipped_tests::{SkippedTests, is_ci},
     suites, worker,
 };
 
-/// Checks form, lints and documentation, then runs every test.
+/// Checks formatting, lints and documentation, then runs every test.
 pub(crate) fn run() -> Result<()> {
-    step("form");
-    cargo("cargo fmt", ["fmt", "--all", "--check"])?;
-    worker::cargo("cargo fmt of the script worker", ["fmt"], &["--check"])?;
-    step("lints");
-    cargo("cargo clippy", ["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
+    print_step("form");
+    run_cargo("cargo fmt", ["fmt", "--all", "--check"])?;
+    worker::run_cargo("cargo fmt of the script worker", ["fmt"], &["--check"])?;
+    print_step("lints");
+    run_cargo("cargo clippy", ["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     let lints = ["clippy", "--all-targets", "--quiet"];
-    worker::cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])?;
-    step("documentation");
+    worker::run_cargo("cargo clippy of the script worker", lints, &["--deny", "warnings"])?;
+    print_step("documentation");
     let mut rustdoc = cargo_command();
     rustdoc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "--deny warnings");
     run_command("cargo doc", &mut rustdoc)?;
-    let unchecked = check_dependencies()?;
-    step("what some tests need");
-    // The tests of the architecture look at the whole graph, other systems' crates too, and ask nobody for it.
-    cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
-    worker::cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
-    install_missing();
+    let unchecked_parts = check_dependencies()?;
+    print_step("what some tests need");
+    // The architecture tests read the whole dependency graph, including crates for other platforms, offline.
+    run_cargo("cargo fetch", ["fetch", "--locked", "--quiet"])?;
+    worker::run_cargo("cargo fetch for the script worker", ["fetch", "--locked", "--quiet"], &[])?;
+    install_missing_tools();
     build_binaries()?;
-    step("whether every file with tests brings some");
+    print_step("whether every file with tests brings some");
     let list = ["test", "--no-run", "--quiet", "--message-format", "json"];
     suites::check(cargo_command().args(list).arg("--workspace"))?;
     suites::check(&mut worker::command(list)?)?;
-    step("tests");
+    print_step("tests");
     let records = SkippedTests::new_directory(&worker::target_directory()?)?;
-    let tested = run_tests(&records);
-    step("what was not run and not checked");
-    let skipped_tests = SkippedTests::read(&records)?;
+    let test_result = run_tests(&records);
+    print_step("what was not run and not checked");
+    let skipped_tests = SkippedTests::read_records(&records)?;
     println!("{skipped_tests}");
-    unchecked.iter().for_each(|what| println!("Not checked: {what}."));
-    tested?;
+    unchecked_parts.iter().for_each(|part| println!("Not checked: {part}."));
+    test_result?;
     skipped_tests.check(is_ci())
 }
 
-/// Runs every test, those that follow a failure too.
+/// Runs every test, even after a failure.
 fn run_tests(records: &Path) -> Result<()> {
     let has_nextest = has_subcommand("nextest");
     let run: &[&str] = match has_nextest {
@@ -56,54 +56,54 @@ fn run_tests(records: &Path) -> Result<()> {
         false => &["test", "--no-fail-fast"],
     };
     let run_recorded =
-        |what: &str, mut command: Command| run_command(what, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
-    let mut of_project = cargo_command();
-    of_project.args(run).arg("--workspace");
-    // By itself, so that all others see the program as it is built for people.
-    let mut of_feature = cargo_command();
-    of_feature.args(run).args(["--package", "satchel", "--lib", "--features", "otel", "otel::"]);
+        |name: &str, mut command: Command| run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
+    let mut workspace_tests = cargo_command();
+    workspace_tests.args(run).arg("--workspace");
+    // Separately, so that all other tests use the program as it is released.
+    let mut otel_tests = cargo_command();
+    otel_tests.args(run).args(["--package", "satchel", "--lib", "--features", "otel", "otel::"]);
     let mut outcomes = vec![
         run_recorded("the script worker's tests", worker::command(run.iter().copied())?),
-        run_recorded("the tests", of_project),
-        run_recorded("the tests of the feature `otel`", of_feature),
+        run_recorded("the tests", workspace_tests),
+        run_recorded("the tests of the feature `otel`", otel_tests),
     ];
     if has_nextest {
-        outcomes.push(cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));
+        outcomes.push(run_cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));
     }
     outcomes.into_iter().collect()
 }
 
-/// Checks what is linked: licences, sources, and known weaknesses. Returns what could not be checked, and why.
+/// Checks the dependencies: licences, sources, and advisories. Returns what could not be checked, and why.
 fn check_dependencies() -> Result<Vec<&'static str>> {
     if !has_subcommand("deny") {
         return Ok(vec!["licences, sources and advisories (`cargo install cargo-deny` adds what checks them)"]);
     }
     let manifest = worker::manifest(&worker::root()?).display().to_string();
-    let of_worker = ["deny", "--manifest-path", manifest.as_str()];
+    let worker_arguments = ["deny", "--manifest-path", manifest.as_str()];
     let check = |checks: &[&str]| {
         let check = ["--offline", "check"].iter().chain(checks).copied();
-        cargo("cargo deny", ["deny"].into_iter().chain(check.clone()))?;
-        cargo("cargo deny of the script worker", of_worker.into_iter().chain(check))
+        run_cargo("cargo deny", ["deny"].into_iter().chain(check.clone()))?;
+        run_cargo("cargo deny of the script worker", worker_arguments.into_iter().chain(check))
     };
-    step("licences and sources");
+    print_step("licences and sources");
     check(&["bans", "licenses", "sources"])?;
-    step("advisories");
-    // Their database is asked of a server of others: where it can't be had, that says nothing about what is linked.
-    if cargo("cargo deny", ["deny", "fetch", "db"]).is_err() {
+    print_step("advisories");
+    // Their database is on a remote server: a failed download says nothing about the dependencies.
+    if run_cargo("cargo deny", ["deny", "fetch", "db"]).is_err() {
         return Ok(vec!["advisories (their database can't be had)"]);
     }
     check(&["advisories"])?;
     Ok(Vec::new())
 }
 
-/// Builds the programs that the system tests run: cargo builds them for no other package's tests.
+/// Builds the programs that the system tests run: cargo doesn't build them for another package's tests.
 pub(crate) fn build_binaries() -> Result<()> {
     worker::build(false)?;
-    cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])
+    run_cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])
 }
 
-/// Programs by which some tests look at Satchel from outside, and the packages that bring them. A test that lacks one is
-/// counted as not run.
+/// Programs with which some tests check Satchel from outside, and the packages that provide them. A test that lacks one
+/// is reported as not run.
 const REQUIRED_TOOLS: [(&str, &str); 9] = [
     ("strace", "strace"),
     ("tmux", "tmux"),
@@ -116,21 +116,21 @@ const REQUIRED_TOOLS: [(&str, &str); 9] = [
     ("npm", "npm"),
 ];
 
-/// Installs what is missing where that may be done, otherwise says what to install.
-fn install_missing() {
+/// Installs missing programs where it has the rights, otherwise lists the packages to install.
+fn install_missing_tools() {
     let missing: Vec<&str> =
         REQUIRED_TOOLS.into_iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| package).collect();
     if missing.is_empty() {
         return;
     }
     if is_on_path("apt-get") && is_root() {
-        let quietly = |arguments: &[&str]| {
+        let run_apt = |arguments: &[&str]| {
             let mut apt = Command::new("apt-get");
             apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
             apt.status().is_ok_and(|status| status.success())
         };
         let install: Vec<&str> = ["install", "--yes", "--quiet"].into_iter().chain(missing.iter().copied()).collect();
-        if quietly(&["update", "--quiet"]) && quietly(&install) {
+        if run_apt(&["update", "--quiet"]) && run_apt(&install) {
             println!("installed {}", missing.join(", "));
             return;
         }
@@ -144,17 +144,17 @@ fn is_on_path(program: &str) -> bool {
 }
 
 fn is_root() -> bool {
-    let asked = Command::new("id").arg("-u").output();
-    asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-pub(crate) fn step(what: &str) {
-    println!("\n── {what}");
+pub(crate) fn print_step(title: &str) {
+    println!("\n── {title}");
 }
 
 /// Whether cargo knows a subcommand on this machine.
 pub(crate) fn has_subcommand(subcommand: &str) -> bool {
-    let mut asked = cargo_command();
-    asked.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
-    asked.status().is_ok_and(|status| status.success())
+    let mut command = cargo_command();
+    command.args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`, `docs`.
+//! The project's tasks: `cargo xtask run`, `test`, `nightly`, `bench`, `worker`, `docs`.
 
 mod gate;
 mod nightly;
@@ -11,12 +11,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
-/// The project's own chores.
+/// The project's tasks.
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    chore: XtaskCommand,
+    command: XtaskCommand,
 }
 
 #[derive(Subcommand)]
@@ -47,11 +47,11 @@ enum XtaskCommand {
 }
 
 fn main() -> Result<()> {
-    match Arguments::parse().chore {
+    match Arguments::parse().command {
         XtaskCommand::Run { arguments } => {
             worker::build(false)?;
             let run = ["run", "--quiet", "--package", "satchel", "--", "run", "--open"];
-            cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
+            run_cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
         }
         XtaskCommand::Worker { release } => worker::build(release),
         XtaskCommand::Docs => {
@@ -62,30 +62,30 @@ fn main() -> Result<()> {
         XtaskCommand::Nightly => nightly::run(),
         XtaskCommand::Bench { only } => {
             worker::build(true)?;
-            cargo(
+            run_cargo(
                 "the build",
                 ["build", "--release", "--package", "satchel", "--package", "satchel-system", "--bins"],
             )?;
             let bench = ["run", "--release", "--quiet", "--package", "satchel-system", "--bin", "bench", "--"];
-            cargo("the benchmarks", bench.into_iter().chain(only.as_deref()))
+            run_cargo("the benchmarks", bench.into_iter().chain(only.as_deref()))
         }
     }
 }
 
-/// Runs cargo from the workspace's root and fails when it does.
-fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    run_command(what, cargo_command().args(arguments))
+/// Runs cargo with these arguments; an error if it fails.
+fn run_cargo<'a>(name: &str, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    run_command(name, cargo_command().args(arguments))
 }
 
-/// The cargo that runs this.
+/// The cargo that runs this program.
 fn cargo_command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-fn run_command(what: &str, command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{what} could not be started"))?;
+fn run_command(name: &str, command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{name} could not be started"))?;
     if !status.success() {
-        bail!("{what} failed ({status})");
+        bail!("{name} failed ({status})");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The tests that were not run: each lacked a program, a package of others or a right, and left a record.
+//! The tests that were not run: each lacked a program, a package or a permission, and left a record.
 //!
 //! `satchel-requirements` writes the records, into the directory that [`SkippedTests::DIRECTORY_VARIABLE`] names.
 
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 pub(crate) struct SkippedTests(Vec<(String, String)>);
 
 impl SkippedTests {
-    /// Tells the tests where to leave their records.
+    /// The environment variable with the directory for the records.
     pub(crate) const DIRECTORY_VARIABLE: &str = "TESTS_NOT_RUN_DIR";
 
-    /// Makes an empty directory for records beneath the one in which cargo builds. Its path is absolute, since tests run
+    /// Creates an empty directory for records beneath cargo's target directory. Its path is absolute, since tests run
     /// in the directories of their packages.
     pub(crate) fn new_directory(target: &Path) -> Result<PathBuf> {
         let directory = std::path::absolute(target.join("tests-not-run")).context("there is no current directory")?;
@@ -29,14 +29,14 @@ impl SkippedTests {
     }
 
     /// Reads the records of the tests that have ended.
-    pub(crate) fn read(directory: &Path) -> Result<Self> {
-        let read = |path: &Path| {
+    pub(crate) fn read_records(directory: &Path) -> Result<Self> {
+        let read_record = |path: &Path| {
             let record = fs::read_to_string(path).with_context(|| format!("failed to read `{}`", path.display()))?;
             let (test, missing) = record.split_once('\n').with_context(|| format!("{record:?} is no record"))?;
             Ok((test.to_owned(), missing.trim_end().to_owned()))
         };
         let files = fs::read_dir(directory).with_context(|| format!("failed to list `{}`", directory.display()))?;
-        let mut tests = files.map(|file| read(&file?.path())).collect::<Result<Vec<_>>>()?;
+        let mut tests = files.map(|file| read_record(&file?.path())).collect::<Result<Vec<_>>>()?;
         tests.sort();
         Ok(Self(tests))
     }
@@ -79,7 +79,7 @@ mod tests {
         record(&directory, "satchel-system durability::bytes_are_synced", "strace").unwrap();
         record(&directory, "satchel-fake-telegram aiogram::it_polls", "aiogram from PyPI, but\npip failed").unwrap();
 
-        let skipped_tests = SkippedTests::read(&directory).unwrap();
+        let skipped_tests = SkippedTests::read_records(&directory).unwrap();
         assert_eq!(
             skipped_tests.to_string(),
             "2 tests were not run:\n  \
@@ -96,7 +96,7 @@ mod tests {
         let target = tempfile::tempdir().unwrap();
         let directory = SkippedTests::new_directory(target.path()).unwrap();
         record(&directory, "an earlier test", "strace").unwrap();
-        let skipped_tests = SkippedTests::read(&SkippedTests::new_directory(target.path()).unwrap()).unwrap();
+        let skipped_tests = SkippedTests::read_records(&SkippedTests::new_directory(target.path()).unwrap()).unwrap();
         assert_eq!(skipped_tests.to_string(), "No test lacked what it needs.");
         skipped_tests.check(true).unwrap();
     }

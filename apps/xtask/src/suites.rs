@@ -1,4 +1,4 @@
-//! Whether every file that holds tests brings some to a run. One that no `mod` names would be missed by nobody.
+//! Checks that every file with tests contributes some to a run. A file that no `mod` names would go unnoticed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// What is built from the sources in one directory, such as `src` or `tests/it` of a package.
+/// The tests built from the sources in one directory, such as `src` or `tests/it` of a package.
 #[derive(Debug, Default)]
 struct Suite {
-    /// The files that no `mod` names, since cargo does: `lib.rs`, `main.rs`.
+    /// The crate roots, which no `mod` names: `lib.rs`, `main.rs`.
     roots: BTreeSet<PathBuf>,
     /// The names of all its tests.
     tests: BTreeSet<String>,
@@ -21,50 +21,51 @@ struct Suite {
 
 type Suites = BTreeMap<PathBuf, Suite>;
 
-/// Sources behind a feature, whose tests the gate runs by themselves.
+/// Sources behind a feature, whose tests the gate runs separately.
 const FEATURE_GATED_DIRS: [&str; 1] = ["apps/satchel/src/otel"];
 
-/// Builds a workspace's tests and fails when a file that holds some brings none, or none can be listed at all.
+/// Builds a workspace's tests and fails if a file with tests contributes none, or no tests are listed at all.
 pub(crate) fn check(build: &mut Command) -> Result<()> {
-    let suites = list(build)?;
+    let suites = list_suites(build)?;
     if suites.is_empty() {
         bail!("no test was built");
     }
     let mut files = BTreeMap::new();
     for directory in suites.keys() {
-        find_tests(directory, &mut files)?;
+        find_test_files(directory, &mut files)?;
     }
     let is_optional =
-        |file: &Path| FEATURE_GATED_DIRS.iter().any(|path| file.parent().is_some_and(|at| at.ends_with(path)));
-    let silent: Vec<&Path> = silent_files(&suites, &files).into_iter().filter(|file| !is_optional(file)).collect();
-    if !silent.is_empty() {
-        let silent: Vec<String> = silent.iter().map(|path| path.display().to_string()).collect();
-        bail!("these files hold tests, and none of them is run:\n  {}", silent.join("\n  "));
+        |file: &Path| FEATURE_GATED_DIRS.iter().any(|path| file.parent().is_some_and(|parent| parent.ends_with(path)));
+    let never_run: Vec<&Path> =
+        find_files_never_run(&suites, &files).into_iter().filter(|file| !is_optional(file)).collect();
+    if !never_run.is_empty() {
+        let names: Vec<String> = never_run.iter().map(|path| path.display().to_string()).collect();
+        bail!("these files hold tests, and none of them is run:\n  {}", names.join("\n  "));
     }
     let tests: usize = suites.values().map(|suite| suite.tests.len()).sum();
-    let holding = files.values().filter(|holds| **holds).count();
-    println!("{tests} tests in {holding} files");
+    let file_count = files.values().filter(|has_tests| **has_tests).count();
+    println!("{tests} tests in {file_count} files");
     Ok(())
 }
 
-/// Builds the tests and asks each program for the names of its own.
-fn list(build: &mut Command) -> Result<Suites> {
-    let built = build.stderr(Stdio::inherit()).output().context("cargo could not be started")?;
-    if !built.status.success() {
-        bail!("the tests could not be built ({})", built.status);
+/// Builds the tests and lists those of each test program.
+fn list_suites(build: &mut Command) -> Result<Suites> {
+    let output = build.stderr(Stdio::inherit()).output().context("cargo could not be started")?;
+    if !output.status.success() {
+        bail!("the tests could not be built ({})", output.status);
     }
     let mut suites = Suites::new();
-    for line in String::from_utf8_lossy(&built.stdout).lines() {
-        // What build scripts print is no JSON.
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        // The output of build scripts isn't JSON.
         let Ok(artifact) = serde_json::from_str::<Value>(line) else { continue };
         let (true, Some(program)) = (artifact["profile"]["test"] == true, artifact["executable"].as_str()) else {
             continue;
         };
         let root = Path::new(artifact["target"]["src_path"].as_str().context("cargo names a target's source")?);
         let directory = root.parent().context("a source lies in a directory")?;
-        let listed = Command::new(program).args(["--list", "--format", "terse"]).output();
-        let listed = listed.with_context(|| format!("failed to start `{program}`"))?;
-        let names = String::from_utf8_lossy(&listed.stdout);
+        let output = Command::new(program).args(["--list", "--format", "terse"]).output();
+        let output = output.with_context(|| format!("failed to start `{program}`"))?;
+        let names = String::from_utf8_lossy(&output.stdout);
         let names = names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned);
         let suite = suites.entry(directory.to_owned()).or_default();
         suite.roots.insert(root.to_owned());
@@ -73,13 +74,13 @@ fn list(build: &mut Command) -> Result<Suites> {
     Ok(suites)
 }
 
-/// Finds the Rust files beneath a directory, each with whether it holds tests.
-fn find_tests(directory: &Path, found: &mut BTreeMap<PathBuf, bool>) -> Result<()> {
+/// Finds the Rust files beneath a directory, each with whether it has tests.
+fn find_test_files(directory: &Path, found: &mut BTreeMap<PathBuf, bool>) -> Result<()> {
     let files = fs::read_dir(directory).with_context(|| format!("failed to list `{}`", directory.display()))?;
     for file in files {
         let path = file?.path();
         if path.is_dir() {
-            find_tests(&path, found)?;
+            find_test_files(&path, found)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))?;
             found.insert(path, has_tests(&text));
@@ -88,25 +89,25 @@ fn find_tests(directory: &Path, found: &mut BTreeMap<PathBuf, bool>) -> Result<(
     Ok(())
 }
 
-/// Whether a test stands in a file, written out or by a macro that makes some.
+/// Whether a file has tests, written out or generated by a macro.
 fn has_tests(text: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let is_test = |at: usize, line: &str| {
         let is_attribute = line.starts_with("#[test]") || line.starts_with("#[tokio::test");
-        // What a macro makes where it is called says nothing of the file that defines it.
+        // Tests that a macro generates belong to its call site, not to the file that defines it.
         let function = lines[at..].iter().find_map(|line| line.split_once("fn "));
         is_attribute && function.is_some_and(|(_, name)| !name.starts_with('$'))
     };
-    let calls_a_contract =
+    let is_contract_call =
         |line: &str| line.contains("_contract!(") && !line.contains("$crate") && !line.starts_with("//");
-    lines.iter().enumerate().any(|(at, line)| is_test(at, line) || calls_a_contract(line))
+    lines.iter().enumerate().any(|(at, line)| is_test(at, line) || is_contract_call(line))
 }
 
-/// The files that hold tests of which none has the name that its module gives it.
-fn silent_files<'a>(suites: &Suites, files: &'a BTreeMap<PathBuf, bool>) -> Vec<&'a Path> {
-    let brings_tests = |file: &Path| {
-        let beneath = suites.iter().filter(|(directory, _)| file.starts_with(directory));
-        let Some((directory, suite)) = beneath.max_by_key(|(directory, _)| directory.components().count()) else {
+/// The files with tests none of which was listed under the file's module path.
+fn find_files_never_run<'a>(suites: &Suites, files: &'a BTreeMap<PathBuf, bool>) -> Vec<&'a Path> {
+    let has_run = |file: &Path| {
+        let candidates = suites.iter().filter(|(directory, _)| file.starts_with(directory));
+        let Some((directory, suite)) = candidates.max_by_key(|(directory, _)| directory.components().count()) else {
             return false;
         };
         if suite.roots.contains(file) {
@@ -116,7 +117,7 @@ fn silent_files<'a>(suites: &Suites, files: &'a BTreeMap<PathBuf, bool>) -> Vec<
         let module: String = module.iter().map(|part| format!("{}::", part.to_string_lossy())).collect();
         suite.tests.iter().any(|test| test.starts_with(&module))
     };
-    files.iter().filter(|(file, holds)| **holds && !brings_tests(file)).map(|(file, _)| file.as_path()).collect()
+    files.iter().filter(|(file, has_tests)| **has_tests && !has_run(file)).map(|(file, _)| file.as_path()).collect()
 }
 
 #[cfg(test)]

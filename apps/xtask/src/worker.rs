@@ -1,4 +1,4 @@
-//! The script worker, a workspace of its own (ADR 0013): every chore on it is a cargo invocation of its own.
+//! The script worker, which has its own workspace (ADR 0013): every task needs a separate cargo invocation.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,23 +9,27 @@ use anyhow::{Context, Result};
 
 use crate::{cargo_command, run_command};
 
-/// Builds the worker into the folder in which `satchel` lies, so that it is found there.
+/// Builds the worker into the directory of `satchel`, where it is found.
 pub(crate) fn build(release: bool) -> Result<()> {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     let arguments = ["build", "--quiet"].iter().chain(profile).copied();
-    cargo("the script worker's build", arguments, &[])
+    run_cargo("the script worker's build", arguments, &[])
 }
 
-/// Runs cargo on the worker's workspace. `behind` stands at the end, after `--`.
-pub(crate) fn cargo<'a>(what: &str, arguments: impl IntoIterator<Item = &'a str>, behind: &[&str]) -> Result<()> {
+/// Runs cargo on the worker's workspace. `trailing_arguments` follow after `--`.
+pub(crate) fn run_cargo<'a>(
+    name: &str,
+    arguments: impl IntoIterator<Item = &'a str>,
+    trailing_arguments: &[&str],
+) -> Result<()> {
     let mut command = command(arguments)?;
-    if !behind.is_empty() {
-        command.arg("--").args(behind);
+    if !trailing_arguments.is_empty() {
+        command.arg("--").args(trailing_arguments);
     }
-    run_command(what, &mut command)
+    run_command(name, &mut command)
 }
 
-/// A cargo that works on the worker's workspace.
+/// A cargo command for the worker's workspace.
 pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
     let mut command = cargo_command();
     command.args(arguments).arg("--manifest-path").arg(manifest(&root()?));
@@ -33,7 +37,7 @@ pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Resul
     Ok(command)
 }
 
-/// Where cargo builds: what is built of the worker goes where that of the whole project goes.
+/// Cargo's target directory, which the worker shares with the project.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }
@@ -42,8 +46,8 @@ pub(crate) fn manifest(root: &Path) -> PathBuf {
     root.join("apps/satchel-script/Cargo.toml")
 }
 
-/// The project's root: this package lies in `apps/xtask` beneath it.
+/// The project's root: this package is in `apps/xtask` beneath it.
 pub(crate) fn root() -> Result<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(own.ancestors().nth(2).context("xtask doesn't lie where it should")?.to_owned())
+    let package_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(package_root.ancestors().nth(2).context("xtask doesn't lie where it should")?.to_owned())
 }

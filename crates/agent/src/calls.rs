@@ -1,4 +1,4 @@
-//! Runs the tools that the model asked for, at once, and records what each yields.
+//! Runs the tool calls that the model requested, concurrently, and records each outcome.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentServices, LaneHandle,
-    confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm},
+    confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
     rounds::{OUTCOME_UNKNOWN, Rounds},
@@ -23,29 +23,29 @@ use crate::{
     script_turn,
 };
 
-/// How long calls have to hand over what they had made, once their turn is stopped.
+/// How long calls may take to return partial results once their turn is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// Whether this process asked for a call itself or found it in the journal of one that died.
+/// Whether this process requested a call itself or found it in the journal of one that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOrigin {
-    /// The model has just asked for it.
+    /// The model has just requested it.
     Fresh,
-    /// It may have run already, unless it had to wait for a person's word.
+    /// It may have run already, unless it had to wait for a person's decision.
     Resumed {
-        /// What is known of the person's word that it waited for; `None` where it waited for none.
-        word: Option<RecordedDecision>,
+        /// The recorded state of the decision that it waited for; `None` where it needed none.
+        decision: Option<RecordedDecision>,
     },
 }
 
-/// A person's word about a call, as the journal has it.
+/// A person's decision about a call, as the journal has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordedDecision {
-    /// The call had not begun.
+    /// The call had not started.
     Pending,
-    /// The call may have begun.
+    /// The call may have started.
     Allowed,
-    /// The call never begins.
+    /// The call never starts.
     Refused,
 }
 
@@ -55,26 +55,26 @@ pub struct CallScope {
     pub requester: Sender,
     /// Whether others can read along.
     pub group: bool,
-    /// What people say about calls that wait for their word.
-    pub words: Confirmations,
+    /// People's decisions about calls that wait for one.
+    pub confirmations: Confirmations,
     /// The files that came with the turn.
     pub inbound: Arc<[Attachment]>,
-    /// The call that a person wrote and no model asked for: the script that their message is.
-    pub written: Option<CallId>,
+    /// The call that runs a script sent as a message, which no model requested.
+    pub script_call: Option<CallId>,
     /// Cancelled when the turn ends or is stopped.
     pub cancel: CancellationToken,
-    /// Whether the turn is complete; closed before it is where the turn is taken up again, by whoever has the lane then.
+    /// Becomes true when the turn is committed; closes before that where the next holder of the lane resumes the turn.
     pub completed: watch::Receiver<bool>,
 }
 
-/// Runs all calls at once. Each outcome is recorded when it is there, in `rounds` too, so that what is gathered is not
-/// lost when this is dropped.
+/// Runs all calls concurrently. Each outcome is recorded as it arrives, in `rounds` too, so that dropping the future
+/// loses none of them.
 ///
-/// Once the turn is stopped no call begins, and one that runs has a moment to yield what it had made: only then it is
-/// given up, without an outcome.
+/// Once the turn is stopped, no call starts, and a running one has a short time to return what it has. After that it
+/// is dropped, without an outcome.
 ///
 /// # Errors
-/// When an outcome can't be recorded. A tool that fails, panics or takes too long is no error: the model is told.
+/// When an outcome can't be recorded. A tool that fails, panics or times out is not an error: the model gets a failure.
 pub async fn run_calls(
     services: &AgentServices,
     lane: &LaneHandle,
@@ -86,17 +86,17 @@ pub async fn run_calls(
     if scope.cancel.is_cancelled() {
         return Ok(());
     }
-    let started = |call: ToolCall| {
+    let start_call = |call: ToolCall| {
         let ordinal = call.id.ordinal;
-        let word = match rounds.decided.get(&ordinal) {
+        let decision = match rounds.decisions_by_call.get(&ordinal) {
             Some(true) => Some(RecordedDecision::Allowed),
             Some(false) => Some(RecordedDecision::Refused),
             None => rounds.awaiting_decision.contains(&ordinal).then_some(RecordedDecision::Pending),
         };
-        let origin = if origin == CallOrigin::Fresh { origin } else { CallOrigin::Resumed { word } };
+        let origin = if origin == CallOrigin::Fresh { origin } else { CallOrigin::Resumed { decision } };
         run_and_record(services, lane, scope, call, origin)
     };
-    let mut running: FuturesUnordered<_> = calls.into_iter().map(started).collect();
+    let mut running: FuturesUnordered<_> = calls.into_iter().map(start_call).collect();
     while let Some(finished) = running.next().await {
         if let Some((ordinal, outcome)) = finished? {
             rounds.outcomes.insert(ordinal, outcome);
@@ -116,31 +116,31 @@ async fn run_and_record(
     let tool = call.name.clone();
     publish(services, BusEvent::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
         .await;
-    let grace_over = async {
+    let grace_elapsed = async {
         scope.cancel.cancelled().await;
         tokio::time::sleep(STOP_GRACE).await;
     };
     let outcome = tokio::select! {
         biased;
         outcome = execute_call(services, lane, scope, &call, origin) => outcome?,
-        () = grace_over => None,
+        () = grace_elapsed => None,
     };
     let Some(outcome) = outcome else { return Ok(None) };
-    // It has happened, so that it is recorded whether the turn goes on or not.
-    let recorded = match record(services, lane, &call, &outcome).await {
-        // The call has happened; of what it yielded everything is kept but the files.
+    // It has happened, so it is recorded whether the turn continues or not.
+    let recorded = match record_outcome(services, lane, &call, &outcome).await {
+        // The call has happened: everything but its new files is recorded.
         Err(LedgerError::QuotaExceeded(exceeded)) => {
-            record(services, lane, &call, &without_new_files(outcome, &exceeded)).await
+            record_outcome(services, lane, &call, &drop_new_files(outcome, &exceeded)).await
         }
         recorded => recorded,
     };
     let outcome = match recorded {
-        // A file that the ledger doesn't take as one of this conversation: the tool is at fault, and the turn goes on.
-        Err(LedgerError::Unknown { what }) => {
-            let refused = ToolOutcome::from_failure(format!(
+        // The ledger knows no such file in this conversation: the tool is at fault, and the turn continues.
+        Err(LedgerError::Unknown { item: what }) => {
+            let failure = ToolOutcome::from_failure(format!(
                 "`{tool}` returned something that this conversation doesn't have: {what}"
             ));
-            record(services, lane, &call, &refused).await?
+            record_outcome(services, lane, &call, &failure).await?
         }
         recorded => recorded?,
     };
@@ -149,8 +149,8 @@ async fn run_and_record(
     Ok(Some((call.id.ordinal, outcome)))
 }
 
-/// An outcome without the files for which there is no room; it names them.
-fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
+/// Removes the new files, for which there is no quota, from an outcome and names them in its text.
+fn drop_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
     let ToolOutcome { text, mut attachments, mut selection, .. } = outcome.clone();
     let mut names = Vec::new();
     for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
@@ -161,13 +161,13 @@ fn without_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutc
             file.number > 0
         });
     }
-    let refused = format!("Error: {} could not be stored, so it is not delivered: {exceeded}", names.join(", "));
-    let text = text.into_iter().chain([refused]).collect::<Vec<_>>().join("\n");
+    let reason = format!("Error: {} could not be stored, so it is not delivered: {exceeded}", names.join(", "));
+    let text = text.into_iter().chain([reason]).collect::<Vec<_>>().join("\n");
     ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
 }
 
-/// Records what a call has yielded. It has happened already, so the ledger is asked until it takes it.
-async fn record(
+/// Records the outcome of a call. The call has already happened, so recording is retried until it succeeds.
+async fn record_outcome(
     services: &AgentServices,
     lane: &LaneHandle,
     call: &ToolCall,
@@ -179,7 +179,7 @@ async fn record(
     .await
 }
 
-/// What a call yields; `None` where it did not begin, since the turn was stopped.
+/// Executes a call; `None` where it did not start because the turn was stopped.
 async fn execute_call(
     services: &AgentServices,
     lane: &LaneHandle,
@@ -188,41 +188,43 @@ async fn execute_call(
     origin: CallOrigin,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
-        Ok(admitted) => admitted,
+        Ok(permitted) => permitted,
         Err(words) => return Ok(Some(ToolOutcome::from_failure(words))),
     };
     match decide_action(spec.tier, needs_confirmation(services, scope, call.id, spec), origin) {
         CallAction::Run => {}
-        CallAction::Confirm => match confirm(services, lane, scope, call, spec, AnswerDeadline::ConfirmTime).await? {
-            ConfirmOutcome::Allowed => {}
-            ConfirmOutcome::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
-        },
+        CallAction::Confirm => {
+            match confirm_call(services, lane, scope, call, spec, AnswerDeadline::ConfirmTime).await? {
+                ConfirmOutcome::Allowed => {}
+                ConfirmOutcome::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
+            }
+        }
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
-            let made = list_turn_files(services, call.id.turn).await?;
-            return Ok(Some(ToolOutcome::from_failure(match scope.written == Some(call.id) {
-                true => script_turn::interrupted_message(&made),
-                false => interrupted_message(&spec.name, &made),
+            let files = list_turn_files(services, call.id.turn).await?;
+            return Ok(Some(ToolOutcome::from_failure(match scope.script_call == Some(call.id) {
+                true => script_turn::interrupted_message(&files),
+                false => interrupted_message(&spec.name, &files),
             })));
         }
     }
-    // A stop may have come together with the person's word.
+    // A stop may have arrived together with the person's decision.
     if scope.cancel.is_cancelled() {
         return Ok(None);
     }
-    let others: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id));
-    Ok(Some(perform_call(services, lane, scope, call, spec, tool.as_ref(), Some(others)).await))
+    let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id));
+    Ok(Some(perform_call(services, lane, scope, call, spec, tool.as_ref(), Some(tool_caller)).await))
 }
 
-/// The tool of a call that may be made here at all, or why it may not, in words for the model.
+/// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.
 pub(crate) fn find_permitted_tool<'a>(
     services: &'a AgentServices,
     scope: &CallScope,
     call: &ToolCall,
 ) -> Result<(&'a ToolSpec, &'a Arc<dyn Tool>), String> {
     let Some((spec, tool)) = services.tools.find(&call.name) else {
-        let known: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
-        return Err(format!("there is no tool `{}`; there are: {}", call.name, known.join(", ")));
+        let names: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
+        return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
     };
     if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
         return Err(format!("`{}` can't be used in a chat that other people can read", spec.name));
@@ -233,17 +235,16 @@ pub(crate) fn find_permitted_tool<'a>(
     Ok((spec, tool))
 }
 
-/// The files that the turn's calls have registered, the oldest first. Of those that a call had made before it was
-/// interrupted, nobody else tells.
+/// The files that the turn's calls have registered, the oldest first. Nothing else lists those of an interrupted call.
 pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
     let files = services.ledger.attachments(&query).await?;
     Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())
 }
 
-/// What a model is told of a call that may have run.
-fn interrupted_message(tool: &str, made: &[Attachment]) -> String {
-    let made = match made {
+/// Formats the outcome of a call that may have run, for the model.
+fn interrupted_message(tool: &str, files: &[Attachment]) -> String {
+    let file_list = match files {
         [] => String::new(),
         files => {
             format!(". Files of this turn so far: {}", files.iter().map(describe_file).collect::<Vec<_>>().join("; "))
@@ -251,18 +252,23 @@ fn interrupted_message(tool: &str, made: &[Attachment]) -> String {
     };
     format!(
         "{OUTCOME_UNKNOWN}Satchel was interrupted while `{tool}` ran. It may have taken effect and is not repeated \
-         automatically; check before you request it again{made}"
+         automatically; check before you request it again{file_list}"
     )
 }
 
-/// Whether a call of this tool needs a person's word; of a call within another, `by` is the outer one. Everybody who has
-/// to know asks here: a call that the journal has as waiting for a word, and that began without one, would run twice.
-pub(crate) fn needs_confirmation(services: &AgentServices, scope: &CallScope, by: CallId, spec: &ToolSpec) -> bool {
-    let is_trusted = services.settings.trust_written_scripts && scope.written == Some(by);
-    services.settings.confirm.contains(&spec.tier) && !is_trusted
+/// Whether a call of this tool needs a person's decision; for a nested call, `top_level_call` is the outer one. This is
+/// the only place that decides it: a call that the journal has as pending, but that started, would run twice.
+pub(crate) fn needs_confirmation(
+    services: &AgentServices,
+    scope: &CallScope,
+    top_level_call: CallId,
+    spec: &ToolSpec,
+) -> bool {
+    let is_trusted = services.settings.trust_written_scripts && scope.script_call == Some(top_level_call);
+    services.settings.confirm_tiers.contains(&spec.tier) && !is_trusted
 }
 
-/// What comes first for a call.
+/// What is done first for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallAction {
     Run,
@@ -274,18 +280,18 @@ enum CallAction {
     OutcomeUnknown,
 }
 
-fn decide_action(tier: SafetyTier, asks: bool, origin: CallOrigin) -> CallAction {
+fn decide_action(tier: SafetyTier, must_confirm: bool, origin: CallOrigin) -> CallAction {
     match origin {
-        CallOrigin::Fresh if asks => CallAction::Confirm,
-        CallOrigin::Resumed { word: Some(RecordedDecision::Pending) } => CallAction::Confirm,
-        CallOrigin::Resumed { word: Some(RecordedDecision::Refused) } => CallAction::Refuse,
-        // One that began without a word is not repeated either, whatever the settings ask for now.
+        CallOrigin::Fresh if must_confirm => CallAction::Confirm,
+        CallOrigin::Resumed { decision: Some(RecordedDecision::Pending) } => CallAction::Confirm,
+        CallOrigin::Resumed { decision: Some(RecordedDecision::Refused) } => CallAction::Refuse,
+        // A call that started without a decision is not repeated either, whatever the settings require now.
         CallOrigin::Resumed { .. } if tier != SafetyTier::ReadOnly => CallAction::OutcomeUnknown,
         CallOrigin::Fresh | CallOrigin::Resumed { .. } => CallAction::Run,
     }
 }
 
-/// Makes a call that may be made. `others` is its way to the other tools; a call that has none was made by a tool.
+/// Makes a permitted call. `tool_caller` lets it call other tools; `None` for a call that a tool makes.
 pub(crate) async fn perform_call(
     services: &AgentServices,
     lane: &LaneHandle,
@@ -293,11 +299,11 @@ pub(crate) async fn perform_call(
     call: &ToolCall,
     spec: &ToolSpec,
     tool: &dyn Tool,
-    others: Option<Arc<dyn ToolCaller>>,
+    tool_caller: Option<Arc<dyn ToolCaller>>,
 ) -> ToolOutcome {
-    let reader = match &others {
+    let reader = match &tool_caller {
         None => OutcomeReader::Program,
-        Some(_) if scope.written == Some(call.id) => OutcomeReader::Person,
+        Some(_) if scope.script_call == Some(call.id) => OutcomeReader::Person,
         Some(_) => OutcomeReader::Model,
     };
     let context = ToolContext {
@@ -306,14 +312,14 @@ pub(crate) async fn perform_call(
         requester: scope.requester.clone(),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
-        tools: others,
+        tools: tool_caller,
         reader,
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();
-    let limit = spec.time_limit.unwrap_or(services.settings.tool_time);
-    let running = AssertUnwindSafe(tool.call(call.arguments.clone(), &context)).catch_unwind();
-    match tokio::time::timeout(limit, running).await {
+    let limit = spec.time_limit.unwrap_or(services.settings.tool_timeout);
+    let execution = AssertUnwindSafe(tool.call(call.arguments.clone(), &context)).catch_unwind();
+    match tokio::time::timeout(limit, execution).await {
         Ok(Ok(Ok(outcome))) => outcome,
         Ok(Ok(Err(error))) => ToolOutcome::from_failure(error.to_string()),
         Ok(Err(_panic)) => {

@@ -1,4 +1,4 @@
-//! A turn's end: what it yielded is planned for its channel and committed in one transaction.
+//! Completes a turn: plans its response for the channel and commits both in one transaction.
 
 use satchel_domain::{
     Button, Ending, InboxId, MessageRef, OutgoingResponse, Part, PartContent, PartId, RefusedFile, TurnId,
@@ -14,55 +14,55 @@ use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
 
 use crate::{AgentServices, LaneHandle, run::publish};
 
-/// What a turn has come to.
+/// The result of a turn, before it is planned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
     pub turn: TurnId,
     pub ending: Ending,
     /// What the person gets.
     pub response: OutgoingResponse,
-    /// The files that were not taken, which the person is told of.
+    /// The files that were refused, which the person is told about.
     pub refused: Vec<RefusedFile>,
-    /// What the history becomes.
+    /// How the history changes.
     pub history: HistoryChange,
     pub steered: Vec<InboxId>,
-    /// The failures that the model was told of.
+    /// The failures that were reported to the model.
     pub reported_failures: Vec<PartId>,
     /// The person's message that is answered.
     pub reply_to: Option<MessageRef>,
-    /// Whether a streamed message may be visible, which the first part takes over.
+    /// Whether a streamed message may be visible, which the first part reuses.
     pub streamed: bool,
-    /// What can be pressed beneath the text.
+    /// The buttons below the text.
     pub buttons: Vec<Button>,
 }
 
-/// Plans and commits a turn's end and tells the bus. Returns the first part, if it was begun.
+/// Plans and commits a turn's result and publishes it on the bus. Returns the first part, if it was started.
 ///
 /// # Errors
-/// When it could not be committed; then nothing was, and the turn can be run again from its journal.
-pub async fn complete(
+/// When the commit failed. Then nothing is stored, and the turn can be replayed from its journal.
+pub async fn complete_turn(
     services: &AgentServices,
     lane: &LaneHandle,
-    completion: TurnResult,
+    result: TurnResult,
 ) -> Result<Option<Part>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
-    let response = append_refused_files(completion.response, &completion.refused);
+    let response = append_refused_files(result.response, &result.refused);
     let planned_at = services.ledger.now();
     let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
         services.links.as_ref()?.create_link(&conversation, file.id, planned_at)
     });
-    let plan = attach_buttons(plan, completion.buttons);
+    let plan = attach_buttons(plan, result.buttons);
     let completed = CompletedTurn {
-        turn: completion.turn,
-        ending: completion.ending,
+        turn: result.turn,
+        ending: result.ending,
         response,
-        plan: if completion.streamed { reuse_streamed_message(plan) } else { plan },
-        history: completion.history,
-        steered: completion.steered,
-        reported_failures: completion.reported_failures,
-        reply_to: completion.reply_to,
+        plan: if result.streamed { reuse_streamed_message(plan) } else { plan },
+        history: result.history,
+        steered: result.steered,
+        reported_failures: result.reported_failures,
+        reply_to: result.reply_to,
     };
-    let begun = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
+    let first_part = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
@@ -81,10 +81,10 @@ pub async fn complete(
     }
     publish(services, BusEvent::TurnCompleted { conversation, turn, ending: ending.as_str().to_owned(), response })
         .await;
-    Ok(begun)
+    Ok(first_part)
 }
 
-/// The plan whose last text carries the buttons. A text with files keeps its files and does without.
+/// Attaches the buttons to the plan's last text. A text with files keeps its files and gets no buttons.
 fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     let last = plan.parts.iter_mut().rev().find(|part| matches!(part.content, PartContent::Text { .. }));
     if let Some(PlannedPart { content, .. }) = last
@@ -97,7 +97,7 @@ fn attach_buttons(mut plan: Plan, buttons: Vec<Button>) -> Plan {
     plan
 }
 
-/// The plan whose first part can be performed on the streamed message: a text by editing it, otherwise by taking it back.
+/// Makes the plan's first part reuse the streamed message: a text edits it; otherwise a withdrawal is inserted first.
 fn reuse_streamed_message(mut plan: Plan) -> Plan {
     if !matches!(plan.parts.first(), Some(PlannedPart { content: PartContent::Text { .. }, .. })) {
         plan.parts.insert(0, PlannedPart::new(PartContent::Withdraw));
@@ -105,17 +105,17 @@ fn reuse_streamed_message(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Names each file that was not taken, so that the person hears of it whatever the model says.
+/// Names each refused file, so that the person learns of it whatever the model says.
 fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> OutgoingResponse {
     if refused.is_empty() {
         return response;
     }
-    let told = refused.iter().map(|file| {
+    let notices = refused.iter().map(|file| {
         let name = to_inline_code(file.filename.as_str(), usize::MAX);
         format!("I couldn't accept {name}: {}.", file.reason)
     });
-    let told = told.collect::<Vec<_>>().join("\n\n");
-    let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &told);
+    let notices = notices.collect::<Vec<_>>().join("\n\n");
+    let text = append_paragraph(response.text.as_deref().unwrap_or_default(), &notices);
     OutgoingResponse { text: Some(text), ..response }
 }
 
@@ -158,24 +158,24 @@ mod tests {
     #[tokio::test]
     async fn oversized_file_notice_has_conversation_link() {
         let mut ledger = MockLedger::new();
-        let told = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
+        let has_link = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
             PartContent::Notice { text } => text.contains("kept as #1: <https://a.example/links/x> (for 7 days;"),
             _ => false,
         };
-        ledger.expect_complete_turn().times(1).withf(move |_, turn| told(turn)).returning(|_, _| Ok(None));
+        ledger.expect_complete_turn().times(1).withf(move |_, turn| has_link(turn)).returning(|_, _| Ok(None));
         let mut links = MockFileLinks::new();
-        let to_this = |conversation: &ConversationId, file: &AttachmentId, planned_at: &Timestamp| {
+        let matches_file = |conversation: &ConversationId, file: &AttachmentId, planned_at: &Timestamp| {
             conversation.to_string() == "telegram:41"
                 && *file == AttachmentId(Uuid::from_u128(7))
                 && *planned_at == Timestamp(5)
         };
-        links.expect_create_link().withf(to_this).returning(|_, _, _| Some("https://a.example/links/x".into()));
+        links.expect_create_link().withf(matches_file).returning(|_, _, _| Some("https://a.example/links/x".into()));
         ledger.expect_now().returning(|| Timestamp(5));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
         let published: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
-        let heard = Arc::clone(&published);
+        let recorded = Arc::clone(&published);
         bus.expect_publish().returning(move |event| {
-            heard.lock().unwrap().push(event);
+            recorded.lock().unwrap().push(event);
             Ok(())
         });
         channel.expect_capabilities().returning(|_| tables::telegram());
@@ -184,7 +184,7 @@ mod tests {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| SteeringRequests::default()),
+            plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),
@@ -198,7 +198,7 @@ mod tests {
             planned: Arc::default(),
             stop: CancellationToken::new(),
         };
-        let completion = TurnResult {
+        let result = TurnResult {
             turn: TurnId(Uuid::from_u128(1)),
             ending: Ending::Done,
             response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::from_text("Here.") },
@@ -210,8 +210,8 @@ mod tests {
             streamed: false,
             buttons: Vec::new(),
         };
-        let response = completion.response.clone();
-        assert_eq!(complete(&services, &lane, completion).await.unwrap(), None);
+        let response = result.response.clone();
+        assert_eq!(complete_turn(&services, &lane, result).await.unwrap(), None);
         let conversation = lane.lease.conversation;
         let turn = TurnId(Uuid::from_u128(1));
         let binary = BusEvent::ResponseBinary {
@@ -248,23 +248,23 @@ mod tests {
 
     #[test]
     fn buttons_stand_beneath_the_last_text() {
-        let of = |texts: &[&str]| Plan {
+        let text_plan = |texts: &[&str]| Plan {
             parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect(),
         };
         let buttons = vec![Button { label: "Approve".into(), command: "/pair approve ABCD-EFGH".into() }];
-        assert_eq!(attach_buttons(of(&["a", "b"]), Vec::new()), of(&["a", "b"]));
+        assert_eq!(attach_buttons(text_plan(&["a", "b"]), Vec::new()), text_plan(&["a", "b"]));
         let question = PartContent::Question { text: "b".into(), buttons: buttons.clone() };
         assert_eq!(
-            attach_buttons(of(&["a", "b"]), buttons.clone()).parts,
-            [of(&["a"]).parts.remove(0), PlannedPart::new(question)]
+            attach_buttons(text_plan(&["a", "b"]), buttons.clone()).parts,
+            [text_plan(&["a"]).parts.remove(0), PlannedPart::new(question)]
         );
         assert_eq!(attach_buttons(Plan::default(), buttons.clone()), Plan::default());
-        let mut riding = of(&["a"]);
+        let mut with_file = text_plan(&["a"]);
         let item = FileItem { attachment: file(1), form: FileForm::Document, caption: String::new() };
-        if let PartContent::Text { files, .. } = &mut riding.parts[0].content {
+        if let PartContent::Text { files, .. } = &mut with_file.parts[0].content {
             files.push(item);
         }
-        assert_eq!(attach_buttons(riding.clone(), buttons), riding, "no file is lost for a button");
+        assert_eq!(attach_buttons(with_file.clone(), buttons), with_file, "no file is lost for a button");
     }
 
     #[test]

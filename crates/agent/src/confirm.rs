@@ -1,9 +1,8 @@
-//! Asks a person before a tool runs: the question with its buttons, the wait for the word, and the record of it.
+//! Asks a person before a tool runs: posts a question with buttons, waits for the decision, and records it.
 //!
-//! A question is no part of a reply: repeating it costs a look and nothing else, so it goes to the channel straight away,
-//! where `question` has it in hand. What matters is journalled: a word that was given survives a crash, and
-//! without one nothing runs. The code in the buttons is made of the call itself, so that a button of the same call still
-//! works after a restart and never allows any other.
+//! A question is no part of a reply: a duplicate is harmless, so `question` posts it to the channel directly. The
+//! decision is journalled: one that was made survives a crash, and without one nothing runs. The code in the buttons is
+//! derived from the call itself, so that a button still works after a restart and never allows any other call.
 
 use std::{
     sync::{
@@ -39,64 +38,64 @@ use crate::{
 /// How much of the arguments the question shows, in characters, each argument having its share.
 const MAX_ARGUMENT_CHARS: usize = 2_000;
 
-/// The least that is shown of an argument, and the most arguments that can be shown so.
-const LEAST: usize = 40;
-const MOST_ARGUMENTS: usize = MAX_ARGUMENT_CHARS / LEAST;
+/// How many characters of an argument are shown at least, and the number of arguments that fit at that length.
+const MIN_ARGUMENT_CHARS: usize = 40;
+const MAX_ARGUMENTS: usize = MAX_ARGUMENT_CHARS / MIN_ARGUMENT_CHARS;
 
-/// Less time than this is none to read a question in and to answer it.
-const ENOUGH: Duration = Duration::from_secs(5);
+/// The shortest time in which a person can read and answer a question.
+const MIN_ANSWER_TIME: Duration = Duration::from_secs(5);
 
-const NO_TIME: &str = "not run: the turn's time limit left no time to ask for confirmation";
+const NO_TIME_REASON: &str = "not run: the turn's time limit left no time to ask for confirmation";
 
-/// How many questions of a turn stand at once.
-const AT_ONCE: usize = 3;
+/// How many questions of a turn are open at a time.
+const MAX_CONCURRENT_QUESTIONS: usize = 3;
 
-/// What people have said about the calls of a turn.
+/// People's decisions about the calls of a turn.
 #[derive(Debug, Clone)]
 pub struct Confirmations {
-    heard: watch::Receiver<Vec<ToolDecision>>,
-    /// The messages that were taken as an answer; the turn consumes them.
-    taken: Arc<Mutex<Vec<InboxId>>>,
-    places: Arc<Semaphore>,
-    /// How many questions stand.
-    asked: watch::Sender<usize>,
-    /// Set when a question ran out: whoever didn't answer one isn't asked the rest.
+    decisions: watch::Receiver<Vec<ToolDecision>>,
+    /// The messages that were decisions; the turn consumes them.
+    consumed: Arc<Mutex<Vec<InboxId>>>,
+    question_permits: Arc<Semaphore>,
+    /// How many questions are open.
+    open_questions: watch::Sender<usize>,
+    /// Set when a question expired: a person who didn't answer one is not asked the rest.
     timed_out: Arc<AtomicBool>,
 }
 
 impl Confirmations {
-    /// Takes words as whoever reads the messages behind the turn hears them.
+    /// Receives the decisions found in messages that arrive during the turn.
     #[must_use]
-    pub fn new(heard: watch::Receiver<Vec<ToolDecision>>) -> Self {
+    pub fn new(decisions: watch::Receiver<Vec<ToolDecision>>) -> Self {
         Self {
-            heard,
-            taken: Arc::default(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
-            asked: watch::Sender::default(),
+            decisions,
+            consumed: Arc::default(),
+            question_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_QUESTIONS)),
+            open_questions: watch::Sender::default(),
             timed_out: Arc::default(),
         }
     }
 
-    /// The messages that were taken as an answer.
+    /// The messages that were decisions.
     #[must_use]
     pub fn consumed_messages(&self) -> Vec<InboxId> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.consumed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until no question stands.
+    /// Waits until no question is open.
     pub async fn wait_until_idle(&self) {
-        let mut asked = self.asked.subscribe();
-        // The sender is ours, so that waiting can't fail.
-        let _none = asked.wait_for(|asked| *asked == 0).await;
+        let mut open_questions = self.open_questions.subscribe();
+        // `self` holds the sender, so waiting can't fail.
+        let _none = open_questions.wait_for(|count| *count == 0).await;
     }
 
     fn mark_consumed(&self, message: InboxId) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.consumed.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 
     fn track_question(&self) -> OpenQuestionGuard<'_> {
-        self.asked.send_modify(|asked| *asked += 1);
-        OpenQuestionGuard(&self.asked)
+        self.open_questions.send_modify(|count| *count += 1);
+        OpenQuestionGuard(&self.open_questions)
     }
 }
 
@@ -105,89 +104,89 @@ struct OpenQuestionGuard<'a>(&'a watch::Sender<usize>);
 
 impl Drop for OpenQuestionGuard<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|asked| *asked -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
-/// What became of a question.
+/// How a question ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfirmOutcome {
     /// The call may run.
     Allowed,
-    /// It may not; in words for the model.
+    /// It may not; the reason, as text for the model.
     Refused(String),
 }
 
-/// For how long the answer to a question is of use.
+/// How long a decision is of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerDeadline {
-    /// As long as people are given to answer; after a restart too, when the call is taken up again.
+    /// The configured time for answers; also after a restart, when the call is resumed.
     ConfirmTime,
-    /// While what the call is made within still runs, for no longer than this.
+    /// While the outer call still runs, at most this long.
     Within(Duration),
 }
 
-/// Asks whoever asked for the turn, or an owner, and records the answer.
+/// Asks the requester of the turn or an owner, and records the decision.
 ///
 /// # Errors
-/// When the answer can't be recorded.
-pub async fn confirm(
+/// When the decision can't be recorded.
+pub async fn confirm_call(
     services: &AgentServices,
     lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
     spec: &ToolSpec,
-    needed: AnswerDeadline,
+    deadline: AnswerDeadline,
 ) -> Result<ConfirmOutcome, LedgerError> {
-    let CallScope { words, requester: asker, .. } = scope;
-    let usual = services.settings.confirm_time;
-    let (begun, left) = match needed {
+    let CallScope { confirmations, requester, .. } = scope;
+    let confirm_timeout = services.settings.confirm_timeout;
+    let (started, remaining) = match deadline {
         AnswerDeadline::ConfirmTime => (Instant::now(), Duration::MAX),
-        AnswerDeadline::Within(left) => (Instant::now(), left),
+        AnswerDeadline::Within(remaining) => (Instant::now(), remaining),
     };
-    // Whoever waits for a place has waited long enough when another question ran out.
-    let Ok(place) = timeout(left, words.places.acquire()).await else {
-        return Ok(ConfirmOutcome::Refused(NO_TIME.to_owned()));
+    // A call that waits for a permit is not asked about once another question has expired.
+    let Ok(permit) = timeout(remaining, confirmations.question_permits.acquire()).await else {
+        return Ok(ConfirmOutcome::Refused(NO_TIME_REASON.to_owned()));
     };
-    let _place = place.expect("the places are never closed");
-    if words.timed_out.load(Ordering::Relaxed) {
+    let _permit = permit.expect("the semaphore is never closed");
+    if confirmations.timed_out.load(Ordering::Relaxed) {
         return Ok(ConfirmOutcome::Refused(
             "not run: an earlier question got no answer, so no one was asked".to_owned(),
         ));
     }
-    let left = left.saturating_sub(begun.elapsed());
-    if left < ENOUGH {
-        return Ok(ConfirmOutcome::Refused(NO_TIME.to_owned()));
+    let remaining = remaining.saturating_sub(started.elapsed());
+    if remaining < MIN_ANSWER_TIME {
+        return Ok(ConfirmOutcome::Refused(NO_TIME_REASON.to_owned()));
     }
-    let patience = usual.min(left);
+    let answer_time = confirm_timeout.min(remaining);
     let code = confirmation_code(call);
-    let Some((text, buttons)) = format_question(&spec.name, call, &code, patience) else {
-        let words = format!("not run: a question can show at most {MOST_ARGUMENTS} arguments");
-        return Ok(ConfirmOutcome::Refused(words));
+    let Some((text, buttons)) = format_question(&spec.name, call, &code, answer_time) else {
+        let reason = format!("not run: a question can show at most {MAX_ARGUMENTS} arguments");
+        return Ok(ConfirmOutcome::Refused(reason));
     };
-    let _stands = words.track_question();
-    let asked = Asked {
+    let _guard = confirmations.track_question();
+    let request = Asked {
         call,
         title: format!("`{}`", spec.name),
         text,
         buttons,
-        patience,
-        taken_up_again: (needed == AnswerDeadline::ConfirmTime).then(|| scope.completed.clone()),
+        patience: answer_time,
+        taken_up_again: (deadline == AnswerDeadline::ConfirmTime).then(|| scope.completed.clone()),
     };
-    let mut question = Question::ask(services, lane, asked).await;
-    let answer = async {
-        let heard = wait_for_decision(services, &lane.lease.conversation, words, asker, &code);
-        tokio::pin!(heard);
+    let mut question = Question::ask(services, lane, request).await;
+    let wait = async {
+        let decided = wait_for_decision(services, &lane.lease.conversation, confirmations, requester, &code);
+        tokio::pin!(decided);
         tokio::select! {
             biased;
-            decision = &mut heard => Ok(Some(decision)),
-            stands = question.stands() => match stands {
-                Ok(()) => Ok(timeout(usual, heard).await.ok()),
+            decision = &mut decided => Ok(Some(decision)),
+            posted = question.stands() => match posted {
+                Ok(()) => Ok(timeout(confirm_timeout, decided).await.ok()),
                 Err(reason) => Err(reason),
             },
         }
     };
-    let decision = match timeout(left, answer).await.unwrap_or(Ok(None)) {
+    let decision = match timeout(remaining, wait).await.unwrap_or(Ok(None)) {
         Ok(decision) => decision,
         Err(reason) => {
             question.end("I couldn't ask, so I did not do it", false).await;
@@ -195,60 +194,61 @@ pub async fn confirm(
         }
     };
     let Some(decision) = decision else {
-        // Whoever had less time than usual may well be there for the next one.
-        if patience == usual {
-            words.timed_out.store(true, Ordering::Relaxed);
+        // A person who had less time than configured may still answer the next question.
+        if answer_time == confirm_timeout {
+            confirmations.timed_out.store(true, Ordering::Relaxed);
         }
         question.end("No answer in time, so I did not do it", false).await;
-        let minutes = patience.as_secs().div_ceil(60);
+        let minutes = answer_time.as_secs().div_ceil(60);
         return Ok(ConfirmOutcome::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
     retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
-    words.mark_consumed(decision.id);
-    let who = to_inline_code(&decision.sender.name, 60);
-    let (told, verdict) = match decision.allow {
-        true => (format!("Allowed by {who}"), ConfirmOutcome::Allowed),
+    confirmations.mark_consumed(decision.id);
+    let person = to_inline_code(&decision.sender.name, 60);
+    let (closing_text, outcome) = match decision.allow {
+        true => (format!("Allowed by {person}"), ConfirmOutcome::Allowed),
         false => (
-            format!("Refused by {who}"),
+            format!("Refused by {person}"),
             ConfirmOutcome::Refused(
                 "the person refused this call; don't request it again unless they want it".to_owned(),
             ),
         ),
     };
-    question.end(&told, decision.allow).await;
-    Ok(verdict)
+    question.end(&closing_text, decision.allow).await;
+    Ok(outcome)
 }
 
-/// Waits for the word of somebody who may give it.
+/// Waits for a decision by a person who is allowed to make it.
 async fn wait_for_decision(
     services: &AgentServices,
     conversation: &ConversationId,
-    words: &Confirmations,
-    asker: &Sender,
+    confirmations: &Confirmations,
+    requester: &Sender,
     code: &str,
 ) -> ToolDecision {
-    let counts = |decision: &&ToolDecision| {
-        let may = decision.sender.id == asker.id || (services.is_owner)(conversation.channel(), &decision.sender);
-        may && decision.code.eq_ignore_ascii_case(code)
+    let is_valid = |decision: &&ToolDecision| {
+        let is_authorized =
+            decision.sender.id == requester.id || (services.is_owner)(conversation.channel(), &decision.sender);
+        is_authorized && decision.code.eq_ignore_ascii_case(code)
     };
-    let mut heard = words.heard.clone();
+    let mut decisions = confirmations.decisions.clone();
     loop {
-        let found = heard.borrow_and_update().iter().find(counts).cloned();
+        let found = decisions.borrow_and_update().iter().find(is_valid).cloned();
         if let Some(decision) = found {
             return decision;
         }
-        if heard.changed().await.is_err() {
-            // Nobody listens any more: the turn ends, and this is dropped with it.
+        if decisions.changed().await.is_err() {
+            // The sender is gone: the turn ends, and this future is dropped with it.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The question in Markdown and its buttons; `None` where there are more arguments than a person can be shown.
-fn format_question(tool: &str, call: &ToolCall, code: &str, patience: Duration) -> Option<(String, Vec<Button>)> {
+/// Formats the question as Markdown with buttons; `None` where there are too many arguments to show.
+fn format_question(tool: &str, call: &ToolCall, code: &str, answer_time: Duration) -> Option<(String, Vec<Button>)> {
     let arguments = format_arguments(&call.arguments)?;
-    let minutes = patience.as_secs().div_ceil(60);
+    let minutes = answer_time.as_secs().div_ceil(60);
     let text = format!(
         "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or send `/allow {code}` or \
          `/refuse {code}`. Without an answer within {minutes} min I won't do it."
@@ -257,33 +257,32 @@ fn format_question(tool: &str, call: &ToolCall, code: &str, patience: Duration) 
     Some((text, vec![button("Allow", "allow"), button("Refuse", "refuse")]))
 }
 
-/// Every argument on a line of its own, however long the others are: what comes first must not push out of sight what a
-/// person has to know.
+/// Formats each argument on its own line with an equal share of the length, so that a long one hides no other.
 fn format_arguments(arguments: &Value) -> Option<String> {
     let Value::Object(fields) = arguments else { return Some(format_value(arguments, MAX_ARGUMENT_CHARS)) };
-    if fields.len() > MOST_ARGUMENTS {
+    if fields.len() > MAX_ARGUMENTS {
         return None;
     }
     let share = MAX_ARGUMENT_CHARS / fields.len().max(1);
-    let line = |(name, given): (&String, &Value)| {
-        let name = format_value(&Value::from(name.as_str()), LEAST);
-        format!("{}: {}", name.trim_matches('"'), format_value(given, share))
+    let line = |(name, value): (&String, &Value)| {
+        let name = format_value(&Value::from(name.as_str()), MIN_ARGUMENT_CHARS);
+        format!("{}: {}", name.trim_matches('"'), format_value(value, share))
     };
     Some(fields.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// A value as JSON on one line, without what can't be seen or would end the block that it stands in; of one that is too
-/// long its beginning, and how long it is.
-fn format_value(given: &Value, most: usize) -> String {
-    let whole: String =
-        given.to_string().chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
-    match whole.char_indices().nth(most) {
-        Some((cut, _)) => format!("{}… ({} characters)", &whole[..cut], whole.chars().count()),
-        None => whole,
+/// Formats a value as JSON on one line, without invisible characters or backticks; one that is too long is truncated
+/// and followed by its length.
+fn format_value(value: &Value, max_chars: usize) -> String {
+    let json: String =
+        value.to_string().chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == '`' { '\'' } else { c }).collect();
+    match json.char_indices().nth(max_chars) {
+        Some((cut, _)) => format!("{}… ({} characters)", &json[..cut], json.chars().count()),
+        None => json,
     }
 }
 
-/// The word for one call: the same whenever it is asked about, and another for any other call or arguments.
+/// The code of one call: the same on every run, and different for any other call or arguments.
 #[must_use]
 pub fn confirmation_code(call: &ToolCall) -> String {
     let mut hash = Sha256::new();
@@ -317,7 +316,7 @@ fn hash_value(hash: &mut Sha256, value: &Value) {
             }
             hash.update(b"]");
         }
-        plain => hash.update(plain.to_string()),
+        scalar => hash.update(scalar.to_string()),
     }
 }
 
@@ -365,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_not_asked() {
-        let many: serde_json::Map<String, Value> = (0..=MOST_ARGUMENTS).map(|n| (format!("a{n}"), json!(1))).collect();
+        let many: serde_json::Map<String, Value> = (0..=MAX_ARGUMENTS).map(|n| (format!("a{n}"), json!(1))).collect();
         assert_eq!(format_question("t", &call(0, Value::Object(many)), "ABCD2345", Duration::from_secs(600)), None);
         assert_eq!(format_arguments(&json!({})), Some(String::new()));
     }

@@ -1,7 +1,7 @@
-//! What stands before a person's message: when and where it was sent and, where several people write, by whom. Pure.
+//! The heading of a person's message: when and where it was sent and, where several people write, by whom. Pure.
 //!
 //! It is a note of its own beside the message, the same in the turn and in all later ones, and never in the system
-//! prompt: what was sent to a provider once begins every later request, and its cache holds.
+//! prompt: every later request starts with the same messages, so the provider's cache stays valid.
 
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, MessageOrigin, Sender, Timestamp};
@@ -14,7 +14,7 @@ use crate::prompt::{quote_name, sanitize};
 pub struct HeadingContext {
     /// Where the conversation takes place.
     pub channel: ChannelName,
-    /// By whose clocks people there live.
+    /// The time zone of the people there.
     pub time_zone: TimeZone,
 }
 
@@ -32,7 +32,7 @@ impl HeadingContext {
 
 /// A moment with its weekday and zone, such as `Monday 2026-11-23 18:05 (Europe/Berlin, UTC+01:00)`.
 fn describe_time(moment: Timestamp, zone: &TimeZone) -> String {
-    // A moment beyond the calendar's end is no message's, and no reason to fail.
+    // No message has a time outside the calendar's range; falling back is enough.
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default().to_zoned(zone.clone());
     let zone = match zone.iana_name() {
         Some("UTC") => "UTC".to_owned(),
@@ -42,15 +42,15 @@ fn describe_time(moment: Timestamp, zone: &TimeZone) -> String {
     format!("{} ({zone})", moment.strftime("%A %Y-%m-%d %H:%M"))
 }
 
-/// A person's name in quotation marks, because everybody chooses their own, and what tells them from others of that name.
+/// A person's name, quoted because people choose it freely, and the handle or id that makes it unique.
 fn describe_sender(sender: &Sender) -> String {
-    let plain =
+    let keep_safe_chars =
         |text: &str| sanitize(text).chars().filter(|c| c.is_alphanumeric() || "_.-".contains(*c)).collect::<String>();
-    let distinct = match &sender.handle {
-        Some(handle) => format!("@{}", plain(handle)),
-        None => format!("id {}", plain(&sender.id)),
+    let identity = match &sender.handle {
+        Some(handle) => format!("@{}", keep_safe_chars(handle)),
+        None => format!("id {}", keep_safe_chars(&sender.id)),
     };
-    format!("{} ({distinct})", quote_name(&sender.name))
+    format!("{} ({identity})", quote_name(&sender.name))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The turn: the model is asked, its tools are run, and what they yield becomes one response, in spite of any crash.
+//! The turn: calls the model, runs its tools, and folds their outcomes into one response, in spite of any crash.
 //!
-//! [`run()`] drives one turn from its queue entry to its commit. Everything that matters is journalled on the way, so
-//! that the next process goes on where this one died: [`rounds`] is what is known of a turn, [`calls`] runs tools,
+//! [`run_turn`] drives one turn from its queue entry to its commit. Every step that matters is journalled, so that the
+//! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools,
 //! [`mod@confirm`] asks a person first, [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
 pub mod calls;
@@ -33,7 +33,7 @@ use satchel_ports::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::{run::run, toolbox::Toolbox};
+pub use crate::{run::run_turn, toolbox::Toolbox};
 
 /// When messages that arrive during a turn reach its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,38 +41,38 @@ pub enum SteeringMode {
     /// Between two model calls.
     #[default]
     Inject,
-    /// With the next turn; only what waits already when a turn begins is merged into it.
+    /// With the next turn; only messages that wait already when a turn starts are merged into it.
     Wait,
 }
 
 /// How the agent behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// What the model is told of itself: Satchel's own part, and what [`prompt::add_instructions`] puts behind it.
+    /// The system prompt: Satchel's own part and what [`prompt::add_instructions`] appends.
     pub instructions: String,
-    /// By whose clocks the model is told when a message was sent.
+    /// The time zone of the times in the headings of messages.
     pub time_zone: TimeZone,
     /// The most model calls of one turn.
-    pub model_calls: u32,
+    pub max_model_calls: u32,
     /// The most tool calls of one turn.
-    pub tool_calls: u32,
+    pub max_tool_calls: u32,
     /// When later messages reach the model.
     pub steering: SteeringMode,
-    /// How long a tool may take that names no limit of its own.
-    pub tool_time: Duration,
-    /// How long a model may be silent before it is given up.
-    pub model_silence: Duration,
-    /// How many messages of the history the model is shown.
-    pub history_messages: u32,
-    /// The tiers whose calls a person must allow.
-    pub confirm: Vec<SafetyTier>,
-    /// How long a person may take to allow a call.
-    pub confirm_time: Duration,
-    /// What is done with a question of which nobody knows whether it arrived.
+    /// How long a call of a tool without its own limit may take.
+    pub tool_timeout: Duration,
+    /// How long a model may send nothing before its call fails.
+    pub model_idle_timeout: Duration,
+    /// The most messages of the history that the model sees.
+    pub max_history_messages: u32,
+    /// The tiers whose calls need a person's confirmation.
+    pub confirm_tiers: Vec<SafetyTier>,
+    /// How long a person may take to decide about a call.
+    pub confirm_timeout: Duration,
+    /// What is done with a question that is in doubt.
     pub on_doubt: OnDoubt,
     /// Whether privileged tools may be used where others can read along.
     pub privileged_in_groups: bool,
-    /// Whether a script that is itself the message needs no more words: whoever writes here has given theirs.
+    /// Whether a script sent as a message runs without confirmation: its author has already asked for it.
     pub trust_written_scripts: bool,
 }
 
@@ -81,14 +81,14 @@ impl Default for AgentSettings {
         Self {
             instructions: prompt::INSTRUCTIONS.to_owned(),
             time_zone: TimeZone::UTC,
-            model_calls: 25,
-            tool_calls: 80,
+            max_model_calls: 25,
+            max_tool_calls: 80,
             steering: SteeringMode::default(),
-            tool_time: Duration::from_secs(120),
-            model_silence: Duration::from_secs(120),
-            history_messages: 200,
-            confirm: vec![SafetyTier::Privileged],
-            confirm_time: Duration::from_secs(10 * 60),
+            tool_timeout: Duration::from_secs(120),
+            model_idle_timeout: Duration::from_secs(120),
+            max_history_messages: 200,
+            confirm_tiers: vec![SafetyTier::Privileged],
+            confirm_timeout: Duration::from_secs(10 * 60),
             on_doubt: OnDoubt::Resend,
             privileged_in_groups: false,
             trust_written_scripts: false,
@@ -96,33 +96,33 @@ impl Default for AgentSettings {
     }
 }
 
-/// Whether somebody owns this Satchel, on the channel where they write.
+/// Whether a sender is an owner, on the channel where they write.
 pub type OwnerCheck = Arc<dyn Fn(&ChannelName, &Sender) -> bool + Send + Sync>;
 
-/// Whether an owner alone reads a conversation, as far as its id tells.
-pub type IsOwnersChat = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
+/// Whether only an owner reads a conversation, as far as its id tells.
+pub type OwnerChatCheck = Arc<dyn Fn(&ConversationId) -> bool + Send + Sync>;
 
-/// Decides what the messages behind a turn ask of it.
-pub type Steer = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Send + Sync>;
+/// Decides what the messages queued behind a turn mean for it.
+pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Send + Sync>;
 
 /// What every turn needs.
 #[derive(Clone)]
 pub struct AgentServices {
     /// Where everything is recorded.
     pub ledger: Arc<dyn Ledger>,
-    /// Who hears of it.
+    /// Where events are published.
     pub bus: Arc<dyn EventBus>,
     pub model: Arc<dyn LanguageModel>,
-    /// What the model may ask for.
+    /// The tools that the model may call.
     pub tools: Toolbox,
-    /// What the messages behind a turn ask of it.
-    pub steer: Steer,
-    /// Who gives files away that can't be sent; `None` where nobody does.
+    /// Decides what the messages queued behind a turn mean for it.
+    pub plan_steering: SteeringPlanner,
+    /// Makes links to files that can't be sent; `None` where links are off.
     pub links: Option<Arc<dyn FileLinks>>,
-    /// Who may allow a call besides the one who asked for the turn.
+    /// Who may allow a call besides the requester.
     pub is_owner: OwnerCheck,
-    /// Which conversations an owner alone reads.
-    pub is_owners_chat: IsOwnersChat,
+    /// Which conversations only an owner reads.
+    pub is_owners_chat: OwnerChatCheck,
     /// How the agent behaves.
     pub settings: AgentSettings,
 }
@@ -140,6 +140,6 @@ pub struct LaneHandle {
     pub woken: Arc<AtomicBool>,
     /// Notified when a turn behind the running one was completed, and has parts to deliver.
     pub planned: Arc<Notify>,
-    /// Cancelled when work is to be laid down in good order: what is in flight is finished, the rest stays in the ledger.
+    /// Cancelled to drain the lane: work in flight is finished, the rest stays in the ledger.
     pub stop: CancellationToken,
 }

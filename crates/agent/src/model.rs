@@ -1,4 +1,4 @@
-//! Asks the model once and gathers its answer.
+//! Calls the model once and gathers its answer.
 
 use futures::StreamExt;
 use satchel_domain::{CallId, ToolCall, TurnId};
@@ -7,66 +7,67 @@ use serde_json::Value;
 
 use crate::{AgentServices, streaming::Growth};
 
-/// The longest message of a model, in bytes; one that goes on beyond it would go on for ever.
-const LONGEST_TEXT: usize = 4 << 20;
+/// The longest answer of a model, in bytes; a longer one is taken to be endless.
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-/// The most tools that one message may ask for; the turn's budget is far below it.
-const MOST_CALLS: usize = 10_000;
+/// The most tool calls in one answer; the turn's budget is far below it.
+const MAX_TOOL_CALLS: usize = 10_000;
 
-/// How deep arguments may be nested. JSON is read back to a depth of 128 only, envelope included: what is deeper could
-/// be recorded and never be read again, and the conversation with it.
-const DEEPEST_ARGUMENTS: usize = 64;
+/// How deep arguments may be nested. JSON is parsed to a depth of 128 only, envelope included: deeper arguments could
+/// be recorded but never read again, which would make the whole conversation unreadable.
+const MAX_ARGUMENT_DEPTH: usize = 64;
 
 /// What the model answered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelResponse {
     pub text: String,
-    /// What it asked for, numbered on from the turn's calls so far.
+    /// The calls that it requested, numbered on from the turn's calls so far.
     pub calls: Vec<ToolCall>,
 }
 
-/// Asks the model. `written` holds its text so far at any moment, so that it isn't lost when this is dropped.
+/// Calls the model. `partial_text` always holds its text so far, so that dropping the future doesn't lose it.
 ///
 /// # Errors
-/// When it could not be asked, broke off, or was silent for too long.
+/// When the call failed, was cut off, or sent nothing for too long.
 pub async fn call_model(
     services: &AgentServices,
     request: &ModelRequest,
     turn: TurnId,
     first_ordinal: u32,
-    written: &mut String,
+    partial_text: &mut String,
     growth: &Growth,
 ) -> Result<ModelResponse, ModelError> {
-    let silence = services.settings.model_silence;
-    let silent = || ModelError {
-        reason: format!("it sent nothing for {} seconds", silence.as_secs()),
+    let idle_timeout = services.settings.model_idle_timeout;
+    let idle_error = || ModelError {
+        reason: format!("it sent nothing for {} seconds", idle_timeout.as_secs()),
         retryable: true,
         remedy: None,
     };
-    let mut events = tokio::time::timeout(silence, services.model.stream(request)).await.map_err(|_| silent())??;
+    let mut events =
+        tokio::time::timeout(idle_timeout, services.model.stream(request)).await.map_err(|_| idle_error())??;
     let mut calls = Vec::new();
     loop {
-        match tokio::time::timeout(silence, events.next()).await.map_err(|_| silent())? {
-            Some(Ok(ModelEvent::Text(_))) if written.len() >= LONGEST_TEXT => {
+        match tokio::time::timeout(idle_timeout, events.next()).await.map_err(|_| idle_error())? {
+            Some(Ok(ModelEvent::Text(_))) if partial_text.len() >= MAX_RESPONSE_BYTES => {
                 return Err(ModelError { reason: "its answer did not end".to_owned(), retryable: false, remedy: None });
             }
-            Some(Ok(ModelEvent::Call(_))) if calls.len() >= MOST_CALLS => {
+            Some(Ok(ModelEvent::Call(_))) if calls.len() >= MAX_TOOL_CALLS => {
                 return Err(ModelError {
-                    reason: format!("it requested more than {MOST_CALLS} tool calls at once"),
+                    reason: format!("it requested more than {MAX_TOOL_CALLS} tool calls at once"),
                     retryable: false,
                     remedy: None,
                 });
             }
-            Some(Ok(ModelEvent::Text(piece))) => {
-                written.push_str(&piece);
-                growth.wrote(&piece, written).await;
+            Some(Ok(ModelEvent::Text(delta))) => {
+                partial_text.push_str(&delta);
+                growth.wrote(&delta, partial_text).await;
             }
             Some(Ok(ModelEvent::Call(call))) => {
                 let ordinal = first_ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
                 let id = CallId { turn, ordinal };
-                let arguments = match exceeds_depth(&call.arguments, DEEPEST_ARGUMENTS) {
-                    // No object, so that the call is answered with an error and the turn goes on.
-                    true => Value::from(format!("left out: nested more than {DEEPEST_ARGUMENTS} deep")),
+                let arguments = match exceeds_depth(&call.arguments, MAX_ARGUMENT_DEPTH) {
+                    // Not an object, so that the call fails and the turn continues.
+                    true => Value::from(format!("left out: nested more than {MAX_ARGUMENT_DEPTH} deep")),
                     false => call.arguments,
                 };
                 calls.push(ToolCall { id, name: call.name, arguments });
@@ -77,7 +78,7 @@ pub async fn call_model(
                     output_tokens = usage.output_tokens, "the model answered"
                 );
             }
-            Some(Ok(ModelEvent::Done)) => return Ok(ModelResponse { text: std::mem::take(written), calls }),
+            Some(Ok(ModelEvent::Done)) => return Ok(ModelResponse { text: std::mem::take(partial_text), calls }),
             Some(Err(error)) => return Err(error),
             None => {
                 return Err(ModelError {
@@ -90,7 +91,7 @@ pub async fn call_model(
     }
 }
 
-/// Whether a value is nested deeper than this; it looks no further than that.
+/// Whether a value is nested deeper than `depth`; stops looking there.
 fn exceeds_depth(value: &Value, depth: usize) -> bool {
     let below = |inner: &Value| depth == 0 || exceeds_depth(inner, depth - 1);
     match value {

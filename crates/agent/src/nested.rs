@@ -1,4 +1,4 @@
-//! Calls that a running tool makes of others, such as those of a script: they pass every check of a call of the model's.
+//! Calls that a running tool makes to other tools, as scripts do. They pass every check that a model's call passes.
 
 use std::{
     sync::{
@@ -16,34 +16,40 @@ use serde_json::Value;
 use crate::{
     AgentServices, LaneHandle,
     calls::{CallScope, find_permitted_tool, needs_confirmation, perform_call},
-    confirm::{AnswerDeadline, ConfirmOutcome, confirm},
+    confirm::{AnswerDeadline, ConfirmOutcome, confirm_call},
 };
 
-/// The way of one call to the other tools.
+/// Lets one call make calls to other tools.
 pub(crate) struct NestedToolCaller {
     services: AgentServices,
     lane: LaneHandle,
     scope: CallScope,
     call: CallId,
-    made: AtomicU32,
+    calls_made: AtomicU32,
 }
 
 impl NestedToolCaller {
     pub(crate) fn new(services: &AgentServices, lane: &LaneHandle, scope: &CallScope, call: CallId) -> Self {
-        Self { services: services.clone(), lane: lane.clone(), scope: scope.clone(), call, made: AtomicU32::new(0) }
+        Self {
+            services: services.clone(),
+            lane: lane.clone(),
+            scope: scope.clone(),
+            call,
+            calls_made: AtomicU32::new(0),
+        }
     }
 
-    async fn execute_nested(&self, call: &ToolCall, left: Duration) -> Result<ToolOutcome, LedgerError> {
+    async fn execute_nested(&self, call: &ToolCall, remaining: Duration) -> Result<ToolOutcome, LedgerError> {
         let Self { services, lane, scope, .. } = self;
         let (spec, tool) = match find_permitted_tool(services, scope, call) {
-            Ok(admitted) => admitted,
-            Err(words) => return Ok(ToolOutcome::from_failure(words)),
+            Ok(permitted) => permitted,
+            Err(reason) => return Ok(ToolOutcome::from_failure(reason)),
         };
         if needs_confirmation(services, scope, self.call, spec)
-            && let ConfirmOutcome::Refused(words) =
-                confirm(services, lane, scope, call, spec, AnswerDeadline::Within(left)).await?
+            && let ConfirmOutcome::Refused(reason) =
+                confirm_call(services, lane, scope, call, spec, AnswerDeadline::Within(remaining)).await?
         {
-            return Ok(ToolOutcome::from_failure(words));
+            return Ok(ToolOutcome::from_failure(reason));
         }
         if scope.cancel.is_cancelled() {
             return Ok(ToolOutcome::from_failure("the turn was stopped"));
@@ -58,15 +64,15 @@ impl ToolCaller for NestedToolCaller {
         self.services.tools.specs()
     }
 
-    async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError> {
-        let nth = self.made.fetch_add(1, Ordering::Relaxed);
-        // Beyond them ids repeat, and with them the words by which people allow calls.
+    async fn call(&self, tool: &str, arguments: Value, remaining: Duration) -> Result<ToolOutcome, ToolError> {
+        let nth = self.calls_made.fetch_add(1, Ordering::Relaxed);
+        // Beyond that, ids repeat, and with them the confirmation codes.
         if nth >= CallId::MAX_NESTED {
             return Err(ToolError(format!("more than {} calls are not allowed", CallId::MAX_NESTED)));
         }
         let id = self.call.nested(nth);
         let call = ToolCall { id, name: tool.to_owned(), arguments };
-        match self.execute_nested(&call, left).await {
+        match self.execute_nested(&call, remaining).await {
             Ok(outcome) if outcome.failed && !outcome.has_failed_in_part() => {
                 Err(ToolError(outcome.text.unwrap_or_default()))
             }

@@ -76,7 +76,7 @@ impl Question {
             buttons: buttons.clone(),
         };
         let part = SendRequest {
-            part: PartId(services.ledger.new_id()),
+            part_id: PartId(services.ledger.new_id()),
             turn: call.id.turn,
             conversation,
             content: PartContent::Question { text, buttons },
@@ -117,7 +117,7 @@ impl Question {
 
 async fn tell_the_end(services: &AgentServices, lane: &LaneHandle, call: CallId, words: &str, allowed: bool) {
     let conversation = lane.lease.conversation.clone();
-    publish(services, BusEvent::ToolDecided { conversation, call, allowed, words: words.to_owned() }).await;
+    publish(services, BusEvent::ToolDecided { conversation, call, allowed, text: words.to_owned() }).await;
 }
 
 /// The end of a question in its words, `None` where whoever asked it is gone; it can be waited for more than once.
@@ -146,7 +146,7 @@ enum Put {
 
 impl Tending {
     async fn run(mut self, tell: oneshot::Sender<Result<(), String>>) {
-        let put = match self.begin(self.part.part).await {
+        let put = match self.begin(self.part.part_id).await {
             Ok(()) => self.put().await,
             Err(reason) => Put::Refused(reason),
         };
@@ -194,8 +194,8 @@ impl Tending {
         let mut question = self.part.clone();
         let put = self.try_post(&mut question).await;
         match &put {
-            Put::Shown(message) => self.settle(question.part, Some(message.clone())).await,
-            Put::Refused(_) => self.settle(question.part, None).await,
+            Put::Shown(message) => self.settle(question.part_id, Some(message.clone())).await,
+            Put::Refused(_) => self.settle(question.part_id, None).await,
             Put::Unknown => {}
         }
         put
@@ -239,7 +239,7 @@ impl Tending {
                 _ => return self.given_up(&error),
             };
             let next = Instant::now() + wait;
-            let is_first = part.part == self.part.part;
+            let is_first = part.part_id == self.part.part_id;
             match doubtful_since {
                 Some(since) if key.covers(next - since) && next < given_up + ENDING => sleep_until(next).await,
                 Some(_) if is_first => {
@@ -254,9 +254,9 @@ impl Tending {
                             return Put::Unknown;
                         }
                         Some(LookupOutcome::Uncertain { .. }) => {
-                            part.part = PartId(self.services.ledger.new_id());
+                            part.part_id = PartId(self.services.ledger.new_id());
                             part.content = with_duplicate_label(&part.content, capabilities.caption);
-                            if self.begin(part.part).await.is_err() {
+                            if self.begin(part.part_id).await.is_err() {
                                 return Put::Unknown;
                             }
                             doubtful_since = None;

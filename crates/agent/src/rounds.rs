@@ -1,4 +1,4 @@
-//! What is known of a turn: its rounds of model message and tool outcomes. Pure.
+//! The state of a turn: its rounds of model answers and tool outcomes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,57 +14,57 @@ use satchel_ports::{
 
 use crate::{heading::HeadingContext, prompt, voice_notes};
 
-/// How the outcome of a call begins that a dead process may have run.
+/// The prefix of the outcome of a call that a dead process may have run.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome unknown: ";
 
-/// What the model is told of a call that had yielded nothing when the turn ended.
+/// The outcome of a call that had none when the turn ended, for the model.
 const INTERRUPTED_TEXT: &str = "interrupted when the turn ended; it may have taken effect";
 
-/// One message of the model and what was put before it.
+/// One answer of the model and the messages injected before it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Round {
-    /// The messages that were injected before the model was asked.
+    /// The messages that were injected before the model call.
     pub steered: Vec<SteeringMessage>,
     pub text: String,
-    /// What it asked for.
+    /// The calls that it requested.
     pub calls: Vec<ToolCall>,
 }
 
-/// What a turn has gathered so far.
+/// The state of a turn so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rounds {
     /// The model's messages, oldest first.
     pub rounds: Vec<Round>,
-    /// What the calls yielded, by ordinal.
+    /// The outcomes of the calls, by ordinal.
     pub outcomes: BTreeMap<u32, ToolOutcome>,
-    /// The ordinals of the calls that waited for a person's word before this process took the turn up.
+    /// The ordinals of the calls that waited for a decision before this process resumed the turn.
     pub awaiting_decision: BTreeSet<u32>,
-    /// What a person has said about calls, by ordinal, before this process took the turn up.
-    pub decided: BTreeMap<u32, bool>,
-    /// The messages that said so.
-    pub decisions: Vec<InboxId>,
+    /// The decisions about calls, by ordinal, that were made before this process resumed the turn.
+    pub decisions_by_call: BTreeMap<u32, bool>,
+    /// The messages with these decisions.
+    pub decision_messages: Vec<InboxId>,
     /// What was injected after the last round.
     pub steered: Vec<SteeringMessage>,
-    /// What the model has written of its next message.
+    /// The text of the model's unfinished answer.
     pub partial: String,
-    /// Whether the model has answered this process, and so has been told what it is told once.
-    pub answered: bool,
+    /// Whether the model has answered in this process, and so has seen what is reported only once.
+    pub model_answered: bool,
 }
 
 impl Rounds {
-    /// Takes up what an earlier run of the turn recorded.
+    /// Restores the state from what earlier runs of the turn recorded.
     #[must_use]
     pub fn from_journal(journal: &[JournalEntry]) -> Self {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { steered, text, calls, asks } => {
+                JournalEntry::Model { steered, text, calls, awaiting_decision: asks } => {
                     resumed.rounds.push(Round { steered, text, calls });
                     resumed.awaiting_decision.extend(asks);
                 }
                 JournalEntry::Decided { ordinal, allowed, message } => {
-                    resumed.decided.insert(ordinal, allowed);
-                    resumed.decisions.push(message);
+                    resumed.decisions_by_call.insert(ordinal, allowed);
+                    resumed.decision_messages.push(message);
                 }
                 JournalEntry::Outcome { ordinal, outcome } => {
                     resumed.outcomes.insert(ordinal, outcome);
@@ -74,14 +74,14 @@ impl Rounds {
         resumed
     }
 
-    /// The calls that were asked for and have yielded nothing yet.
+    /// The requested calls without an outcome.
     #[must_use]
     pub fn pending_calls(&self) -> Vec<ToolCall> {
         let calls = self.rounds.iter().flat_map(|round| &round.calls);
         calls.filter(|call| !self.outcomes.contains_key(&call.id.ordinal)).cloned().collect()
     }
 
-    /// The first call that may have made files of which no outcome tells: it has none, or a dead process ran it.
+    /// The ordinal of the first call that may have made unrecorded files: it has no outcome, or a dead process ran it.
     #[must_use]
     pub fn first_interrupted(&self) -> Option<u32> {
         let is_interrupted = |outcome: &ToolOutcome| {
@@ -91,39 +91,39 @@ impl Rounds {
         ordinals.into_iter().find(|ordinal| self.outcomes.get(ordinal).is_none_or(is_interrupted))
     }
 
-    /// Takes up files that the interrupted calls of a turn had made which ended early. Which of several calls made which
-    /// is not known, so that the first stands for all.
-    pub fn take_interrupted(&mut self, mut made: Vec<Attachment>) {
+    /// Adds the files that interrupted calls have made to the outcomes. Which call made which file is unknown, so the
+    /// first one gets them all.
+    pub fn adopt_interrupted_files(&mut self, mut files: Vec<Attachment>) {
         let Some(ordinal) = self.first_interrupted() else { return };
-        let known: BTreeSet<_> =
+        let recorded_ids: BTreeSet<_> =
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
-        made.retain(|file| !known.contains(&file.id));
-        if !made.is_empty() {
+        files.retain(|file| !recorded_ids.contains(&file.id));
+        if !files.is_empty() {
             let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::from_failure(INTERRUPTED_TEXT));
-            outcome.attachments.extend(made);
+            outcome.attachments.extend(files);
         }
     }
 
-    /// How many tools have been asked for.
+    /// How many tool calls were requested.
     #[must_use]
-    pub fn calls(&self) -> u32 {
+    pub fn call_count(&self) -> u32 {
         let calls = self.rounds.iter().map(|round| round.calls.len()).sum::<usize>();
         u32::try_from(calls).unwrap_or(u32::MAX)
     }
 
     /// How often the model has answered.
     #[must_use]
-    pub fn model_calls(&self) -> u32 {
+    pub fn model_call_count(&self) -> u32 {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
     }
 
-    /// What the model wrote, message by message, the unfinished last one included.
+    /// The texts of the model's answers, the unfinished last one included.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         self.rounds.iter().map(|round| round.text.clone()).chain([self.partial.clone()]).collect()
     }
 
-    /// What the calls yielded, in the order in which the model asked for them.
+    /// The outcomes of the calls, in the order of the requests.
     #[must_use]
     pub fn outcomes(&self) -> Vec<ToolOutcome> {
         self.outcomes.values().cloned().collect()
@@ -133,10 +133,10 @@ impl Rounds {
     #[must_use]
     pub fn steered_ids(&self) -> Vec<InboxId> {
         let injected = self.rounds.iter().flat_map(|round| &round.steered).chain(&self.steered);
-        injected.map(|steered| steered.id).chain(self.decisions.iter().copied()).collect()
+        injected.map(|steered| steered.id).chain(self.decision_messages.iter().copied()).collect()
     }
 
-    /// What the model is shown of this turn after the person's message.
+    /// The messages of this turn after the person's message, for the model.
     #[must_use]
     pub fn to_model_messages(&self, context: &HeadingContext) -> Vec<ModelMessage> {
         let mut messages = Vec::new();
@@ -153,8 +153,8 @@ impl Rounds {
         messages
     }
 
-    /// What the turn adds to the conversation's history. How it ended early stands in it as the person read it, so that
-    /// no later turn takes up what was given up.
+    /// What the turn adds to the conversation's history. An early end is recorded as the person read it, so that no
+    /// later turn resumes the abandoned work.
     #[must_use]
     pub fn to_history(&self, turn: &QueuedTurn, ending: &Ending) -> Vec<HistoryMessage> {
         let person = |steered: &SteeringMessage| HistoryMessage::Person {
@@ -182,16 +182,16 @@ impl Rounds {
         messages
     }
 
-    /// The files that a call shows to the model in this turn. History names them in the call's answer alone.
+    /// The files that a call shows to the model in this turn. History names them in the call's result only.
     fn viewed_files(&self, call: &ToolCall) -> &[Attachment] {
         self.outcomes.get(&call.id.ordinal).map_or(&[], |outcome| &outcome.viewed_files)
     }
 
-    /// What a call was answered. Every call gets an answer, because providers refuse a conversation with a gap.
+    /// The result of a call. Every call gets one, because providers refuse a conversation with a gap.
     fn tool_result(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
-            Some(outcome) => (outcome.as_model_text(), outcome.attachments.clone()),
-            None => (ToolOutcome::from_failure(INTERRUPTED_TEXT).as_model_text(), Vec::new()),
+            Some(outcome) => (outcome.to_model_text(), outcome.attachments.clone()),
+            None => (ToolOutcome::from_failure(INTERRUPTED_TEXT).to_model_text(), Vec::new()),
         }
     }
 }
@@ -202,23 +202,23 @@ fn user_message(turn: &QueuedTurn) -> HistoryMessage {
         text: user_text(turn),
         attachments: turn_attachments(turn),
         refused: refused_files(turn),
-        origin: origin(turn),
+        origin: message_origin(turn),
     }
 }
 
 /// When a turn's message was sent and, where others write too, by whom; of an album its first message counts.
 #[must_use]
-pub fn origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
+pub fn message_origin(turn: &QueuedTurn) -> Option<MessageOrigin> {
     turn.messages.first().map(QueuedMessage::origin)
 }
 
-/// The person's words of a turn, written and spoken.
+/// The person's text of a turn, typed and transcribed.
 #[must_use]
 pub fn user_text(turn: &QueuedTurn) -> String {
-    let said = |queued: &'_ QueuedMessage| -> Vec<String> {
+    let message_texts = |queued: &'_ QueuedMessage| -> Vec<String> {
         std::iter::once(queued.message.text.clone()).chain(voice_notes::transcripts(queued)).collect()
     };
-    let texts = turn.messages.iter().flat_map(said);
+    let texts = turn.messages.iter().flat_map(message_texts);
     texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -233,7 +233,7 @@ pub fn turn_attachments(turn: &QueuedTurn) -> Vec<Attachment> {
     stored.collect()
 }
 
-/// The files of a turn that were not taken.
+/// The files of a turn that were refused.
 #[must_use]
 pub fn refused_files(turn: &QueuedTurn) -> Vec<RefusedFile> {
     let files = turn.messages.iter().flat_map(|queued| &queued.files);

@@ -1,6 +1,6 @@
-//! A script that stands in a message is run as it is: no model is asked for it. Pure.
+//! Runs a script that is sent as a message, without a model call. Pure.
 //!
-//! The call and its outcome are journalled like those that a model asks for, so that nothing else knows the difference.
+//! The call and its outcome are journalled like those that a model requests, so that no other code needs to differ.
 
 use std::fmt::Write;
 
@@ -19,24 +19,24 @@ use crate::{
     rounds::{self, Rounds},
 };
 
-/// What is said where a schedule's script can't be run, and what the owner can do about it.
-const NOT_RUN: &str = "This scheduled script did not run, because scripts are off here";
+/// The reply where a scheduled script can't run, and the owner's remedy.
+const NOT_RUN_TEXT: &str = "This scheduled script did not run, because scripts are off here";
 const REMEDY: &str = "the worker program `satchel-script` is not installed; put it next to `satchel`";
 
-/// What a turn does next without its model: begins its script, or ends with what the script yielded. `None` where the
-/// model is to be asked: there is no script, nothing runs it, or it wants the model to look.
+/// The next step of a turn that needs no model call: run the script, or reply with its outcome. `None` where the model
+/// is called: there is no script, no worker runs it, or it has requested the model.
 pub(crate) fn next_step(
     turn: &QueuedTurn,
     rounds: &Rounds,
     tools: &Toolbox,
     for_owners: bool,
 ) -> Option<ModelResponse> {
-    let words = rounds::user_text(turn);
-    let script = parse_script_message(&words)?;
+    let text = rounds::user_text(turn);
+    let script = parse_script_message(&text)?;
     if tools.find(SCRIPT_TOOL).is_none() {
-        // A person's script the model may explain; a schedule's is nobody's question.
-        let text = || format!("{}.", remedy::written(NOT_RUN, Some(REMEDY), for_owners));
-        return schedule(turn).map(|_| ModelResponse { text: text(), calls: Vec::new() });
+        // The model may explain a person's script; a scheduled one has no person to explain it to.
+        let not_run_text = || format!("{}.", remedy::message_for(NOT_RUN_TEXT, Some(REMEDY), for_owners));
+        return schedule(turn).map(|_| ModelResponse { text: not_run_text(), calls: Vec::new() });
     }
     let id = script_call(turn, rounds, tools)?;
     match rounds.rounds.as_slice() {
@@ -53,8 +53,8 @@ pub(crate) fn next_step(
     }
 }
 
-/// The call that runs a turn's own script, whether it has begun or not. `None` where there is no script, nothing runs it,
-/// or a model was asked before there was something to run it with.
+/// The call that runs the turn's script, started or not. `None` where there is no script, no worker runs it, or a model
+/// was called before a worker was available.
 pub(crate) fn script_call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -> Option<CallId> {
     tools.find(SCRIPT_TOOL).filter(|_| is_script_message(turn))?;
     match rounds.rounds.first().map(|round| round.calls.as_slice()) {
@@ -64,20 +64,21 @@ pub(crate) fn script_call(turn: &QueuedTurn, rounds: &Rounds, tools: &Toolbox) -
     }
 }
 
-/// What people are told of their script that may have run.
-pub(crate) fn interrupted_message(made: &[Attachment]) -> String {
-    let mut told = "I was interrupted while the script ran: outcome unknown. What it did until then stays. I \
+/// Formats the reply about a script that may have run.
+pub(crate) fn interrupted_message(turn_files: &[Attachment]) -> String {
+    let mut text = "I was interrupted while the script ran: outcome unknown. What it did until then stays. I \
                     don't run it again automatically."
         .to_owned();
-    let files = made.iter().map(|file| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60)));
-    if let [first, ..] = made {
+    let files =
+        turn_files.iter().map(|file| format!("#{} {}", file.number, to_inline_code(file.filename.as_str(), 60)));
+    if let [first, ..] = turn_files {
         let files = files.collect::<Vec<_>>().join(", ");
-        let _ = write!(told, " Files of this turn so far: {files}. `/resend {}` sends the first.", first.number);
+        let _ = write!(text, " Files of this turn so far: {files}. `/resend {}` sends the first.", first.number);
     }
-    told
+    text
 }
 
-/// Whether a turn may end without a word: its schedule's script had nothing to say, and wants nobody to look.
+/// Whether a turn may end without a reply: its scheduled script has no output and requests no model.
 pub(crate) fn allows_empty_reply(turn: &QueuedTurn, rounds: &Rounds) -> bool {
     let wakes = rounds.outcomes.values().any(|outcome| !outcome.wakes.is_empty());
     is_script_message(turn) && schedule(turn).is_some() && !wakes
@@ -96,24 +97,24 @@ pub(crate) fn schedule(turn: &QueuedTurn) -> Option<(&str, &str)> {
     })
 }
 
-/// What a script says, as people are to read it: JSON keeps its lines in a block of its own.
+/// Formats a script's outcome for people: JSON gets its own code block.
 fn format_outcome(outcome: &ToolOutcome) -> String {
-    let words = outcome.text.clone().unwrap_or_default();
+    let text = outcome.text.clone().unwrap_or_default();
     match &outcome.data {
         Some(data) => {
             let json = format!("{data:#}");
-            words.replacen(&json, &fenced_block("json", &json), 1)
+            text.replacen(&json, &fenced_block("json", &json), 1)
         }
-        None => words,
+        None => text,
     }
 }
 
-/// What a schedule's script says to people: its value alone, and nothing where it has none or where that is only the
-/// id of a file that they get.
+/// The report of a scheduled script: its value alone; empty where it has none or where the value is only the id of a
+/// delivered file.
 fn schedule_report(outcome: &ToolOutcome) -> String {
-    let words = format_outcome(outcome);
-    let said = [NO_VALUE_TEXT, RESULT_PREFIX.trim_end()].into_iter().find_map(|begins| words.strip_prefix(begins));
-    let said = said.unwrap_or(&words).trim_start();
-    let is_id = outcome.attachments.iter().any(|file| file.id.to_string() == said);
-    if is_id { String::new() } else { said.to_owned() }
+    let text = format_outcome(outcome);
+    let value = [NO_VALUE_TEXT, RESULT_PREFIX.trim_end()].into_iter().find_map(|prefix| text.strip_prefix(prefix));
+    let value = value.unwrap_or(&text).trim_start();
+    let is_id = outcome.attachments.iter().any(|file| file.id.to_string() == value);
+    if is_id { String::new() } else { value.to_owned() }
 }

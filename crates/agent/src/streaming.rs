@@ -246,7 +246,7 @@ impl Editor {
             },
         };
         let to_send = SendRequest {
-            part: part.id,
+            part_id: part.id,
             turn: part.turn,
             conversation: part.conversation.clone(),
             content: PartContent::from_text(text),
@@ -315,7 +315,7 @@ impl Editor {
                 Shown::Done
             }
             Err(error @ SendError::InDoubt { .. }) => {
-                let doubt = PartEvent::Answered(Err(error));
+                let doubt = PartEvent::AttemptEnded(Err(error));
                 *part = advance(part, doubt, self.ledger.now(), &DeliveryRules::default());
                 Shown::Ends
             }

@@ -1,10 +1,10 @@
-//! The tools that a model may ask for, by name.
+//! The tools that a model may call, by name.
 
 use std::sync::Arc;
 
 use satchel_ports::{Tool, ToolSpec};
 
-/// The tools with their specifications, which are made once and not for every request.
+/// The tools with their specifications, which are built once and not for every request.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     specs: Arc<[ToolSpec]>,
@@ -12,7 +12,7 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Takes the tools in the order in which the model is told of them.
+    /// Keeps the order of the tools, in which the model sees them.
     #[must_use]
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let tools: Arc<[Arc<dyn Tool>]> = tools.into_iter().collect();
@@ -29,7 +29,7 @@ impl Toolbox {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(&ToolSpec, &Arc<dyn Tool>)> {
         let exact = self.specs.iter().position(|spec| spec.name == name);
-        let at = exact.or_else(|| self.specs.iter().position(|spec| spec.name.replace('.', "_") == name))?;
-        Some((&self.specs[at], &self.tools[at]))
+        let index = exact.or_else(|| self.specs.iter().position(|spec| spec.name.replace('.', "_") == name))?;
+        Some((&self.specs[index], &self.tools[index]))
     }
 }

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::{AttachmentId, ConversationId, Filename, Sha256, Timestamp, size};
 
 /// What a reference begins with.
-const MARKER: &str = "[attachment ";
+const REFERENCE_PREFIX: &str = "[attachment ";
 
 /// What a file is called once it is forgotten.
 const FORGOTTEN_NAME: &str = "forgotten file";
 
 /// The type of bytes of which nothing is known (RFC 2046, section 4.5.1).
-const UNKNOWN_TYPE: &str = "application/octet-stream";
+const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// The address of a file that was forgotten.
-const NO_ADDRESS: Sha256 = Sha256([0; 32]);
+const FORGOTTEN_SHA256: Sha256 = Sha256([0; 32]);
 
 /// Who brought a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -141,9 +141,9 @@ impl Attachment {
     /// Removes the name, the address of the bytes and all that tells of them. The id and the number stay: a tombstone.
     pub fn erase(&mut self) {
         self.filename = Filename::from_untrusted(FORGOTTEN_NAME);
-        self.mime = UNKNOWN_TYPE.to_owned();
+        self.mime = UNKNOWN_MIME.to_owned();
         self.bytes = 0;
-        self.sha256 = NO_ADDRESS;
+        self.sha256 = FORGOTTEN_SHA256;
         self.media = MediaInfo::default();
         self.description = String::new();
     }
@@ -152,7 +152,7 @@ impl Attachment {
     #[must_use]
     pub fn is_forgotten(&self) -> bool {
         // No bytes have this digest, an empty file's neither.
-        self.bytes == 0 && self.sha256 == NO_ADDRESS
+        self.bytes == 0 && self.sha256 == FORGOTTEN_SHA256
     }
 
     /// The reference that stands for the file in the model's view of older turns:
@@ -162,10 +162,10 @@ impl Attachment {
     #[must_use]
     pub fn reference(&self) -> String {
         if self.is_forgotten() {
-            return format!("{MARKER}{}, forgotten]", self.id);
+            return format!("{REFERENCE_PREFIX}{}, forgotten]", self.id);
         }
         let (filename, mime) = (escape_brackets(self.filename.as_str()), escape_brackets(&self.mime));
-        format!("{MARKER}{} {filename} {mime} {}]", self.id, size::format_bytes(self.bytes))
+        format!("{REFERENCE_PREFIX}{} {filename} {mime} {}]", self.id, size::format_bytes(self.bytes))
     }
 
     /// The reference by which the model reads of a file in the turn in which it was made:
@@ -174,23 +174,28 @@ impl Attachment {
     #[must_use]
     pub fn numbered_reference(&self) -> String {
         if self.is_forgotten() {
-            return format!("{MARKER}{} #{}, forgotten]", self.id, self.number);
+            return format!("{REFERENCE_PREFIX}{} #{}, forgotten]", self.id, self.number);
         }
         let (filename, mime) = (escape_brackets(&format!("{:?}", self.filename.as_str())), escape_brackets(&self.mime));
         let internal = if self.visibility == Visibility::Internal { ", internal" } else { "" };
-        format!("{MARKER}{} #{} {filename} {mime} {}{internal}]", self.id, self.number, size::format_bytes(self.bytes))
+        format!(
+            "{REFERENCE_PREFIX}{} #{} {filename} {mime} {}{internal}]",
+            self.id,
+            self.number,
+            size::format_bytes(self.bytes)
+        )
     }
 }
 
-/// Words that can't end the reference in which they stand.
-fn escape_brackets(words: &str) -> String {
-    words.replace('[', "\\[").replace(']', "\\]")
+/// Escapes brackets, so that the text can't end the reference that contains it.
+fn escape_brackets(text: &str) -> String {
+    text.replace('[', "\\[").replace(']', "\\]")
 }
 
-/// Words of others in which what looks like an [`Attachment::reference`] is plain text.
+/// Escapes an untrusted text, so that nothing in it is read as an [`Attachment::reference`].
 #[must_use]
-pub fn escape_references(words: &str) -> String {
-    words.replace(MARKER, &format!("\\{MARKER}"))
+pub fn escape_references(text: &str) -> String {
+    text.replace(REFERENCE_PREFIX, &format!("\\{REFERENCE_PREFIX}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where a message comes from and where its answer goes.
+//! The conversation that a message comes from and its reply goes to.
 
 use std::{fmt, str::FromStr};
 
@@ -21,8 +21,8 @@ impl ChannelName {
     /// When the name is empty or holds anything else.
     pub fn new(name: impl Into<String>) -> Result<Self, ParseConversationIdError> {
         let name = name.into();
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || !name.bytes().all(plain) {
+        let is_allowed_byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || !name.bytes().all(is_allowed_byte) {
             return Err(ParseConversationIdError(name));
         }
         Ok(Self(name))
@@ -56,8 +56,8 @@ impl ConversationId {
     /// When the key is empty, longer than 200 bytes, or holds anything but ASCII letters, digits and `-_./@`.
     pub fn new(channel: ChannelName, key: impl Into<String>) -> Result<Self, ParseConversationIdError> {
         let key = key.into();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
-        if key.is_empty() || key.len() > 200 || !key.bytes().all(plain) {
+        let is_allowed_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
+        if key.is_empty() || key.len() > 200 || !key.bytes().all(is_allowed_byte) {
             return Err(ParseConversationIdError(format!("{channel}:{key}")));
         }
         Ok(Self { channel, key })

@@ -1,4 +1,4 @@
-//! The part's state machine: what an answer means and what is done next.
+//! The part's state machine: what a response of the channel means and what to do next.
 //!
 //! Pure: the loop in `routing` performs what [`next_step`] says and feeds back what happened through [`advance`].
 //! Whatever happens in whatever order, a part ends settled, because [`DeliveryRules::max_age`] ends every wait.
@@ -72,16 +72,16 @@ pub enum SendError {
         /// Why.
         reason: String,
     },
-    /// The request was written, and no answer came that says for certain what was done.
+    /// The request was written, and no usable response came.
     #[error("in doubt: {reason}")]
     InDoubt {
-        /// What happened instead of an answer.
+        /// What happened instead of a response.
         reason: String,
     },
 }
 
 impl SendError {
-    /// How long the platform asks to be left alone, where it says so.
+    /// Returns the platform's requested delay, if there is one.
     fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::NotSent { retry_after_ms, .. } => *retry_after_ms,
@@ -108,13 +108,13 @@ pub struct DeliveryRules {
     pub max_age: Duration,
     /// What is done about doubt where the channel has no key.
     pub on_doubt: OnDoubt,
-    /// The first wait before a part is begun again; each further one doubles.
+    /// The first delay before a part is retried; each further one doubles.
     pub backoff: Duration,
     /// The longest wait that doubling leads to.
     pub backoff_cap: Duration,
     /// The waits before a doubtful part is sent with a label: one for each try, after which it is given up.
     pub resend_delays: [Duration; 3],
-    /// How long after a repeated upload it is looked for one that arrived late.
+    /// The delay after a retried upload before a late duplicate is looked up.
     pub late_duplicate_delay: Duration,
 }
 
@@ -131,7 +131,7 @@ impl Default for DeliveryRules {
     }
 }
 
-/// What the channel of a part knows about repeats.
+/// How a part in doubt can be resolved on its channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DoubtRules {
     /// What keeps a repeat from arriving twice.
@@ -143,8 +143,9 @@ pub struct DoubtRules {
 }
 
 impl DoubtRules {
-    /// What is left to be done once a repeat was answered so: a refusal says nothing about the first send, and would
-    /// come again.
+    /// Returns the rules that are left after a retry failed with this error: a refusal says nothing about the first
+    /// send,
+    /// and would be repeated.
     #[must_use]
     pub fn after_failed_retry(self, error: &SendError) -> Self {
         match error {
@@ -160,8 +161,8 @@ impl DoubtRules {
 pub enum DeliveryStep {
     /// Make what it needs, then ask again.
     Prepare,
-    /// Commit it as begun ([`PartEvent::Started`]) and send it.
-    Begin,
+    /// Commit it as started ([`PartEvent::Started`]) and send it.
+    Start,
     /// Do nothing before this moment.
     Wait(Timestamp),
     /// Make a harmless call; when it succeeds, do what [`next_doubt_step`] says.
@@ -172,11 +173,11 @@ pub enum DeliveryStep {
     Done,
 }
 
-/// What is done about a doubtful part once the channel answers again.
+/// The next step for a part in doubt once the channel responds again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DoubtStep {
-    /// Begin it again as it is: a repeat can't arrive twice.
-    Repeat,
+    /// Retry it as it is: it can't arrive twice.
+    Retry,
     /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without certainty
     /// see [`doubt_step_without_match`].
     LookUp,
@@ -189,14 +190,14 @@ pub enum DoubtStep {
 /// What happened to a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartEvent {
-    /// It was committed as begun.
+    /// It was committed as started.
     Started,
-    /// The channel answered.
-    Answered(Result<Vec<MessageRef>, SendError>),
-    /// The channel answered a repeat of a doubtful send, which its key makes safe. When the repeat did not arrive, for
-    /// whatever reason, the first send still may have; what is done next, see [`DoubtRules::after_failed_retry`].
-    RetryAnswered(Result<Vec<MessageRef>, SendError>),
-    /// The process that had begun it is gone, and with it the answer.
+    /// An attempt ended with this result.
+    AttemptEnded(Result<Vec<MessageRef>, SendError>),
+    /// A retry under the same key ended with this result. If the retry did not arrive, for whatever reason, the first
+    /// send still may have; see [`DoubtRules::after_failed_retry`].
+    RetryEnded(Result<Vec<MessageRef>, SendError>),
+    /// The process that started it is gone, and with it the response.
     Interrupted,
     /// A look-up found it as these messages.
     Found(Vec<MessageRef>),
@@ -220,17 +221,17 @@ pub enum PartEvent {
 /// Says what is to be done with a part now.
 #[must_use]
 pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> DeliveryStep {
-    let too_old = now.saturating_duration_since(part.created_at) >= rules.max_age;
+    let is_expired = now.saturating_duration_since(part.created_at) >= rules.max_age;
     match &part.state {
         state if state.is_settled() => DeliveryStep::Done,
-        PartState::InDoubt { reason, .. } if too_old => {
+        PartState::InDoubt { reason, .. } if is_expired => {
             DeliveryStep::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
         }
-        PartState::Waiting { reason, .. } if too_old => {
+        PartState::Waiting { reason, .. } if is_expired => {
             DeliveryStep::GiveUp(FailureReason::Expired { reason: reason.clone() })
         }
-        // A notice that nobody has tried to send is sent however old it is: it tells what became of the others.
-        PartState::Pending if too_old && !matches!(part.content, PartContent::Notice { .. }) => {
+        // A notice without an attempt is sent at any age: it reports what became of the other parts.
+        PartState::Pending if is_expired && !matches!(part.content, PartContent::Notice { .. }) => {
             DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long in the queue".to_owned() })
         }
         PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
@@ -238,17 +239,17 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Delivery
         }
         PartState::InDoubt { .. } => DeliveryStep::Probe,
         _ if part.content.needs_preparation() => DeliveryStep::Prepare,
-        _ => DeliveryStep::Begin,
+        _ => DeliveryStep::Start,
     }
 }
 
-/// Says what is done about a part in doubt once the channel answers again.
+/// Returns the next step for a part in doubt once the channel responds again.
 #[must_use]
 pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
     let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
     let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
     if idempotent_by_nature || channel.idempotency.covers(elapsed) {
-        return DoubtStep::Repeat;
+        return DoubtStep::Retry;
     }
     match channel.look_up {
         LookupRule::MessageIds => DoubtStep::LookUp,
@@ -261,8 +262,8 @@ pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, chann
 /// Says what is done when a look-up found nothing certain, or there is none.
 #[must_use]
 pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
-    let tries_left = resend_delay(part, rules).is_some();
-    if !tries_left || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
+    let has_resends_left = resend_delay(part, rules).is_some();
+    if !has_resends_left || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
         return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: doubt_reason(part) });
     }
     DoubtStep::Resend
@@ -270,8 +271,8 @@ pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, channel: Dou
 
 /// How long the next labelled try waits; `None` once all were made.
 fn resend_delay(part: &Part, rules: &DeliveryRules) -> Option<Duration> {
-    let tried = usize::try_from(part.labelled_sends).unwrap_or(usize::MAX);
-    rules.resend_delays.get(tried).copied()
+    let index = usize::try_from(part.labelled_sends).unwrap_or(usize::MAX);
+    rules.resend_delays.get(index).copied()
 }
 
 fn doubt_reason(part: &Part) -> String {
@@ -299,21 +300,21 @@ pub fn advance(part: &Part, event: PartEvent, now: Timestamp, rules: &DeliveryRu
             PartState::Sending
         }
         PartEvent::Found(messages) => PartState::Sent { messages },
-        PartEvent::RetryAnswered(Err(SendError::NotSent { retry_after_ms, reason })) => {
+        PartEvent::RetryEnded(Err(SendError::NotSent { retry_after_ms, reason })) => {
             PartState::InDoubt { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
         }
-        PartEvent::RetryAnswered(Err(
+        PartEvent::RetryEnded(Err(
             SendError::Refused { reason, .. } | SendError::Forbidden { reason } | SendError::Unreadable { reason },
         )) => PartState::InDoubt { until: now, reason },
-        PartEvent::Answered(answer) | PartEvent::RetryAnswered(answer) => {
-            state_after_response(part, answer, now, rules)
+        PartEvent::AttemptEnded(response) | PartEvent::RetryEnded(response) => {
+            state_after_response(part, response, now, rules)
         }
         PartEvent::StillUnreachable { error, probes } => {
             let tries = part.attempts.saturating_add(probes);
             let until = retry_at(part, tries, error.retry_after_ms(), now, rules);
             PartState::InDoubt { until, reason: error.to_string() }
         }
-        // Only what was begun can have been interrupted; it is probed at once, for the restart took its time already.
+        // Only a started part can be interrupted. It is probed immediately: the restart was delay enough.
         PartEvent::Interrupted if part.state == PartState::Sending => {
             PartState::InDoubt { until: now, reason: "interrupted while it was being sent".to_owned() }
         }
@@ -343,11 +344,11 @@ pub fn advance(part: &Part, event: PartEvent, now: Timestamp, rules: &DeliveryRu
 
 fn state_after_response(
     part: &Part,
-    answer: Result<Vec<MessageRef>, SendError>,
+    response: Result<Vec<MessageRef>, SendError>,
     now: Timestamp,
     rules: &DeliveryRules,
 ) -> PartState {
-    match answer {
+    match response {
         Ok(messages) => PartState::Sent { messages },
         Err(SendError::NotSent { retry_after_ms, reason }) => {
             PartState::Waiting { until: retry_at(part, part.attempts, retry_after_ms, now, rules), reason }
@@ -361,7 +362,7 @@ fn state_after_response(
     }
 }
 
-/// When a part may be begun or looked for again after so many tries; the platform's own wait is a floor.
+/// When a part may be retried or looked up after so many tries; the platform's requested delay is a floor.
 fn retry_at(part: &Part, tries: u32, retry_after_ms: Option<u64>, now: Timestamp, rules: &DeliveryRules) -> Timestamp {
     let floor = Duration::from_millis(retry_after_ms.unwrap_or(0));
     now.saturating_add(floor.max(backoff(part, tries, rules)))

@@ -3,12 +3,12 @@
 use crate::size::format_bytes;
 
 /// The most that [`DiskReserve::Standard`] keeps free.
-const STANDARD_BYTES: u64 = 1 << 30;
+const MAX_STANDARD_BYTES: u64 = 1 << 30;
 
-/// Of a small disk it keeps one of so many bytes free: 5 %.
-const STANDARD_SHARE: u64 = 20;
+/// The reserve of a small disk is its size divided by this: 5 %.
+const STANDARD_DIVISOR: u64 = 20;
 
-/// How much of a disk stays free of files, so that the ledger can go on.
+/// How much of a disk stays free of files, so that the ledger can still write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DiskReserve {
     /// 1 GiB or 5 % of the disk, whichever is less.
@@ -18,10 +18,10 @@ pub enum DiskReserve {
     Bytes(u64),
 }
 
-/// What a disk says of itself.
+/// The size and the free space of a disk, as the system reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// Its size in bytes; 0 where it doesn't say.
+    /// Its size in bytes; 0 if the system doesn't report it.
     pub total: u64,
     /// How many bytes of it may still be written.
     pub free: u64,
@@ -45,22 +45,21 @@ impl DiskReserve {
 
     /// Returns how many bytes of a disk of this size stay free.
     #[must_use]
-    pub fn bytes_of(self, total: u64) -> u64 {
+    pub fn reserved_bytes(self, total_bytes: u64) -> u64 {
         match self {
-            Self::Standard => STANDARD_BYTES.min(total / STANDARD_SHARE),
+            Self::Standard => MAX_STANDARD_BYTES.min(total_bytes / STANDARD_DIVISOR),
             Self::Bytes(bytes) => bytes,
         }
     }
 
-    /// Returns how many bytes a disk has room for besides the reserve; `None` when it has room for none, or for fewer
-    /// than `wanted`.
+    /// Returns the free bytes above the reserve; `None` if there are none, or fewer than `needed`.
     #[must_use]
-    pub fn room(self, space: DiskSpace, wanted: u64) -> Option<u64> {
+    pub fn available_bytes(self, space: DiskSpace, needed: u64) -> Option<u64> {
         if space.total == 0 {
             return Some(u64::MAX);
         }
-        let room = space.free.saturating_sub(self.bytes_of(space.total));
-        (room >= wanted.max(1)).then_some(room)
+        let available = space.free.saturating_sub(self.reserved_bytes(space.total));
+        (available >= needed.max(1)).then_some(available)
     }
 }
 
@@ -97,22 +96,27 @@ mod tests {
     #[test]
     fn standard_reserve_is_one_gib_or_five_percent() {
         for (total, reserved) in [(1_000, 50), (10 * GIB, GIB / 2), (20 * GIB, GIB), (4_000 * GIB, GIB)] {
-            assert_eq!(DiskReserve::Standard.bytes_of(total), reserved, "{total}");
+            assert_eq!(DiskReserve::Standard.reserved_bytes(total), reserved, "{total}");
         }
-        assert_eq!(DiskReserve::NONE.bytes_of(GIB), 0);
+        assert_eq!(DiskReserve::NONE.reserved_bytes(GIB), 0);
     }
 
     #[test]
     fn room_is_what_is_free_above_the_reserve() {
-        let room =
-            |reserve: DiskReserve, free: u64, wanted: u64| reserve.room(DiskSpace { total: 1_000, free }, wanted);
+        let room = |reserve: DiskReserve, free: u64, wanted: u64| {
+            reserve.available_bytes(DiskSpace { total: 1_000, free }, wanted)
+        };
         assert_eq!(room(DiskReserve::Standard, 60, 10), Some(10));
         assert_eq!(room(DiskReserve::Standard, 60, 11), None);
         assert_eq!(room(DiskReserve::Standard, 50, 0), None, "an empty file takes room, too");
         assert_eq!(room(DiskReserve::Bytes(900), 60, 0), None);
         assert_eq!(room(DiskReserve::NONE, 60, 60), Some(60));
         let silent = DiskSpace { total: 0, free: 0 };
-        assert_eq!(DiskReserve::Standard.room(silent, 1), Some(u64::MAX), "a disk that says nothing may have room");
+        assert_eq!(
+            DiskReserve::Standard.available_bytes(silent, 1),
+            Some(u64::MAX),
+            "a disk that says nothing may have room"
+        );
     }
 
     #[test]

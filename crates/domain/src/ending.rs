@@ -1,4 +1,4 @@
-//! How a turn ended, and the words in which the person is told.
+//! How a turn ended, and the message that tells the person.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The model said all that it had to say.
+    /// The model finished its answer.
     Done,
     /// The turn used up its model calls or tool calls.
     Budget {
@@ -15,7 +15,7 @@ pub enum Ending {
     },
     /// The person stopped it.
     Cancelled,
-    /// The model could not be asked, or broke off.
+    /// The model could not be called, or stopped in the middle of its answer.
     ModelFailed {
         /// Why, in words for the person.
         reason: String,

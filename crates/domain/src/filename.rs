@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The longest name, in bytes of UTF-8: what the usual file systems take. Who puts something before a name makes a
-/// [`Filename`] of both, which cuts what is then too long.
-const LONGEST: usize = 255;
+/// The longest name, in bytes of UTF-8: the limit of common file systems. Code that adds a prefix makes a new
+/// [`Filename`] of the result, which truncates it.
+const MAX_FILENAME_BYTES: usize = 255;
 
 /// A file's name as the person wrote it, in composed form (NFC): not empty, no path, no control or direction-changing
 /// characters, at most 255 bytes.
@@ -28,8 +28,8 @@ impl Filename {
         let last = given.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
         // Composed last: what is taken out may have stood between a letter and its mark.
         let safe = last.chars().filter(|c| !is_unsafe_char(*c)).map(|c| if c == ':' { '_' } else { c });
-        let shown: String = safe.nfc().collect();
-        let name = shown.trim_start().trim_end_matches(is_forbidden_at_end);
+        let composed: String = safe.nfc().collect();
+        let name = composed.trim_start().trim_end_matches(is_forbidden_at_end);
         if name.split('.').all(is_visually_empty) {
             return Self("file".to_owned());
         }
@@ -50,10 +50,10 @@ impl Filename {
 
     /// The same name with `-2`, `-3`, … before the extension, for the second and later files of one name.
     #[must_use]
-    pub fn numbered(&self, number: u32) -> Self {
+    pub fn with_number(&self, number: u32) -> Self {
         let (stem, extension) = split_extension(&self.0);
         let suffix = extension.map(|extension| format!("-{number}.{extension}")).unwrap_or(format!("-{number}"));
-        Self(format!("{}{suffix}", truncate_graphemes(stem, LONGEST - suffix.len())))
+        Self(format!("{}{suffix}", truncate_graphemes(stem, MAX_FILENAME_BYTES - suffix.len())))
     }
 }
 
@@ -85,12 +85,12 @@ pub fn is_visually_empty(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_unsafe_char(c) || matches!(c, '\u{200C}' | '\u{200D}'))
 }
 
-/// Words that somebody else chose, as code in Markdown, so that nothing in them is read as markup; at most so many
-/// characters of them.
+/// Formats an untrusted text as inline code in Markdown, so that nothing in it is markup; at most `max_chars`
+/// characters.
 #[must_use]
-pub fn to_inline_code(words: &str, most: usize) -> String {
-    let shown: String = words.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(most).collect();
-    format!("`{shown}`")
+pub fn to_inline_code(text: &str, max_chars: usize) -> String {
+    let code: String = text.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(max_chars).collect();
+    format!("`{code}`")
 }
 
 fn split_extension(name: &str) -> (&str, Option<&str>) {
@@ -103,22 +103,22 @@ fn split_extension(name: &str) -> (&str, Option<&str>) {
 }
 
 fn truncate_keeping_extension(name: &str) -> String {
-    if name.len() <= LONGEST {
+    if name.len() <= MAX_FILENAME_BYTES {
         return name.to_owned();
     }
     let (stem, extension) = split_extension(name);
     let suffix = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
-    let stem = truncate_graphemes(stem, LONGEST - suffix.len());
+    let stem = truncate_graphemes(stem, MAX_FILENAME_BYTES - suffix.len());
     format!("{}{suffix}", stem.trim_end_matches(is_forbidden_at_end))
 }
 
 /// The characters, as people count them, that begin a text and fit into so many bytes. Of one that never fits, such as
 /// a letter under a tower of marks, what fits.
-fn truncate_graphemes(text: &str, bytes: usize) -> &str {
+fn truncate_graphemes(text: &str, max_bytes: usize) -> &str {
     let ends = text.grapheme_indices(true).map(|(at, character)| at + character.len());
-    match ends.take_while(|end| *end <= bytes).last() {
+    match ends.take_while(|end| *end <= max_bytes).last() {
         Some(end) => &text[..end],
-        None => &text[..text.floor_char_boundary(bytes)],
+        None => &text[..text.floor_char_boundary(max_bytes)],
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn long_names_keep_their_extension() {
         let name = Filename::from_untrusted(&format!("{}.tar.gz", "ё".repeat(300)));
-        assert!(name.as_str().len() <= LONGEST);
+        assert!(name.as_str().len() <= MAX_FILENAME_BYTES);
         assert!(name.as_str().ends_with("ё.gz") || name.as_str().ends_with(".tar.gz"), "{name}");
     }
 
@@ -187,34 +187,34 @@ mod tests {
     fn filename_is_truncated_at_grapheme_boundaries() {
         let family = "👨\u{200D}👩\u{200D}👧";
         let long = family.repeat(20);
-        let fitting = family.repeat((LONGEST - ".png".len()) / family.len());
+        let fitting = family.repeat((MAX_FILENAME_BYTES - ".png".len()) / family.len());
         assert_eq!(Filename::from_untrusted(&format!("{long}.png")).as_str(), format!("{fitting}.png"));
         assert_eq!(Filename::from_untrusted(&format!("17-{long}.png")).as_str(), format!("17-{fitting}.png"));
         let full = Filename::from_untrusted(&format!("{}{fitting}.png", "x".repeat(17)));
-        assert_eq!(full.as_str().len(), LONGEST);
+        assert_eq!(full.as_str().len(), MAX_FILENAME_BYTES);
         let numbered = format!("{}{}-2.png", "x".repeat(17), &fitting[family.len()..]);
-        assert_eq!(full.numbered(2).as_str(), numbered);
+        assert_eq!(full.with_number(2).as_str(), numbered);
 
         let tower = format!("a{}.txt", "\u{318}".repeat(200));
         let cut = Filename::from_untrusted(&tower);
-        assert!(cut.as_str().len() >= LONGEST - 1 && cut.as_str().ends_with(".txt"), "{cut}");
+        assert!(cut.as_str().len() >= MAX_FILENAME_BYTES - 1 && cut.as_str().ends_with(".txt"), "{cut}");
     }
 
     #[test]
     fn numbers_go_before_the_extension() {
-        assert_eq!(Filename::from_untrusted("a.pdf").numbered(2).as_str(), "a-2.pdf");
-        assert_eq!(Filename::from_untrusted("README").numbered(3).as_str(), "README-3");
+        assert_eq!(Filename::from_untrusted("a.pdf").with_number(2).as_str(), "a-2.pdf");
+        assert_eq!(Filename::from_untrusted("README").with_number(3).as_str(), "README-3");
     }
 
     proptest! {
         #[test]
         fn any_text_becomes_a_plain_name(given in "\\PC{0,400}|.{0,400}") {
             let name = Filename::from_untrusted(&given);
-            prop_assert!(!name.as_str().is_empty() && name.as_str().len() <= LONGEST);
+            prop_assert!(!name.as_str().is_empty() && name.as_str().len() <= MAX_FILENAME_BYTES);
             prop_assert!(!name.as_str().contains(['/', '\\']) && !name.as_str().chars().any(is_unsafe_char));
             prop_assert!(unicode_normalization::is_nfc(name.as_str()));
             prop_assert_eq!(Filename::from_untrusted(name.as_str()), name.clone());
-            prop_assert!(name.numbered(u32::MAX).as_str().len() <= LONGEST);
+            prop_assert!(name.with_number(u32::MAX).as_str().len() <= MAX_FILENAME_BYTES);
         }
     }
 }

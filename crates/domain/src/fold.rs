@@ -8,83 +8,85 @@ use crate::{
     markdown::{append_paragraph, trim_blank_edges},
 };
 
-/// What is said when a turn yields nothing at all, which is an error of the agent.
+/// The reply when a turn yields nothing at all, which is an error of the agent.
 pub const EMPTY_RESPONSE_TEXT: &str = "I finished without anything to send. Please ask again, perhaps in other words.";
 
 /// Folds a turn into its response.
 ///
 /// `messages` are the texts of the model's messages, oldest first; `outcomes` are those of its tool calls in the
-/// order in which the model asked for them, whatever order they finished in.
+/// order in which the model requested them, whatever order they finished in.
 #[must_use]
 pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
-    let attachments = deliverable(outcomes);
+    let attachments = fold_attachments(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-    let said = messages.iter().rev().find(|message| !is_visually_empty(message)).map(|said| trim_blank_edges(said));
-    let text = match (said, ending.user_message()) {
-        (Some(said), Some(sentence)) => Some(append_paragraph(said, &sentence)),
-        (Some(said), None) => Some(said.to_owned()),
-        (None, Some(sentence)) => Some(sentence),
+    let last_message =
+        messages.iter().rev().find(|message| !is_visually_empty(message)).map(|message| trim_blank_edges(message));
+    let text = match (last_message, ending.user_message()) {
+        (Some(message), Some(ending_text)) => Some(append_paragraph(message, &ending_text)),
+        (Some(message), None) => Some(message.to_owned()),
+        (None, Some(ending_text)) => Some(ending_text),
         (None, None) if attachments.is_empty() && voice.is_none() => Some(EMPTY_RESPONSE_TEXT.to_owned()),
         (None, None) => None,
     };
-    // A voice that has no words of its own speaks the reply's; without either there is nothing to speak.
-    let voice =
-        voice.filter(|voice| text.is_some() || voice.text.as_ref().is_some_and(|words| !words.trim().is_empty()));
+    // A voice request without a text speaks the reply's text; without either there is nothing to speak.
+    let voice = voice.filter(|voice| text.is_some() || voice.text.as_ref().is_some_and(|text| !text.trim().is_empty()));
     if text.is_none() && voice.is_none() && attachments.is_empty() {
         return OutgoingResponse::from_text(EMPTY_RESPONSE_TEXT);
     }
     OutgoingResponse { text, voice, attachments }
 }
 
-/// A response where the person wants every reply spoken too: its text is, unless a voice was asked for already or the turn
-/// ended early, for how it ended is to be read.
+/// Adds a voice reply to a response where the person turned voice replies on, unless it has a voice already or the turn
+/// ended early: how a turn ended must be readable.
 #[must_use]
 pub fn with_voice_reply(response: OutgoingResponse, ending: &Ending) -> OutgoingResponse {
-    let says_all = *ending == Ending::Done && response.text.as_deref().is_some_and(|text| text != EMPTY_RESPONSE_TEXT);
+    let is_speakable =
+        *ending == Ending::Done && response.text.as_deref().is_some_and(|text| text != EMPTY_RESPONSE_TEXT);
     match response.voice {
-        None if says_all => OutgoingResponse { voice: Some(VoiceRequest::default()), ..response },
+        None if is_speakable => OutgoingResponse { voice: Some(VoiceRequest::default()), ..response },
         _ => response,
     }
 }
 
-/// The files that the person gets: the last selection and what was made after it, or else all that may be delivered.
-fn deliverable(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
-    let selecting = outcomes.iter().rposition(|outcome| outcome.selection.is_some());
-    let selected = selecting.and_then(|at| outcomes[at].selection.as_deref()).unwrap_or_default();
-    let mut folded: Vec<Attachment> = Vec::new();
+/// Returns the files to deliver: the last selection and the files made after it, or else all deliverable files.
+fn fold_attachments(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
+    let last_selecting = outcomes.iter().rposition(|outcome| outcome.selection.is_some());
+    let selected = last_selecting.and_then(|at| outcomes[at].selection.as_deref()).unwrap_or_default();
+    let mut merged: Vec<Attachment> = Vec::new();
     for attachment in selected {
-        let chosen = Attachment { visibility: Visibility::Deliver, ..attachment.clone() };
-        merge(&mut folded, &chosen);
+        let attachment = Attachment { visibility: Visibility::Deliver, ..attachment.clone() };
+        merge_attachment(&mut merged, &attachment);
     }
-    let later = &outcomes[selecting.map_or(0, |at| at + 1)..];
+    let later = &outcomes[last_selecting.map_or(0, |at| at + 1)..];
     for attachment in later.iter().flat_map(|outcome| &outcome.attachments) {
-        merge(&mut folded, attachment);
+        merge_attachment(&mut merged, attachment);
     }
-    folded.retain(|attachment| attachment.visibility == Visibility::Deliver);
-    folded
+    merged.retain(|attachment| attachment.visibility == Visibility::Deliver);
+    merged
 }
 
-/// The exact files that several outcomes ask for together, if any of them selects; for a tool that calls others.
+/// Merges the selections of several outcomes, if any of them selects; for a tool that calls others.
 #[must_use]
 pub fn merge_selections(outcomes: &[ToolOutcome]) -> Option<Vec<Attachment>> {
-    outcomes.iter().any(|outcome| outcome.selection.is_some()).then(|| deliverable(outcomes))
+    outcomes.iter().any(|outcome| outcome.selection.is_some()).then(|| fold_attachments(outcomes))
 }
 
 /// Adds a file, or joins it with the one that it repeats: the first position and id stay, the later description wins,
 /// `deliver` beats `internal`.
-fn merge(folded: &mut Vec<Attachment>, attachment: &Attachment) {
-    let repeats = |known: &Attachment| {
-        known.id == attachment.id || (known.sha256 == attachment.sha256 && known.filename == attachment.filename)
+fn merge_attachment(merged: &mut Vec<Attachment>, attachment: &Attachment) {
+    let is_same_file = |existing: &Attachment| {
+        existing.id == attachment.id
+            || (existing.sha256 == attachment.sha256 && existing.filename == attachment.filename)
     };
-    let Some(known) = folded.iter_mut().find(|known| repeats(known)) else {
-        folded.push(attachment.clone());
+    let Some(existing) = merged.iter_mut().find(|existing| is_same_file(existing)) else {
+        merged.push(attachment.clone());
         return;
     };
     if !attachment.description.is_empty() {
-        known.description.clone_from(&attachment.description);
+        existing.description.clone_from(&attachment.description);
     }
     if attachment.visibility == Visibility::Deliver {
-        known.visibility = Visibility::Deliver;
+        existing.visibility = Visibility::Deliver;
     }
 }
 
@@ -117,7 +119,7 @@ mod tests {
         ToolOutcome { attachments, ..ToolOutcome::default() }
     }
 
-    fn said(texts: &[&str]) -> Vec<String> {
+    fn messages(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
@@ -128,7 +130,7 @@ mod tests {
     #[test]
     fn rule_1_files_stand_in_call_order() {
         let outcomes = [made(vec![file(3, 3, "c"), file(1, 1, "a")]), made(vec![file(2, 2, "b")])];
-        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [3, 1, 2]);
+        assert_eq!(ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)), [3, 1, 2]);
     }
 
     #[test]
@@ -148,7 +150,7 @@ mod tests {
     fn rule_3_unselected_internal_files_stay_internal() {
         let internal = Attachment { visibility: Visibility::Internal, ..file(1, 1, "a") };
         let outcomes = [made(vec![internal.clone(), file(2, 2, "b")])];
-        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [2]);
+        assert_eq!(ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)), [2]);
 
         let select = |chosen: Vec<Attachment>| ToolOutcome { selection: Some(chosen), ..ToolOutcome::default() };
         let earlier_turn = file(7, 7, "old");
@@ -159,13 +161,13 @@ mod tests {
             made(vec![file(5, 5, "late")]),
         ];
         assert_eq!(
-            ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)),
+            ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)),
             [7, 1, 5],
             "the last selection, then later files"
         );
 
         let outcomes = [made(vec![file(2, 2, "b")]), select(vec![])];
-        assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), [] as [u128; 0], "[] withholds all");
+        assert_eq!(ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)), [] as [u128; 0], "[] withholds all");
     }
 
     /// A script is one call that makes files and may select among them: what it made after its selection stands in that
@@ -182,9 +184,9 @@ mod tests {
             [(vec![file(3, 3, "c")], vec![3]), (vec![internal.clone(), file(1, 1, "a")], vec![2, 1]), (vec![], vec![])]
         {
             let outcomes = [made(vec![file(7, 7, "before")]), script(selection)];
-            assert_eq!(ids(&fold(&said(&["x"]), &outcomes, &Ending::Done)), sent);
+            assert_eq!(ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)), sent);
             let later = [&outcomes[..], &[made(vec![file(9, 9, "later")])]].concat();
-            assert_eq!(ids(&fold(&said(&["x"]), &later, &Ending::Done)), [&sent[..], &[9]].concat());
+            assert_eq!(ids(&fold(&messages(&["x"]), &later, &Ending::Done)), [&sent[..], &[9]].concat());
         }
     }
 
@@ -194,7 +196,7 @@ mod tests {
             voice: Some(VoiceRequest { text: text.map(str::to_owned) }),
             ..ToolOutcome::default()
         };
-        let response = fold(&said(&["x"]), &[speak(Some("one")), speak(None)], &Ending::Done);
+        let response = fold(&messages(&["x"]), &[speak(Some("one")), speak(None)], &Ending::Done);
         assert_eq!(response.voice, Some(VoiceRequest { text: None }));
         let only_voice = fold(&[], &[speak(Some("one"))], &Ending::Done);
         assert_eq!((only_voice.text, only_voice.voice.is_some()), (None, true));
@@ -217,12 +219,12 @@ mod tests {
 
     #[test]
     fn rule_5_last_nonempty_message_is_the_text() {
-        let response = fold(&said(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
+        let response = fold(&messages(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
-        let files_only = fold(&said(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
+        let files_only = fold(&messages(&[""]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!((files_only.text, files_only.attachments.len()), (None, 1));
         assert_eq!(fold(&[], &[], &Ending::Done).text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
-        let invisible = fold(&said(&["\u{200B}\u{2060}\u{200D} "]), &[], &Ending::Done);
+        let invisible = fold(&messages(&["\u{200B}\u{2060}\u{200D} "]), &[], &Ending::Done);
         assert_eq!(invisible.text.as_deref(), Some(EMPTY_RESPONSE_TEXT));
     }
 
@@ -236,20 +238,20 @@ mod tests {
             Ending::Crashed { times: 3 },
         ] {
             let sentence = ending.user_message().expect("an early end has words");
-            let response = fold(&said(&["so far"]), &outcomes, &ending);
+            let response = fold(&messages(&["so far"]), &outcomes, &ending);
             assert_eq!(ids(&response), [1]);
             assert_eq!(response.text, Some(format!("so far\n\n{sentence}")));
-            let unsaid = fold(&said(&[" "]), &outcomes, &ending);
+            let unsaid = fold(&messages(&[" "]), &outcomes, &ending);
             assert_eq!((ids(&unsaid), unsaid.text), (vec![1], Some(sentence)), "files alone don't tell it");
         }
     }
 
     #[test]
     fn ending_text_leaves_code_and_indentation_intact() {
-        let stopped = fold(&said(&["Run:\n```sh\nls"]), &[], &Ending::Cancelled);
+        let stopped = fold(&messages(&["Run:\n```sh\nls"]), &[], &Ending::Cancelled);
         let sentence = Ending::Cancelled.user_message().expect("an early end has words");
         assert_eq!(stopped.text, Some(format!("Run:\n```sh\nls\n```\n\n{sentence}")));
-        let indented = fold(&said(&["\n    let x = 1;\n    x\n"]), &[], &Ending::Done);
+        let indented = fold(&messages(&["\n    let x = 1;\n    x\n"]), &[], &Ending::Done);
         assert_eq!(indented.text.as_deref(), Some("    let x = 1;\n    x"));
     }
 

@@ -66,9 +66,9 @@ pub struct ParseIdError;
 /// The id is ours and not the model's, because providers repeat theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId {
-    /// The turn in which the model asked for the call.
+    /// The turn in which the model requested the call.
     pub turn: TurnId,
-    /// The call's place in the turn, in the order in which the model asked.
+    /// The call's position in the turn, in the order of the model's requests.
     pub ordinal: u32,
 }
 

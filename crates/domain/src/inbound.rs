@@ -1,4 +1,4 @@
-//! What comes in: a message as a channel hands it over, before anything has been fetched.
+//! Inbound messages as channels pass them in, before any file is fetched.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Somebody without a handle.
+    /// Makes a sender without a handle.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: id.into(), name: name.into(), handle: None }
@@ -51,7 +51,7 @@ pub struct FileReference {
     /// are kept for as long as the message waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<Sha256>,
-    /// Whether it is speech that was recorded for this message: its words count as the sender's.
+    /// Whether it is a voice note: its transcription counts as the sender's text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub voice_note: bool,
 }
@@ -75,7 +75,7 @@ impl FileReference {
     /// A file whose bytes the channel has put into the blob store already. They are kept for as long as the message
     /// waits; the channel's `fetch` finds them again with [`stored_blob`](Self::stored_blob).
     #[must_use]
-    pub fn stored(blob: &StoredBlob, filename: Filename) -> Self {
+    pub fn from_blob(blob: &StoredBlob, filename: Filename) -> Self {
         let locator = serde_json::to_string(blob).expect("it has keys that are strings");
         Self {
             mime: Some(blob.mime.clone()),
@@ -85,7 +85,7 @@ impl FileReference {
         }
     }
 
-    /// Returns the blob of a reference that [`stored`](Self::stored) made.
+    /// Returns the blob of a reference that [`from_blob`](Self::from_blob) made.
     #[must_use]
     pub fn stored_blob(&self) -> Option<StoredBlob> {
         let blob: StoredBlob = serde_json::from_str(&self.locator).ok()?;
@@ -111,7 +111,7 @@ pub struct InboundMessage {
     /// When they sent it, where the platform tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// Their words.
+    /// The text.
     #[serde(default)]
     pub text: String,
     /// The files that came with it, in the sender's order.
@@ -136,7 +136,7 @@ pub struct InboundMessage {
 }
 
 impl InboundMessage {
-    /// A message without words and files.
+    /// Makes a message without text and files.
     #[must_use]
     pub fn new(conversation: ConversationId, key: String, sender: Sender) -> Self {
         Self {
@@ -157,8 +157,7 @@ impl InboundMessage {
     }
 }
 
-/// Something that a platform sent and that its adapter can't read: kept for whoever mends the adapter, as it came where
-/// its sender may talk.
+/// An update that its adapter can't parse: stored unchanged for debugging if its sender is allowed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UndecodableUpdate {
     /// The channel that it came on.
@@ -199,7 +198,7 @@ mod tests {
     fn stored_reference_leads_back_to_its_blob() {
         let media = MediaInfo { width: Some(3), ..MediaInfo::default() };
         let blob = StoredBlob { sha256: Sha256::digest("plan"), bytes: 4, mime: "text/plain".to_owned(), media };
-        let reference = FileReference::stored(&blob, Filename::from_untrusted("plan.txt"));
+        let reference = FileReference::from_blob(&blob, Filename::from_untrusted("plan.txt"));
         assert_eq!(
             (reference.stored, reference.bytes),
             (Some(blob.sha256), Some(4)),

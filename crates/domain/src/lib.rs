@@ -1,4 +1,4 @@
-//! The words of Satchel as types, and the decisions that need nothing but data.
+//! Domain types, and the decisions that need nothing but data.
 //!
 //! Everything here is synchronous and pure: no clock, no randomness, no disk, no network.
 //! Time and ids come in as arguments ([`Timestamp`], the id types), so every function here can be
@@ -7,7 +7,6 @@
 #![warn(missing_docs)]
 
 pub mod attachment;
-pub mod attributed;
 pub mod capabilities;
 pub mod conversation;
 pub mod delivery;
@@ -23,6 +22,7 @@ pub mod outcome;
 pub mod pairing;
 pub mod part;
 pub mod path;
+pub mod quoting;
 pub mod reference_block;
 pub mod remedy;
 pub mod response;

@@ -1,4 +1,4 @@
-//! What is told behind a Markdown text that a model wrote, and may have left unfinished.
+//! Appending paragraphs to a model's Markdown, which may be unfinished.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
@@ -7,8 +7,8 @@ use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 #[must_use]
 pub fn trim_blank_edges(text: &str) -> &str {
     let text = text.trim_end();
-    let blank = text.len() - text.trim_start().len();
-    &text[text[..blank].rfind('\n').map_or(0, |newline| newline + 1)..]
+    let leading_len = text.len() - text.trim_start().len();
+    &text[text[..leading_len].rfind('\n').map_or(0, |newline| newline + 1)..]
 }
 
 /// The text with a paragraph behind it. A code fence that the text leaves open is closed first: a model that is stopped
@@ -28,15 +28,15 @@ pub fn append_paragraph(text: &str, paragraph: &str) -> String {
 
 /// The fence of the code block in which a place stands, as it must be repeated to close it.
 fn open_fence_at(text: &str, at: usize) -> Option<&str> {
-    // The whole is read by the parser that splits and shows it: only it knows which quotes and lists have ended.
+    // Parsed as it is for splitting and rendering: only the parser knows which quotes and lists have ended.
     let blocks = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
         Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
         _ => None,
     });
     let block = blocks.into_iter().find(|range| range.contains(&at))?;
     let opening = text[block].trim_start();
-    let mark = opening.chars().next()?;
-    Some(&opening[..opening.len() - opening.trim_start_matches(mark).len()])
+    let fence_char = opening.chars().next()?;
+    Some(&opening[..opening.len() - opening.trim_start_matches(fence_char).len()])
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The messages of a conversation as history keeps them: words and references to files, never bytes.
+//! The messages of a conversation's history: text and references to files, never bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Attachment, CallId, RefusedFile, Sender, Timestamp};
 
-/// A tool call that the model asked for.
+/// A tool call that the model requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Our id of the call: its turn and ordinal.
@@ -31,7 +31,7 @@ pub struct MessageOrigin {
 pub enum HistoryMessage {
     /// What a person wrote and sent.
     Person {
-        /// Their words; may be empty when files came alone.
+        /// The text; empty if files came alone.
         text: String,
         /// The files that came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,19 +43,19 @@ pub enum HistoryMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<MessageOrigin>,
     },
-    /// What the model wrote and which tools it asked for.
+    /// The model's text and the tool calls that it requested.
     Model {
-        /// Its words; may be empty when it only asked for tools.
+        /// The text; empty if the model only requested tools.
         text: String,
         /// The calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
     },
-    /// What a tool answered.
+    /// The outcome of a tool call.
     Tool {
-        /// The call that it answers.
+        /// The call.
         call: CallId,
-        /// The answer as the model reads it.
+        /// The outcome as the model reads it.
         text: String,
         /// The files that it made.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

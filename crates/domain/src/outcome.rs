@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Attachment;
 
-/// A wish that the reply be spoken.
+/// A request to send the reply as a voice message, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VoiceRequest {
     /// The words to speak; `None` speaks the reply's text.
@@ -23,10 +23,10 @@ pub struct WakeRequest {
 /// What one tool call yields. Every field may be absent: a tool that only made a file has nothing else to say.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolOutcome {
-    /// The answer in words, for the model.
+    /// The outcome as text, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The answer as data, for the model and for scripts.
+    /// The outcome as data, for the model and for scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
     /// The files that the call made or brought, in its own order.
@@ -35,7 +35,7 @@ pub struct ToolOutcome {
     /// The files that the model is to see beside the answer. They exist already and are not delivered for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub viewed_files: Vec<Attachment>,
-    /// A wish that the reply be spoken.
+    /// A request to send the reply as a voice message, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceRequest>,
     /// The exact files of the reply, in order; an empty list withholds all. Resolved by the tool: every file is of
@@ -57,27 +57,27 @@ impl ToolOutcome {
         Self { data: Some(data), ..Self::default() }
     }
 
-    /// An outcome of words alone.
+    /// Makes an outcome of text alone.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// What the model is told when a call failed; the turn goes on.
+    /// Makes the outcome of a failed call, with the reason for the model; the turn continues.
     #[must_use]
-    pub fn from_failure(why: impl Into<String>) -> Self {
-        Self { text: Some(why.into()), failed: true, ..Self::default() }
+    pub fn from_failure(reason: impl Into<String>) -> Self {
+        Self { text: Some(reason.into()), failed: true, ..Self::default() }
     }
 
-    /// Whether the call failed and yielded something all the same.
+    /// Returns whether the call failed and still yielded something.
     #[must_use]
     pub fn has_failed_in_part(&self) -> bool {
         self.failed && (self.data.is_some() || !self.attachments.is_empty())
     }
 
-    /// The answer as the model reads it: its words, else its data as JSON, else that it was done.
+    /// Returns the outcome as the model reads it: its text, else its data as JSON, else `done`.
     #[must_use]
-    pub fn as_model_text(&self) -> String {
+    pub fn to_model_text(&self) -> String {
         match (&self.text, &self.data) {
             (Some(text), _) if self.failed && !text.starts_with("Error: ") => format!("error: {text}"),
             (Some(text), _) => text.clone(),

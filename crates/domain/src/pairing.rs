@@ -27,7 +27,7 @@ impl PairingCode {
         }))
     }
 
-    /// Compares two codes in constant time, so that the time of an answer doesn't tell how many letters are right.
+    /// Compares two codes in constant time, so that the response time doesn't reveal how many letters are right.
     #[must_use]
     pub fn ct_eq(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differences, (one, two)| differences | (one ^ two)) == 0

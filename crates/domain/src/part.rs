@@ -84,8 +84,9 @@ pub enum PartContent {
     },
     /// The reply as a voice message.
     Voice {
-        /// The text to speak.
-        words: String,
+        /// The text to speak. Stored as `words`.
+        #[serde(rename = "words")]
+        text: String,
         /// Whether the reply's text contains it already, so that it needn't be written if synthesis fails.
         in_text: bool,
         /// The bytes, once the prepare step is done.
@@ -225,13 +226,13 @@ pub enum FailureReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PartState {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Committed as begun: from here on it may have arrived.
+    /// Committed as started: from here on it may have arrived.
     Sending,
-    /// Known not to have arrived; begun again at `until`.
+    /// Known not to have arrived; retried at `until`.
     Waiting {
-        /// When it may be begun again.
+        /// When it may be retried.
         until: Timestamp,
         /// What went wrong.
         reason: String,
@@ -295,13 +296,13 @@ pub struct Part {
     pub position: u32,
     /// What it sends.
     pub content: PartContent,
-    /// Where it stands.
+    /// Its state.
     pub state: PartState,
-    /// How often it was begun.
+    /// How often it was started.
     pub attempts: u32,
-    /// When it was first begun.
+    /// When it was first started.
     pub first_attempt_at: Option<Timestamp>,
-    /// Whether its message was shown growing before the turn was complete, so that what arrived may be half of it.
+    /// Whether its message was streamed before the turn was complete, so that what arrived may be incomplete.
     pub streamed: bool,
     /// Whether a look-up has found that an earlier attempt did not arrive. One that arrives late is then a twin.
     pub searched: bool,
@@ -322,7 +323,7 @@ pub struct Part {
 pub struct PlannedPart {
     /// What it sends.
     pub content: PartContent,
-    /// Why it is given up before it was begun, such as a file over the channel's limit.
+    /// Why it is given up before it was started, such as a file over the channel's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<FailureReason>,
 }

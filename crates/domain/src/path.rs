@@ -33,7 +33,7 @@ impl Mount {
     }
 
     /// Returns the mount of that name.
-    fn by_name(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         [Self::Shared, Self::Tmp, Self::Vault].into_iter().find(|mount| mount.name() == name)
     }
 }
@@ -80,7 +80,7 @@ impl WorkspacePath {
     ///
     /// # Errors
     /// When `name` is not one plain component.
-    pub fn join(&self, name: &str) -> Result<Self, PathError> {
+    pub fn join(&self, name: &str) -> Result<Self, ParseWorkspacePathError> {
         format!("{self}/{name}").parse()
     }
 }
@@ -96,7 +96,7 @@ impl fmt::Display for WorkspacePath {
 
 /// Why a text is no path in a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PathError {
+pub enum ParseWorkspacePathError {
     /// The path lies beneath no mount, or it is unclear beneath which.
     #[error(
         "`{0}` is outside the workspace: paths begin with /shared (or ~) or /tmp, such as /shared/photo.jpg, for which \
@@ -105,48 +105,48 @@ pub enum PathError {
     OutsideMounts(String),
     /// The path climbs with `..`.
     #[error("`{0}` climbs with `..`: give the path from /shared or /tmp down")]
-    Climbs(String),
+    ParentDir(String),
     /// A component is something that a file can't be called.
-    #[error("`{path}` has a part that no file can be called ({why})")]
-    BadName {
+    #[error("`{path}` has a part that no file can be called ({reason})")]
+    InvalidName {
         /// The path as given, hidden characters escaped.
         path: String,
         /// What is wrong with the component.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
 impl FromStr for WorkspacePath {
-    type Err = PathError;
+    type Err = ParseWorkspacePathError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let shown = || given.escape_debug().to_string();
-        let absolute = match given.strip_prefix('~') {
+        let escaped = || given.escape_debug().to_string();
+        let expanded = match given.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("/shared{rest}"),
             _ => given.to_owned(),
         };
-        let below_root = absolute.strip_prefix('/');
-        let plain = |component: &&str| !component.is_empty() && *component != ".";
-        let mut components = below_root.unwrap_or(&absolute).split('/').filter(plain).peekable();
-        let named = components.peek().copied().and_then(Mount::by_name);
-        let mount = match (below_root, named) {
+        let below_root = expanded.strip_prefix('/');
+        let is_significant = |component: &&str| !component.is_empty() && *component != ".";
+        let mut components = below_root.unwrap_or(&expanded).split('/').filter(is_significant).peekable();
+        let named_mount = components.peek().copied().and_then(Mount::from_name);
+        let mount = match (below_root, named_mount) {
             (Some(_), Some(mount)) => {
                 components.next();
                 mount
             }
-            // `tmp/a` would be a file that is kept, and whoever wrote it most likely meant one that isn't.
-            (Some(_), None) | (None, Some(_)) => return Err(PathError::OutsideMounts(shown())),
-            (None, None) if absolute.is_empty() || absolute.starts_with('~') || is_windows_path(&absolute) => {
-                return Err(PathError::OutsideMounts(shown()));
+            // `tmp/a` would be a kept file in /shared, although the writer most likely meant /tmp.
+            (Some(_), None) | (None, Some(_)) => return Err(ParseWorkspacePathError::OutsideMounts(escaped())),
+            (None, None) if expanded.is_empty() || expanded.starts_with('~') || is_windows_path(&expanded) => {
+                return Err(ParseWorkspacePathError::OutsideMounts(escaped()));
             }
             (None, None) => Mount::Shared,
         };
         let components: Vec<&str> = components.collect();
         if components.contains(&"..") {
-            return Err(PathError::Climbs(shown()));
+            return Err(ParseWorkspacePathError::ParentDir(escaped()));
         }
-        if let Some(why) = components.iter().find_map(|component| forbidden_name_reason(component)) {
-            return Err(PathError::BadName { path: shown(), why });
+        if let Some(reason) = components.iter().find_map(|component| forbidden_name_reason(component)) {
+            return Err(ParseWorkspacePathError::InvalidName { path: escaped(), reason });
         }
         Ok(Self { mount, relative: components.join("/") })
     }

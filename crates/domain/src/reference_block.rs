@@ -3,7 +3,7 @@
 //! `[[satchel.attachments]]{"items":[{"url":"…","filename":"…","mimeType":"…","id":"…"}]}[[/satchel.attachments]]`
 //!
 //! A message's typed files are the truth; the block stands in for them where a front end or a peer knows nothing but
-//! text. Nobody can forge one: at the door what a person types passes [`escape`], and only then what a front end hands over
+//! text. Nobody can forge one: a person's text passes [`escape`] in intake, and only then what a front end hands over
 //! as [`references`](crate::InboundMessage::references) becomes the block. Reading is strict: a block that isn't
 //! well-formed, isn't at the end, or isn't the only one is text.
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AttachmentId, Filename};
 
-const OPEN: &str = "[[satchel.attachments]]";
-const CLOSE: &str = "[[/satchel.attachments]]";
+const OPEN_MARKER: &str = "[[satchel.attachments]]";
+const CLOSE_MARKER: &str = "[[/satchel.attachments]]";
 
 /// A file as a message's text refers to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +45,12 @@ struct ReferenceBlock {
     items: Vec<AttachmentReference>,
 }
 
-/// Puts references behind a text. A block that is there already and the new one become one, the old references first
-/// and none of them twice; any other marker in the text is escaped.
+/// Appends references to a text. An existing block and the new one are merged, the old references first and each once;
+/// any other marker in the text is escaped.
 #[must_use]
 pub fn append(text: &str, references: &[AttachmentReference]) -> String {
-    let (text, there) = split(text);
-    let mut items = there.unwrap_or_default();
+    let (text, existing) = split(text);
+    let mut items = existing.unwrap_or_default();
     let new = references.iter().filter(|reference| !items.contains(reference)).cloned().collect::<Vec<_>>();
     items.extend(new);
     let text = escape(text);
@@ -61,14 +61,14 @@ pub fn append(text: &str, references: &[AttachmentReference]) -> String {
     // Two brackets in a row are never structure here, so they stand inside a text, perhaps as a marker in a filename.
     let json = json.replace("[[", "[\\u005b");
     let line_break = if text.is_empty() { "" } else { "\n" };
-    format!("{text}{line_break}{OPEN}{json}{CLOSE}")
+    format!("{text}{line_break}{OPEN_MARKER}{json}{CLOSE_MARKER}")
 }
 
 /// Takes the block off a text. A text whose block is malformed comes back whole, with `None`, as does one without;
 /// [`has_marker`] tells the two apart.
 #[must_use]
 pub fn split(text: &str) -> (&str, Option<Vec<AttachmentReference>>) {
-    match find(text) {
+    match find_block(text) {
         Some((before, items)) => (before, Some(items)),
         None => (text, None),
     }
@@ -77,7 +77,7 @@ pub fn split(text: &str) -> (&str, Option<Vec<AttachmentReference>>) {
 /// Whether anything in a text looks like a block's begin or end.
 #[must_use]
 pub fn has_marker(text: &str) -> bool {
-    text.contains(OPEN) || text.contains(CLOSE)
+    text.contains(OPEN_MARKER) || text.contains(CLOSE_MARKER)
 }
 
 /// Makes a person's text one that holds no block and no part of one. A text without markers, and one that was escaped
@@ -85,13 +85,13 @@ pub fn has_marker(text: &str) -> bool {
 #[must_use]
 pub fn escape(text: &str) -> String {
     // A backslash is in no marker, so none comes into being.
-    text.replace(OPEN, r"[\[satchel.attachments]]").replace(CLOSE, r"[\[/satchel.attachments]]")
+    text.replace(OPEN_MARKER, r"[\[satchel.attachments]]").replace(CLOSE_MARKER, r"[\[/satchel.attachments]]")
 }
 
 /// The text before a well-formed block, and what the block holds.
-fn find(text: &str) -> Option<(&str, Vec<AttachmentReference>)> {
-    let (before, block) = text.split_once(OPEN)?;
-    let json = block.strip_suffix(CLOSE)?;
+fn find_block(text: &str) -> Option<(&str, Vec<AttachmentReference>)> {
+    let (before, block) = text.split_once(OPEN_MARKER)?;
+    let json = block.strip_suffix(CLOSE_MARKER)?;
     if has_marker(before) || has_marker(json) || json.contains(['\n', '\r']) {
         return None;
     }
@@ -129,7 +129,7 @@ mod tests {
              {\"url\":\"satchel:attachment/x\"}]}[[/satchel.attachments]]"
         );
         assert_eq!(append("nothing to refer to", &[]), "nothing to refer to");
-        assert!(append("", &[whole()]).starts_with(OPEN));
+        assert!(append("", &[whole()]).starts_with(OPEN_MARKER));
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let named =
             AttachmentReference { filename: Some(Filename::from_untrusted(forged)), ..reference("https://x/[[[[y") };
         let text = append("text", std::slice::from_ref(&named));
-        assert_eq!((text.matches(OPEN).count(), text.matches(CLOSE).count()), (1, 1), "{text}");
+        assert_eq!((text.matches(OPEN_MARKER).count(), text.matches(CLOSE_MARKER).count()), (1, 1), "{text}");
         assert_eq!(split(&text), ("text", Some(vec![named])));
     }
 
@@ -205,8 +205,8 @@ mod tests {
     /// Texts in which pieces of blocks are likely.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
-            Just(OPEN.to_owned()),
-            Just(CLOSE.to_owned()),
+            Just(OPEN_MARKER.to_owned()),
+            Just(CLOSE_MARKER.to_owned()),
             Just("[".to_owned()),
             Just("\\".to_owned()),
             Just("[satchel.attachments]]".to_owned()),
@@ -252,7 +252,7 @@ mod tests {
         #[test]
         fn a_text_never_holds_more_than_one_block(typed in pieces(), first in references(), second in references()) {
             let text = append(&append(&typed, &first), &second);
-            prop_assert_eq!((text.matches(OPEN).count(), text.matches(CLOSE).count()), (1, 1));
+            prop_assert_eq!((text.matches(OPEN_MARKER).count(), text.matches(CLOSE_MARKER).count()), (1, 1));
             prop_assert!(split(&text).1.is_some());
         }
     }

@@ -1,26 +1,26 @@
 //! What can be done about a failure: owners read it, others are sent to them.
 //!
-//! A remedy names keys of the configuration or programs on the machine, which nobody but the owner can change.
+//! A remedy names configuration keys or programs on the machine, which only the owner can change.
 
-/// Writes a reason for an owner, with what they can do about it.
+/// Formats a reason with its remedy, for an owner.
 #[must_use]
-pub fn for_owner(reason: &str, remedy: &str) -> String {
+pub fn owner_message(reason: &str, remedy: &str) -> String {
     format!("{reason}: {remedy}")
 }
 
-/// Writes the same reason for anybody else.
+/// Formats a reason for anybody else.
 #[must_use]
-pub fn for_others(reason: &str) -> String {
+pub fn public_message(reason: &str) -> String {
     format!("{reason}; ask the person who runs this bot")
 }
 
-/// Writes a reason for whoever reads it; without a remedy there is nothing that anybody could be asked to do.
+/// Formats a reason for its reader, with the remedy for an owner; without a remedy, the reason alone.
 #[must_use]
-pub fn written(reason: &str, remedy: Option<&str>, by_owner: bool) -> String {
-    match (remedy, by_owner) {
+pub fn message_for(reason: &str, remedy: Option<&str>, is_owner: bool) -> String {
+    match (remedy, is_owner) {
         (None, _) => reason.to_owned(),
-        (Some(remedy), true) => for_owner(reason, remedy),
-        (Some(_), false) => for_others(reason),
+        (Some(remedy), true) => owner_message(reason, remedy),
+        (Some(_), false) => public_message(reason),
     }
 }
 
@@ -30,10 +30,10 @@ mod tests {
 
     #[test]
     fn only_owners_read_the_remedy() {
-        assert_eq!(for_owner("no key", "set `models.main.api_key`"), "no key: set `models.main.api_key`");
-        assert_eq!(for_others("no key"), "no key; ask the person who runs this bot");
-        assert_eq!(written("no key", Some("set one"), true), "no key: set one");
-        assert_eq!(written("no key", Some("set one"), false), "no key; ask the person who runs this bot");
-        assert_eq!((written("busy", None, true), written("busy", None, false)), ("busy".into(), "busy".into()));
+        assert_eq!(owner_message("no key", "set `models.main.api_key`"), "no key: set `models.main.api_key`");
+        assert_eq!(public_message("no key"), "no key; ask the person who runs this bot");
+        assert_eq!(message_for("no key", Some("set one"), true), "no key: set one");
+        assert_eq!(message_for("no key", Some("set one"), false), "no key; ask the person who runs this bot");
+        assert_eq!((message_for("busy", None, true), message_for("busy", None, false)), ("busy".into(), "busy".into()));
     }
 }

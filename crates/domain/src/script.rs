@@ -1,4 +1,4 @@
-//! Scripts as people write them into messages, and the words by which a script answers.
+//! Scripts in messages, and the texts of their results.
 
 /// The tool that runs scripts.
 pub const SCRIPT_TOOL: &str = "execute_script";
@@ -9,15 +9,15 @@ pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 /// What stands before a script's value, where that is no list and no dict.
 pub const RESULT_PREFIX: &str = "Script result: ";
 
-/// What a script answers that has no value.
+/// The result of a script without a value.
 pub const NO_VALUE_TEXT: &str = "Script executed successfully with no return value.";
 
 /// The script that a message is: one fenced block labelled `starlark`, with nothing before and behind it.
 #[must_use]
-pub fn parse_script_message(words: &str) -> Option<&str> {
-    let (opening, rest) = words.trim().split_once('\n')?;
-    let fence = opening.find(|c| c != '`').filter(|length| *length >= 3)?;
-    if !opening[fence..].trim().eq_ignore_ascii_case("starlark") {
+pub fn parse_script_message(text: &str) -> Option<&str> {
+    let (opening_line, rest) = text.trim().split_once('\n')?;
+    let fence = opening_line.find(|c| c != '`').filter(|length| *length >= 3)?;
+    if !opening_line[fence..].trim().eq_ignore_ascii_case("starlark") {
         return None;
     }
     let mut end = 0;
@@ -41,8 +41,8 @@ pub fn to_script_message(script: &str) -> String {
 /// Code as a labelled block, whose fence nothing in it can close.
 #[must_use]
 pub fn fenced_block(label: &str, code: &str) -> String {
-    let longest = code.lines().map(|line| line.trim().bytes().take_while(|byte| *byte == b'`').count()).max();
-    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
+    let longest_run = code.lines().map(|line| line.trim().bytes().take_while(|byte| *byte == b'`').count()).max();
+    let fence = "`".repeat(longest_run.unwrap_or(0).max(2) + 1);
     let end = if code.ends_with('\n') { "" } else { "\n" };
     format!("{fence}{label}\n{code}{end}{fence}")
 }

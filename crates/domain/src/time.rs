@@ -12,8 +12,8 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// The moment `after` this one; the far end of time instead of an overflow.
     #[must_use]
-    pub fn saturating_add(self, after: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)))
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// How long this moment lies after `earlier`; zero when it doesn't.

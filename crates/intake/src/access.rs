@@ -11,7 +11,7 @@ use satchel_domain::{ChannelName, ConversationId, Sender, remedy};
 pub const IMPLICIT_OWNER_ID: &str = "owner";
 
 /// The entry that stands for everybody.
-const EVERYBODY: &str = "*";
+const ALLOW_ALL: &str = "*";
 
 /// Who may talk, on every channel.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub struct AccessPolicy {
 pub struct ChannelAccess {
     /// Ids and @names of those who may talk besides the owners; `*` for everybody.
     pub allow_users: Vec<String>,
-    /// Ids and @names of those who may also let others in and allow tool calls.
+    /// Ids and @names of those who may also approve others and allow tool calls.
     pub owners: Vec<String>,
     /// The private chats in which owners are asked about strangers, as far as they can be told from the ids.
     pub owner_chats: Vec<ConversationId>,
@@ -64,7 +64,7 @@ impl AccessPolicy {
 
     /// Whether an owner alone reads a conversation, as far as its id tells.
     #[must_use]
-    pub fn is_owners_chat(&self, conversation: &ConversationId) -> bool {
+    pub fn is_owner_chat(&self, conversation: &ConversationId) -> bool {
         match self.channel_rules(conversation.channel()) {
             Some(rules) => rules.owner_chats.contains(conversation),
             None => self.owner_channels.contains(conversation.channel()),
@@ -73,35 +73,41 @@ impl AccessPolicy {
 
     /// Writes a reason for somebody: with the remedy, if there is one, for an owner, without it for anybody else.
     #[must_use]
-    pub fn reason_for(&self, channel: &ChannelName, sender: &Sender, reason: &str, remedy: Option<&str>) -> String {
-        remedy::written(reason, remedy, self.is_owner(channel, sender))
+    pub fn reason_for_sender(
+        &self,
+        channel: &ChannelName,
+        sender: &Sender,
+        reason: &str,
+        remedy: Option<&str>,
+    ) -> String {
+        remedy::message_for(reason, remedy, self.is_owner(channel, sender))
     }
 
     /// Whether the owner on a channel decides about people of every channel, and not of this one alone.
     #[must_use]
-    pub fn decides_everywhere(&self, channel: &ChannelName) -> bool {
+    pub fn can_decide_everywhere(&self, channel: &ChannelName) -> bool {
         self.channel_rules(channel).is_none() && self.owner_channels.contains(channel)
     }
 }
 
 impl ChannelAccess {
-    /// Whether the configuration lets somebody talk.
+    /// Returns whether the configuration allows a person.
     #[must_use]
     pub fn is_allowed(&self, sender: &Sender) -> bool {
-        let allowed = |entry: &String| entry == EVERYBODY || entry_matches(entry, sender);
-        self.allow_users.iter().any(allowed) || self.owners.iter().any(|entry| entry_matches(entry, sender))
+        let is_listed = |entry: &String| entry == ALLOW_ALL || entry_matches(entry, sender);
+        self.allow_users.iter().any(is_listed) || self.owners.iter().any(|entry| entry_matches(entry, sender))
     }
 }
 
 /// Whether an entry of the configuration names somebody: by the exact id, or by the handle with or without its `@`.
 fn entry_matches(entry: &str, sender: &Sender) -> bool {
     let handle = entry.strip_prefix('@').unwrap_or(entry);
-    // Nobody gets in by taking somebody's number for a handle.
-    let is_a_name = handle.contains(|c: char| c.is_ascii_alphabetic());
-    let has_it = |own: &String| is_a_name && own.eq_ignore_ascii_case(handle);
+    // A handle of digits alone must not match another person's id.
+    let is_handle = handle.contains(|c: char| c.is_ascii_alphabetic());
+    let matches_handle = |own: &String| is_handle && own.eq_ignore_ascii_case(handle);
     // Some messages have no sender that the platform tells.
-    let has_the_id = !entry.is_empty() && entry == sender.id;
-    has_the_id || sender.handle.as_ref().is_some_and(has_it)
+    let matches_id = !entry.is_empty() && entry == sender.id;
+    matches_id || sender.handle.as_ref().is_some_and(matches_handle)
 }
 
 #[cfg(test)]
@@ -168,7 +174,7 @@ mod tests {
         for (chat, is_owners) in
             [("telegram:1", true), ("telegram:-100", false), ("web:a", true), ("console:main", false)]
         {
-            assert_eq!(access.is_owners_chat(&chat.parse().unwrap()), is_owners, "{chat}");
+            assert_eq!(access.is_owner_chat(&chat.parse().unwrap()), is_owners, "{chat}");
         }
     }
 
@@ -177,11 +183,11 @@ mod tests {
         let web = ChannelName::new("web").unwrap();
         let claims_to_own = sender(IMPLICIT_OWNER_ID, "Owner", None);
         let unstated = access(&["7"], &["7"]);
-        assert!(!unstated.is_owner(&web, &claims_to_own) && !unstated.decides_everywhere(&web));
+        assert!(!unstated.is_owner(&web, &claims_to_own) && !unstated.can_decide_everywhere(&web));
         let stated = unstated.with_owner_on([web.clone(), channel()]);
-        assert!(stated.is_owner(&web, &claims_to_own) && stated.decides_everywhere(&web));
+        assert!(stated.is_owner(&web, &claims_to_own) && stated.can_decide_everywhere(&web));
         assert!(!stated.is_owner(&web, &sender("7", "Ada", None)));
         assert!(!stated.is_owner(&channel(), &claims_to_own), "rules win over the statement");
-        assert!(!stated.decides_everywhere(&channel()));
+        assert!(!stated.can_decide_everywhere(&channel()));
     }
 }

@@ -1,8 +1,8 @@
 //! The commands that people give to Satchel itself; the model never sees them.
 
 mod files;
-mod near;
 mod storage;
+mod suggestion;
 
 use std::fmt::Write;
 
@@ -16,12 +16,12 @@ pub use self::files::describe_file;
 pub use self::storage::Storage;
 use self::{
     files::{list_files, resend_files, revoke_file_links},
-    storage::{forget_files, usage},
+    storage::{forget_files, show_usage},
 };
 use crate::pairing::{self, CommandContext, PairCommand};
 
 /// How many files or parts a list shows.
-const LISTED: u32 = 30;
+const MAX_LISTED: u32 = 30;
 
 /// A command. What begins with a slash and is neither one of these nor a letter off one goes to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum ChatCommand {
     Files,
     /// Sends files again, by their numbers; as given, so that a mistake can be named.
     Resend(Vec<String>),
-    /// Ends all links to files, by their numbers; as given.
+    /// Revokes all links to files, by their numbers; as given.
     Unlink(Vec<String>),
     /// Shows what files take up.
     Usage,
@@ -40,19 +40,19 @@ pub enum ChatCommand {
     Outbox,
     /// Stops the running turn.
     Stop,
-    /// Begins the conversation anew.
+    /// Starts a new conversation.
     New,
     Allow(String),
     /// Refuses the tool call with this code.
     Refuse(String),
     /// Sets whether every reply is spoken too; `None` asks whether it is.
     Voice(Option<bool>),
-    /// Says who may talk; for owners.
+    /// Manages pairing; for owners.
     Pair(PairCommand),
     Explain(Explanation),
 }
 
-/// What is explained. It depends on no turn, so it is said while one runs.
+/// A topic of help. It depends on no turn, so the reply is sent while one runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Explanation {
     Commands,
@@ -67,10 +67,10 @@ pub enum Explanation {
     },
 }
 
-/// How a conversation stands with spoken replies.
+/// Whether voice replies are available and enabled in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VoiceStatus {
-    /// Whether there is anything to speak with.
+    /// Whether speech synthesis is configured.
     pub available: bool,
     /// Whether the person wants every reply spoken too.
     pub enabled: bool,
@@ -105,56 +105,57 @@ impl ChatCommand {
                 let [code] = arguments.as_slice() else { return None };
                 Some(if name == "allow" { Self::Allow(code.clone()) } else { Self::Refuse(code.clone()) })
             }
-            _ => near::nearest(&name).map(|nearest| Self::Explain(Explanation::Hint { typed: name, nearest })),
+            _ => suggestion::nearest_command(&name)
+                .map(|nearest| Self::Explain(Explanation::Hint { typed: name, nearest })),
         }
     }
 }
 
-/// What a command answers and does to the history.
+/// The reply to a command, and its effect on the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandReply {
     /// What the person gets.
     pub response: OutgoingResponse,
     /// What the history becomes; commands themselves are not kept in it.
     pub history: HistoryChange,
-    /// What can be pressed beneath the answer.
+    /// The buttons under the reply.
     pub buttons: Vec<Button>,
 }
 
-/// Answers a command; `links` are there where somebody gives files away.
+/// Runs a command and returns the reply; `links` is `None` where file links are off.
 ///
 /// # Errors
 /// When the ledger can't be read.
 pub async fn handle_command(
     command: &ChatCommand,
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
-    speaking: VoiceStatus,
+    context: &CommandContext<'_>,
+    voice_status: VoiceStatus,
     links: Option<&dyn FileLinks>,
     storage: &Storage<'_>,
 ) -> Result<CommandReply, LedgerError> {
-    let conversation = asked.conversation;
+    let conversation = context.conversation;
     let response = match command {
         ChatCommand::Files => list_files(ledger, conversation).await?,
         ChatCommand::Resend(numbers) => resend_files(ledger, conversation, numbers).await?,
-        ChatCommand::Unlink(numbers) => revoke_file_links(ledger, asked, numbers, links).await?,
-        ChatCommand::Usage => usage(ledger, asked, storage).await?,
-        ChatCommand::Forget(given) => forget_files(ledger, asked, given, storage).await?,
+        ChatCommand::Unlink(numbers) => revoke_file_links(ledger, context, numbers, links).await?,
+        ChatCommand::Usage => show_usage(ledger, context, storage).await?,
+        ChatCommand::Forget(arguments) => forget_files(ledger, context, arguments, storage).await?,
         ChatCommand::Outbox => list_outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
         ChatCommand::New => OutgoingResponse::from_text(
             "Started a new conversation. I no longer see the earlier messages. Your files are still here: /files",
         ),
-        // A word that counts is consumed by the turn that waited for it.
+        // A valid decision is consumed by the turn that waits for it.
         ChatCommand::Allow(_) | ChatCommand::Refuse(_) => OutgoingResponse::from_text(
             "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
              decide.",
         ),
-        ChatCommand::Voice(wish) => set_voice_replies(ledger, asked, *wish, speaking).await?,
-        ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, asked).await?,
-        ChatCommand::Explain(wanted) => {
-            OutgoingResponse::from_text(explanation(wanted, asked.is_by_owner(), links.is_some()))
+        ChatCommand::Voice(enable) => set_voice_replies(ledger, context, *enable, voice_status).await?,
+        ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, context).await?,
+        ChatCommand::Explain(topic) => {
+            OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), links.is_some()))
         }
     };
     let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
@@ -166,10 +167,10 @@ pub async fn handle_command(
 #[must_use]
 pub fn command_menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
     let unlink = with_links.then_some(("unlink", "revoke the links to a file, by its number"));
-    MENU.into_iter().chain(unlink).collect()
+    COMMAND_MENU.into_iter().chain(unlink).collect()
 }
 
-const MENU: [(&str, &str); 9] = [
+const COMMAND_MENU: [(&str, &str); 9] = [
     ("files", "the files of this conversation"),
     ("resend", "send a file again, by its number"),
     ("forget", "remove a file for good, by its number"),
@@ -207,25 +208,25 @@ The code is missing. When I ask to use a tool, my question shows one: answer wit
 const VOICE_REPLIES_ON: &str = "\
 Voice replies are on here: you get each reply as text and as a voice message. Turn them off with `/voice off`.";
 
-/// Explains what is asked for, with what owners alone may know and where links are given, if they are.
+/// Returns the help text of a topic; lines for owners and about links only where they apply.
 #[must_use]
-pub fn explanation(wanted: &Explanation, by_owner: bool, with_links: bool) -> String {
-    match wanted {
+pub fn explanation_text(topic: &Explanation, is_owner: bool, with_links: bool) -> String {
+    match topic {
         Explanation::Commands => {
             let with_links = with_links.then_some(HELP_WITH_LINKS);
-            let for_owners = by_owner.then_some(HELP_FOR_OWNERS);
+            let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
             let lines: Vec<&str> = [Some(HELP), with_links, for_owners].into_iter().flatten().collect();
             lines.join("\n")
         }
         Explanation::Decisions => DECISION_HELP.to_owned(),
-        Explanation::Hint { typed, nearest } => hint(typed, nearest, by_owner),
+        Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner),
     }
 }
 
-/// Names the command that was probably meant. Pairing is the owners' alone, so nobody else reads of it.
-fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
+/// Suggests the most likely command. Pairing is for owners, so it is suggested to nobody else.
+fn hint_text(typed: &str, nearest: &str, is_owner: bool) -> String {
     match nearest {
-        near::PAIR if !by_owner => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
+        suggestion::PAIR if !is_owner => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
         nearest => {
             format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists all commands.")
         }
@@ -233,7 +234,8 @@ fn hint(typed: &str, nearest: &str, by_owner: bool) -> String {
 }
 
 async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
-    let query = OutboxQuery { conversation: Some(conversation.clone()), limit: Some(LISTED), ..OutboxQuery::default() };
+    let query =
+        OutboxQuery { conversation: Some(conversation.clone()), limit: Some(MAX_LISTED), ..OutboxQuery::default() };
     let parts = ledger.outbox(&query).await?;
     if parts.is_empty() {
         return Ok(OutgoingResponse::from_text("Everything has been delivered."));
@@ -245,29 +247,29 @@ async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Resu
     Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
-/// Sets whether replies are spoken, or tells. What nobody can speak is not promised.
+/// Sets or reports voice replies. They can't be enabled where synthesis is not configured.
 async fn set_voice_replies(
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
-    wish: Option<bool>,
-    speaking: VoiceStatus,
+    context: &CommandContext<'_>,
+    enable: Option<bool>,
+    voice_status: VoiceStatus,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let not_set_up = match asked.is_by_owner() {
+    let unavailable_text = match context.is_by_owner() {
         true => "I can't send voice messages here. You can turn them on with `speech.speak`.",
         false => "I can't send voice messages here. Please ask the person who runs this bot to turn them on.",
     };
-    let Some(wish) = wish else {
-        return Ok(OutgoingResponse::from_text(match speaking {
-            VoiceStatus { available: false, .. } => not_set_up,
+    let Some(enable) = enable else {
+        return Ok(OutgoingResponse::from_text(match voice_status {
+            VoiceStatus { available: false, .. } => unavailable_text,
             VoiceStatus { enabled: true, .. } => VOICE_REPLIES_ON,
             VoiceStatus { enabled: false, .. } => "Voice replies are off. Turn them on with `/voice on`.",
         }));
     };
-    if wish && !speaking.available {
-        return Ok(OutgoingResponse::from_text(not_set_up));
+    if enable && !voice_status.available {
+        return Ok(OutgoingResponse::from_text(unavailable_text));
     }
-    ledger.set_voice_replies(asked.conversation, wish).await?;
-    Ok(OutgoingResponse::from_text(match wish {
+    ledger.set_voice_replies(context.conversation, enable).await?;
+    Ok(OutgoingResponse::from_text(match enable {
         true => VOICE_REPLIES_ON,
         false => "Voice replies are off. Turn them on again with `/voice on`.",
     }))
@@ -356,9 +358,10 @@ mod tests {
         let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         let text = async |text: &str, access: &AccessPolicy| {
             let command = ChatCommand::parse(text).unwrap();
-            let answer = handle_command(&command, &ledger, &asked(access), VoiceStatus::default(), None, &storage())
-                .await
-                .unwrap();
+            let answer =
+                handle_command(&command, &ledger, &command_context(access), VoiceStatus::default(), None, &storage())
+                    .await
+                    .unwrap();
             answer.response.text.unwrap()
         };
         assert_eq!(
@@ -387,7 +390,7 @@ mod tests {
         AccessPolicy::default().with_owner_on([conversation().channel().clone()])
     }
 
-    fn asked(access: &AccessPolicy) -> CommandContext<'_> {
+    fn command_context(access: &AccessPolicy) -> CommandContext<'_> {
         static PLACE: LazyLock<(ConversationId, Sender)> =
             LazyLock::new(|| (conversation(), Sender::new(IMPLICIT_OWNER_ID, "Owner")));
         CommandContext { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
@@ -413,9 +416,10 @@ mod tests {
         let times = usize::from(set.is_some());
         ledger.expect_set_voice_replies().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
         let speaking = VoiceStatus { available: possible, enabled: wanted };
-        let answer = handle_command(&ChatCommand::Voice(wish), &ledger, &asked(&access()), speaking, None, &storage())
-            .await
-            .unwrap();
+        let answer =
+            handle_command(&ChatCommand::Voice(wish), &ledger, &command_context(&access()), speaking, None, &storage())
+                .await
+                .unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -427,10 +431,16 @@ mod tests {
         for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
             for (access, names_key) in [(access(), true), (strict.clone(), false)] {
                 let command = ChatCommand::parse(command).unwrap();
-                let answer =
-                    handle_command(&command, &ledger, &asked(&access), VoiceStatus::default(), None, &storage())
-                        .await
-                        .unwrap();
+                let answer = handle_command(
+                    &command,
+                    &ledger,
+                    &command_context(&access),
+                    VoiceStatus::default(),
+                    None,
+                    &storage(),
+                )
+                .await
+                .unwrap();
                 let text = answer.response.text.unwrap();
                 assert_eq!(
                     (text.contains(key), text.contains("ask the person who runs this bot")),
@@ -448,7 +458,7 @@ mod tests {
             let answer = handle_command(
                 &ChatCommand::Explain(Explanation::Commands),
                 &ledger,
-                &asked(access),
+                &command_context(access),
                 VoiceStatus::default(),
                 None,
                 &storage(),
@@ -470,7 +480,7 @@ mod tests {
             let help = handle_command(
                 &ChatCommand::Explain(Explanation::Commands),
                 &ledger,
-                &asked(&access()),
+                &command_context(&access()),
                 VoiceStatus::default(),
                 links,
                 &storage(),
@@ -485,15 +495,27 @@ mod tests {
     #[tokio::test]
     async fn only_new_forgets_the_history() {
         let ledger = MockLedger::new();
-        let new =
-            handle_command(&ChatCommand::New, &ledger, &asked(&access()), VoiceStatus::default(), None, &storage())
-                .await
-                .unwrap();
+        let new = handle_command(
+            &ChatCommand::New,
+            &ledger,
+            &command_context(&access()),
+            VoiceStatus::default(),
+            None,
+            &storage(),
+        )
+        .await
+        .unwrap();
         assert_eq!(new.history, HistoryChange::Reset);
-        let stop =
-            handle_command(&ChatCommand::Stop, &ledger, &asked(&access()), VoiceStatus::default(), None, &storage())
-                .await
-                .unwrap();
+        let stop = handle_command(
+            &ChatCommand::Stop,
+            &ledger,
+            &command_context(&access()),
+            VoiceStatus::default(),
+            None,
+            &storage(),
+        )
+        .await
+        .unwrap();
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

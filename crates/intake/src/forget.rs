@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_domain::Sha256;
 use satchel_ports::{
     BlobError, Blobs, Ledger, LedgerError,
-    ledger::usage::{ForgetFile, Forgotten},
+    ledger::usage::{ForgetOutcome, ForgetRequest},
 };
 
 /// How long bytes that nothing refers to are left alone: a file is stored before the row that names it.
@@ -18,21 +18,21 @@ pub const BLOB_GRACE: Duration = Duration::from_secs(60 * 60);
 pub async fn forget_file(
     ledger: &dyn Ledger,
     blobs: &dyn Blobs,
-    forget: &ForgetFile,
-) -> Result<Forgotten, LedgerError> {
-    let forgotten = ledger.forget_file(forget).await?;
-    if let Forgotten::Done(file) = &forgotten {
+    request: &ForgetRequest,
+) -> Result<ForgetOutcome, LedgerError> {
+    let outcome = ledger.forget_file(request).await?;
+    if let ForgetOutcome::Forgotten(file) = &outcome {
         let unreferenced = ledger.find_unreferenced(&[file.sha256]).await?;
-        // Whatever becomes of it, the collection finds them by and by.
-        if let Err(error) = remove(blobs, &unreferenced).await {
+        // If this fails, garbage collection deletes them later.
+        if let Err(error) = remove_blobs(blobs, &unreferenced).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %forget.conversation, number = forget.number, error, "deleting a forgotten file's bytes failed; garbage collection will delete them");
+            tracing::warn!(chat.id = %request.conversation, number = request.number, error, "deleting a forgotten file's bytes failed; garbage collection will delete them");
         }
     }
-    Ok(forgotten)
+    Ok(outcome)
 }
 
-async fn remove(blobs: &dyn Blobs, unreferenced: &[Sha256]) -> Result<(), BlobError> {
+async fn remove_blobs(blobs: &dyn Blobs, unreferenced: &[Sha256]) -> Result<(), BlobError> {
     if !unreferenced.is_empty() {
         blobs.mark(unreferenced, BLOB_GRACE).await?;
         blobs.sweep().await?;

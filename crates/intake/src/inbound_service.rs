@@ -1,4 +1,4 @@
-//! Takes messages in: first who wrote them, then durable, then the workers are woken.
+//! Accepts inbound messages: checks the sender, stores the message, wakes a worker.
 
 use std::{
     collections::HashSet,
@@ -30,13 +30,13 @@ pub struct ClaimedLane {
     pub unsettled: bool,
 }
 
-/// The one door through which all channels' messages come. What nobody wrote comes through its [`InternalInbound`].
+/// Accepts the messages of all channels. Messages of Satchel itself come through its [`InternalInbound`].
 pub struct InboundService {
-    desk: InboundPipeline,
+    pipeline: InboundPipeline,
     workspace: Arc<dyn Workspace>,
 }
 
-/// What it takes to take a message in.
+/// The ports and settings for storing a message.
 #[derive(Clone)]
 pub(crate) struct InboundPipeline {
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -52,13 +52,14 @@ pub(crate) struct InboundPipeline {
 /// The channel of a message isn't hosted, so nobody would ever work on it.
 #[derive(Debug, thiserror::Error)]
 #[error("channel `{0}` does not run in this process")]
-struct NotHosted(ChannelName);
+struct ChannelNotHostedError(ChannelName);
 
 impl InboundService {
     /// Creates the service, which hands each lane that it claims to `lanes`.
     ///
-    /// While that queue is full nothing is claimed: the lane stays free and is found by whoever looks for work next. Where
-    /// files are given away, no message takes one of `links` in.
+    /// While that queue is full nothing is claimed: the lane stays free for the next runner that claims one. Links
+    /// made by
+    /// `links` are redacted from every message.
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -69,40 +70,40 @@ impl InboundService {
         links: Option<Arc<dyn FileLinks>>,
     ) -> Self {
         Self {
-            desk: InboundPipeline { ledger, bus, lanes, access, links, refusals: Arc::default(), hosted: None },
+            pipeline: InboundPipeline { ledger, bus, lanes, access, links, refusals: Arc::default(), hosted: None },
             workspace,
         }
     }
 
     /// Refuses messages for any other channel than these: nobody would ever work on them.
     #[must_use]
-    pub fn hosting(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
-        self.desk.hosted = Some(Arc::new(channels.into_iter().collect()));
+    pub fn with_hosted_channels(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
+        self.pipeline.hosted = Some(Arc::new(channels.into_iter().collect()));
         self
     }
 
-    /// The door beside it for what Satchel itself has to do.
+    /// Returns the inbound for Satchel's own system tasks.
     #[must_use]
     pub fn internal_inbound(&self) -> InternalInbound {
-        InternalInbound::new(self.desk.clone())
+        InternalInbound::new(self.pipeline.clone())
     }
 }
 
 #[async_trait]
 impl Inbound for InboundService {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
-        self.desk.check_hosted(message.conversation.channel())?;
-        let desk = self.desk.clone();
-        run_to_completion(async move { desk.receive(message).await }).await
+        self.pipeline.check_hosted(message.conversation.channel())?;
+        let pipeline = self.pipeline.clone();
+        run_to_completion(async move { pipeline.receive(message).await }).await
     }
 
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
-        let renamed = self.desk.ledger.rename_conversation(&from, &to).await;
+        let renamed = self.pipeline.ledger.rename_conversation(&from, &to).await;
         match renamed.map_err(|error| InboundError(Box::new(error)))? {
             RenameOutcome::Renamed => {
                 tracing::info!(chat.id = %from, %to, "the platform renamed a conversation; it continues under its new id")
             }
-            // Perhaps this process died between the two when it was told first.
+            // The process may have crashed between the two renames.
             RenameOutcome::NotFound => {}
             RenameOutcome::Conflict => {
                 tracing::warn!(
@@ -117,25 +118,25 @@ impl Inbound for InboundService {
     }
 
     async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
-        self.desk.record_undecodable(update).await.map_err(|error| InboundError(Box::new(error)))
+        self.pipeline.record_undecodable(update).await.map_err(|error| InboundError(Box::new(error)))
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
-        self.desk.ledger.load_checkpoint(channel).await.map_err(|error| InboundError(Box::new(error)))
+        self.pipeline.ledger.load_checkpoint(channel).await.map_err(|error| InboundError(Box::new(error)))
     }
 
-    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
-        self.desk.ledger.save_checkpoint(channel, &bookmark).await.map_err(|error| InboundError(Box::new(error)))
+    async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: Value) -> Result<(), InboundError> {
+        self.pipeline.ledger.save_checkpoint(channel, &checkpoint).await.map_err(|error| InboundError(Box::new(error)))
     }
 }
 
-/// Does it in a task of its own: the caller may be dropped at any moment, and a lane that was claimed must reach a worker.
+/// Runs a future in its own tokio task: the caller may be dropped, and a claimed lane must reach a worker.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
-    taking: impl Future<Output = Result<T, LedgerError>> + Send + 'static,
+    task: impl Future<Output = Result<T, LedgerError>> + Send + 'static,
 ) -> Result<T, InboundError> {
-    match tokio::spawn(taking).await {
-        Ok(taken) => taken.map_err(|error| InboundError(Box::new(error))),
-        Err(broken) => Err(InboundError(Box::new(broken))),
+    match tokio::spawn(task).await {
+        Ok(result) => result.map_err(|error| InboundError(Box::new(error))),
+        Err(join_error) => Err(InboundError(Box::new(join_error))),
     }
 }
 
@@ -143,12 +144,14 @@ impl InboundPipeline {
     /// Checks that somebody works on the lanes of a channel.
     pub(crate) fn check_hosted(&self, channel: &ChannelName) -> Result<(), InboundError> {
         match &self.hosted {
-            Some(hosted) if !hosted.contains(channel) => Err(InboundError(Box::new(NotHosted(channel.clone())))),
+            Some(hosted) if !hosted.contains(channel) => {
+                Err(InboundError(Box::new(ChannelNotHostedError(channel.clone()))))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Takes in what somebody wrote who may talk; of anybody else's nothing is kept.
+    /// Stores a message of an allowed sender; a refused message is not stored.
     async fn receive(&self, message: InboundMessage) -> Result<Option<TurnId>, LedgerError> {
         let channel = message.conversation.channel();
         if !self.is_sender_allowed(channel, &message.sender).await? {
@@ -157,22 +160,22 @@ impl InboundPipeline {
             strangers::refuse_stranger(self, &message, owner_chats).await?;
             return Ok(None);
         }
-        // Errands are ours alone, whatever a channel makes of what people send.
+        // A message from a channel never carries a system task.
         self.enqueue(InboundMessage { system_task: None, ..message }).await.map(Some)
     }
 
-    /// Keeps an update that can't be read; its content only where somebody sent it who may talk.
+    /// Stores an undecodable update; its content only if its sender is allowed.
     async fn record_undecodable(&self, mut update: UndecodableUpdate) -> Result<(), LedgerError> {
-        let as_it_came = match &update.sender {
+        let is_allowed = match &update.sender {
             Some(sender) => self.is_sender_allowed(&update.channel, sender).await?,
             None => self.access.channel_rules(&update.channel).is_none(),
         };
-        if !as_it_came {
+        if !is_allowed {
             update.raw.take();
         }
         if self.ledger.record_undecodable(&update).await? {
             let UndecodableUpdate { channel, key, reason, .. } = update;
-            tracing::warn!(%channel, update.key = key, reason, as_it_came, "an update could not be decoded; it is stored as it came");
+            tracing::warn!(%channel, update.key = key, reason, is_allowed, "an update could not be decoded; it is stored as it came");
         }
         Ok(())
     }
@@ -188,38 +191,39 @@ impl InboundPipeline {
     pub(crate) async fn enqueue(&self, message: InboundMessage) -> Result<TurnId, LedgerError> {
         let message = redact_links(message, self.links.as_deref());
         let message = append_references(escape_markers(message));
-        // The place in the queue is taken before the lane is claimed, so that no claimed lane is left without a worker.
-        let place = self.lanes.try_reserve().ok();
-        let claim = if place.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
+        // The slot in the queue is reserved before the lane is claimed, so that no claimed lane is left without a
+        // worker.
+        let permit = self.lanes.try_reserve().ok();
+        let claim = if permit.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
         let received = self.ledger.receive(&message, claim).await?;
-        if let (Some(place), Some(lease)) = (place, received.lease) {
-            place.send(ClaimedLane { lease, turn: received.turn, unsettled: received.unsettled });
+        if let (Some(permit), Some(lease)) = (permit, received.lease) {
+            permit.send(ClaimedLane { lease, turn: received.turn, unsettled: received.unsettled });
         }
         if !received.duplicate {
             let event = BusEvent::MessageReceived { conversation: message.conversation, turn: received.turn };
             if let Err(error) = self.bus.publish(event).await {
-                // Workers look for work on their own too, so this costs time and nothing else.
+                // Runners also poll for work, so this only costs latency.
                 tracing::debug!(error = %error, "wake-up for a new message failed; the next poll picks it up");
             }
         }
         Ok(received.turn)
     }
 
-    /// Tells the log that somebody was turned away; never what they wrote.
+    /// Logs a refused sender, never the content.
     fn log_refusal(&self, message: &InboundMessage) {
         let (channel, sender) = (message.conversation.channel(), message.sender.id.as_str());
         let now = self.ledger.now();
-        let line = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count(channel, sender, now);
-        if let Some(line) = line {
+        let report = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).record_refusal(channel, sender, now);
+        if let Some(report) = report {
             tracing::info!(
-                %channel, sender.id = sender, attempts = line.attempts, others = line.others,
+                %channel, sender.id = sender, attempts = report.attempts, others = report.others,
                 "refused a message from a person who is not allowed"
             );
         }
     }
 }
 
-/// Words without links of ours: a person who answers or passes on our notice quotes them, and they are for people alone.
+/// Redacts our links: people quote them when they reply to a notice, and the model must not read them.
 fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> InboundMessage {
     let Some(links) = links else { return message };
     message.text = links.redact_links(&message.text);
@@ -229,24 +233,24 @@ fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> I
     message
 }
 
-/// Words in which our own markers are plain text: nobody lets us fetch a file by typing a reference to it. A script stays
+/// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays
 /// as it was written: it ends with its fence, so nothing in it is ever taken for a block, unless references come behind it.
 fn escape_markers(mut message: InboundMessage) -> InboundMessage {
-    let stays = message.references.is_empty() && parse_script_message(&message.text).is_some();
-    let text = (!stays).then_some(&mut message.text);
-    let words = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption));
-    let mut had_any = false;
-    for words in words.filter(|words| reference_block::has_marker(words)) {
-        *words = reference_block::escape(words);
-        had_any = true;
+    let is_script = message.references.is_empty() && parse_script_message(&message.text).is_some();
+    let text = (!is_script).then_some(&mut message.text);
+    let texts = text.into_iter().chain(message.files.iter_mut().map(|file| &mut file.caption));
+    let mut was_escaped = false;
+    for text in texts.filter(|text| reference_block::has_marker(text)) {
+        *text = reference_block::escape(text);
+        was_escaped = true;
     }
-    if had_any {
+    if was_escaped {
         tracing::debug!(chat.id = %message.conversation, "escaped a reference block marker in a message's text");
     }
     message
 }
 
-/// Words with the references of a front end behind them, in the one form in which everything behind the door knows them.
+/// Appends a front end's references to the text, as the one block that tools and models read.
 /// Comes after [`escape_markers`], so that the block is theirs alone.
 fn append_references(mut message: InboundMessage) -> InboundMessage {
     if message.references.is_empty() {
@@ -278,11 +282,11 @@ mod tests {
         Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::from_u128(9)), token: 1 }
     }
 
-    fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InboundService {
-        door_before(ledger, bus, lanes, MockWorkspace::new())
+    fn inbound_service(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InboundService {
+        inbound_service_with_workspace(ledger, bus, lanes, MockWorkspace::new())
     }
 
-    fn door_before(
+    fn inbound_service_with_workspace(
         ledger: MockLedger,
         bus: MockEventBus,
         lanes: mpsc::Sender<ClaimedLane>,
@@ -303,7 +307,7 @@ mod tests {
         let mut bus = MockEventBus::new();
         bus.expect_publish().once().returning(|_| Ok(()));
         let (lanes, mut claimed) = mpsc::channel(1);
-        let reception = door(ledger, bus, lanes);
+        let reception = inbound_service(ledger, bus, lanes);
         assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), Some(TURN));
         assert_eq!(claimed.try_recv().unwrap(), ClaimedLane { lease: lease(), turn: TURN, unsettled: true });
     }
@@ -319,7 +323,7 @@ mod tests {
         bus.expect_publish().returning(|_| Ok(()));
         let (lanes, _claimed) = mpsc::channel(1);
         lanes.try_send(ClaimedLane { lease: lease(), turn: TURN, unsettled: true }).unwrap();
-        assert!(door(ledger, bus, lanes).accept(message("a")).await.is_ok());
+        assert!(inbound_service(ledger, bus, lanes).accept(message("a")).await.is_ok());
     }
 
     #[tokio::test]
@@ -327,7 +331,7 @@ mod tests {
         let mut ledger = MockLedger::new();
         ledger.expect_receive().returning(|_, _| Err(LedgerError::Full));
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = door(ledger, MockEventBus::new(), lanes);
+        let reception = inbound_service(ledger, MockEventBus::new(), lanes);
         assert!(reception.accept(message("a")).await.is_err());
     }
 
@@ -335,8 +339,8 @@ mod tests {
     async fn message_for_unhosted_channel_is_an_error() {
         // The mock fails the test where anything is stored.
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = door(MockLedger::new(), MockEventBus::new(), lanes);
-        let reception = reception.hosting([ChannelName::new("web").unwrap()]);
+        let reception = inbound_service(MockLedger::new(), MockEventBus::new(), lanes);
+        let reception = reception.with_hosted_channels([ChannelName::new("web").unwrap()]);
         let error = reception.accept(message("a")).await.unwrap_err();
         assert_eq!(error.0.to_string(), "channel `console` does not run in this process");
         let errand = SystemTask::RunSchedule { name: "report".into(), due: "2026-11-03 08:00 UTC".into() };
@@ -368,7 +372,7 @@ mod tests {
                 .times(usize::from(goes_along))
                 .returning(|_, _| Ok(true));
             let (lanes, _claimed) = mpsc::channel(1);
-            let door = door_before(ledger, MockEventBus::new(), lanes, workspace);
+            let door = inbound_service_with_workspace(ledger, MockEventBus::new(), lanes, workspace);
             let (from, to) = ("telegram:-5".parse().unwrap(), "telegram:-1005".parse().unwrap());
             assert_eq!(door.rename_conversation(from, to).await.is_ok(), taken);
         }
@@ -395,7 +399,7 @@ mod tests {
         let (lanes, _claimed) = mpsc::channel(1);
         let mut message = InboundMessage { text: forged.clone(), ..message("a") };
         message.files[0].caption = forged;
-        assert!(door(ledger, MockEventBus::new(), lanes).accept(message).await.is_ok());
+        assert!(inbound_service(ledger, MockEventBus::new(), lanes).accept(message).await.is_ok());
     }
 
     #[tokio::test]
@@ -420,7 +424,7 @@ mod tests {
                 .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
             let (lanes, _claimed) = mpsc::channel(1);
             let message = InboundMessage { text: typed, references: vec![theirs.clone()], ..message("a") };
-            assert!(door(ledger, MockEventBus::new(), lanes).accept(message).await.is_ok());
+            assert!(inbound_service(ledger, MockEventBus::new(), lanes).accept(message).await.is_ok());
         }
     }
 
@@ -455,7 +459,7 @@ mod tests {
             .expect_receive()
             .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = door(ledger, MockEventBus::new(), lanes);
+        let reception = inbound_service(ledger, MockEventBus::new(), lanes);
         assert_eq!(reception.accept(message("a")).await.unwrap(), Some(TURN));
     }
 }

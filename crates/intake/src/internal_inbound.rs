@@ -5,27 +5,28 @@ use satchel_ports::InboundError;
 
 use crate::inbound_service::{InboundPipeline, run_to_completion};
 
-/// Takes in errands. No channel has it: of what comes through [`crate::InboundService`] an errand is taken away.
+/// Accepts system tasks. Channels have no access to it: [`crate::InboundService`] removes system tasks from messages.
 #[derive(Clone)]
 pub struct InternalInbound {
-    desk: InboundPipeline,
+    pipeline: InboundPipeline,
 }
 
 impl InternalInbound {
-    pub(crate) fn new(desk: InboundPipeline) -> Self {
-        Self { desk }
+    pub(crate) fn new(pipeline: InboundPipeline) -> Self {
+        Self { pipeline }
     }
 
-    /// Stores a message with its errand and has its lane worked on, as [`satchel_ports::Inbound::accept`] does with what
-    /// people write. One whose key is known already is taken as the one that it repeats.
+    /// Stores a message with its system task and wakes a worker, as [`satchel_ports::Inbound::accept`] does for
+    /// people's
+    /// messages. A repeated key is a redelivery.
     ///
     /// # Errors
     /// When its channel isn't hosted, or it could not be stored.
-    pub async fn accept(&self, errand: SystemTask, message: InboundMessage) -> Result<TurnId, InboundError> {
-        self.desk.check_hosted(message.conversation.channel())?;
-        let desk = self.desk.clone();
-        let message = InboundMessage { system_task: Some(errand), ..message };
-        run_to_completion(async move { desk.enqueue(message).await }).await
+    pub async fn accept(&self, system_task: SystemTask, message: InboundMessage) -> Result<TurnId, InboundError> {
+        self.pipeline.check_hosted(message.conversation.channel())?;
+        let pipeline = self.pipeline.clone();
+        let message = InboundMessage { system_task: Some(system_task), ..message };
+        run_to_completion(async move { pipeline.enqueue(message).await }).await
     }
 }
 

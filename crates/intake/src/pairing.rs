@@ -1,4 +1,4 @@
-//! `/pair`: how an owner lets people in, refuses them, and takes it back.
+//! `/pair`: how an owner approves and refuses people and revokes approvals.
 
 use std::fmt::Write;
 
@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// How many people and codes a list shows.
-const LISTED: usize = 30;
+const MAX_LISTED: usize = 30;
 
-/// What an owner asks for.
+/// A subcommand of `/pair`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PairCommand {
-    /// Lists the open codes and who was let in.
+    /// Lists the open codes and the approved people.
     List,
-    /// Lets the person of a code in; the code as it was given.
+    /// Approves the person of a code; the code as it was given.
     Approve(String),
     /// Refuses the person of a code; the code as it was given.
     Refuse(String),
@@ -71,32 +71,32 @@ impl CommandContext<'_> {
     /// The channel about which they decide; `None` for all, where nobody but the owner of the machine or its token comes.
     fn channel(&self) -> Option<&ChannelName> {
         let channel = self.conversation.channel();
-        (!self.access.decides_everywhere(channel)).then_some(channel)
+        (!self.access.can_decide_everywhere(channel)).then_some(channel)
     }
 }
 
-/// Answers `/pair`. From anybody but an owner no code is even looked at.
+/// Runs `/pair`. Only an owner's codes are evaluated.
 ///
 /// # Errors
 /// When the ledger fails.
 pub async fn handle_pair_command(
     command: &PairCommand,
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
-    if !asked.is_by_owner() {
+    if !context.is_by_owner() {
         return Ok(OutgoingResponse::from_text("Only an owner can approve people."));
     }
-    if asked.group {
+    if context.group {
         return Ok(OutgoingResponse::from_text(
             "Other people can read this chat. Please send me that command in a private chat.",
         ));
     }
     let text = match command {
-        PairCommand::List => list_pairings(ledger, asked.channel()).await?,
-        PairCommand::Approve(code) => decide_code(ledger, asked, code, true).await?,
-        PairCommand::Refuse(code) => decide_code(ledger, asked, code, false).await?,
-        PairCommand::Revoke { channel, id } => revoke_person(ledger, asked, channel.as_deref(), id).await?,
+        PairCommand::List => list_pairings(ledger, context.channel()).await?,
+        PairCommand::Approve(code) => decide_code(ledger, context, code, true).await?,
+        PairCommand::Refuse(code) => decide_code(ledger, context, code, false).await?,
+        PairCommand::Revoke { channel, id } => revoke_person(ledger, context, channel.as_deref(), id).await?,
         PairCommand::Help => HELP.to_owned(),
     };
     Ok(OutgoingResponse::from_text(text))
@@ -110,22 +110,22 @@ const HELP: &str = "\
 
 async fn decide_code(
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     code: &str,
     approve: bool,
 ) -> Result<String, LedgerError> {
     let Ok(code) = code.parse::<PairingCode>() else {
         return Ok("That isn't a pairing code. A code looks like `ABCD-EFGH`.".to_owned());
     };
-    let by = format!("{}:{}", asked.conversation.channel(), asked.sender.id);
-    let decision = PairingDecision { code, approve, channel: asked.channel().cloned(), decided_by: by };
+    let decided_by = format!("{}:{}", context.conversation.channel(), context.sender.id);
+    let decision = PairingDecision { code, approve, channel: context.channel().cloned(), decided_by };
     Ok(describe_outcome(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, ledger.now()))
 }
 
-/// What became of a code, in words for whoever said it.
+/// Describes the outcome of a decision to the person who sent the code.
 #[must_use]
-pub fn describe_outcome(judged: &PairingOutcome, now: Timestamp) -> String {
-    match judged {
+pub fn describe_outcome(outcome: &PairingOutcome, now: Timestamp) -> String {
+    match outcome {
         PairingOutcome::Approved(pairing) => format!("{} is approved. I've told them.", inline_name(&pairing.person)),
         PairingOutcome::Refused(pairing) => {
             format!("{} is refused and gets no new code for a day.", inline_name(&pairing.person))
@@ -158,11 +158,11 @@ pub fn describe_outcome(judged: &PairingOutcome, now: Timestamp) -> String {
 }
 
 async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
-    let is_theirs = |of: &ChannelName| channel.is_none_or(|channel| channel == of);
+    let is_in_scope = |other: &ChannelName| channel.is_none_or(|channel| channel == other);
     let mut pairings = ledger.list_pairings().await?;
-    pairings.retain(|pairing| is_theirs(pairing.conversation.channel()));
+    pairings.retain(|pairing| is_in_scope(pairing.conversation.channel()));
     let mut people = ledger.list_people().await?;
-    people.retain(|person| is_theirs(&person.channel));
+    people.retain(|person| is_in_scope(&person.channel));
     let now = ledger.now();
     let mut text = String::new();
     if pairings.is_empty() && people.is_empty() {
@@ -171,7 +171,7 @@ async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Re
     if !pairings.is_empty() {
         text.push_str("Waiting for approval:\n\n");
     }
-    for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(LISTED) {
+    for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(MAX_LISTED) {
         let minutes = expires_at.saturating_duration_since(now).as_secs().div_ceil(60);
         let _ = writeln!(
             text,
@@ -183,10 +183,10 @@ async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Re
     if !people.is_empty() {
         let _ = writeln!(text, "{}Approved with a code:\n", if text.is_empty() { "" } else { "\n" });
     }
-    for Person { channel, person, .. } in people.iter().rev().take(LISTED) {
+    for Person { channel, person, .. } in people.iter().rev().take(MAX_LISTED) {
         let _ = writeln!(text, "- {} on {channel}", describe_sender(person));
     }
-    if pairings.len() > LISTED || people.len() > LISTED {
+    if pairings.len() > MAX_LISTED || people.len() > MAX_LISTED {
         text.push_str("\n`satchel pair list` shows them all.");
     }
     Ok(text.trim_end().to_owned())
@@ -194,28 +194,28 @@ async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Re
 
 async fn revoke_person(
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     channel: Option<&str>,
     id: &str,
 ) -> Result<String, LedgerError> {
-    let named = channel.map(|name| ChannelName::new(name.to_lowercase()));
-    let channel = match (named, asked.channel()) {
+    let requested = channel.map(|name| ChannelName::new(name.to_lowercase()));
+    let channel = match (requested, context.channel()) {
         (None, None) => return Ok("On which channel? For example: `/pair revoke telegram 123456`".to_owned()),
         (Some(Err(_)), _) => {
             return Ok("There is no such channel. For example: `/pair revoke telegram 123456`".to_owned());
         }
-        (Some(Ok(named)), Some(own)) if named != *own => {
+        (Some(Ok(requested)), Some(own)) if requested != *own => {
             return Ok(format!("In this chat you can only approve people on {own}."));
         }
-        (Some(Ok(named)), _) => named,
+        (Some(Ok(requested)), _) => requested,
         (None, Some(own)) => own.clone(),
     };
-    let shown = inline_name(&Sender::new(id, id));
+    let quoted_id = inline_name(&Sender::new(id, id));
     if ledger.revoke_person(&channel, id).await? {
-        return Ok(format!("Done: id {shown} on {channel} is no longer approved."));
+        return Ok(format!("Done: id {quoted_id} on {channel} is no longer approved."));
     }
     Ok(format!(
-        "{shown} was not approved with a code on {channel}. If the configuration allows them, remove them there."
+        "{quoted_id} was not approved with a code on {channel}. If the configuration allows them, remove them there."
     ))
 }
 

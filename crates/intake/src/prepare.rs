@@ -1,4 +1,4 @@
-//! Prepares a queued turn: each of its files is stored or refused, and its voice notes are listened to, before it begins.
+//! Prepares a queued turn before it starts: stores or refuses each file and transcribes voice notes.
 
 mod transcribe;
 
@@ -18,33 +18,33 @@ use satchel_ports::{
 use crate::access::AccessPolicy;
 
 /// How many files of one turn are fetched at once.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT_FETCHES: usize = 3;
 
 /// How often a file is tried before it is refused. Tries while its platform can't be reached don't count before a
-/// message's [`OUTAGE`] is over: they say nothing about the file.
-const TRIES: u32 = 5;
+/// message's [`OUTAGE_GRACE`] is over: they say nothing about the file.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest delay between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// How long after a message an unreachable platform is retried: 24 h, the default of `delivery.max_age`; not
 /// configurable.
-const OUTAGE: Duration = Duration::from_secs(24 * 60 * 60);
+const OUTAGE_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What may come in.
+/// The limits for inbound files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InboundLimits {
     /// The largest file in bytes.
-    pub file_bytes: u64,
+    pub max_file_bytes: u64,
     /// The most files of one turn.
-    pub files_per_turn: usize,
+    pub max_files_per_turn: usize,
     /// How long one attempt at one file may take.
-    pub fetch_time: Duration,
+    pub fetch_timeout: Duration,
 }
 
 impl Default for InboundLimits {
     fn default() -> Self {
-        Self { file_bytes: 2 << 30, files_per_turn: 20, fetch_time: Duration::from_secs(30 * 60) }
+        Self { max_file_bytes: 2 << 30, max_files_per_turn: 20, fetch_timeout: Duration::from_secs(30 * 60) }
     }
 }
 
@@ -58,9 +58,9 @@ pub struct PrepareContext<'a> {
     pub ledger: &'a dyn Ledger,
     /// The right to record them.
     pub lease: &'a Lease,
-    /// Who listens to voice notes; `None` where nobody does.
+    /// Transcribes voice notes; `None` where speech is not configured.
     pub speech: Option<&'a dyn Speech>,
-    /// What may come in.
+    /// The limits for inbound files.
     pub limits: InboundLimits,
     /// Who owns this Satchel, and so reads what can be done about a refusal.
     pub access: &'a AccessPolicy,
@@ -72,37 +72,39 @@ pub struct PrepareContext<'a> {
 /// Each file is recorded by itself, and so are the words of each voice note: a crash repeats at most what is in flight.
 ///
 /// # Errors
-/// When the ledger fails or the lane is lost. A file that can't be had is no error: it is refused; nor is a voice note
-/// that nobody understands.
-pub async fn fetch_files(fetching: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+/// When the ledger fails or the lane is lost. A file that can't be fetched is no error: it is refused; nor is a
+/// voice note that can't be transcribed.
+pub async fn fetch_files(context: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
     let mut waiting = Vec::new();
     let mut nth = 0;
-    for (at, message) in turn.messages.iter().enumerate() {
+    for (message_index, message) in turn.messages.iter().enumerate() {
         for (index, file) in message.files.iter().enumerate() {
             if let InboundFileState::Waiting(reference) = file {
-                let (given_up, sender) = (message.received_at.saturating_add(OUTAGE), message.message.sender.clone());
-                waiting.push((at, index, nth, message.id, given_up, sender, reference.clone()));
+                let (give_up_at, sender) =
+                    (message.received_at.saturating_add(OUTAGE_GRACE), message.message.sender.clone());
+                waiting.push((message_index, index, nth, message.id, give_up_at, sender, reference.clone()));
             }
             nth += 1;
         }
     }
     let id = turn.id;
     let mut fetched = stream::iter(waiting)
-        .map(|(at, index, nth, message, given_up, sender, reference)| async move {
-            let outcome = if nth < fetching.limits.files_per_turn {
-                fetch_file(fetching, &reference, &sender, given_up).await
+        .map(|(message_index, index, nth, message, give_up_at, sender, reference)| async move {
+            let outcome = if nth < context.limits.max_files_per_turn {
+                fetch_file(context, &reference, &sender, give_up_at).await
             } else {
-                Err(format!("at most {} files are accepted at once", fetching.limits.files_per_turn))
+                Err(format!("at most {} files are accepted at once", context.limits.max_files_per_turn))
             };
-            (at, index, message, reference, outcome)
+            (message_index, index, message, reference, outcome)
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_FETCHES);
     // Recorded in the sender's order, in which they are numbered.
-    while let Some((at, index, message, reference, outcome)) = fetched.next().await {
-        turn.messages[at].files[index] = record_file(fetching, id, message, index, reference, outcome).await?;
+    while let Some((message_index, index, message, reference, outcome)) = fetched.next().await {
+        turn.messages[message_index].files[index] =
+            record_file(context, id, message, index, reference, outcome).await?;
     }
     drop(fetched);
-    transcribe::transcribe_voice_notes(fetching, turn).await
+    transcribe::transcribe_voice_notes(context, turn).await
 }
 
 /// Refuses every file of the turn that still waits, for a turn that is given up.
@@ -110,7 +112,7 @@ pub async fn fetch_files(fetching: PrepareContext<'_>, mut turn: QueuedTurn) -> 
 /// # Errors
 /// When the ledger fails or the lane is lost.
 pub async fn refuse_files(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     mut turn: QueuedTurn,
     reason: &str,
 ) -> Result<QueuedTurn, LedgerError> {
@@ -119,65 +121,66 @@ pub async fn refuse_files(
         for (index, file) in message.files.iter_mut().enumerate() {
             if let InboundFileState::Waiting(reference) = file {
                 let refused = Err(reason.to_owned());
-                *file = record_file(fetching, id, message.id, index, reference.clone(), refused).await?;
+                *file = record_file(context, id, message.id, index, reference.clone(), refused).await?;
             }
         }
     }
     Ok(turn)
 }
 
-/// Fetches one file, trying again while that may help; from `given_up` on, a platform that can't be reached is no reason to
-/// wait longer. The error says in words why it is refused.
+/// Fetches one file, with retries; from `give_up_at` on, attempts count even if the platform is unreachable. The error
+/// is
+/// the reason for the person.
 async fn fetch_file(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     reference: &FileReference,
     sender: &Sender,
-    given_up: Timestamp,
+    give_up_at: Timestamp,
 ) -> Result<Attachment, String> {
-    let mut pause = Duration::from_secs(1);
-    let mut tried = 0;
+    let mut delay = Duration::from_secs(1);
+    let mut attempts = 0;
     loop {
-        let attempt = tokio::time::timeout(fetching.limits.fetch_time, try_fetch_file(fetching, reference)).await;
+        let attempt = tokio::time::timeout(context.limits.fetch_timeout, try_fetch_file(context, reference)).await;
         let for_sender = |reason: &str, remedy: &str| {
-            fetching.access.reason_for(fetching.lease.conversation.channel(), sender, reason, Some(remedy))
+            context.access.reason_for_sender(context.lease.conversation.channel(), sender, reason, Some(remedy))
         };
         let reason = match attempt {
             Ok(Ok(attachment)) => return Ok(attachment),
             Ok(Err(AttemptError::Permanent(reason))) => return Err(reason),
-            Ok(Err(AttemptError::NotSetUp { reason, remedy })) => return Err(for_sender(&reason, &remedy)),
-            Ok(Err(AttemptError::NoRoom(full))) => {
+            Ok(Err(AttemptError::NotConfigured { reason, remedy })) => return Err(for_sender(&reason, &remedy)),
+            Ok(Err(AttemptError::DiskFull(full))) => {
                 for_sender(&format!("it could not be stored ({full})"), full.remedy())
             }
             Ok(Err(AttemptError::Retryable(reason))) => format!("it could not be fetched ({reason})"),
             Err(_) => {
-                let seconds = fetching.limits.fetch_time.as_secs();
+                let seconds = context.limits.fetch_timeout.as_secs();
                 format!("it could not be fetched (it took longer than {seconds} s)")
             }
         };
-        tried += u32::from(is_reachable(fetching.channel).await || fetching.ledger.now() >= given_up);
-        if tried == TRIES {
+        attempts += u32::from(is_reachable(context.channel).await || context.ledger.now() >= give_up_at);
+        if attempts == MAX_ATTEMPTS {
             return Err(reason);
         }
-        tracing::info!(chat.id = %fetching.lease.conversation, tried, reason, "fetching a file failed; retrying");
-        tokio::time::sleep(pause).await;
-        pause = LONGEST_PAUSE.min(pause * 2);
+        tracing::info!(chat.id = %context.lease.conversation, attempts, reason, "fetching a file failed; retrying");
+        tokio::time::sleep(delay).await;
+        delay = MAX_BACKOFF.min(delay * 2);
     }
 }
 
-/// Whether the platform answers, if only with a refusal.
+/// Returns whether the platform responds, if only with a refusal.
 async fn is_reachable(channel: &dyn Channel) -> bool {
     !matches!(channel.probe().await, Err(SendError::NotSent { .. } | SendError::InDoubt { .. }))
 }
 
 enum AttemptError {
     Permanent(String),
-    NotSetUp { reason: String, remedy: String },
-    NoRoom(DiskFull),
+    NotConfigured { reason: String, remedy: String },
+    DiskFull(DiskFull),
     Retryable(String),
 }
 
-async fn try_fetch_file(fetching: PrepareContext<'_>, reference: &FileReference) -> Result<Attachment, AttemptError> {
-    let limit = fetching.limits.file_bytes;
+async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) -> Result<Attachment, AttemptError> {
+    let limit = context.limits.max_file_bytes;
     let too_large = |bytes: u64| {
         AttemptError::Permanent(format!(
             "it is {}, the limit is {}",
@@ -188,22 +191,22 @@ async fn try_fetch_file(fetching: PrepareContext<'_>, reference: &FileReference)
     if let Some(bytes) = reference.bytes.filter(|bytes| *bytes > limit) {
         return Err(too_large(bytes));
     }
-    let incoming = fetching.channel.fetch(reference).await.map_err(|error| match error {
+    let fetched = context.channel.fetch(reference).await.map_err(|error| match error {
         FileFetchError::Retryable { reason } => AttemptError::Retryable(reason),
         FileFetchError::Permanent { reason } => AttemptError::Permanent(reason),
-        FileFetchError::NotSetUp { reason, remedy } => AttemptError::NotSetUp { reason, remedy },
+        FileFetchError::NotConfigured { reason, remedy } => AttemptError::NotConfigured { reason, remedy },
     })?;
-    let stored = match incoming {
+    let stored = match fetched {
         FetchedFile::Bytes { bytes: Some(bytes), .. } if bytes > limit => return Err(too_large(bytes)),
         FetchedFile::Stored(stored) if stored.bytes > limit => return Err(too_large(stored.bytes)),
         FetchedFile::Stored(stored) => stored,
         FetchedFile::Bytes { bytes, content } => {
-            store_blob(fetching.blobs, reference, bytes.or(reference.bytes), content, limit).await?
+            store_blob(context.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
-    let (id, conversation) = (AttachmentId(fetching.ledger.new_id()), fetching.lease.conversation.clone());
+    let (id, conversation) = (AttachmentId(context.ledger.new_id()), context.lease.conversation.clone());
     let (source, filename) = (AttachmentSource::User, reference.filename.clone());
-    let file = Attachment::new(id, conversation, source, filename, stored, fetching.ledger.now());
+    let file = Attachment::new(id, conversation, source, filename, stored, context.ledger.now());
     Ok(Attachment { description: reference.caption.clone(), ..file })
 }
 
@@ -220,7 +223,7 @@ async fn store_blob(
             AttemptError::Permanent(format!("it is larger than the limit of {}", size::format_bytes(limit)))
         }
         BlobError::Source(source) => AttemptError::Retryable(format!("the transfer was interrupted: {source}")),
-        BlobError::Full(full) => AttemptError::NoRoom(full),
+        BlobError::Full(full) => AttemptError::DiskFull(full),
         other => {
             tracing::warn!(error = &other as &dyn std::error::Error, "the file store failed");
             AttemptError::Retryable("the file store failed".to_owned())
@@ -229,7 +232,7 @@ async fn store_blob(
 }
 
 async fn record_file(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     turn: TurnId,
     message: InboxId,
     index: usize,
@@ -238,15 +241,15 @@ async fn record_file(
 ) -> Result<InboundFileState, LedgerError> {
     let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
     let reason = match outcome {
-        Ok(attachment) => match fetching.ledger.store_file(fetching.lease, message, index, &attachment).await {
+        Ok(attachment) => match context.ledger.store_file(context.lease, message, index, &attachment).await {
             Err(LedgerError::QuotaExceeded(exceeded)) => exceeded.to_string(),
             stored => return Ok(InboundFileState::Stored(stored?)),
         },
         Err(reason) => reason,
     };
-    tracing::info!(chat.id = %fetching.lease.conversation, turn.id = %turn, reason, "a file was refused; the person is told why");
+    tracing::info!(chat.id = %context.lease.conversation, turn.id = %turn, reason, "a file was refused; the person is told why");
     let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
-    fetching.ledger.refuse_file(fetching.lease, message, index, &refused).await?;
+    context.ledger.refuse_file(context.lease, message, index, &refused).await?;
     Ok(InboundFileState::Refused(refused))
 }
 

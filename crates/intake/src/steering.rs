@@ -1,32 +1,31 @@
-//! What the messages behind a running turn ask of it. Pure.
+//! Decides what the messages queued behind a running turn request of it. Pure.
 
 use satchel_domain::{reference_block, script::parse_script_message};
-use satchel_ports::ledger::{Explained, QueuedMessage, SteeringMessage, SteeringRequests, ToolDecision};
+use satchel_ports::ledger::{ImmediateReply, QueuedMessage, SteeringMessage, SteeringRequests, ToolDecision};
 
 use crate::{
     access::AccessPolicy,
-    commands::{ChatCommand, explanation},
+    commands::{ChatCommand, explanation_text},
 };
 
 /// Decides about the messages that wait behind a running turn.
 ///
 /// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or with
 /// a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes after it must not overtake
-/// it. A `/stop`, a word about a tool call and what only wants an explanation count wherever they stand, and hold nothing
-/// up.
+/// it. A `/stop`, a decision about a tool call and a request for help count at any position and block nothing.
 #[must_use]
-pub fn plan_steering(waiting: &[QueuedMessage], access: &AccessPolicy, with_links: bool) -> SteeringRequests {
+pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, with_links: bool) -> SteeringRequests {
     let command = |message: &QueuedMessage| ChatCommand::parse(&message.message.text);
     // A message with files is never a command: what it brings must not be consumed unseen.
-    let stop = waiting.iter().find(|message| message.files.is_empty() && command(message) == Some(ChatCommand::Stop));
+    let stop = queued.iter().find(|message| message.files.is_empty() && command(message) == Some(ChatCommand::Stop));
     let stop = stop.map(|message| message.id);
-    let inject = waiting
+    let inject = queued
         .iter()
-        .filter(|message| parse_decision(message).is_none() && explained(message, access, with_links).is_none())
+        .filter(|message| parse_decision(message).is_none() && immediate_reply(message, access, with_links).is_none())
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
-            let is_talk = command(message).is_none() && parse_script_message(&message.message.text).is_none();
-            is_text_only && is_talk && message.message.system_task.is_none()
+            let is_plain_message = command(message).is_none() && parse_script_message(&message.message.text).is_none();
+            is_text_only && is_plain_message && message.message.system_task.is_none()
         })
         .map(|message| SteeringMessage {
             id: message.id,
@@ -38,23 +37,23 @@ pub fn plan_steering(waiting: &[QueuedMessage], access: &AccessPolicy, with_link
     SteeringRequests {
         stop,
         inject,
-        decisions: waiting.iter().filter_map(parse_decision).collect(),
-        explained: waiting.iter().filter_map(|message| explained(message, access, with_links)).collect(),
+        decisions: queued.iter().filter_map(parse_decision).collect(),
+        immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, with_links)).collect(),
     }
 }
 
-/// The explanation that a message asks for; one with files asks for none.
-fn explained(queued: &QueuedMessage, access: &AccessPolicy, with_links: bool) -> Option<Explained> {
+/// Returns the help that a message requests; one with files requests none.
+fn immediate_reply(queued: &QueuedMessage, access: &AccessPolicy, with_links: bool) -> Option<ImmediateReply> {
     let QueuedMessage { turn, message, files, .. } = queued;
-    let ChatCommand::Explain(wanted) = ChatCommand::parse(&message.text).filter(|_| files.is_empty())? else {
+    let ChatCommand::Explain(topic) = ChatCommand::parse(&message.text).filter(|_| files.is_empty())? else {
         return None;
     };
-    let by_owner = access.is_owner(message.conversation.channel(), &message.sender);
-    let text = explanation(&wanted, by_owner, with_links);
-    Some(Explained { turn: *turn, reply_to: message.message.clone(), text })
+    let is_owner = access.is_owner(message.conversation.channel(), &message.sender);
+    let text = explanation_text(&topic, is_owner, with_links);
+    Some(ImmediateReply { turn: *turn, reply_to: message.message.clone(), text })
 }
 
-/// A message as a word about a tool call; one with files is none.
+/// Parses a message as a decision about a tool call; one with files is none.
 fn parse_decision(message: &QueuedMessage) -> Option<ToolDecision> {
     let (code, allow) = match ChatCommand::parse(&message.message.text)? {
         ChatCommand::Allow(code) => (code, true),
@@ -89,12 +88,12 @@ mod tests {
         }
     }
 
-    fn of(messages: &[QueuedMessage]) -> SteeringRequests {
+    fn requests(messages: &[QueuedMessage]) -> SteeringRequests {
         plan_steering(messages, &AccessPolicy::default(), false)
     }
 
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
-        of(messages).inject.into_iter().map(|steered| steered.text).collect()
+        requests(messages).inject.into_iter().map(|steered| steered.text).collect()
     }
 
     #[test]
@@ -125,10 +124,10 @@ mod tests {
 
     #[test]
     fn a_stop_counts_wherever_it_stands() {
-        let steering = of(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
+        let steering = requests(&[waiting(1, "a", 1), waiting(2, "/stop", 0)]);
         assert_eq!(steering.stop, Some(InboxId(Uuid::from_u128(2))));
         assert!(steering.inject.is_empty());
-        let captioned = of(&[waiting(1, "/stop", 1)]);
+        let captioned = requests(&[waiting(1, "/stop", 1)]);
         assert_eq!(captioned.stop, None, "a photo under which somebody wrote it is a message");
     }
 
@@ -141,11 +140,12 @@ mod tests {
 
     #[test]
     fn decision_is_accepted_anywhere_without_blocking_steering() {
-        let steering = of(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
+        let steering =
+            requests(&[waiting(1, "/allow ABCD2345", 0), waiting(2, "and more", 0), waiting(3, "/refuse x", 0)]);
         let decisions: Vec<_> = steering.decisions.iter().map(|said| (said.code.as_str(), said.allow)).collect();
         assert_eq!(decisions, [("ABCD2345", true), ("x", false)]);
         assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
-        assert!(of(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
+        assert!(requests(&[waiting(1, "/allow ABCD2345", 1)]).decisions.is_empty(), "files make it a message");
     }
 
     #[test]
@@ -154,7 +154,8 @@ mod tests {
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
         let steering = plan_steering(&messages, &access, true);
-        let explained: Vec<_> = steering.explained.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
+        let explained: Vec<_> =
+            steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
         assert_eq!(
             explained,
@@ -165,7 +166,7 @@ mod tests {
 
         let message = [waiting(1, "/help", 0)];
         let help = |access: &AccessPolicy, with_links| {
-            let text = plan_steering(&message, access, with_links).explained.remove(0).text;
+            let text = plan_steering(&message, access, with_links).immediate_replies.remove(0).text;
             (text.contains("/pair list"), text.contains("/unlink"))
         };
         assert_eq!(help(&access, true), (true, true));

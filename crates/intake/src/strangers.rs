@@ -1,4 +1,4 @@
-//! What people get who may not talk: in private a code by which an owner can let them in, elsewhere nothing.
+//! Replies to strangers: a pairing code in a private chat, nothing elsewhere.
 
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
 use satchel_ports::{
@@ -12,17 +12,17 @@ use crate::inbound_service::InboundPipeline;
 const MAX_CODE_NOTICES: u32 = 6;
 
 /// How much of the names that strangers give themselves is kept.
-const NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// The sender of what Satchel itself has to say.
-const SATCHEL: &str = "satchel";
+const SATCHEL_SENDER_ID: &str = "satchel";
 
-/// Turns somebody away. Of the message nothing is kept but who wrote it and where.
+/// Refuses a stranger. Only the sender and the conversation of the message are stored.
 ///
-/// Answers are errands in the ledger, so that they are delivered once and in order as every reply is. Their keys are made
+/// The replies are system tasks in the ledger, so that they are delivered once and in order. Their keys are made
 /// of the code, so that a stranger who writes again and again is neither answered nor announced again and again.
 pub(crate) async fn refuse_stranger(
-    desk: &InboundPipeline,
+    pipeline: &InboundPipeline,
     message: &InboundMessage,
     owner_chats: &[ConversationId],
 ) -> Result<(), LedgerError> {
@@ -30,33 +30,37 @@ pub(crate) async fn refuse_stranger(
         return Ok(());
     }
     let rules = PairingRules::default();
-    let stranger =
+    let request =
         PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
-    let Some(pairing) = desk.ledger.issue_pairing_code(&stranger, &rules).await? else { return Ok(()) };
+    let Some(pairing) = pipeline.ledger.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
     let interval = rules.code_ttl / MAX_CODE_NOTICES;
-    let nth = desk.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
-    let introduction =
+    let nth = pipeline.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
+    let offer =
         system_message(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
-    desk.enqueue(introduction).await?;
+    pipeline.enqueue(offer).await?;
     for chat in owner_chats {
         let channel = message.conversation.channel().clone();
-        let ask = SystemTask::RequestApproval { code, person: person.clone(), channel };
-        desk.enqueue(system_message(chat, format!("ask:{code}:{chat}"), ask)).await?;
+        let system_task = SystemTask::RequestApproval { code, person: person.clone(), channel };
+        pipeline.enqueue(system_message(chat, format!("ask:{code}:{chat}"), system_task)).await?;
     }
     Ok(())
 }
 
-fn system_message(conversation: &ConversationId, key: String, errand: SystemTask) -> InboundMessage {
+fn system_message(conversation: &ConversationId, key: String, system_task: SystemTask) -> InboundMessage {
     InboundMessage {
-        system_task: Some(errand),
-        ..InboundMessage::new(conversation.clone(), format!("{SATCHEL}:{key}"), Sender::new(SATCHEL, "Satchel"))
+        system_task: Some(system_task),
+        ..InboundMessage::new(
+            conversation.clone(),
+            format!("{SATCHEL_SENDER_ID}:{key}"),
+            Sender::new(SATCHEL_SENDER_ID, "Satchel"),
+        )
     }
 }
 
 fn truncate_sender(sender: &Sender) -> Sender {
-    let cut = |name: &str| name.chars().take(NAME).collect::<String>();
-    Sender { id: sender.id.clone(), name: cut(&sender.name), handle: sender.handle.as_deref().map(cut) }
+    let truncate = |name: &str| name.chars().take(MAX_NAME_CHARS).collect::<String>();
+    Sender { id: sender.id.clone(), name: truncate(&sender.name), handle: sender.handle.as_deref().map(truncate) }
 }
 
 #[cfg(test)]

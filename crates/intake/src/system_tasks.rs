@@ -1,4 +1,4 @@
-//! What Satchel itself says about who may talk: to strangers, to owners, and to those who were let in.
+//! The replies of system tasks: to strangers, to owners, and to approved people.
 
 use satchel_domain::{
     Button, ChannelName, OutgoingResponse, PairingCode, Sender, SystemTask,
@@ -9,17 +9,18 @@ use satchel_ports::ledger::{HistoryChange, QueuedTurn};
 use crate::commands::CommandReply;
 
 /// How many characters of a name are shown.
-const NAME: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 #[must_use]
 pub fn system_task(turn: &QueuedTurn) -> Option<&SystemTask> {
     turn.messages.iter().find_map(|queued| queued.message.system_task.as_ref())
 }
 
-/// Says it, and nothing of it is for the model; `None` for what the model or a script does.
+/// Returns the reply of a system task, which the model does not see; `None` for a schedule, which the model or a
+/// script runs.
 #[must_use]
-pub fn system_reply(errand: &SystemTask) -> Option<CommandReply> {
-    let (text, buttons) = match errand {
+pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
+    let (text, buttons) = match task {
         SystemTask::OfferPairing { code } => {
             (format!("I don't know you yet. Ask the owner to approve code **{code}** (valid for an hour)."), Vec::new())
         }
@@ -27,14 +28,14 @@ pub fn system_reply(errand: &SystemTask) -> Option<CommandReply> {
         SystemTask::ConfirmPairing => {
             ("You're approved. Send me a message or a file; `/help` shows what I can do.".to_owned(), Vec::new())
         }
-        SystemTask::FilesExpired { files, more } => (expired(files, *more), Vec::new()),
+        SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
         SystemTask::RunSchedule { .. } => return None,
     };
     let history = HistoryChange::Append(Vec::new());
     Some(CommandReply { response: OutgoingResponse::from_text(text), history, buttons })
 }
 
-fn expired(files: &[String], more: u32) -> String {
+fn expired_files_text(files: &[String], more: u32) -> String {
     let mut text =
         "I'm removing these old files for good, because the person who runs this bot set a time limit:\n".to_owned();
     for file in files {
@@ -70,8 +71,8 @@ pub(crate) fn inline_name(person: &Sender) -> String {
 }
 
 fn sanitize_name(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(NAME).collect();
-    if is_visually_empty(&shown) { "somebody".to_owned() } else { shown.trim().to_owned() }
+    let sanitized: String = name.chars().filter(|c| !is_unsafe_char(*c) && *c != '`').take(MAX_NAME_CHARS).collect();
+    if is_visually_empty(&sanitized) { "somebody".to_owned() } else { sanitized.trim().to_owned() }
 }
 
 #[cfg(test)]

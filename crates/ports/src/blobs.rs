@@ -37,13 +37,13 @@ pub enum BlobError {
     #[error("they are damaged in the file store")]
     Damaged(Sha256),
     /// The disk has no room for them besides the reserve; nothing was kept.
-    #[error("{}", remedy::for_others(&.0.to_string()))]
+    #[error("{}", remedy::public_message(&.0.to_string()))]
     Full(DiskFull),
     /// The store itself failed.
-    #[error("the file store failed: {doing}")]
+    #[error("the file store failed: {operation}")]
     Store {
         /// What was being done, and to what.
-        doing: String,
+        operation: String,
         /// What went wrong.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,

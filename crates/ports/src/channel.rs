@@ -14,7 +14,7 @@ use crate::{ByteStream, StoredBlob, ledger::RecordedMessages};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendRequest {
     /// The part's id: the idempotency key, where the channel has one.
-    pub part: PartId,
+    pub part_id: PartId,
     /// The part's turn.
     pub turn: TurnId,
     /// The conversation to send it to.
@@ -87,7 +87,7 @@ pub enum FetchedFile {
         /// The bytes.
         content: ByteStream,
     },
-    /// Bytes that the channel has already put into the blob store, as [`FileReference::stored`] says.
+    /// Bytes that the channel has already put into the blob store, made by [`FileReference::from_blob`].
     Stored(StoredBlob),
 }
 
@@ -128,7 +128,7 @@ pub enum FileFetchError {
     },
     /// No attempt will succeed with the current configuration, which the owner can change.
     #[error("refused: {reason}: {remedy}")]
-    NotSetUp {
+    NotConfigured {
         /// The reason, written for the person.
         reason: String,
         /// What the owner can do about it.

@@ -1,4 +1,4 @@
-//! What has happened, for whoever wants to know at once. The ledger is the truth; the bus only saves waiting.
+//! The internal event bus. Its events are hints that reduce latency; the ledger is the truth.
 
 use std::pin::Pin;
 
@@ -43,7 +43,7 @@ pub enum BusEvent {
         /// The tool's name.
         tool: String,
     },
-    /// A person is asked whether a call may run.
+    /// A question about a tool call was posted.
     #[serde(rename = "evt.agent.tool.question")]
     ToolQuestion {
         /// Where.
@@ -52,10 +52,10 @@ pub enum BusEvent {
         call: CallId,
         /// The question in Markdown.
         text: String,
-        /// What can be pressed.
+        /// The buttons.
         buttons: Vec<Button>,
     },
-    /// The question about a call was answered, or ran out.
+    /// The question about a tool call was decided, or expired.
     #[serde(rename = "evt.agent.tool.decided")]
     ToolDecided {
         /// Where.
@@ -64,10 +64,11 @@ pub enum BusEvent {
         call: CallId,
         /// Whether it may run.
         allowed: bool,
-        /// How it ended, in words for the person.
-        words: String,
+        /// The result, as text for the person. Published as `words`.
+        #[serde(rename = "words")]
+        text: String,
     },
-    /// A tool has answered.
+    /// A tool call has finished.
     #[serde(rename = "evt.agent.tool.finished")]
     ToolFinished {
         /// Where.
@@ -119,7 +120,7 @@ pub enum BusEvent {
         part: PartId,
         /// What it sends: [`satchel_domain::PartContent::kind`].
         kind: String,
-        /// Where it stands: [`satchel_domain::PartState::as_str`].
+        /// Its state: [`satchel_domain::PartState::as_str`].
         state: String,
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +154,7 @@ pub struct BusError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// A stream of events.
 pub type EventStream = Pin<Box<dyn Stream<Item = BusEvent> + Send>>;
 
-/// Carries events to whoever listens.
+/// Publishes events to subscribers.
 ///
 /// # Contract
 /// - At least once, in any order: a consumer must bear an event twice, late, and out of turn.

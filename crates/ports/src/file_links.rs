@@ -1,4 +1,4 @@
-//! Addresses under which people open kept files that no message brings them.
+//! Signed links to stored files that no message can carry.
 
 use std::time::Duration;
 
@@ -8,24 +8,26 @@ use satchel_domain::{AttachmentId, ConversationId, Timestamp};
 /// How long a link works.
 pub const LINK_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Why links could not be ended. They may go on working.
+/// Why links could not be revoked. They may still work.
 #[derive(Debug, thiserror::Error)]
 #[error("the links could not be revoked")]
 pub struct LinkError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Gives single files away. There is one only where people elsewhere can open what it gives.
+/// Creates and revokes links to single files. Configured only where people can open the links.
 ///
 /// # Contract
-/// - A link opens its one file for [`LINK_TTL`] from when it was made, and nothing else; whoever has it needs no login.
-/// - `revoke` returns `Ok` only after every link of the file that was made until then has ended, durably.
-/// - What was planned before a file's last revocation, or in its millisecond, gets no link to it; what was planned later
-///   gets one that works.
-/// - No link that `link` has made is left in words that `hidden` gives back.
+/// - A link opens its one file for [`LINK_TTL`] from when it was made, and nothing else; anyone with the link can open
+///   it without a login.
+/// - `revoke_links` returns `Ok` only after every existing link of the file is revoked durably.
+/// - A response that was planned before a file's last revocation, or in its millisecond, gets no link to it; a later
+///   one
+///   gets a valid link.
+/// - A text returned by `redact_links` contains no link that `create_link` made.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait FileLinks: Send + Sync {
     /// Makes a new link to a file of the conversation, as an absolute URL without white space or angle brackets, for what
-    /// was planned at that time; `None` where the file's links were ended since.
+    /// was planned at that time; `None` if the file's links were revoked since.
     fn create_link(
         &self,
         conversation: &ConversationId,
@@ -33,9 +35,9 @@ pub trait FileLinks: Send + Sync {
         planned_at: Timestamp,
     ) -> Option<String>;
 
-    /// The words with `(a link)` in the place of each link, for whoever may pass on what they read.
-    fn redact_links(&self, words: &str) -> String;
+    /// Replaces each link in a text by `(a link)`, for readers who may pass it on.
+    fn redact_links(&self, text: &str) -> String;
 
-    /// Ends all links to a file, whoever made them.
+    /// Revokes all links to a file.
     async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError>;
 }

@@ -40,5 +40,5 @@ pub trait Inbound: Send + Sync {
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError>;
 
     /// Saves the channel's checkpoint. Everything up to it must have been accepted before.
-    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError>;
+    async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: Value) -> Result<(), InboundError>;
 }

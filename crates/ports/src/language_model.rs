@@ -41,7 +41,7 @@ pub enum ModelMessage {
     Assistant {
         /// Its words.
         text: String,
-        /// The calls that it asked for.
+        /// The tool calls that it requested.
         calls: Vec<ModelToolCall>,
     },
     /// From a tool.
@@ -55,14 +55,14 @@ pub enum ModelMessage {
     },
 }
 
-/// What is asked of a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelRequest {
-    /// How it shall behave.
+    /// The instructions.
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<ModelMessage>,
-    /// The tools that it may ask for; shared, because their schemas are the largest part of many requests.
+    /// The tools that it may request; shared, because their schemas are the largest part of many requests.
     pub tools: Arc<[ToolSpec]>,
 }
 
@@ -90,38 +90,38 @@ pub enum ModelEvent {
 
 /// Why a model gave no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.for_owner())]
+#[error("{}", self.owner_message())]
 pub struct ModelError {
     /// Why, in words that a person understands.
     pub reason: String,
     /// What the owner can do about it; no part of the reason, since others can't.
     pub remedy: Option<String>,
-    /// Whether asking again may help.
+    /// Whether a retry may help.
     pub retryable: bool,
 }
 
 impl ModelError {
     /// Returns the reason for an owner and for the log, with the remedy where there is one.
     #[must_use]
-    pub fn for_owner(&self) -> String {
-        remedy::written(&self.reason, self.remedy.as_deref(), true)
+    pub fn owner_message(&self) -> String {
+        remedy::message_for(&self.reason, self.remedy.as_deref(), true)
     }
 
     /// Returns the reason for anybody else.
     #[must_use]
-    pub fn for_others(&self) -> String {
-        remedy::written(&self.reason, self.remedy.as_deref(), false)
+    pub fn public_message(&self) -> String {
+        remedy::message_for(&self.reason, self.remedy.as_deref(), false)
     }
 }
 
 /// A model's answer as it comes.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// A model that answers and asks for tools.
+/// A model that answers and requests tool calls.
 ///
 /// # Contract
 /// - The stream ends with [`ModelEvent::Done`] or with an error, and yields nothing after either.
-/// - Calls come in the order in which the model asked for them.
+/// - Calls come in the order in which the model requested them.
 /// - Retries happen inside, and only before the first piece was yielded.
 /// - A stream that is dropped stops its request.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -130,6 +130,6 @@ pub trait LanguageModel: Send + Sync {
     /// The model's name, for logs and `--json`.
     fn name(&self) -> String;
 
-    /// Asks the model.
+    /// Sends a request to the model and returns its answer as a stream.
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError>;
 }

@@ -15,14 +15,14 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use self::records::{
-    AttachmentKey, AttachmentOrder, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, Explained,
-    HistoryChange, HolderId, InboundFileState, JournalEntry, Lease, OutboxQuery, QueuedMessage, QueuedTurn,
+    AttachmentKey, AttachmentOrder, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, HistoryChange,
+    HolderId, ImmediateReply, InboundFileState, JournalEntry, Lease, OutboxQuery, QueuedMessage, QueuedTurn,
     ReceiveOutcome, RecordedMessage, RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement,
     SteeringMessage, SteeringRequests, ToolDecision, Transcription, TurnQuery, TurnRecord, UndecodableCount,
 };
 use self::{
     people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetFile, Forgotten, QuotaExceeded, Usage, UsageQuery},
+    usage::{ForgetOutcome, ForgetRequest, QuotaExceeded, Usage, UsageQuery},
 };
 
 /// Why a verb failed. Nothing of a failed verb is committed.
@@ -35,10 +35,10 @@ pub enum LedgerError {
     #[error("part {0} is already settled")]
     AlreadySettled(PartId),
     /// The conversation has nothing of that name.
-    #[error("unknown {what}")]
+    #[error("unknown {item}")]
     Unknown {
         /// The thing that was looked up.
-        what: String,
+        item: String,
     },
     /// A quota leaves no room for a file; a retry may help after files are forgotten.
     #[error("{0}")]
@@ -47,10 +47,10 @@ pub enum LedgerError {
     #[error("no space is left for the database")]
     Full,
     /// The store failed.
-    #[error("the database failed: {doing}")]
+    #[error("the database failed: {operation}")]
     Store {
         /// The operation that failed.
-        doing: &'static str,
+        operation: &'static str,
         /// The database's error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -285,7 +285,7 @@ pub trait Ledger: Send + Sync {
     async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
 
     /// Forgets a file. Its bytes become unreferenced, unless another file has the same.
-    async fn forget_file(&self, forget: &ForgetFile) -> Result<Forgotten, LedgerError>;
+    async fn forget_file(&self, forget: &ForgetRequest) -> Result<ForgetOutcome, LedgerError>;
 
     /// Returns parts, newest first, or oldest first if the query is for unsettled ones only.
     async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;

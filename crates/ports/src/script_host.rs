@@ -1,4 +1,4 @@
-//! What evaluates a script, and what a script may ask of the world.
+//! The port of the script evaluator, and the host functions that a script can call.
 
 #![cfg_attr(feature = "mocks", expect(unused_parens, reason = "the mock repeats a type that needs them in the trait"))]
 
@@ -18,10 +18,11 @@ pub struct ScriptRequest {
     pub source: String,
     /// Variables that it finds set.
     pub globals: Map<String, Value>,
-    /// Where it runs; those who wait for a place take turns by it.
+    /// Its conversation; waiting scripts are scheduled fairly between conversations.
     pub conversation: ConversationId,
-    /// The channel's own id of the person for whom it runs: people take turns too, however many conversations each has.
-    /// `None` where nobody asked for it; then the conversation stands for them.
+    /// The channel's own id of the person for whom it runs: scheduling is fair between people, too, however many
+    /// conversations
+    /// each has. `None` without a requester; then the conversation counts instead.
     pub person: Option<String>,
     /// How long it may run.
     pub time_limit: Duration,
@@ -90,10 +91,10 @@ pub enum ScriptError {
         /// Why, and where in the script if a place is to blame.
         message: String,
     },
-    /// Whoever asked for it wants it no more.
+    /// It was cancelled.
     #[error("Script execution was cancelled")]
     Cancelled,
-    /// It was never begun: there are no places, or no evaluator.
+    /// It was never started: no worker was free, or there is no evaluator.
     #[error("Script execution failed: {reason}")]
     Unavailable {
         /// Why, in words for the model and the operator.
@@ -115,22 +116,22 @@ pub struct ScriptEvaluation {
 impl ScriptEvaluation {
     /// A script that yielded nothing for this reason, before it could do anything.
     #[must_use]
-    pub fn from_error(failure: ScriptError) -> Self {
-        Self { value: Err(failure), printed: String::new(), wakes: Vec::new() }
+    pub fn from_error(error: ScriptError) -> Self {
+        Self { value: Err(error), printed: String::new(), wakes: Vec::new() }
     }
 }
 
-/// Evaluates scripts, none of which can hurt the process that asks for it.
+/// Evaluates scripts, none of which can harm the calling process.
 ///
 /// # Contract
-/// - Whatever a script does, `run` ends within its time limit and a tenth of a second after it was begun, and the caller's
-///   memory stays flat. Before that a place may be waited for, but not for ever.
+/// - Whatever a script does, `run` ends within its time limit and a tenth of a second after the start, and the caller's
+///   memory stays flat. Waiting for a free worker comes before that, and is bounded.
 /// - `run` returns after the script's last effect: nothing of it goes on. One that is dropped is stopped.
-/// - The world is asked for one thing at a time, in the order in which the script asks.
-/// - A script has no way to the world but `world`: no disk, no network, no environment, no other process.
-/// - A call that the world refuses ends the script with the world's words and the place of the call.
+/// - Host functions are called one at a time, in the order of the script's calls.
+/// - A script can reach nothing but `functions`: no disk, no network, no environment, no other process.
+/// - A call that a host function refuses ends the script with its error and the line of the call.
 /// - What was printed before the end is returned, whatever the end.
-/// - Scripts of one conversation don't keep those of another from a place.
+/// - Scripts of one conversation don't block those of another.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait ScriptHost: Send + Sync {
@@ -138,7 +139,7 @@ pub trait ScriptHost: Send + Sync {
     async fn run<'a>(
         &self,
         script: &ScriptRequest,
-        world: &'a (dyn HostFunctions + 'a),
+        functions: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
     ) -> ScriptEvaluation;
 }

@@ -1,11 +1,11 @@
-//! Spoken words, out and in.
+//! The port for speech synthesis and transcription.
 
 use async_trait::async_trait;
 use satchel_domain::remedy;
 
 use crate::ByteStream;
 
-/// Words as sound.
+/// Synthesized speech.
 pub struct SynthesizedSpeech {
     /// OGG/Opus.
     pub content: ByteStream,
@@ -15,7 +15,7 @@ pub struct SynthesizedSpeech {
     pub waveform: Vec<u8>,
 }
 
-/// Somebody's recorded words.
+/// A recorded voice message.
 pub struct Recording {
     /// The bytes, in whatever the platform records.
     pub content: ByteStream,
@@ -25,9 +25,9 @@ pub struct Recording {
     pub mime: String,
 }
 
-/// Why words could not be spoken or understood.
+/// Why synthesis or transcription failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.for_owner())]
+#[error("{}", self.owner_message())]
 pub struct SpeechError {
     /// Why, in words for the person.
     pub reason: String,
@@ -40,18 +40,18 @@ pub struct SpeechError {
 impl SpeechError {
     /// Returns the reason for an owner and for the log, with the remedy where there is one.
     #[must_use]
-    pub fn for_owner(&self) -> String {
-        remedy::written(&self.reason, self.remedy.as_deref(), true)
+    pub fn owner_message(&self) -> String {
+        remedy::message_for(&self.reason, self.remedy.as_deref(), true)
     }
 
     /// Returns the reason for anybody else.
     #[must_use]
-    pub fn for_others(&self) -> String {
-        remedy::written(&self.reason, self.remedy.as_deref(), false)
+    pub fn public_message(&self) -> String {
+        remedy::message_for(&self.reason, self.remedy.as_deref(), false)
     }
 }
 
-/// Speaks and listens.
+/// Synthesizes and transcribes speech.
 ///
 /// # Contract
 /// - `speak` yields OGG/Opus, whatever the engine makes.
@@ -61,15 +61,15 @@ impl SpeechError {
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Speech: Send + Sync {
-    /// Whether there is anything to speak with, so that nobody is offered what can't be done.
+    /// Returns whether synthesis is configured, so that it is offered only where it works.
     fn can_speak(&self) -> bool;
 
-    /// Whether there is anything to listen with.
+    /// Returns whether transcription is configured.
     fn can_transcribe(&self) -> bool;
 
-    /// Speaks the words.
-    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError>;
+    /// Synthesizes a text.
+    async fn speak(&self, text: &str) -> Result<SynthesizedSpeech, SpeechError>;
 
-    /// Writes down what was said.
+    /// Transcribes a recording.
     async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError>;
 }

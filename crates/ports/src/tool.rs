@@ -1,4 +1,4 @@
-//! What a model can ask for.
+//! The port of the tools that a model can call.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ pub enum SafetyTier {
     ReadOnly,
     /// It changes something; it is never repeated by us.
     SideEffecting,
-    /// It reaches secrets or other people; it needs a person's word.
+    /// It reaches secrets or other people; it needs a person's confirmation.
     Privileged,
 }
 
@@ -44,7 +44,7 @@ pub struct ToolSpec {
 /// The longest description that a tool may have, in characters: the strictest provider takes no longer one.
 pub const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
-/// Who reads what a call answers.
+/// The reader of a call's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OutcomeReader {
     /// A model. What is long comes in pages or as a beginning, with words on how to read on.
@@ -57,7 +57,7 @@ pub enum OutcomeReader {
 }
 
 impl OutcomeReader {
-    /// The longest text that a program is answered with, in bytes.
+    /// The longest outcome that a program gets, in bytes.
     pub const MAX_PROGRAM_BYTES: u64 = 8 << 20;
 }
 
@@ -68,7 +68,7 @@ pub struct ToolContext {
     pub conversation: ConversationId,
     /// The call itself, and with it the turn.
     pub call: CallId,
-    /// Who asked.
+    /// The person for whom the turn runs.
     pub requester: Sender,
     /// The files that came with this turn, by index.
     pub inbound: Arc<[Attachment]>,
@@ -121,7 +121,7 @@ impl fmt::Debug for ToolContext {
 /// Calls tools on behalf of a tool.
 ///
 /// # Contract
-/// - A call passes every check that the model's own calls pass: tiers, groups, a person's word, time limits.
+/// - A call passes every check that the model's own calls pass: tiers, groups, confirmation, time limits.
 /// - A tool that is called so has no [`ToolContext::tools`], and answers whole: its reader is
 ///   [`OutcomeReader::Program`].
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -131,9 +131,9 @@ pub trait ToolCaller: Send + Sync {
     fn specs(&self) -> Arc<[ToolSpec]>;
 
     /// Calls a tool by its name; a tool that fails is an error in its own words, unless it
-    /// [failed in part](ToolOutcome::has_failed_in_part). A person who is asked about it is asked no
-    /// longer than `left`, the time for which whoever calls can still wait.
-    async fn call(&self, tool: &str, arguments: Value, left: Duration) -> Result<ToolOutcome, ToolError>;
+    /// [failed in part](ToolOutcome::has_failed_in_part). A confirmation is
+    /// requested for at most `time_left`, the time for which the caller can still wait.
+    async fn call(&self, tool: &str, arguments: Value, time_left: Duration) -> Result<ToolOutcome, ToolError>;
 }
 
 /// Why a call failed, in words that tell the model what to do about it.
@@ -141,7 +141,7 @@ pub trait ToolCaller: Send + Sync {
 #[error("{0}")]
 pub struct ToolError(pub String);
 
-/// Something that the model can ask for.
+/// A tool that the model can call.
 ///
 /// # Contract
 /// - `call` checks its arguments itself and says which is wrong and what is allowed.

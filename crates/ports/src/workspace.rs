@@ -48,7 +48,7 @@ pub struct WorkspaceEntry {
     pub modified_at: Timestamp,
 }
 
-/// Why a workspace could not do what it was asked.
+/// Why an operation of a workspace failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// There is nothing at this path.
@@ -153,8 +153,7 @@ pub trait Workspace: Send + Sync {
     /// Removes a file or an empty directory.
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
 
-    /// Gives everything of a conversation to the one that it goes on as; `false` when there is nothing to give, or the
-    /// other has files of its own.
+    /// Moves all files of a conversation to its new name; `false` if there are none, or the new name has files already.
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;
 
     /// Removes what processes left when they died, and returns how many files there were. Called once after a start, in

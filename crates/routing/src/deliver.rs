@@ -23,7 +23,7 @@ use satchel_ports::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    doubt::Resolution,
+    doubt::DoubtResolution,
     keyed_retry::{KeyedRetry, RetryForm},
     reply_anchor::ReplyAnchor,
     voice::prepare_with_activity,
@@ -36,7 +36,7 @@ use crate::{
     retry::retry_until_stored,
 };
 
-/// What delivering needs.
+/// The ports and rules that a delivery needs.
 #[derive(Clone)]
 pub struct DeliveryContext {
     /// Where the parts are.
@@ -45,11 +45,11 @@ pub struct DeliveryContext {
     pub channel: Arc<dyn Channel>,
     /// Where a spoken reply is kept until it has arrived.
     pub blobs: Arc<dyn Blobs>,
-    /// Who speaks; `None` where no voice is configured.
+    /// The speech port; `None` where no voice is configured.
     pub speech: Option<Arc<dyn Speech>>,
-    /// Who hears of it.
+    /// Where delivery events are published.
     pub bus: Arc<dyn EventBus>,
-    /// Who gives files away that can't be sent; `None` where nobody does.
+    /// Creates links to files that can't be sent; `None` where links are off.
     pub links: Option<Arc<dyn FileLinks>>,
     /// Whether an owner alone reads the lane's conversation, and so reads what can be done about a failure.
     pub owner_reads: bool,
@@ -64,22 +64,23 @@ pub struct DeliveryContext {
 pub enum DeliverOutcome {
     /// Nothing is unsettled; the caller still holds the lane.
     Drained,
-    /// Nothing is unsettled and no turn waits: the lane was given back with the last part.
+    /// Nothing is unsettled and no turn is queued: the lane was released with the last part.
     Released,
     /// The process stops; the caller still holds the lane, and no part of it is in flight.
     Stopped,
 }
 
-/// Where a delivery begins.
+/// Where a delivery starts.
 #[expect(clippy::large_enum_variant, reason = "one is made a delivery and taken apart at once")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryStart {
-    /// With this part, which this owner of the lane has just committed as begun.
+    /// With this part, which this holder of the lane has just committed as started.
     Started(Part),
-    /// With the lane's next part. The lane was just taken: a part that is begun may have been sent by who had it before.
+    /// With the lane's next part. The lane was just claimed: a started part may have been sent by the previous holder.
     TakenOver,
-    /// With the lane's next part. Only this owner has begun parts since it took the lane up, and none of them is under
-    /// way: one that is begun was begun by a turn of its own, and not sent yet.
+    /// With the lane's next part. Only this holder has started parts since it claimed the lane, and none is in flight:
+    /// a
+    /// started part was started by one of its own turns and not sent yet.
     Planned,
 }
 
@@ -96,23 +97,23 @@ pub async fn deliver(
     lease: &Lease,
     start: DeliveryStart,
 ) -> Result<DeliverOutcome, LedgerError> {
-    let may_be_anothers = start == DeliveryStart::TakenOver;
+    let is_taken_over = start == DeliveryStart::TakenOver;
     let mut next = match start {
         DeliveryStart::Started(part) => Some(part),
         DeliveryStart::TakenOver | DeliveryStart::Planned => delivery.ledger.next_part(lease).await?,
     };
-    let is_begun = |part: &Part| part.state == PartState::Sending;
-    let mut begun_here = next.as_ref().is_some_and(is_begun) && !may_be_anothers;
-    let mut said = ReplyAnchor::default();
+    let is_started = |part: &Part| part.state == PartState::Sending;
+    let mut started_here = next.as_ref().is_some_and(is_started) && !is_taken_over;
+    let mut reply_anchor = ReplyAnchor::default();
     while let Some(part) = next {
         if delivery.stop.is_cancelled() {
-            if begun_here {
+            if started_here {
                 revert_start(delivery, lease, part).await?;
             }
             return Ok(DeliverOutcome::Stopped);
         }
-        let settled = match deliver_part(delivery, lease, part, begun_here, &mut said).await {
-            Ok(Some(settled)) => settled,
+        let outcome = match deliver_part(delivery, lease, part, started_here, &mut reply_anchor).await {
+            Ok(Some(outcome)) => outcome,
             Ok(None) => return Ok(DeliverOutcome::Stopped),
             // An operator discarded it meanwhile.
             Err(LedgerError::AlreadySettled(_)) => {
@@ -120,11 +121,11 @@ pub async fn deliver(
             }
             Err(error) => return Err(error),
         };
-        if settled.released {
+        if outcome.released {
             return Ok(DeliverOutcome::Released);
         }
-        begun_here = settled.next.as_ref().is_some_and(is_begun);
-        next = settled.next;
+        started_here = outcome.next.as_ref().is_some_and(is_started);
+        next = outcome.next;
     }
     Ok(DeliverOutcome::Drained)
 }
@@ -133,8 +134,8 @@ pub async fn deliver(
 async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
     let attempts = part.attempts.saturating_sub(1);
     let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
-    let unbegun = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
-    delivery.ledger.save_part(lease, &unbegun).await
+    let reverted = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
+    delivery.ledger.save_part(lease, &reverted).await
 }
 
 /// Does what the part's state asks for until it is settled, or the process stops while nothing is in flight.
@@ -142,92 +143,99 @@ async fn deliver_part(
     delivery: &DeliveryContext,
     lease: &Lease,
     mut part: Part,
-    begun_here: bool,
-    said: &mut ReplyAnchor,
+    started_here: bool,
+    reply_anchor: &mut ReplyAnchor,
 ) -> Result<PartResult, LedgerError> {
     let DeliveryContext { ledger, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
     let mut key = KeyedRetry::new(&part, &capabilities);
-    let reply_to = said.reply_target(delivery, &part, capabilities.replies).await?;
-    let mut must_send = begun_here;
-    // How what is sent repeats a doubtful send under the same key.
-    let mut repeats = None;
+    let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
+    let mut must_send = started_here;
+    // The form of the retry, if the next send is a retry of a send in doubt under the same key.
+    let mut retry_form = None;
     let mut probes = 0;
-    if part.state == PartState::Sending && !begun_here {
+    if part.state == PartState::Sending && !started_here {
         part = advance(&part, PartEvent::Interrupted, ledger.now(), rules);
     }
     loop {
         if must_send {
             must_send = false;
-            let changed = key.part_to_retry(&part, repeats);
-            let sent = send_part(delivery, changed.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
-            match (sent, repeats.take()) {
-                (Ok(messages), Some(repeat)) if repeat == RetryForm::TextOnly || is_possibly_partial(&part) => {
+            let changed_part = key.part_to_retry(&part, retry_form);
+            let response = send_part(delivery, changed_part.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
+            match (response, retry_form.take()) {
+                (Ok(messages), Some(form)) if form == RetryForm::TextOnly || is_possibly_partial(&part) => {
                     part.target = messages.into_iter().next();
                     must_send = part.target.is_some();
                     continue;
                 }
-                (answer, Some(repeat)) => {
-                    if let Err(error) = &answer {
-                        key.record_failure(repeat, error);
+                (response, Some(form)) => {
+                    if let Err(error) = &response {
+                        key.record_failure(form, error);
                     }
-                    part = advance(&part, PartEvent::RetryAnswered(answer), ledger.now(), rules);
+                    part = advance(&part, PartEvent::RetryEnded(response), ledger.now(), rules);
                 }
                 (Err(SendError::Refused { refusal, reason }), None) => {
-                    // The refusal may have taught the channel what this place takes.
+                    // The channel may have learned a lower limit from the refusal.
                     let capabilities = delivery.channel.capabilities(&part.conversation);
                     match replan(&part.content, &refusal, &reason, &capabilities) {
                         ReplanOutcome::Children(children) => {
-                            let given_up = FailureReason::Refused { reason };
-                            return replace(delivery, lease, part, children, given_up).await;
+                            let failure = FailureReason::Refused { reason };
+                            return replace_part(delivery, lease, part, children, failure).await;
                         }
-                        // As a part of its own: under the old key the platform would answer with the message that is gone.
+                        // As a new part: under the old key the platform would return the message that is gone.
                         ReplanOutcome::SendNew if part.target.is_some() => {
-                            let anew = vec![PlannedPart::new(part.content.clone())];
-                            let gone = Part { target: None, ..part };
-                            return replace(delivery, lease, gone, anew, FailureReason::Refused { reason }).await;
+                            let replacement = vec![PlannedPart::new(part.content.clone())];
+                            let detached = Part { target: None, ..part };
+                            return replace_part(
+                                delivery,
+                                lease,
+                                detached,
+                                replacement,
+                                FailureReason::Refused { reason },
+                            )
+                            .await;
                         }
                         ReplanOutcome::SendNew => {
-                            return give_up(delivery, lease, &part, FailureReason::Refused { reason }).await;
+                            return give_up_part(delivery, lease, &part, FailureReason::Refused { reason }).await;
                         }
-                        ReplanOutcome::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+                        ReplanOutcome::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
                     }
                 }
                 // One file that can't be read must not take the others, or the text, with it.
                 (Err(SendError::Unreadable { reason }), None) if has_more_than_one_file(&part.content) => {
                     match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
                         ReplanOutcome::Children(children) => {
-                            let given_up = FailureReason::Unreadable { reason };
-                            return replace(delivery, lease, part, children, given_up).await;
+                            let failure = FailureReason::Unreadable { reason };
+                            return replace_part(delivery, lease, part, children, failure).await;
                         }
                         ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => {
-                            return give_up(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
+                            return give_up_part(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
                         }
                     }
                 }
-                (answer, None) => part = advance(&part, PartEvent::Answered(answer), ledger.now(), rules),
+                (response, None) => part = advance(&part, PartEvent::AttemptEnded(response), ledger.now(), rules),
             }
             if part.state.is_settled() {
                 if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
                     let request = send_request(delivery, &part, reply_to.as_ref());
                     doubt::remove_duplicates(delivery, &part, request, messages).await;
                 }
-                said.record_sent(&part);
-                return settle(delivery, lease, part, Vec::new(), None).await;
+                reply_anchor.record_sent(&part);
+                return settle_part(delivery, lease, part, Vec::new(), None).await;
             }
             log_result(delivery, &part);
             retry_until_stored(&delivery.stop, || ledger.save_part(lease, &part)).await?;
-            publish(delivery, &part).await;
+            publish_part_state(delivery, &part).await;
             continue;
         }
         match next_step(&part, ledger.now(), rules) {
-            DeliveryStep::Done => return settle(delivery, lease, part, Vec::new(), None).await,
-            DeliveryStep::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+            DeliveryStep::Done => return settle_part(delivery, lease, part, Vec::new(), None).await,
+            DeliveryStep::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
             DeliveryStep::Wait(until) => {
-                let waited = tokio::time::sleep(until.saturating_duration_since(ledger.now()));
+                let sleep = tokio::time::sleep(until.saturating_duration_since(ledger.now()));
                 tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
-                    () = waited => {}
+                    () = sleep => {}
                 }
             }
             DeliveryStep::Prepare => match prepare_with_activity(delivery, &part).await {
@@ -237,7 +245,7 @@ async fn deliver_part(
                 }
                 Err(reason) => return fall_back_to_text(delivery, lease, part, reason, &capabilities).await,
             },
-            DeliveryStep::Begin => {
+            DeliveryStep::Start => {
                 part = start_part(delivery, lease, &part).await?;
                 must_send = true;
             }
@@ -245,40 +253,40 @@ async fn deliver_part(
                 let request = send_request(delivery, &part, reply_to.as_ref());
                 let resolution = tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
-                    resolution = doubt::resolve(delivery, &part, request, &key) => resolution?,
+                    resolution = doubt::resolve_doubt(delivery, &part, request, &key) => resolution?,
                 };
                 match resolution {
-                    Resolution::Unreachable(error) => {
-                        // Nothing new to write down: in doubt it is already, and a restart would probe again.
+                    DoubtResolution::Unreachable(error) => {
+                        // Nothing to store: the part is in doubt already, and a restart would probe again.
                         probes += 1;
                         let unreachable = PartEvent::StillUnreachable { error, probes };
                         part = advance(&part, unreachable, ledger.now(), rules);
                         continue;
                     }
-                    Resolution::Found(messages) if is_possibly_partial(&part) => {
+                    DoubtResolution::Found(messages) if is_possibly_partial(&part) => {
                         part.target = messages.into_iter().next();
                         part = start_part(delivery, lease, &part).await?;
                     }
-                    Resolution::Found(messages) => {
+                    DoubtResolution::Found(messages) => {
                         part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
-                        said.record_sent(&part);
-                        return settle(delivery, lease, part, Vec::new(), None).await;
+                        reply_anchor.record_sent(&part);
+                        return settle_part(delivery, lease, part, Vec::new(), None).await;
                     }
-                    Resolution::Absent => {
+                    DoubtResolution::Absent => {
                         part = advance(&part, PartEvent::Absent, ledger.now(), rules);
                         part = start_part(delivery, lease, &part).await?;
                     }
-                    Resolution::Repeat(repeat) => {
-                        repeats = repeat;
+                    DoubtResolution::Retry(form) => {
+                        retry_form = form;
                         part = start_part(delivery, lease, &part).await?;
                     }
-                    Resolution::Resend => {
+                    DoubtResolution::Resend => {
                         part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
                         ledger.save_part(lease, &part).await?;
-                        publish(delivery, &part).await;
+                        publish_part_state(delivery, &part).await;
                         continue;
                     }
-                    Resolution::GiveUp(reason) => return give_up(delivery, lease, &part, reason).await,
+                    DoubtResolution::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
                 }
                 must_send = true;
             }
@@ -291,11 +299,11 @@ fn is_possibly_partial(part: &Part) -> bool {
     part.streamed && matches!(part.content, PartContent::Text { .. })
 }
 
-/// Commits a part as begun. From here on it may have arrived.
+/// Commits a part as started. From here on it may have arrived.
 async fn start_part(delivery: &DeliveryContext, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
-    let begun = advance(part, PartEvent::Started, delivery.ledger.now(), &delivery.rules);
-    delivery.ledger.save_part(lease, &begun).await?;
-    Ok(begun)
+    let started = advance(part, PartEvent::Started, delivery.ledger.now(), &delivery.rules);
+    delivery.ledger.save_part(lease, &started).await?;
+    Ok(started)
 }
 
 async fn send_part(
@@ -314,7 +322,7 @@ async fn send_part(
 
 fn send_request(delivery: &DeliveryContext, part: &Part, reply_to: Option<&MessageRef>) -> SendRequest {
     SendRequest {
-        part: part.id,
+        part_id: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),
         content: match part.labelled {
@@ -333,7 +341,8 @@ fn has_more_than_one_file(content: &PartContent) -> bool {
     }
 }
 
-/// Gives up a voice. Its words are written, unless they stand in the reply's text already; the notice says so either way.
+/// Gives up a voice message. Its text is sent instead, unless the reply contains it already; the notice reports it
+/// anyway.
 async fn fall_back_to_text(
     delivery: &DeliveryContext,
     lease: &Lease,
@@ -341,31 +350,31 @@ async fn fall_back_to_text(
     reason: String,
     capabilities: &ChannelCapabilities,
 ) -> Result<PartResult, LedgerError> {
-    let failed = FailureReason::SynthesisFailed { reason };
+    let failure = FailureReason::SynthesisFailed { reason };
     match &part.content {
-        PartContent::Voice { words, in_text: false, .. } => {
-            // It may have been sent before, so that the words get a label.
+        PartContent::Voice { text, in_text: false, .. } => {
+            // It may have been sent before, so the text may need a label.
             let limit = reserve_label(&capabilities.text);
-            let written = crate::split::split(words, &limit).into_iter().map(PartContent::from_text);
-            replace(delivery, lease, part, written.map(PlannedPart::new).collect(), failed).await
+            let chunks = crate::split::split(text, &limit).into_iter().map(PartContent::from_text);
+            replace_part(delivery, lease, part, chunks.map(PlannedPart::new).collect(), failure).await
         }
-        _ => give_up(delivery, lease, &part, failed).await,
+        _ => give_up_part(delivery, lease, &part, failure).await,
     }
 }
 
-async fn give_up(
+async fn give_up_part(
     delivery: &DeliveryContext,
     lease: &Lease,
     part: &Part,
     reason: FailureReason,
 ) -> Result<PartResult, LedgerError> {
     let failed = advance(part, PartEvent::GivenUp(reason), delivery.ledger.now(), &delivery.rules);
-    settle(delivery, lease, failed, Vec::new(), None).await
+    settle_part(delivery, lease, failed, Vec::new(), None).await
 }
 
 /// Settles a part whose place others take, for the reason that it can't be sent as it is. A voice of which only the
 /// words are left is told as given up. Children that are given up at once count for the notice.
-async fn replace(
+async fn replace_part(
     delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
@@ -376,68 +385,67 @@ async fn replace(
     if is_voice(&part.content) && !children.iter().any(|child| is_voice(&child.content)) {
         children.push(PlannedPart { content: part.content.clone(), refused: Some(reason) });
     }
-    let mut shown = Vec::new();
+    let mut child_parts = Vec::new();
     for child in &children {
         let state = match &child.refused {
             Some(reason) => PartState::Failed { reason: reason.clone() },
             None => PartState::Pending,
         };
-        shown.push(Part { content: child.content.clone(), state, ..part.clone() });
+        child_parts.push(Part { content: child.content.clone(), state, ..part.clone() });
     }
     let replaced = advance(&part, PartEvent::Replaced(Vec::new()), delivery.ledger.now(), &delivery.rules);
-    settle(delivery, lease, replaced, children, Some(shown)).await
+    settle_part(delivery, lease, replaced, children, Some(child_parts)).await
 }
 
 /// Commits a part's end together with the closing notice of its response, if something of it failed.
-async fn settle(
+async fn settle_part(
     delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
     children: Vec<PlannedPart>,
-    in_its_place: Option<Vec<Part>>,
+    replacements: Option<Vec<Part>>,
 ) -> Result<PartResult, LedgerError> {
     log_result(delivery, &part);
-    let in_its_place = in_its_place.unwrap_or_else(|| vec![part.clone()]);
-    let notice = if in_its_place.iter().any(needs_notice) {
-        closing_notice_after(delivery, &part, &in_its_place).await?
+    let replacements = replacements.unwrap_or_else(|| vec![part.clone()]);
+    let notice = if replacements.iter().any(needs_notice) {
+        closing_notice_after(delivery, &part, &replacements).await?
     } else {
         None
     };
     let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
-    let settled = retry_until_stored(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
-    publish(delivery, &part).await;
-    Ok(Some(settled))
+    let outcome = retry_until_stored(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
+    publish_part_state(delivery, &part).await;
+    Ok(Some(outcome))
 }
 
-/// Whether a part's end must be told; a notice that fails makes no further notice.
+/// Returns whether a part's failure must be reported; a failed notice makes no further notice.
 fn needs_notice(part: &Part) -> bool {
     matches!(part.state, PartState::Failed { .. }) && !matches!(part.content, PartContent::Notice { .. })
 }
 
-/// The words of the closing notice once `part` is settled as `in_its_place`.
+/// Returns the text of the closing notice once `part` is settled as `replacements`.
 async fn closing_notice_after(
     delivery: &DeliveryContext,
     part: &Part,
-    in_its_place: &[Part],
+    replacements: &[Part],
 ) -> Result<Option<String>, LedgerError> {
     let turn = delivery.ledger.turn(part.turn).await?;
-    // A part that takes another's place is younger than the reply; whoever ended a file's links since that was planned
-    // has ended them for all of it.
-    let of_reply = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
-    let planned_at = of_reply.fold(part.created_at, Ord::min);
-    let links: MakeLink<'_> = &|file| delivery.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
+    // A replacement is younger than the reply. A revocation since the reply was planned applies to all of its parts.
+    let creation_times = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
+    let planned_at = creation_times.fold(part.created_at, Ord::min);
+    let make_link: MakeLink<'_> = &|file| delivery.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
     let Some(turn) = turn else {
-        return Ok(closing_notice(in_its_place, links));
+        return Ok(closing_notice(replacements, make_link));
     };
     let mut parts = Vec::new();
-    for known in turn.parts {
-        if known.id == part.id {
-            parts.extend_from_slice(in_its_place);
+    for stored in turn.parts {
+        if stored.id == part.id {
+            parts.extend_from_slice(replacements);
         } else {
-            parts.push(known);
+            parts.push(stored);
         }
     }
-    Ok(closing_notice(&parts, links))
+    Ok(closing_notice(&parts, make_link))
 }
 
 /// Logs what an operator wants to see: everything that is not simply sent.
@@ -461,7 +469,7 @@ fn log_result(delivery: &DeliveryContext, part: &Part) {
     }
 }
 
-async fn publish(delivery: &DeliveryContext, part: &Part) {
+async fn publish_part_state(delivery: &DeliveryContext, part: &Part) {
     let reason = match &part.state {
         PartState::Failed { reason } => Some(reason.clone()),
         _ => None,
@@ -474,7 +482,7 @@ async fn publish(delivery: &DeliveryContext, part: &Part) {
         state: part.state.as_str().to_owned(),
         reason,
     };
-    // Whoever waits for it looks into the ledger too, so a bus that fails costs waiting and nothing else.
+    // Subscribers poll the ledger as well, so a failing bus only costs latency.
     if let Err(error) = delivery.bus.publish(event).await {
         tracing::debug!(error = %error, "publishing a delivery event failed");
     }

@@ -1,4 +1,4 @@
-//! The words by which a person knows that a message may have come twice.
+//! The label of a message that may arrive twice.
 
 use satchel_domain::{
     PartContent,
@@ -6,7 +6,7 @@ use satchel_domain::{
     part::{FileItem, Markup},
 };
 
-use crate::split::begins_a_block;
+use crate::split::starts_block;
 
 /// What stands before a text or a caption that may have arrived already.
 pub const DUPLICATE_LABEL: &str = "(possible duplicate)";
@@ -19,8 +19,8 @@ pub const LABEL_UNITS: usize = DUPLICATE_LABEL.len() + 2;
 ///
 /// A withdrawal shows nothing that could be labelled and stays as it is.
 #[must_use]
-pub fn with_duplicate_label(content: &PartContent, captions: CaptionRule) -> PartContent {
-    let mut content = match (content.clone(), captions) {
+pub fn with_duplicate_label(content: &PartContent, caption_rule: CaptionRule) -> PartContent {
+    let mut content = match (content.clone(), caption_rule) {
         (PartContent::File(item), CaptionRule::AltText { .. }) => return label_above_files(vec![item]),
         (PartContent::Album { items }, CaptionRule::AltText { .. }) => return label_above_files(items),
         (content, _) => content,
@@ -30,20 +30,20 @@ pub fn with_duplicate_label(content: &PartContent, captions: CaptionRule) -> Par
         | PartContent::Notice { text }
         | PartContent::Question { text, .. } => {
             // A fence, list or heading is one only at the beginning of a line.
-            let parted_by = if begins_a_block(text) { "\n\n" } else { " " };
-            *text = format!("{DUPLICATE_LABEL}{parted_by}{text}");
+            let separator = if starts_block(text) { "\n\n" } else { " " };
+            *text = format!("{DUPLICATE_LABEL}{separator}{text}");
         }
         PartContent::Text { text, markup: Markup::Plain, .. } => *text = format!("{DUPLICATE_LABEL} {text}"),
-        PartContent::File(item) => item.caption = caption(&item.caption),
+        PartContent::File(item) => item.caption = labelled_caption(&item.caption),
         PartContent::Album { items } => {
             if let Some(first) = items.first_mut() {
-                first.caption = caption(&first.caption);
+                first.caption = labelled_caption(&first.caption);
             }
         }
-        PartContent::Voice { caption: under, as_file, .. } => {
+        PartContent::Voice { caption: voice_caption, as_file, .. } => {
             // A voice message shows no words there; a file of sound does.
-            *as_file |= matches!(captions, CaptionRule::AltText { .. });
-            *under = caption(under);
+            *as_file |= matches!(caption_rule, CaptionRule::AltText { .. });
+            *voice_caption = labelled_caption(voice_caption);
         }
         PartContent::Withdraw => {}
     }
@@ -54,7 +54,7 @@ fn label_above_files(files: Vec<FileItem>) -> PartContent {
     PartContent::Text { text: DUPLICATE_LABEL.to_owned(), markup: Markup::Rich, files }
 }
 
-fn caption(caption: &str) -> String {
+fn labelled_caption(caption: &str) -> String {
     if caption.is_empty() { DUPLICATE_LABEL.to_owned() } else { format!("{DUPLICATE_LABEL} {caption}") }
 }
 
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(with_duplicate_label(&both, ALT_TEXT), above(&files));
         assert_eq!(with_duplicate_label(&one, CAPTION).files()[0].caption, DUPLICATE_LABEL);
         let voice = PartContent::Voice {
-            words: "hello".to_owned(),
+            text: "hello".to_owned(),
             in_text: true,
             prepared: None,
             as_file: false,

@@ -1,4 +1,4 @@
-//! Looks for a message whose send was left in doubt: the one way to do it, whoever has sent it.
+//! Looks up messages whose send is in doubt, for parts and questions alike.
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
@@ -10,7 +10,7 @@ use satchel_ports::{
 pub struct DoubtfulSend {
     /// What was sent.
     pub part: SendRequest,
-    /// When it was first begun.
+    /// When it was first started.
     pub since: Timestamp,
     /// How many attempts may have arrived.
     pub attempts: u32,
@@ -31,7 +31,7 @@ pub async fn look_up(
     let recorded = match channel.capabilities(&part.conversation).look_up {
         LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel doesn't support look-up"))),
         LookupRule::History => RecordedMessages::default(),
-        LookupRule::MessageIds => ledger.list_recorded_messages(&part.conversation, part.part, since).await?,
+        LookupRule::MessageIds => ledger.list_recorded_messages(&part.conversation, part.part_id, since).await?,
     };
     if recorded.other_doubt {
         // An id tells that a message is ours, and not which of two.

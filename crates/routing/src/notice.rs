@@ -1,4 +1,4 @@
-//! The words in which a person, and the model, are told what was not delivered and how to get it.
+//! Notices for people and receipts for the model about what was not delivered.
 
 mod wording;
 
@@ -7,7 +7,7 @@ use satchel_domain::{
     part::{FailureReason, FileItem, PlannedPart, RoutingError},
 };
 
-use self::wording::{Audience, lines};
+use self::wording::{Audience, format_failures};
 
 /// Makes a link to a kept file; `None` where there is none to be had. Every call makes a new one.
 pub type MakeLink<'a> = &'a dyn Fn(&Attachment) -> Option<String>;
@@ -30,7 +30,7 @@ struct DeliverySummary<'part> {
 }
 
 impl<'part> DeliverySummary<'part> {
-    fn count(&mut self, content: &'part PartContent, reason: Option<&'part FailureReason>) {
+    fn add_part(&mut self, content: &'part PartContent, reason: Option<&'part FailureReason>) {
         // A notice about a notice would never end, and a withdrawn message had nothing to lose.
         if matches!(content, PartContent::Notice { .. } | PartContent::Withdraw) {
             return;
@@ -47,23 +47,23 @@ impl<'part> DeliverySummary<'part> {
 /// or forbidden there is named with a link where there is one.
 #[must_use]
 pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
-    let mut losses = DeliverySummary::default();
+    let mut summary = DeliverySummary::default();
     for part in parts {
         match &part.state {
             PartState::Replaced { .. } => {}
-            PartState::Failed { reason } => losses.count(&part.content, Some(reason)),
-            _ => losses.count(&part.content, None),
+            PartState::Failed { reason } => summary.add_part(&part.content, Some(reason)),
+            _ => summary.add_part(&part.content, None),
         }
     }
-    notice_for_person(&losses, links)
+    notice_for_person(&summary, links)
 }
 
 /// The closing notice of a plan, in the words of [`closing_notice`]; `None` when every part can be sent.
 #[must_use]
 pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<String> {
-    let mut losses = DeliverySummary::default();
-    parts.iter().for_each(|part| losses.count(&part.content, part.refused.as_ref()));
-    notice_for_person(&losses, links)
+    let mut summary = DeliverySummary::default();
+    parts.iter().for_each(|part| summary.add_part(&part.content, part.refused.as_ref()));
+    notice_for_person(&summary, links)
 }
 
 /// The same facts as the model is told them at the start of its next turn; `None` when there are none. Links are for
@@ -78,42 +78,42 @@ pub fn receipt(errors: &[RoutingError]) -> Option<String> {
     if failures.is_empty() {
         return None;
     }
-    // What an operator discards is not announced to the person: whoever discards it has a reason.
-    let announced = failures.iter().all(|failure| *failure.reason != FailureReason::Discarded);
-    let told = if announced { "; the person was told" } else { "" };
-    let lines = lines(&failures, Audience::Model, NO_LINKS);
-    Some(format!("Not delivered from your earlier replies{told}:\n- {}", lines.join("\n- ")))
+    // A part that an operator discarded is not reported to the person.
+    let is_announced = failures.iter().all(|failure| *failure.reason != FailureReason::Discarded);
+    let suffix = if is_announced { "; the person was told" } else { "" };
+    let lines = format_failures(&failures, Audience::Model, NO_LINKS);
+    Some(format!("Not delivered from your earlier replies{suffix}:\n- {}", lines.join("\n- ")))
 }
 
-fn notice_for_person(losses: &DeliverySummary<'_>, links: MakeLink<'_>) -> Option<String> {
-    let told = lines(&losses.failures, Audience::Person, links);
-    let count = sent_count(losses);
-    match (count, told.as_slice()) {
+fn notice_for_person(summary: &DeliverySummary<'_>, links: MakeLink<'_>) -> Option<String> {
+    let failure_lines = format_failures(&summary.failures, Audience::Person, links);
+    let count = sent_count(summary);
+    match (count, failure_lines.as_slice()) {
         (_, []) => None,
         (None, [only]) => Some(format!("{}.", capitalize(only))),
         (Some(count), [only]) => Some(format!("{count}; {only}")),
         (count, _) => {
-            let head = count.unwrap_or_else(|| "Some of my reply could not be sent".to_owned());
-            Some(format!("{head}:\n- {}", told.join("\n- ")))
+            let heading = count.unwrap_or_else(|| "Some of my reply could not be sent".to_owned());
+            Some(format!("{heading}:\n- {}", failure_lines.join("\n- ")))
         }
     }
 }
 
 /// `3 of 4 files sent`; `None` when no file is concerned.
-fn sent_count(losses: &DeliverySummary<'_>) -> Option<String> {
-    let concerned: Vec<(&[FileItem], bool)> = losses
+fn sent_count(summary: &DeliverySummary<'_>) -> Option<String> {
+    let affected: Vec<(&[FileItem], bool)> = summary
         .failures
         .iter()
         .map(|failure| (failure.content.files(), matches!(failure.reason, FailureReason::MayHaveArrived { .. })))
         .collect();
-    let lost: usize = concerned.iter().filter(|(_, doubtful)| !doubtful).map(|(files, _)| files.len()).sum();
-    let doubtful: usize = concerned.iter().filter(|(_, doubtful)| *doubtful).map(|(files, _)| files.len()).sum();
+    let lost: usize = affected.iter().filter(|(_, doubtful)| !doubtful).map(|(files, _)| files.len()).sum();
+    let doubtful: usize = affected.iter().filter(|(_, doubtful)| *doubtful).map(|(files, _)| files.len()).sum();
     if lost + doubtful == 0 {
         return None;
     }
-    let sent = losses.files.saturating_sub(lost + doubtful);
-    let noun = if losses.files == 1 { "file" } else { "files" };
-    let count = format!("{sent} of {} {noun} sent", losses.files);
+    let sent = summary.files.saturating_sub(lost + doubtful);
+    let noun = if summary.files == 1 { "file" } else { "files" };
+    let count = format!("{sent} of {} {noun} sent", summary.files);
     Some(if doubtful == 0 { count } else { format!("{count}, {doubtful} in doubt") })
 }
 

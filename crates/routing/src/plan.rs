@@ -34,17 +34,17 @@ pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabi
     let chunks = text.map(|text| split(text, &reserve_label(&capabilities.text))).unwrap_or_default();
     let mut parts: Vec<PlannedPart> =
         chunks.into_iter().map(|chunk| PlannedPart::new(PartContent::from_text(chunk))).collect();
-    let voice = voice(response, text, capabilities);
+    let voice = plan_voice(response, text, capabilities);
 
     if voice.is_none()
         && let [PlannedPart { content: PartContent::Text { files, .. }, .. }] = parts.as_mut_slice()
-        && let Some(riding) = bundled_files(response, capabilities)
+        && let Some(bundled) = bundled_files(response, capabilities)
     {
-        *files = riding;
+        *files = bundled;
         return Plan { parts };
     }
     parts.extend(voice.map(PlannedPart::new));
-    parts.extend(files(response, capabilities));
+    parts.extend(plan_files(response, capabilities));
     if let Some(text) = closing_notice(&parts, capabilities, links) {
         parts.push(PlannedPart::new(PartContent::Notice { text }));
     }
@@ -54,13 +54,13 @@ pub fn plan_with_links(response: &OutgoingResponse, capabilities: &ChannelCapabi
 /// The closing notice as one message.
 fn closing_notice(parts: &[PlannedPart], capabilities: &ChannelCapabilities, links: MakeLink<'_>) -> Option<String> {
     let limit = reserve_label(&capabilities.text);
-    let linked = notice_for_plan(parts, links)?;
-    if split(&linked, &limit).len() == 1 {
-        return Some(linked);
+    let notice = notice_for_plan(parts, links)?;
+    if split(&notice, &limit).len() == 1 {
+        return Some(notice);
     }
     // A link that is cut leads nowhere. Where even the words are too long, their beginning says the most.
-    let words = notice_for_plan(parts, NO_LINKS)?;
-    Some(split(&words, &limit).into_iter().next().unwrap_or(words))
+    let notice = notice_for_plan(parts, NO_LINKS)?;
+    Some(split(&notice, &limit).into_iter().next().unwrap_or(notice))
 }
 
 /// The limit less the room for the label of a possible duplicate, where it leaves room for anything else.
@@ -72,13 +72,17 @@ fn reserve_units(max: usize) -> usize {
     if max >= 2 * LABEL_UNITS { max - LABEL_UNITS } else { max }
 }
 
-fn voice(response: &OutgoingResponse, text: Option<&str>, capabilities: &ChannelCapabilities) -> Option<PartContent> {
+fn plan_voice(
+    response: &OutgoingResponse,
+    text: Option<&str>,
+    capabilities: &ChannelCapabilities,
+) -> Option<PartContent> {
     let request = response.voice.as_ref()?;
-    let own = request.text.as_deref().filter(|words| !words.trim().is_empty());
-    let words = own.or(text)?;
+    let requested_text = request.text.as_deref().filter(|text| !text.trim().is_empty());
+    let spoken_text = requested_text.or(text)?;
     Some(PartContent::Voice {
-        words: words.to_owned(),
-        in_text: text.is_some_and(|text| text.trim() == words.trim()),
+        text: spoken_text.to_owned(),
+        in_text: text.is_some_and(|text| text.trim() == spoken_text.trim()),
         prepared: None,
         as_file: capabilities.voice == VoiceRule::AudioFile,
         caption: String::new(),
@@ -89,30 +93,30 @@ fn voice(response: &OutgoingResponse, text: Option<&str>, capabilities: &Channel
 fn bundled_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Option<Vec<FileItem>> {
     let GroupingRule::Messages { max, with_text: true } = capabilities.grouping else { return None };
     let attachments = &response.attachments;
-    let fit = attachments.iter().all(|attachment| attachment.bytes <= capabilities.file_bytes);
-    if attachments.is_empty() || attachments.len() > max || !fit {
+    let all_fit = attachments.iter().all(|attachment| attachment.bytes <= capabilities.file_bytes);
+    if attachments.is_empty() || attachments.len() > max || !all_fit {
         return None;
     }
     let mut items = Vec::with_capacity(attachments.len());
     for attachment in attachments {
-        let (before, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
-        if !before.is_empty() {
+        let (preceding, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
+        if !preceding.is_empty() {
             return None;
         }
         items.push(item);
     }
-    let within = capabilities.request_bytes.is_none_or(|limit| groups::total_bytes(&items) <= limit);
-    within.then(|| {
-        groups::number_equal_names(&mut items);
+    let is_within_limit = capabilities.request_bytes.is_none_or(|limit| groups::total_bytes(&items) <= limit);
+    is_within_limit.then(|| {
+        groups::number_duplicate_names(&mut items);
         items
     })
 }
 
-fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
+fn plan_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
     let mut parts = Vec::new();
     let mut group = FileGroup::default();
     for attachment in &response.attachments {
-        let (before, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
+        let (preceding, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
         if attachment.bytes > capabilities.file_bytes {
             parts.extend(group.take_part().map(PlannedPart::new));
             let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
@@ -121,10 +125,10 @@ fn files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -> Vec
             parts.push(PlannedPart { content: PartContent::File(item), refused });
             continue;
         }
-        if !before.is_empty() || !can_share_message(group.items(), &item, capabilities) {
+        if !preceding.is_empty() || !can_share_message(group.items(), &item, capabilities) {
             parts.extend(group.take_part().map(PlannedPart::new));
         }
-        parts.extend(before.into_iter().map(PlannedPart::new));
+        parts.extend(preceding.into_iter().map(PlannedPart::new));
         group.push(item);
     }
     parts.extend(group.take_part().map(PlannedPart::new));

@@ -14,7 +14,7 @@ use crate::{
     split::split_plain,
 };
 
-/// What follows a refusal.
+/// The result of replanning a refused part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplanOutcome {
     /// These take its place, in this order.
@@ -41,8 +41,8 @@ pub fn replan(
             replan_text(text, *markup, refusal, capabilities)
         }
         PartContent::Text { text, markup, files } => replan_bundle(text, *markup, files, refusal, capabilities),
-        PartContent::Voice { words, in_text, as_file, .. } => {
-            replan_voice(content, words, *in_text, *as_file, refusal, capabilities)
+        PartContent::Voice { text, in_text, as_file, .. } => {
+            replan_voice(content, text, *in_text, *as_file, refusal, capabilities)
         }
         PartContent::File(item) => replan_file(item, refusal, capabilities),
         PartContent::Album { items } => replan_album(items, refusal, capabilities),
@@ -52,7 +52,7 @@ pub fn replan(
         PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
-        return ReplanOutcome::GiveUp(failure(content, refusal, reason, capabilities));
+        return ReplanOutcome::GiveUp(failure_reason(content, refusal, reason, capabilities));
     }
     ReplanOutcome::Children(children.into_iter().map(|content| plan_child(content, capabilities)).collect())
 }
@@ -71,7 +71,7 @@ fn split_oversized(items: &[FileItem], capabilities: &ChannelCapabilities) -> Ve
     runs.flat_map(|run| group_files(run, capabilities)).collect()
 }
 
-fn failure(
+fn failure_reason(
     content: &PartContent,
     refusal: &Refusal,
     reason: &str,
@@ -108,47 +108,47 @@ fn replan_bundle(
     refusal: &Refusal,
     capabilities: &ChannelCapabilities,
 ) -> Vec<PartContent> {
-    let alone = PartContent::Text { text: text.to_owned(), markup, files: Vec::new() };
-    let alone = (!text.trim().is_empty()).then_some(alone).into_iter();
+    let text_part = PartContent::Text { text: text.to_owned(), markup, files: Vec::new() };
+    let text_part = (!text.trim().is_empty()).then_some(text_part).into_iter();
     match (refusal, markup) {
         (Refusal::BadMarkup, Markup::Rich) => {
             let mut parts = plain_chunks(text, capabilities);
             // The files stay on the message as long as it is one.
-            if let [PartContent::Text { files: riding, .. }] = parts.as_mut_slice() {
-                *riding = files.to_vec();
+            if let [PartContent::Text { files: bundled, .. }] = parts.as_mut_slice() {
+                *bundled = files.to_vec();
             } else {
                 parts.extend(split_oversized(files, capabilities));
             }
             parts
         }
-        (Refusal::Item { index }, _) => alone.chain(singles(files, Some(*index))).collect(),
-        _ => alone.chain(split_oversized(files, capabilities)).collect(),
+        (Refusal::Item { index }, _) => text_part.chain(split_into_files(files, Some(*index))).collect(),
+        _ => text_part.chain(split_oversized(files, capabilities)).collect(),
     }
 }
 
 fn replan_voice(
     content: &PartContent,
-    words: &str,
+    text: &str,
     in_text: bool,
     as_file: bool,
     refusal: &Refusal,
     capabilities: &ChannelCapabilities,
 ) -> Vec<PartContent> {
-    let may_be_a_file = matches!(refusal, Refusal::VoiceForbidden | Refusal::UnsupportedKind | Refusal::Other);
-    if !as_file && may_be_a_file {
+    let can_send_as_file = matches!(refusal, Refusal::VoiceForbidden | Refusal::UnsupportedKind | Refusal::Other);
+    if !as_file && can_send_as_file {
         let mut file = content.clone();
         if let PartContent::Voice { as_file, .. } = &mut file {
             *as_file = true;
         }
         return vec![file];
     }
-    if in_text { Vec::new() } else { plain_chunks(words, capabilities) }
+    if in_text { Vec::new() } else { plain_chunks(text, capabilities) }
 }
 
 fn replan_file(item: &FileItem, refusal: &Refusal, capabilities: &ChannelCapabilities) -> Vec<PartContent> {
     if *refusal == Refusal::BadMarkup && !item.caption.is_empty() {
-        let bare = FileItem { caption: String::new(), ..item.clone() };
-        return plain_chunks(&item.caption, capabilities).into_iter().chain([PartContent::File(bare)]).collect();
+        let uncaptioned = FileItem { caption: String::new(), ..item.clone() };
+        return plain_chunks(&item.caption, capabilities).into_iter().chain([PartContent::File(uncaptioned)]).collect();
     }
     if item.form == FileForm::Document {
         return Vec::new();
@@ -160,19 +160,19 @@ fn replan_album(items: &[FileItem], refusal: &Refusal, capabilities: &ChannelCap
     let is_too_large = |item: &FileItem| item.attachment.bytes > capabilities.file_bytes;
     match refusal {
         Refusal::TooLarge { .. } if items.iter().any(is_too_large) => split_oversized(items, capabilities),
-        Refusal::Item { index } => singles(items, Some(*index)),
+        Refusal::Item { index } => split_into_files(items, Some(*index)),
         Refusal::TooLarge { .. } if items.len() > 3 => {
             let (first, second) = items.split_at(items.len() / 2);
             [first, second].map(|half| PartContent::Album { items: half.to_vec() }).into()
         }
-        _ => singles(items, None),
+        _ => split_into_files(items, None),
     }
 }
 
 /// Each file alone; the one at fault as a document, the form that takes anything.
-fn singles(items: &[FileItem], at_fault: Option<usize>) -> Vec<PartContent> {
+fn split_into_files(items: &[FileItem], faulty_index: Option<usize>) -> Vec<PartContent> {
     let single = |(index, item): (usize, &FileItem)| {
-        let form = if Some(index) == at_fault { FileForm::Document } else { item.form };
+        let form = if Some(index) == faulty_index { FileForm::Document } else { item.form };
         PartContent::File(FileItem { form, ..item.clone() })
     };
     items.iter().enumerate().map(single).collect()

@@ -5,8 +5,8 @@ use std::{future::Future, time::Duration};
 use satchel_ports::LedgerError;
 use tokio_util::sync::CancellationToken;
 
-/// The longest wait between two tries.
-const LONGEST: Duration = Duration::from_secs(30);
+/// The longest delay between two attempts.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Writes to the ledger, and again until it takes it: a message that arrived, or a tool that ran, is known nowhere else,
 /// so a full disk is waited out. Ends early when `stop` is cancelled, and with every error that trying again can't mend.
@@ -17,21 +17,21 @@ pub async fn retry_until_stored<T, W>(stop: &CancellationToken, mut write: impl 
 where
     W: Future<Output = Result<T, LedgerError>>,
 {
-    let mut wait = Duration::from_millis(250);
+    let mut delay = Duration::from_millis(250);
     loop {
         let error = match write().await {
             Err(error @ (LedgerError::Full | LedgerError::Store { .. })) => error,
-            done => return done,
+            result => return result,
         };
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            wait_ms = wait.as_millis(),
+            wait_ms = delay.as_millis(),
             "recording the result failed; retrying"
         );
-        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+        if stop.run_until_cancelled(tokio::time::sleep(delay)).await.is_none() {
             return Err(error);
         }
-        wait = (wait * 2).min(LONGEST);
+        delay = (delay * 2).min(MAX_DELAY);
     }
 }
 

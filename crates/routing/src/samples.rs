@@ -94,7 +94,7 @@ fn odd_capabilities() -> impl Strategy<Value = ChannelCapabilities> {
         (0usize..100).prop_map(|max| CaptionRule::AltText { max }),
         Just(CaptionRule::Hidden),
     ];
-    let together = prop_oneof![
+    let grouping = prop_oneof![
         Just(GroupingRule::Never),
         (0usize..12).prop_map(|max| GroupingRule::Albums { max }),
         (0usize..12, any::<bool>()).prop_map(|(max, with_text)| GroupingRule::Messages { max, with_text }),
@@ -108,11 +108,11 @@ fn odd_capabilities() -> impl Strategy<Value = ChannelCapabilities> {
     );
     let voice = prop_oneof![Just(VoiceRule::Message), Just(VoiceRule::AudioFile)];
     let sizes = (0u64..70_000_000, proptest::option::of(0u64..70_000_000));
-    (text, caption, together, photo, voice, sizes, any::<bool>()).prop_map(
-        |(text, caption, together, photo, voice, (file_bytes, request_bytes), native_media)| ChannelCapabilities {
+    (text, caption, grouping, photo, voice, sizes, any::<bool>()).prop_map(
+        |(text, caption, grouping, photo, voice, (file_bytes, request_bytes), native_media)| ChannelCapabilities {
             text,
             caption,
-            grouping: together,
+            grouping,
             photo,
             voice,
             file_bytes,

@@ -1,62 +1,64 @@
-//! Markdown as words that can be listened to. Pure.
+//! Converts Markdown to text for speech synthesis. Pure.
 
 use std::borrow::Cow;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// The longest words that are spoken at once, in characters: some five minutes.
-const LONGEST: usize = 4_000;
+/// The longest text of one voice message, in characters: about five minutes.
+const MAX_SPEECH_CHARS: usize = 4_000;
 
-/// What is said instead of a block of code.
-const CODE: &str = "(code)";
+/// The replacement for a code block.
+const CODE_TEXT: &str = "(code)";
 
-/// What is said where a long text ends early; the whole of it is there to be read.
-const READ_ON: &str = "The rest is in the text message.";
+/// The sentence that ends a truncated voice message.
+const TRUNCATION_NOTE: &str = "The rest is in the text message.";
 
 /// The words as they are spoken: without marks, code and addresses. Long ones are cut at the end of a sentence if they
 /// can be read too.
 ///
 /// # Errors
 /// When they are too long and stand nowhere else, in words for the person.
-pub(crate) fn to_speech_text(words: &str, in_text: bool) -> Result<String, String> {
-    let spoken = strip_markdown(words);
-    match spoken.chars().count() {
-        length if length <= LONGEST => Ok(spoken),
-        _ if in_text => Ok(format!("{} {READ_ON}", truncate_at_sentence(&spoken))),
+pub(crate) fn to_speech_text(markdown: &str, in_text: bool) -> Result<String, String> {
+    let speech = strip_markdown(markdown);
+    match speech.chars().count() {
+        length if length <= MAX_SPEECH_CHARS => Ok(speech),
+        _ if in_text => Ok(format!("{} {TRUNCATION_NOTE}", truncate_at_sentence(&speech))),
         // The pauses that were put in don't count.
-        _ if words.chars().count() <= LONGEST => Ok(spoken),
-        length => Err(format!("the text has {length} characters, the limit for one voice message is {LONGEST}")),
+        _ if markdown.chars().count() <= MAX_SPEECH_CHARS => Ok(speech),
+        length => {
+            Err(format!("the text has {length} characters, the limit for one voice message is {MAX_SPEECH_CHARS}"))
+        }
     }
 }
 
-fn strip_markdown(words: &str) -> String {
+fn strip_markdown(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut spoken = SpeechText::default();
-    for event in Parser::new_ext(words, options) {
+    let mut speech = SpeechText::default();
+    for event in Parser::new_ext(markdown, options) {
         match event {
             Event::Start(Tag::CodeBlock(_)) => {
-                spoken.push(CODE);
-                spoken.muted = true;
+                speech.push(CODE_TEXT);
+                speech.muted = true;
             }
             Event::End(TagEnd::CodeBlock) => {
-                spoken.muted = false;
-                spoken.end_sentence();
+                speech.muted = false;
+                speech.end_sentence();
             }
-            Event::Text(text) | Event::Code(text) => spoken.push(&text),
-            Event::SoftBreak => spoken.push(" "),
-            Event::HardBreak | Event::Rule => spoken.end_sentence(),
-            Event::End(TagEnd::TableCell) => spoken.push(", "),
+            Event::Text(text) | Event::Code(text) => speech.push(&text),
+            Event::SoftBreak => speech.push(" "),
+            Event::HardBreak | Event::Rule => speech.end_sentence(),
+            Event::End(TagEnd::TableCell) => speech.push(", "),
             Event::End(
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableRow | TagEnd::TableHead,
-            ) => spoken.end_sentence(),
+            ) => speech.end_sentence(),
             _ => {}
         }
     }
-    let spoken = spoken.text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let spoken = spoken.map(|line| line.split(' ').map(shorten_url).collect::<Vec<_>>().join(" "));
-    let spoken = spoken.collect::<Vec<_>>().join("\n");
+    let lines = speech.text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.map(|line| line.split(' ').map(shorten_url).collect::<Vec<_>>().join(" "));
+    let speech = lines.collect::<Vec<_>>().join("\n");
     // What consists of marks alone is spoken as it stands.
-    if spoken.is_empty() { words.trim().to_owned() } else { spoken }
+    if speech.is_empty() { markdown.trim().to_owned() } else { speech }
 }
 
 #[derive(Default)]
@@ -66,16 +68,16 @@ struct SpeechText {
 }
 
 impl SpeechText {
-    fn push(&mut self, words: &str) {
+    fn push(&mut self, text: &str) {
         if !self.muted {
-            self.text.push_str(words);
+            self.text.push_str(text);
         }
     }
 
     /// Ends what was said like a sentence, so that an engine pauses there.
     fn end_sentence(&mut self) {
-        let kept = self.text.trim_end_matches([' ', ',']).len();
-        self.text.truncate(kept);
+        let trimmed_len = self.text.trim_end_matches([' ', ',']).len();
+        self.text.truncate(trimmed_len);
         match self.text.chars().last() {
             None | Some('\n') => return,
             Some(last) if last.is_alphanumeric() || matches!(last, ')' | '"' | '»' | '”') => self.text.push('.'),
@@ -90,27 +92,28 @@ fn shorten_url(word: &str) -> Cow<'_, str> {
     let Some(start) = word.find("https://").or_else(|| word.find("http://")) else { return word.into() };
     let address = word[start..].split_once("://").map_or("", |(_, address)| address);
     let host = address.split(['/', '?', '#', ')']).next().unwrap_or_default();
-    let host = host.strip_prefix("www.").unwrap_or(host).trim_end_matches(ENDS);
-    let end = &word[word.trim_end_matches(ENDS).len()..];
+    let host = host.strip_prefix("www.").unwrap_or(host).trim_end_matches(TRAILING_PUNCTUATION);
+    let end = &word[word.trim_end_matches(TRAILING_PUNCTUATION).len()..];
     format!("{}{host}{end}", &word[..start]).into()
 }
 
 /// What ends a sentence or a part of it.
-const ENDS: [char; 6] = ['.', ',', ':', ';', '!', '?'];
+const TRAILING_PUNCTUATION: [char; 6] = ['.', ',', ':', ';', '!', '?'];
 
 /// As many whole sentences as are spoken at once; of one endless sentence as many words.
-fn truncate_at_sentence(spoken: &str) -> &str {
-    let most = spoken.char_indices().nth(LONGEST - READ_ON.len() - 1).map_or(spoken, |(at, _)| &spoken[..at]);
+fn truncate_at_sentence(speech: &str) -> &str {
+    let prefix =
+        speech.char_indices().nth(MAX_SPEECH_CHARS - TRUNCATION_NOTE.len() - 1).map_or(speech, |(at, _)| &speech[..at]);
     let is_end = |(at, c): &(usize, char)| {
-        let next = spoken[at + c.len_utf8()..].chars().next();
+        let next = speech[at + c.len_utf8()..].chars().next();
         *c == '\n'
             || (matches!(c, '.' | '!' | '?' | '…') && next.is_none_or(char::is_whitespace))
             || "。！？".contains(*c)
     };
-    let after = |(at, c): (usize, char)| at + c.len_utf8();
-    let sentence = most.char_indices().rev().find(is_end).map(after);
-    let word = || most.char_indices().rev().find(|(_, c)| c.is_whitespace()).map(after);
-    most[..sentence.or_else(word).unwrap_or(most.len())].trim_end()
+    let end_of = |(at, c): (usize, char)| at + c.len_utf8();
+    let sentence_end = prefix.char_indices().rev().find(is_end).map(end_of);
+    let word_end = || prefix.char_indices().rev().find(|(_, c)| c.is_whitespace()).map(end_of);
+    prefix[..sentence_end.or_else(word_end).unwrap_or(prefix.len())].trim_end()
 }
 
 #[cfg(test)]
@@ -145,10 +148,10 @@ mod tests {
         let long = "Это предложение. ".repeat(400);
         let spoken = to_speech_text(&long, true).unwrap();
         assert!(spoken.ends_with("предложение. The rest is in the text message."), "{spoken}");
-        assert!(spoken.chars().count() <= LONGEST && spoken.chars().count() > LONGEST - 60);
+        assert!(spoken.chars().count() <= MAX_SPEECH_CHARS && spoken.chars().count() > MAX_SPEECH_CHARS - 60);
         let endless = to_speech_text(&"word ".repeat(2_000), true).unwrap();
         assert!(endless.ends_with("word The rest is in the text message."), "{endless}");
-        assert!(to_speech_text(&"ы".repeat(9_000), true).unwrap().chars().count() <= LONGEST);
+        assert!(to_speech_text(&"ы".repeat(9_000), true).unwrap().chars().count() <= MAX_SPEECH_CHARS);
     }
 
     #[test]
@@ -162,7 +165,7 @@ mod tests {
         #[test]
         fn any_text_is_spoken_within_the_limit(text in "([\\PC\n`*_#|>\\[\\]() ]{0,80}[a-zа-я. ]{0,40}){0,120}") {
             let spoken = to_speech_text(&text, true).unwrap();
-            prop_assert!(spoken.chars().count() <= LONGEST);
+            prop_assert!(spoken.chars().count() <= MAX_SPEECH_CHARS);
             prop_assert_eq!(spoken.trim().is_empty(), text.trim().is_empty());
         }
     }

@@ -32,12 +32,12 @@ pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
     let limits = ChunkLimits {
         max,
         unit: limit.unit,
-        markers_count: limit.unit == TextUnit::Utf16Source,
-        entities: limit.entities.unwrap_or(usize::MAX).max(1),
+        count_markers: limit.unit == TextUnit::Utf16Source,
+        max_entities: limit.entities.unwrap_or(usize::MAX).max(1),
     };
-    chunker::chunks(text, &structure, &limits, &mut |chunk, sure| {
+    chunker::for_each_chunk(text, &structure, &limits, &mut |chunk, is_certain| {
         // Alone, a chunk may be read otherwise than in the whole. It is read again where that could matter.
-        if sure || fits(&chunk, limit) {
+        if is_certain || fits(&chunk, limit) {
             chunks.push(chunk);
         } else {
             split_strictly(&chunk, &limits, limit, &mut chunks);
@@ -51,8 +51,8 @@ pub fn split(text: &str, limit: &TextLimit) -> Vec<String> {
 pub fn split_plain(text: &str, limit: &TextLimit) -> Vec<String> {
     let mut chunks = Vec::new();
     let max = limit.max.unwrap_or(usize::MAX).max(2);
-    let limits = ChunkLimits { max, unit: limit.unit, markers_count: true, entities: usize::MAX };
-    chunker::chunks(text, &MarkdownStructure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
+    let limits = ChunkLimits { max, unit: limit.unit, count_markers: true, max_entities: usize::MAX };
+    chunker::for_each_chunk(text, &MarkdownStructure::default(), &limits, &mut |chunk, _| chunks.push(chunk));
     chunks
 }
 
@@ -75,9 +75,9 @@ fn visible(text: &str, structure: &MarkdownStructure, unit: TextUnit) -> usize {
 pub fn units(text: &str, unit: TextUnit) -> usize {
     match unit {
         TextUnit::Utf16 | TextUnit::Utf16Source => {
-            count(text, |byte| u8::from(is_char_start(byte)) + u8::from(byte >= 0xF0))
+            sum_weights(text, |byte| u8::from(is_char_start(byte)) + u8::from(byte >= 0xF0))
         }
-        TextUnit::Chars => count(text, |byte| u8::from(is_char_start(byte))),
+        TextUnit::Chars => sum_weights(text, |byte| u8::from(is_char_start(byte))),
     }
 }
 
@@ -87,10 +87,10 @@ fn is_char_start(byte: u8) -> bool {
 }
 
 /// Adds up what each byte counts, at most two, as many bytes at a time as the processor can.
-fn count(text: &str, of: impl Fn(u8) -> u8 + Copy) -> usize {
+fn sum_weights(text: &str, weight: impl Fn(u8) -> u8 + Copy) -> usize {
     let blocks = text.as_bytes().chunks_exact(64);
-    let rest: usize = blocks.remainder().iter().map(|byte| usize::from(of(*byte))).sum();
-    rest + blocks.map(|block| usize::from(block.iter().map(|byte| of(*byte)).sum::<u8>())).sum::<usize>()
+    let rest: usize = blocks.remainder().iter().map(|byte| usize::from(weight(*byte))).sum();
+    rest + blocks.map(|block| usize::from(block.iter().map(|byte| weight(*byte)).sum::<u8>())).sum::<usize>()
 }
 
 /// Tells whether a Markdown text, shown alone, stays within the limit.
@@ -103,7 +103,7 @@ pub fn fits(text: &str, limit: &TextLimit) -> bool {
 }
 
 /// Tells whether a text begins with something that is a block only at the beginning of a line.
-pub(crate) fn begins_a_block(text: &str) -> bool {
+pub(crate) fn starts_block(text: &str) -> bool {
     let text = text.trim_start_matches(' ');
     match text.as_bytes().first() {
         Some(b'#' | b'>' | b'|' | b'=' | b'<') => true,
@@ -116,8 +116,8 @@ pub(crate) fn begins_a_block(text: &str) -> bool {
         Some(b'~') => text.starts_with("~~~"),
         Some(b'[') => text.chars().take(BLOCK_LOOKAHEAD).take_while(|c| *c != '\n').collect::<String>().contains("]:"),
         Some(b'0'..=b'9') => {
-            let behind = text.bytes().take(BLOCK_LOOKAHEAD).find(|byte| !byte.is_ascii_digit());
-            matches!(behind, Some(b'.' | b')'))
+            let after_digits = text.bytes().take(BLOCK_LOOKAHEAD).find(|byte| !byte.is_ascii_digit());
+            matches!(after_digits, Some(b'.' | b')'))
         }
         Some(b'\t') => true,
         _ => false,
@@ -128,26 +128,26 @@ pub(crate) fn begins_a_block(text: &str) -> bool {
 fn effective_max(text: &str, limit: &TextLimit) -> Option<usize> {
     let max = limit.max.unwrap_or(usize::MAX).max(2);
     // A formatted span takes at least one of these characters.
-    let short = text.len() <= max || units(text, limit.unit) <= max;
-    let few = |entities: usize| {
+    let is_short = text.len() <= max || units(text, limit.unit) <= max;
+    let is_few = |entities: usize| {
         let formatting = text.bytes().filter(|byte| b"*_~`[<#>=-\t".contains(byte));
         formatting.take(entities.max(1) + 1).count() <= entities.max(1) && !text.contains("    ")
     };
-    let few = limit.entities.is_none_or(few);
-    (!(short && few)).then_some(max)
+    let has_few_entities = limit.entities.is_none_or(is_few);
+    (!(is_short && has_few_entities)).then_some(max)
 }
 
 /// Splits a chunk that is too long when read alone: markers count, and fewer characters share a chunk each time.
 fn split_strictly(chunk: &str, limits: &ChunkLimits, limit: &TextLimit, chunks: &mut Vec<String>) {
     let max = limits.max.min(units(chunk, limit.unit) * 2 / 3).max(2);
-    let stricter = ChunkLimits { max, markers_count: true, ..*limits };
+    let stricter = ChunkLimits { max, count_markers: true, ..*limits };
     let structure =
         if max < MIN_UNITS_FOR_MARKERS { MarkdownStructure::default() } else { MarkdownStructure::parse(chunk) };
-    chunker::chunks(chunk, &structure, &stricter, &mut |piece, _| {
-        if max == 2 || piece.len() >= chunk.len() || fits(&piece, limit) {
-            chunks.push(piece);
+    chunker::for_each_chunk(chunk, &structure, &stricter, &mut |part, _| {
+        if max == 2 || part.len() >= chunk.len() || fits(&part, limit) {
+            chunks.push(part);
         } else {
-            split_strictly(&piece, &stricter, limit, chunks);
+            split_strictly(&part, &stricter, limit, chunks);
         }
     });
 }

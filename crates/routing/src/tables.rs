@@ -9,9 +9,9 @@ use satchel_domain::capabilities::{
 const MB: u64 = 1_000_000;
 /// One mebibyte as Discord counts it.
 const MIB: u64 = 1 << 20;
-/// What a request of Discord's may hold beside its files: words, names, descriptions and the form around them. All of it
+/// The bytes reserved in a Discord request besides its files: text, names and form. All of it
 /// counts against the request's limit; the fullest message has less than this.
-const DISCORD_FORM: u64 = 128 << 10;
+const DISCORD_FORM_BYTES: u64 = 128 << 10;
 
 /// Telegram through the public Bot API.
 #[must_use]
@@ -67,7 +67,7 @@ pub fn discord() -> ChannelCapabilities {
         // Uploading Files: 10 MiB by default; a boosted guild's limit is put in by the adapter.
         file_bytes: 10 * MIB,
         // Create Message: 25 MiB for a request, of which its files are a part.
-        request_bytes: Some(25 * MIB - DISCORD_FORM),
+        request_bytes: Some(25 * MIB - DISCORD_FORM_BYTES),
         // Create Message: up to 10 attachments.
         grouping: GroupingRule::Messages { max: 10, with_text: true },
         // Voice Messages: flag 8192, one OGG/Opus file alone.

@@ -12,14 +12,14 @@ use crate::error;
 
 /// The longest description of a file, in bytes. What doesn't fit into a caption is sent as text, so a longer one would
 /// flood its chat.
-const LONGEST_DESCRIPTION: usize = 4 << 10;
+const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
 
 /// Describes a tool whose arguments are `T`. The doc comments of its fields are what the model reads.
-pub(crate) fn spec_of<T: JsonSchema>(name: &str, tier: SafetyTier, description: &str) -> ToolSpec {
+pub(crate) fn tool_spec<T: JsonSchema>(name: &str, tier: SafetyTier, description: &str) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
-        parameters: schema_of::<T>(),
+        parameters: argument_schema::<T>(),
         tier,
         time_limit: None,
     }
@@ -33,28 +33,28 @@ pub(crate) fn parse_arguments<T: DeserializeOwned + JsonSchema>(arguments: Value
         Value::Object(given) => given,
         Value::Null => Map::new(),
         other => {
-            let start: String = other.to_string().chars().take(100).collect();
+            let excerpt: String = other.to_string().chars().take(100).collect();
             return Err(error::tool_error(format!(
-                "the arguments must be a JSON object, not {start}; {}",
+                "the arguments must be a JSON object, not {excerpt}; {}",
                 describe_arguments::<T>()
             )));
         }
     };
     let given: Map<String, Value> = given.into_iter().filter(|(_, value)| !value.is_null()).collect();
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
-        let place = match error.path().to_string().as_str() {
+        let prefix = match error.path().to_string().as_str() {
             "." => String::new(),
             path => format!("argument `{path}`: "),
         };
         // The allowed arguments come before what was given could push them out of the error's length.
-        let wrong: String = error.inner().to_string().chars().take(400).collect();
-        error::tool_error(format!("{place}{wrong}; {}", describe_arguments::<T>()))
+        let reason: String = error.inner().to_string().chars().take(400).collect();
+        error::tool_error(format!("{prefix}{reason}; {}", describe_arguments::<T>()))
     })
 }
 
 /// Names the arguments of `T` with their types, for errors.
 fn describe_arguments<T: JsonSchema>() -> String {
-    let schema = schema_of::<T>();
+    let schema = argument_schema::<T>();
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let arguments: Vec<String> = schema["properties"]
         .as_object()
@@ -62,14 +62,14 @@ fn describe_arguments<T: JsonSchema>() -> String {
         .flatten()
         .map(|(name, property)| {
             let kind = property["type"].as_str().unwrap_or("value");
-            let need = if required.contains(&name.as_str()) { ", required" } else { "" };
-            format!("`{name}` ({kind}{need})")
+            let suffix = if required.contains(&name.as_str()) { ", required" } else { "" };
+            format!("`{name}` ({kind}{suffix})")
         })
         .collect();
     format!("allowed are {}", arguments.join(", "))
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
+fn argument_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;
@@ -111,7 +111,7 @@ fn simplify_schema(schema: &mut Value) {
 }
 
 /// Reads a MIME type, or says how one is written.
-pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
+pub(crate) fn parse_mime(given: &str) -> Result<String, ToolError> {
     let mime = given.trim().to_ascii_lowercase();
     // The token characters of RFC 6838, 4.2: nothing that could end a header.
     let is_name = |name: &str| {
@@ -121,23 +121,23 @@ pub(crate) fn checked_mime(given: &str) -> Result<String, ToolError> {
     match mime.split_once('/') {
         Some((kind, subtype)) if is_name(kind) && is_name(subtype) => Ok(mime),
         _ => {
-            let shown: String = given.escape_debug().take(100).collect();
+            let excerpt: String = given.escape_debug().take(100).collect();
             Err(error::tool_error(format!(
-                "`{shown}` is not a MIME type: they are written type/subtype, such as image/png"
+                "`{excerpt}` is not a MIME type: they are written type/subtype, such as image/png"
             )))
         }
     }
 }
 
 /// Takes the description of a file, or says that it is too long.
-pub(crate) fn checked_description(file: impl Display, given: String) -> Result<String, ToolError> {
-    let long = given.len();
-    if long > LONGEST_DESCRIPTION {
+pub(crate) fn check_description(file: impl Display, description: String) -> Result<String, ToolError> {
+    let bytes = description.len();
+    if bytes > MAX_DESCRIPTION_BYTES {
         return Err(error::tool_error(format!(
-            "the description of {file} has {long} bytes; at most {LONGEST_DESCRIPTION} are allowed: say more in the text"
+            "the description of {file} has {bytes} bytes; at most {MAX_DESCRIPTION_BYTES} are allowed: say more in the text"
         )));
     }
-    Ok(given)
+    Ok(description)
 }
 
 /// The path of a file, as opposed to a directory: neither a mount nor written with a slash at its end.

@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use self::reservations::{Reservation, Reservations};
 use crate::{
     ToolServices,
-    arguments::{WorkspaceFilePath, checked_description, checked_mime, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, check_description, parse_arguments, parse_mime, tool_spec},
     error, lookup,
 };
 
 pub(crate) struct AttachmentAdd {
     services: ToolServices,
-    claims: Reservations,
+    reservations: Reservations,
 }
 
 impl AttachmentAdd {
     pub(crate) fn new(services: ToolServices) -> Self {
-        Self { services, claims: Reservations::default() }
+        Self { services, reservations: Reservations::default() }
     }
 }
 
@@ -59,7 +59,7 @@ struct Arguments {
     visibility: Visibility,
 }
 
-/// One file as it was asked for.
+/// A request to add one file.
 #[derive(Debug, PartialEq, Eq)]
 struct AddRequest {
     path: WorkspacePath,
@@ -71,7 +71,7 @@ struct AddRequest {
 #[async_trait]
 impl Tool for AttachmentAdd {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.add",
             SafetyTier::ReadOnly,
             "Attaches files of the workspace to your reply. They are queued and go out with the reply after this turn; \
@@ -82,24 +82,26 @@ impl Tool for AttachmentAdd {
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let arguments: Arguments = parse_arguments(arguments)?;
         let visibility = arguments.visibility;
-        let Self { services, claims } = self;
-        let wanted = parse_requests(arguments, services.limits.add_files)?;
-        let claim = reserve_quota(services, claims, context, &wanted).await?;
-        let mut attachments = Vec::with_capacity(wanted.len());
-        for wanted in wanted {
-            attachments.push(add_file(services, context, wanted, visibility).await?);
+        let Self { services, reservations } = self;
+        let requests = parse_requests(arguments, services.limits.add_files)?;
+        let reservation = reserve_quota(services, reservations, context, &requests).await?;
+        let mut attachments = Vec::with_capacity(requests.len());
+        for request in requests {
+            attachments.push(add_file(services, context, request, visibility).await?);
         }
         // A file may have grown since it was looked at, within its own limit but not within the call's or the turn's.
         let bytes = attachments.iter().map(|attachment| attachment.bytes).sum();
         check_call_bytes(bytes, services.limits.add_call_bytes)?;
-        claim.commit(&attachments).map_err(|others| too_much(bytes, others, services.limits.add_turn_bytes))?;
+        reservation
+            .commit(&attachments)
+            .map_err(|other_bytes| turn_quota_error(bytes, other_bytes, services.limits.add_turn_bytes))?;
         let queued: Vec<lookup::QueuedAttachment> = attachments.iter().map(lookup::QueuedAttachment::from).collect();
         Ok(ToolOutcome { attachments, ..ToolOutcome::from_data(json!({ "ok": true, "attachments": queued })) })
     }
 }
 
 /// Joins each path with what was given for it.
-fn parse_requests(arguments: Arguments, most: usize) -> Result<Vec<AddRequest>, ToolError> {
+fn parse_requests(arguments: Arguments, max_files: usize) -> Result<Vec<AddRequest>, ToolError> {
     let paths = match (arguments.paths, arguments.path) {
         (Some(paths), _) => paths,
         (None, Some(path)) => vec![path],
@@ -109,29 +111,31 @@ fn parse_requests(arguments: Arguments, most: usize) -> Result<Vec<AddRequest>, 
     if count == 0 {
         return Err(error::tool_error("`paths` is empty: it lists the files to attach"));
     }
-    if count > most {
-        return Err(error::tool_error(format!("`paths` has {count} files; at most {most} are allowed in one call")));
+    if count > max_files {
+        return Err(error::tool_error(format!(
+            "`paths` has {count} files; at most {max_files} are allowed in one call"
+        )));
     }
-    let filenames = pairwise("filenames", arguments.filenames, "filename", arguments.filename, count)?;
-    let mimes = pairwise("mimeTypes", arguments.mime_types, "mimeType", arguments.mime_type, count)?;
-    let descriptions = pairwise("descriptions", arguments.descriptions, "description", None, count)?;
-    let mut wanted = Vec::with_capacity(count);
+    let filenames = pair_with_paths("filenames", arguments.filenames, "filename", arguments.filename, count)?;
+    let mimes = pair_with_paths("mimeTypes", arguments.mime_types, "mimeType", arguments.mime_type, count)?;
+    let descriptions = pair_with_paths("descriptions", arguments.descriptions, "description", None, count)?;
+    let mut requests = Vec::with_capacity(count);
     for (((WorkspaceFilePath(path), filename), mime), description) in
         paths.into_iter().zip(filenames).zip(mimes).zip(descriptions)
     {
         let own_name = path.file_name().unwrap_or_default();
-        wanted.push(AddRequest {
+        requests.push(AddRequest {
             filename: Filename::from_untrusted(filename.as_deref().unwrap_or(own_name)),
-            mime: mime.map(|mime| checked_mime(&mime)).transpose()?,
-            description: checked_description(format_args!("`{path}`"), description.unwrap_or_default())?,
+            mime: mime.map(|mime| parse_mime(&mime)).transpose()?,
+            description: check_description(format_args!("`{path}`"), description.unwrap_or_default())?,
             path,
         });
     }
-    Ok(wanted)
+    Ok(requests)
 }
 
 /// One override a file; a list that is too short leaves the last files theirs.
-fn pairwise(
+fn pair_with_paths(
     list_name: &str,
     list: Option<Vec<Option<String>>>,
     one_name: &str,
@@ -155,20 +159,20 @@ fn pairwise(
     Ok(list.into_iter().map(|entry| entry.filter(|entry| !entry.trim().is_empty())).collect())
 }
 
-/// Looks at every file before the first is added, and claims room for them in the turn.
+/// Checks every file before the first is added, and reserves their bytes in the turn's quota.
 async fn reserve_quota<'c>(
     services: &ToolServices,
-    claims: &'c Reservations,
+    reservations: &'c Reservations,
     context: &ToolContext,
-    wanted: &[AddRequest],
+    requests: &[AddRequest],
 ) -> Result<Reservation<'c>, ToolError> {
     let limits = &services.limits;
     let mut call_bytes: u64 = 0;
-    for AddRequest { path, .. } in wanted {
+    for AddRequest { path, .. } in requests {
         let file = services.workspace.read(&context.conversation, path).await;
         let bytes = file.map_err(|error| error::tool_error_with_cause("nothing was attached", &error))?.bytes;
         if bytes > limits.add_file_bytes {
-            return Err(too_large(path, bytes, limits.add_file_bytes));
+            return Err(file_too_large_error(path, bytes, limits.add_file_bytes));
         }
         call_bytes = call_bytes.saturating_add(bytes);
     }
@@ -179,17 +183,17 @@ async fn reserve_quota<'c>(
         turn: Some(context.call.turn),
         ..AttachmentQuery::default()
     };
-    let made = services.ledger.attachments(&query).await;
-    let mut made = made
+    let turn_files = services.ledger.attachments(&query).await;
+    let mut turn_files = turn_files
         .map_err(|error| error::tool_error_with_cause("nothing was attached: the turn's files are unknown", &error))?;
-    made.retain(|file| file.source != AttachmentSource::User);
-    let claimed = claims.reserve(context.call, call_bytes, &made, limits.add_turn_bytes);
-    claimed.map_err(|others| too_much(call_bytes, others, limits.add_turn_bytes))
+    turn_files.retain(|file| file.source != AttachmentSource::User);
+    let reservation = reservations.reserve(context.call, call_bytes, &turn_files, limits.add_turn_bytes);
+    reservation.map_err(|other_bytes| turn_quota_error(call_bytes, other_bytes, limits.add_turn_bytes))
 }
 
-fn too_much(bytes: u64, others: u64, limit: u64) -> ToolError {
+fn turn_quota_error(bytes: u64, other_bytes: u64, limit: u64) -> ToolError {
     error::tool_error(format!(
-        "nothing was attached: the files have {bytes} bytes ({}) and this turn's others {others} bytes; at most {limit} \
+        "nothing was attached: the files have {bytes} bytes ({}) and this turn's others {other_bytes} bytes; at most {limit} \
          bytes ({}) are allowed in one turn",
         format_bytes(bytes),
         format_bytes(limit)
@@ -208,7 +212,7 @@ fn check_call_bytes(bytes: u64, limit: u64) -> Result<(), ToolError> {
     )))
 }
 
-fn too_large(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
+fn file_too_large_error(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
     error::tool_error(format!(
         "nothing was attached: `{path}` has {bytes} bytes ({}), at most {limit} bytes ({}) are allowed",
         format_bytes(bytes),
@@ -219,20 +223,20 @@ fn too_large(path: &WorkspacePath, bytes: u64, limit: u64) -> ToolError {
 async fn add_file(
     services: &ToolServices,
     context: &ToolContext,
-    wanted: AddRequest,
+    request: AddRequest,
     visibility: Visibility,
 ) -> Result<Attachment, ToolError> {
-    let AddRequest { path, filename, mime, description } = wanted;
+    let AddRequest { path, filename, mime, description } = request;
     let file = services.workspace.read(&context.conversation, &path).await;
     let file = file.map_err(|error| error::tool_error_with_cause("nothing was attached", &error))?;
     let hint = BlobHint { filename: Some(filename.clone()), mime: mime.clone(), bytes: Some(file.bytes) };
     let limit = services.limits.add_file_bytes;
     let stored = services.blobs.put(file.content, &hint, limit).await.map_err(|error| match error {
-        BlobError::TooLarge { .. } => too_large(&path, file.bytes.max(limit.saturating_add(1)), limit),
+        BlobError::TooLarge { .. } => file_too_large_error(&path, file.bytes.max(limit.saturating_add(1)), limit),
         error => error::tool_error_with_cause(&format!("nothing was attached: `{path}` could not be stored"), &error),
     })?;
-    if let Some(known) = find_original(services, context, &filename, &stored).await? {
-        return Ok(Attachment { mime: mime.unwrap_or(known.mime), description, visibility, ..known });
+    if let Some(original) = find_original(services, context, &filename, &stored).await? {
+        return Ok(Attachment { mime: mime.unwrap_or(original.mime), description, visibility, ..original });
     }
     let file = context.new_file(&*services.ledger, filename, stored);
     Ok(Attachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file })

@@ -21,15 +21,15 @@ use sha2::Digest;
 use self::sources::{ByteSource, DownloadItem, StoredBytes};
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error,
 };
 
 /// Where Discord keeps what people send.
-const HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
+const DISCORD_FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
 /// How many digits of a content's address name its file.
-const DIGITS: usize = 10;
+const NAME_DIGITS: usize = 10;
 
 pub(crate) struct AttachmentDownload(pub(crate) ToolServices);
 
@@ -37,12 +37,12 @@ pub(crate) struct AttachmentDownload(pub(crate) ToolServices);
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Arguments {
     /// The directory to write to, beneath /shared (kept) or /tmp; docs is /shared/docs. It is created if it is missing.
-    #[serde(default = "downloads")]
+    #[serde(default = "default_dir")]
     #[schemars(with = "String")]
     download_dir: WorkspacePath,
 }
 
-fn downloads() -> WorkspacePath {
+fn default_dir() -> WorkspacePath {
     "~/Downloads".parse().expect("it lies beneath a mount")
 }
 
@@ -61,7 +61,7 @@ struct DownloadResult {
 #[async_trait]
 impl Tool for AttachmentDownload {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.download",
             SafetyTier::SideEffecting,
             "Downloads all files of the person's latest message that came with any into one directory of the \
@@ -72,35 +72,39 @@ impl Tool for AttachmentDownload {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { download_dir } = parse_arguments(arguments)?;
-        let wanted = sources::latest_files(&self.0, context).await?;
-        let count = wanted.len();
+        let items = sources::latest_files(&self.0, context).await?;
+        let count = items.len();
         let (mut files, mut failures) = (Vec::new(), Vec::new());
-        let mut taken = HashMap::new();
-        let mut left = self.0.limits.download_call_bytes;
-        for wanted in wanted {
-            let name = wanted.filename.clone();
-            let downloaded = self.download(context, wanted, &download_dir, &mut taken, &mut left).await;
-            match downloaded {
-                Ok(downloaded) => files.extend(downloaded),
+        let mut written_names = HashMap::new();
+        let mut remaining_bytes = self.0.limits.download_call_bytes;
+        for item in items {
+            let name = item.filename.clone();
+            let result = self.download(context, item, &download_dir, &mut written_names, &mut remaining_bytes).await;
+            match result {
+                Ok(result) => files.extend(result),
                 Err(reason) => failures.push((name, reason)),
             }
         }
         if failures.is_empty() {
             return Ok(ToolOutcome::from_data(json!({ "ok": true, "downloadDir": download_dir, "files": files })));
         }
-        let saved: Vec<String> = files.iter().map(|file| format!("{} as {}", file.filename, file.path)).collect();
-        let saved = match saved.as_slice() {
+        let saved_files: Vec<String> = files.iter().map(|file| format!("{} as {}", file.filename, file.path)).collect();
+        let saved_text = match saved_files.as_slice() {
             [] => String::new(),
             saved => format!("; downloaded: {}", saved.join(", ")),
         };
-        let told = failures.iter().map(|(name, reason)| format!("{name}: {}", reason.0)).collect::<Vec<_>>().join("; ");
-        let failed: Vec<Value> =
+        let failure_text =
+            failures.iter().map(|(name, reason)| format!("{name}: {}", reason.0)).collect::<Vec<_>>().join("; ");
+        let failed_files: Vec<Value> =
             failures.iter().map(|(name, reason)| json!({ "filename": name, "error": reason.0 })).collect();
-        let data = json!({ "ok": false, "downloadDir": download_dir, "files": files, "failed": failed });
-        let words = format!("{} of {count} files could not be downloaded: {told}{saved}\n{data}", failed.len());
+        let data = json!({ "ok": false, "downloadDir": download_dir, "files": files, "failed": failed_files });
+        let text = format!(
+            "{} of {count} files could not be downloaded: {failure_text}{saved_text}\n{data}",
+            failed_files.len()
+        );
         // A call that brought nothing has failed as a whole, not in part.
         let data = (!files.is_empty()).then_some(data);
-        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(words) })
+        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(text) })
     }
 }
 
@@ -109,21 +113,21 @@ impl AttachmentDownload {
     async fn download(
         &self,
         context: &ToolContext,
-        wanted: DownloadItem,
+        item: DownloadItem,
         download_dir: &WorkspacePath,
-        taken: &mut HashMap<String, Sha256>,
-        left: &mut u64,
+        written_names: &mut HashMap<String, Sha256>,
+        remaining_bytes: &mut u64,
     ) -> Result<Option<DownloadResult>, ToolError> {
-        let DownloadItem { filename, source_url, source } = wanted;
+        let DownloadItem { filename, source_url, source } = item;
         let StoredBytes { sha256, bytes, mime, served_as } = match source {
             ByteSource::Unavailable(reason) => return Err(error::tool_error(reason)),
-            ByteSource::Stored(had) => had,
-            ByteSource::Url(url) => self.fetch_bytes(url, &filename, *left).await?,
+            ByteSource::Stored(stored) => stored,
+            ByteSource::Url(url) => self.fetch_bytes(url, &filename, *remaining_bytes).await?,
         };
         let mut sha10 = sha256.to_string();
-        sha10.truncate(DIGITS);
-        match taken.get(&sha10) {
-            Some(same) if *same == sha256 => return Ok(None),
+        sha10.truncate(NAME_DIGITS);
+        match written_names.get(&sha10) {
+            Some(written) if *written == sha256 => return Ok(None),
             Some(_) => {
                 return Err(error::tool_error(format!(
                     "another file of this message has the same name {sha10}: save it with attachment_save"
@@ -131,16 +135,16 @@ impl AttachmentDownload {
             }
             None => {}
         }
-        let max_file = self.0.limits.download_file_bytes;
-        if bytes > max_file.min(*left) {
-            return Err(self.too_large(Some(bytes), max_file, *left));
+        let max_file_bytes = self.0.limits.download_file_bytes;
+        if bytes > max_file_bytes.min(*remaining_bytes) {
+            return Err(self.too_large_error(Some(bytes), max_file_bytes, *remaining_bytes));
         }
         let extension = extension::choose_extension(served_as.as_deref(), &filename, &source_url, &mime);
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         let content = self.0.blobs.open(&sha256, None).await;
         let content = content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
-        let written = self.0.workspace.write(&context.conversation, &path, content, WriteMode::CreateNew, bytes).await;
-        match written {
+        let result = self.0.workspace.write(&context.conversation, &path, content, WriteMode::CreateNew, bytes).await;
+        match result {
             Ok(_) => {}
             // Ten digits don't prove it, and anybody may have written there.
             Err(WorkspaceError::Exists(_)) if self.has_same_content(context, &path, &sha256, bytes).await? => {}
@@ -149,10 +153,10 @@ impl AttachmentDownload {
                     "another file has this name: {path}; nothing was written over it"
                 )));
             }
-            Err(error) => return Err(error::because_of_write("it could not be written", &error)),
+            Err(error) => return Err(error::write_error("it could not be written", &error)),
         }
-        taken.insert(sha10.clone(), sha256);
-        *left = left.saturating_sub(bytes);
+        written_names.insert(sha10.clone(), sha256);
+        *remaining_bytes = remaining_bytes.saturating_sub(bytes);
         Ok(Some(DownloadResult { path, sha10, bytes, source_url, mime_type: mime, filename }))
     }
 
@@ -164,40 +168,46 @@ impl AttachmentDownload {
         sha256: &Sha256,
         bytes: u64,
     ) -> Result<bool, ToolError> {
-        let mut there = match self.0.workspace.read(&context.conversation, path).await {
-            Ok(there) if there.bytes == bytes => there.content,
+        let mut content = match self.0.workspace.read(&context.conversation, path).await {
+            Ok(file) if file.bytes == bytes => file.content,
             Ok(_) | Err(WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => return Ok(false),
             Err(error) => {
                 return Err(error::tool_error_with_cause("what has its name already could not be read", &error));
             }
         };
         let mut hash = sha2::Sha256::new();
-        while let Some(piece) = there.next().await {
-            hash.update(piece.map_err(|error| {
+        while let Some(chunk) = content.next().await {
+            hash.update(chunk.map_err(|error| {
                 error::tool_error_with_cause("what has its name already could not be read", &error)
             })?);
         }
         Ok(Sha256(hash.finalize().into()) == *sha256)
     }
 
-    fn too_large(&self, bytes: Option<u64>, max_file: u64, left: u64) -> ToolError {
+    fn too_large_error(&self, bytes: Option<u64>, max_file_bytes: u64, remaining_bytes: u64) -> ToolError {
         let bytes =
             bytes.map_or_else(|| "it is too large".to_owned(), |bytes| format!("it has {}", format_bytes(bytes)));
         error::tool_error(format!(
             "{bytes}; at most {} are downloaded a file and {} a call, of which {} are left",
-            format_bytes(max_file),
+            format_bytes(max_file_bytes),
             format_bytes(self.0.limits.download_call_bytes),
-            format_bytes(left)
+            format_bytes(remaining_bytes)
         ))
     }
 
     /// The bytes of a file that isn't stored yet.
-    async fn fetch_bytes(&self, url: String, filename: &Filename, left: u64) -> Result<StoredBytes, ToolError> {
+    async fn fetch_bytes(
+        &self,
+        url: String,
+        filename: &Filename,
+        remaining_bytes: u64,
+    ) -> Result<StoredBytes, ToolError> {
         // What is refused when a person sends it doesn't come in by another way.
-        let max_file = self.0.limits.download_file_bytes.min(self.0.limits.inbound_file_bytes);
-        let most = max_file.min(left);
-        let hosts = HOSTS.map(str::to_owned).into_iter().chain(self.0.download_hosts.iter().cloned()).collect();
-        let request = FetchRequest { url, hosts: HostPolicy::Only(hosts), max_bytes: most };
+        let max_file_bytes = self.0.limits.download_file_bytes.min(self.0.limits.inbound_file_bytes);
+        let max_bytes = max_file_bytes.min(remaining_bytes);
+        let hosts =
+            DISCORD_FILE_HOSTS.map(str::to_owned).into_iter().chain(self.0.download_hosts.iter().cloned()).collect();
+        let request = FetchRequest { url, hosts: HostPolicy::Only(hosts), max_bytes };
         let fetched = self.0.fetcher.fetch(&request).await.map_err(|failure| match failure {
             // Links to what people send work for a day; only the platform makes new ones, and only for a message of its own.
             FetcherError::NotFound { reason } => error::tool_error(format!(
@@ -206,10 +216,10 @@ impl AttachmentDownload {
             failure => error::tool_error_with_cause("it could not be fetched", &failure),
         })?;
         let hint = BlobHint { filename: Some(filename.clone()), mime: fetched.mime.clone(), bytes: fetched.bytes };
-        let stored = self.0.blobs.put(fetched.content, &hint, most).await.map_err(|error| match error {
-            BlobError::TooLarge { .. } => self.too_large(None, max_file, left),
+        let stored = self.0.blobs.put(fetched.content, &hint, max_bytes).await.map_err(|error| match error {
+            BlobError::TooLarge { .. } => self.too_large_error(None, max_file_bytes, remaining_bytes),
             BlobError::Source(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-                self.too_large(None, max_file, left)
+                self.too_large_error(None, max_file_bytes, remaining_bytes)
             }
             error => error::tool_error_with_cause("it could not be fetched", &error),
         })?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     lookup,
 };
 
@@ -25,7 +25,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for AttachmentGet {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.get",
             SafetyTier::ReadOnly,
             "Tells name, type, size and more of one file of this conversation, also from earlier turns. \

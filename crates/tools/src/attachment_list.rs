@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error,
     listing::ListPage,
     lookup,
@@ -40,7 +40,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for AttachmentList {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.list",
             SafetyTier::ReadOnly,
             "Lists the files of this conversation, those of earlier turns too, newest first, with their ids. A long list \
@@ -49,10 +49,10 @@ impl Tool for AttachmentList {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let again = arguments.as_object().cloned().unwrap_or_default();
+        let next_arguments = arguments.as_object().cloned().unwrap_or_default();
         let arguments: Arguments = parse_arguments(arguments)?;
         let page = ListPage::from_arguments(arguments.offset, arguments.limit, self.0.limits.list_entries, context)?;
-        let mut shown: Vec<lookup::AttachmentMetadata> = Vec::new();
+        let mut entries: Vec<lookup::AttachmentMetadata> = Vec::new();
         let (mut total, mut before) = (0, None);
         loop {
             let query = AttachmentQuery {
@@ -66,9 +66,9 @@ impl Tool for AttachmentList {
                 records.map_err(|error| error::tool_error_with_cause("the attachments could not be listed", &error))?;
             let is_last = records.len() < RECORDS_PER_QUERY as usize;
             before = records.last().map(|oldest| oldest.number);
-            for record in records.into_iter().filter(|record| matches(&arguments, record)) {
-                if page.has(total) {
-                    shown.push(record.into());
+            for record in records.into_iter().filter(|record| matches_filter(&arguments, record)) {
+                if page.contains(total) {
+                    entries.push(record.into());
                 }
                 total += 1;
             }
@@ -78,16 +78,16 @@ impl Tool for AttachmentList {
         }
         let more = page.entries_after(total)? > 0;
         // How to read on stands first: it outlives a preview.
-        let mut answer = json!({ "total": total, "more": more });
+        let mut response = json!({ "total": total, "more": more });
         if more {
-            answer["next"] = page.next_call("attachment.list", again);
+            response["next"] = page.next_call("attachment.list", next_arguments);
         }
-        answer["attachments"] = json!(shown);
-        Ok(ToolOutcome::from_data(answer))
+        response["attachments"] = json!(entries);
+        Ok(ToolOutcome::from_data(response))
     }
 }
 
-fn matches(arguments: &Arguments, attachment: &Attachment) -> bool {
+fn matches_filter(arguments: &Arguments, attachment: &Attachment) -> bool {
     let Arguments { mime, filename, source, .. } = arguments;
     mime.as_ref().is_none_or(|mime| attachment.mime.starts_with(&mime.to_lowercase()))
         && filename
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!((&first["total"], &first["more"]), (&json!(1_250), &json!(true)));
         assert_eq!((&names(&first)[0], names(&first).len()), (&"1250.txt", 100));
         assert_eq!(first["next"], json!("attachment.list {\"offset\":100}"));
-        let all = world.listed("attachment.list", json!({"limit": 200}), "attachments").await;
+        let all = world.list_page_lengths("attachment.list", json!({"limit": 200}), "attachments").await;
         assert_eq!(all, [200, 200, 200, 200, 200, 200, 50]);
         let images = world.data("attachment.list", json!({"mime": "image", "limit": 60})).await;
         assert_eq!((&images["total"], names(&images)[1]), (&json!(250), "1245.txt"));
         assert_eq!(images["next"], json!("attachment.list {\"mime\":\"image\",\"limit\":60,\"offset\":60}"));
-        let images = world.listed("attachment.list", json!({"mime": "image"}), "attachments").await;
+        let images = world.list_page_lengths("attachment.list", json!({"mime": "image"}), "attachments").await;
         assert_eq!(images, [100, 100, 50]);
         let last = world.data("attachment.list", json!({"offset": 1_249})).await;
         assert_eq!((names(&last), &last["more"], last.get("next")), (vec!["1.txt"], &json!(false), None));

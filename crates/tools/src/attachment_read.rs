@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error, lookup,
     paging::{self, PageError},
 };
@@ -31,7 +31,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for AttachmentRead {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.read",
             SafetyTier::ReadOnly,
             "Reads the text (UTF-8) of one file of this conversation, also from earlier turns. A long text comes in \
@@ -41,22 +41,22 @@ impl Tool for AttachmentRead {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { id, offset, limit } = parse_arguments(arguments)?;
-        let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
-        let page_bytes = paging::checked_limit(limit, most)?;
+        let max_bytes = paging::max_page_bytes(context.reader, self.0.limits.page_bytes);
+        let page_bytes = paging::page_limit(limit, max_bytes)?;
         let attachment = lookup::find_attachment(&self.0, context, &id).await?;
         if is_surely_binary(&attachment) {
-            return Err(binary(&attachment));
+            return Err(binary_file_error(&attachment));
         }
-        paging::checked_offset(offset, attachment.bytes)?;
-        paging::check_whole(context.reader, attachment.filename.as_str(), limit, attachment.bytes - offset)?;
+        paging::check_offset(offset, attachment.bytes)?;
+        paging::check_program_limit(context.reader, attachment.filename.as_str(), limit, attachment.bytes - offset)?;
         let unreadable = format!("the bytes of {} could not be read", attachment.filename);
-        // One byte more than the page, as `paging::read` asks for.
+        // One byte more than the page, which `paging::read_page` needs.
         let range = offset..offset.saturating_add(page_bytes).saturating_add(1);
         let content = self.0.blobs.open(&attachment.sha256, Some(range)).await;
         let content = content.map_err(|error| error::tool_error_with_cause(&unreadable, &error))?;
         let page = paging::read_page(content, offset, offset, page_bytes).await.map_err(|error| match error {
-            PageError::Binary { .. } => binary(&attachment),
-            PageError::Broken(why) => error::tool_error(format!("{unreadable}: {why}")),
+            PageError::Binary { .. } => binary_file_error(&attachment),
+            PageError::Interrupted(reason) => error::tool_error(format!("{unreadable}: {reason}")),
         })?;
         let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
         Ok(ToolOutcome::from_text(paging::format_page(&page, attachment.bytes, context.reader, next)))
@@ -72,7 +72,7 @@ fn is_surely_binary(attachment: &Attachment) -> bool {
     }
 }
 
-fn binary(attachment: &Attachment) -> ToolError {
+fn binary_file_error(attachment: &Attachment) -> ToolError {
     error::tool_error(format!(
         "{} is not text: it is {} of {} bytes; attachment_save writes it to the workspace, and response_attachments sends \
          it with the reply",

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     ToolServices,
-    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
     error, lookup,
 };
 
@@ -55,7 +55,7 @@ pub(crate) enum SaveError {
 #[async_trait]
 impl Tool for AttachmentSave {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment_save",
             SafetyTier::SideEffecting,
             "Saves one file to the workspace: one that came with this turn's message (by index) or any other of this \
@@ -83,14 +83,15 @@ impl Tool for AttachmentSave {
             }
         };
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
-        let saved =
-            save(&self.0, context, &attachment, source_index, &path, mode).await.map_err(|error| match error {
+        let saved = save_attachment(&self.0, context, &attachment, source_index, &path, mode).await.map_err(
+            |error| match error {
                 SaveError::Exists => error::tool_error(format!(
                     "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
                 )),
-                SaveError::Write(error) => error::because_of_write("the write failed and nothing was saved", &error),
+                SaveError::Write(error) => error::write_error("the write failed and nothing was saved", &error),
                 SaveError::Other(error) => error,
-            })?;
+            },
+        )?;
         Ok(ToolOutcome::from_data(serde_json::json!(saved)))
     }
 }
@@ -113,7 +114,7 @@ fn inbound_file(context: &ToolContext, index: u64) -> Result<(Attachment, usize)
 }
 
 /// Streams an attachment's bytes into the workspace.
-pub(crate) async fn save(
+pub(crate) async fn save_attachment(
     services: &ToolServices,
     context: &ToolContext,
     attachment: &Attachment,
@@ -132,8 +133,8 @@ pub(crate) async fn save(
         ))));
     }
     let content = services.blobs.open(&attachment.sha256, None).await.map_err(|error| {
-        let doing = format!("the bytes of {} could not be read", attachment.filename);
-        SaveError::Other(error::tool_error_with_cause(&doing, &error))
+        let message = format!("the bytes of {} could not be read", attachment.filename);
+        SaveError::Other(error::tool_error_with_cause(&message, &error))
     })?;
     let written = services.workspace.write(&context.conversation, path, content, mode, attachment.bytes).await;
     let bytes_written = written.map_err(|error| match error {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
-    attachment_save::{SaveError, SaveResult, save},
+    arguments::{parse_arguments, tool_spec},
+    attachment_save::{SaveError, SaveResult, save_attachment},
     error,
 };
 
@@ -35,7 +35,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for AttachmentSaveAll {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.save_all",
             SafetyTier::SideEffecting,
             "Saves all files that came with this turn's message to one directory of the workspace, under their own \
@@ -51,74 +51,74 @@ impl Tool for AttachmentSaveAll {
                  `attachment_id` (attachment.list shows them)",
             ));
         }
-        let mut taken = match overwrite {
+        let mut used_names = match overwrite {
             true => HashSet::new(),
-            false => names_in(&self.0, context, &dir).await?,
+            false => list_names(&self.0, context, &dir).await?,
         };
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
-        let mut answers = Vec::new();
-        let (mut saved, mut failures) = (Vec::new(), Vec::new());
-        let mut is_nothing_saved = true;
+        let mut results = Vec::new();
+        let (mut saved_files, mut failures) = (Vec::new(), Vec::new());
+        let mut saved_nothing = true;
         for (index, attachment) in context.inbound.iter().enumerate() {
             let filename = &attachment.filename;
-            match save_numbered(&self.0, context, (index, attachment), &dir, mode, &mut taken).await {
-                Ok(answer) => {
-                    is_nothing_saved = false;
-                    saved.push(format!("[{index}] {filename} as {}", answer.path));
-                    answers.push(json!(answer));
+            match save_numbered(&self.0, context, (index, attachment), &dir, mode, &mut used_names).await {
+                Ok(result) => {
+                    saved_nothing = false;
+                    saved_files.push(format!("[{index}] {filename} as {}", result.path));
+                    results.push(json!(result));
                 }
                 Err(error) => {
-                    is_nothing_saved &= !matches!(error, SaveError::Write(WorkspaceError::Unconfirmed { .. }));
+                    saved_nothing &= !matches!(error, SaveError::Write(WorkspaceError::Unconfirmed { .. }));
                     let reason = match error {
                         SaveError::Exists => error::tool_error(format!(
                             "{MAX_NUMBERS} files of this name are in `{dir}` already: choose another directory"
                         )),
-                        SaveError::Write(error) => error::because_of_write("the write failed", &error),
+                        SaveError::Write(error) => error::write_error("the write failed", &error),
                         SaveError::Other(error) => error,
                     };
                     failures.push(format!("[{index}] {filename}: {reason}"));
-                    answers.push(json!({
+                    results.push(json!({
                         "saved": false, "source_index": index, "filename": filename, "error": reason.0,
                     }));
                 }
             }
         }
-        let answers = Value::Array(answers);
+        let results = Value::Array(results);
         if failures.is_empty() {
-            return Ok(ToolOutcome::from_data(answers));
+            return Ok(ToolOutcome::from_data(results));
         }
-        let saved = match saved.as_slice() {
-            [] if is_nothing_saved => "; nothing was saved".to_owned(),
+        let saved_text = match saved_files.as_slice() {
+            [] if saved_nothing => "; nothing was saved".to_owned(),
             [] => String::new(),
             saved => format!("; saved: {}", saved.join(", ")),
         };
-        let words = format!(
-            "{} of {} files could not be saved: {}{saved}\n{answers}",
+        let text = format!(
+            "{} of {} files could not be saved: {}{saved_text}\n{results}",
             failures.len(),
             context.inbound.len(),
             failures.join("; ")
         );
         // A call that did nothing has failed as a whole, not in part.
-        let data = (!is_nothing_saved).then_some(answers);
-        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(words) })
+        let data = (!saved_nothing).then_some(results);
+        Ok(ToolOutcome { data, ..ToolOutcome::from_failure(text) })
     }
 }
 
-/// The names in a directory, as [`folded`] writes them; none when it isn't there yet.
-async fn names_in(
+/// Returns the names in a directory, folded by [`fold_case`]; none if it doesn't exist yet.
+async fn list_names(
     services: &ToolServices,
     context: &ToolContext,
     dir: &WorkspacePath,
 ) -> Result<HashSet<String>, ToolError> {
     match services.workspace.list(&context.conversation, dir).await {
-        Ok(entries) => Ok(entries.iter().filter_map(|entry| entry.path.file_name()).map(folded).collect()),
+        Ok(entries) => Ok(entries.iter().filter_map(|entry| entry.path.file_name()).map(fold_case).collect()),
         Err(WorkspaceError::NotFound(_)) => Ok(HashSet::new()),
         Err(error) => Err(error::tool_error_with_cause("nothing was saved", &error)),
     }
 }
 
 /// Names that differ only in case are one name, since a workspace may lie on a disk that takes them for one.
-fn folded(name: &str) -> String {
+fn fold_case(name: &str) -> String {
     name.to_lowercase()
 }
 
@@ -129,30 +129,34 @@ async fn save_numbered(
     (index, attachment): (usize, &Attachment),
     dir: &WorkspacePath,
     mode: WriteMode,
-    taken: &mut HashSet<String>,
+    used_names: &mut HashSet<String>,
 ) -> Result<SaveResult, SaveError> {
     for number in 1..=MAX_NUMBERS {
-        let (name, path) = numbered(dir, &attachment.filename, number).map_err(SaveError::Other)?;
-        if !taken.insert(folded(name.as_str())) {
+        let (name, path) = numbered_path(dir, &attachment.filename, number).map_err(SaveError::Other)?;
+        if !used_names.insert(fold_case(name.as_str())) {
             continue;
         }
-        match save(services, context, attachment, Some(index), &path, mode).await {
+        match save_attachment(services, context, attachment, Some(index), &path, mode).await {
             // Somebody made it since the directory was listed.
             Err(SaveError::Exists) => {}
-            ended => return ended,
+            result => return result,
         }
     }
     Err(SaveError::Exists)
 }
 
-fn numbered(dir: &WorkspacePath, filename: &Filename, number: u32) -> Result<(Filename, WorkspacePath), ToolError> {
-    let with_number = |name: Filename| if number == 1 { name } else { name.numbered(number) };
-    let name = with_number(filename.clone());
+fn numbered_path(
+    dir: &WorkspacePath,
+    filename: &Filename,
+    number: u32,
+) -> Result<(Filename, WorkspacePath), ToolError> {
+    let add_number = |name: Filename| if number == 1 { name } else { name.with_number(number) };
+    let name = add_number(filename.clone());
     if let Ok(path) = dir.join(name.as_str()) {
         return Ok((name, path));
     }
     // A name that some system keeps for a device, such as `con.txt`.
-    let name = with_number(Filename::from_untrusted(&format!("_{filename}")));
+    let name = add_number(Filename::from_untrusted(&format!("_{filename}")));
     let path =
         dir.join(name.as_str()).map_err(|error| error::tool_error_with_cause("it can't be named there", &error))?;
     Ok((name, path))

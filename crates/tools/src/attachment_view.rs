@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     attachment_read::AttachmentRead,
     error, lookup,
 };
@@ -28,7 +28,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for AttachmentView {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "attachment.view",
             SafetyTier::ReadOnly,
             "Shows you one file of this conversation again, also from earlier turns: an image, a PDF, audio or video, as \
@@ -65,18 +65,18 @@ fn is_viewable(attachment: &Attachment) -> bool {
     match attachment.kind() {
         "image" => attachment.mime != "image/svg+xml",
         "audio" | "video" => true,
-        _ => attachment.mime == PDF,
+        _ => attachment.mime == PDF_MIME,
     }
 }
 
-const PDF: &str = "application/pdf";
+const PDF_MIME: &str = "application/pdf";
 
 /// Checks that a file has pages of which one can be meant.
 fn check_page(attachment: &Attachment, page: u64) -> Result<(), ToolError> {
     let Attachment { filename, mime, .. } = attachment;
     match (mime.as_str(), page) {
-        (PDF, 0) => Err(error::tool_error("argument `page`: 0 is not allowed; pages are counted from 1")),
-        (PDF, _) => Ok(()),
+        (PDF_MIME, 0) => Err(error::tool_error("argument `page`: 0 is not allowed; pages are counted from 1")),
+        (PDF_MIME, _) => Ok(()),
         _ => Err(error::tool_error(format!("argument `page`: {filename} is {mime}, which has no pages; leave it out"))),
     }
 }

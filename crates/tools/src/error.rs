@@ -6,36 +6,39 @@ use satchel_domain::size::format_bytes;
 use satchel_ports::{OutcomeReader, ToolError, WorkspaceError};
 
 /// The longest error in bytes: what was given may be a whole file, and an error is no place to repeat it.
-const LONGEST: usize = 1000;
+const MAX_ERROR_BYTES: usize = 1000;
 
-/// Words an error, cut where it is too long.
-pub(crate) fn tool_error(words: impl Into<String>) -> ToolError {
-    let mut words = words.into();
-    if words.len() > LONGEST {
-        words.truncate(words.floor_char_boundary(LONGEST));
-        words.push('…');
+/// Makes an error, truncated if it is too long.
+pub(crate) fn tool_error(text: impl Into<String>) -> ToolError {
+    let mut text = text.into();
+    if text.len() > MAX_ERROR_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_ERROR_BYTES));
+        text.push('…');
     }
-    ToolError(words)
+    ToolError(text)
 }
 
-/// Words an error that has causes, all of them in one line.
-pub(crate) fn tool_error_with_cause(doing: &str, cause: &(dyn Error + 'static)) -> ToolError {
+/// Makes an error with all causes on one line.
+pub(crate) fn tool_error_with_cause(message: &str, cause: &(dyn Error + 'static)) -> ToolError {
     let causes: Vec<String> =
         std::iter::successors(Some(cause), |&cause| cause.source()).map(ToString::to_string).collect();
-    tool_error(format!("{doing}: {}", causes.join(": ")))
+    tool_error(format!("{message}: {}", causes.join(": ")))
 }
 
-/// Words that an answer is larger than what a program is given.
-pub(crate) fn too_large_for_program(what: &str, bytes: u64) -> ToolError {
-    let most = format_bytes(OutcomeReader::MAX_PROGRAM_BYTES);
-    tool_error(format!("{what} has {bytes} bytes ({}); a script is given at most {most} at once", format_bytes(bytes)))
+/// Makes the error of an answer that is too large for a program.
+pub(crate) fn too_large_for_program(subject: &str, bytes: u64) -> ToolError {
+    let limit = format_bytes(OutcomeReader::MAX_PROGRAM_BYTES);
+    tool_error(format!(
+        "{subject} has {bytes} bytes ({}); a script is given at most {limit} at once",
+        format_bytes(bytes)
+    ))
 }
 
-/// Words a write that failed, `doing` being true of every such failure but one: that of a file which is there.
-pub(crate) fn because_of_write(doing: &str, cause: &WorkspaceError) -> ToolError {
+/// Makes the error of a failed write; `message` fits every failure but an unconfirmed write, whose file exists.
+pub(crate) fn write_error(message: &str, cause: &WorkspaceError) -> ToolError {
     match cause {
         WorkspaceError::Unconfirmed { .. } => tool_error(cause.to_string()),
-        cause => tool_error_with_cause(doing, cause),
+        cause => tool_error_with_cause(message, cause),
     }
 }
 
@@ -52,6 +55,6 @@ mod tests {
             tool_error_with_cause("not stored", &broke).0,
             "not stored: the bytes ended early: the cable was cut"
         );
-        assert!(tool_error("й".repeat(5000)).0.len() <= LONGEST + '…'.len_utf8());
+        assert!(tool_error("й".repeat(5000)).0.len() <= MAX_ERROR_BYTES + '…'.len_utf8());
     }
 }

@@ -25,15 +25,15 @@ use serde_json::{Map, Value};
 use self::{host_functions::TurnHostFunctions, results::FileQuota, turn_locks::TurnLocks};
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error,
 };
 
-/// The sender where nobody asked: what a schedule starts comes from Satchel itself.
-const SATCHEL: &str = "satchel";
+/// The sender id of turns that Satchel starts itself, such as schedules.
+const SATCHEL_SENDER_ID: &str = "satchel";
 
-/// How much longer than its script a call may take: a place is waited for, and files are looked up at the end.
-const BESIDES_THE_SCRIPT: Duration = Duration::from_secs(90);
+/// The extra time of a call beyond its script: for waiting for a worker, and for looking up files at the end.
+const EXTRA_TIME: Duration = Duration::from_secs(90);
 
 /// What scripts may do, as the operator sets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,14 +66,14 @@ impl Default for ScriptRules {
 /// The tool.
 #[must_use]
 pub fn execute_script(services: ToolServices, host: Arc<dyn ScriptHost>, rules: ScriptRules) -> Arc<dyn Tool> {
-    Arc::new(ExecuteScript { services, host, rules, turns: TurnLocks::default() })
+    Arc::new(ExecuteScript { services, host, rules, turn_locks: TurnLocks::default() })
 }
 
 struct ExecuteScript {
     services: ToolServices,
     host: Arc<dyn ScriptHost>,
     rules: ScriptRules,
-    turns: TurnLocks,
+    turn_locks: TurnLocks,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -103,8 +103,8 @@ itself; return {\"attachment_ids\": [...]} to add files that were there before."
 impl Tool for ExecuteScript {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            time_limit: Some(self.rules.time_limit.saturating_add(BESIDES_THE_SCRIPT)),
-            ..spec_of::<Arguments>(SCRIPT_TOOL, SafetyTier::SideEffecting, DESCRIPTION)
+            time_limit: Some(self.rules.time_limit.saturating_add(EXTRA_TIME)),
+            ..tool_spec::<Arguments>(SCRIPT_TOOL, SafetyTier::SideEffecting, DESCRIPTION)
         }
     }
 
@@ -114,28 +114,36 @@ impl Tool for ExecuteScript {
             return Err(error::tool_error("a script can't run scripts: define a function instead"));
         };
         if script.len() > MAX_SCRIPT_BYTES {
-            let long = script.len();
+            let bytes = script.len();
             return Err(error::tool_error(format!(
-                "the script has {long} bytes; at most {MAX_SCRIPT_BYTES} are allowed"
+                "the script has {bytes} bytes; at most {MAX_SCRIPT_BYTES} are allowed"
             )));
         }
-        let left = turn_locks::bytes_left(&self.services, context).await;
-        let left = left.map_err(|words| error::tool_error(format!("the script was not run: {words}")))?;
-        let room = FileQuota { files: self.rules.files, bytes: self.rules.files_bytes.min(left) };
-        let allowed = functions::permitted_tools(&tools.specs(), &self.rules);
-        let turn = self.turns.lock_for(context.call.turn);
-        let world =
-            TurnHostFunctions::new(&self.services, context, tools.as_ref(), allowed, room, turn, self.rules.time_limit);
-        let script = ScriptRequest {
+        let remaining_bytes = turn_locks::remaining_turn_bytes(&self.services, context).await;
+        let remaining_bytes =
+            remaining_bytes.map_err(|error| error::tool_error(format!("the script was not run: {error}")))?;
+        let quota = FileQuota { files: self.rules.files, bytes: self.rules.files_bytes.min(remaining_bytes) };
+        let permitted = functions::permitted_tools(&tools.specs(), &self.rules);
+        let turn_lock = self.turn_locks.lock_for(context.call.turn);
+        let functions = TurnHostFunctions::new(
+            &self.services,
+            context,
+            tools.as_ref(),
+            permitted,
+            quota,
+            turn_lock,
+            self.rules.time_limit,
+        );
+        let request = ScriptRequest {
             source: script,
             globals,
             conversation: context.conversation.clone(),
-            person: Some(context.requester.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL),
+            person: Some(context.requester.id.clone()).filter(|id| !id.is_empty() && id != SATCHEL_SENDER_ID),
             time_limit: self.rules.time_limit,
         };
-        let evaluation = self.host.run(&script, &world, &context.cancel).await;
-        let gathered = world.into_results();
-        Ok(outcome::script_outcome(evaluation, gathered, self.rules.files, &self.services, context).await)
+        let evaluation = self.host.run(&request, &functions, &context.cancel).await;
+        let results = functions.into_results();
+        Ok(outcome::script_outcome(evaluation, results, self.rules.files, &self.services, context).await)
     }
 }
 

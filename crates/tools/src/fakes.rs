@@ -205,8 +205,8 @@ pub(crate) struct ToolHarness {
     pub(crate) limits: ToolLimits,
     /// What fetches; a mock that expects nothing unless a test puts another here.
     pub(crate) fetcher: Arc<dyn Fetcher>,
-    said: Arc<Mutex<Vec<TurnRecord>>>,
-    known: Arc<Mutex<Vec<FileRecord>>>,
+    turns: Arc<Mutex<Vec<TurnRecord>>>,
+    records: Arc<Mutex<Vec<FileRecord>>>,
     inbound: Mutex<Vec<Attachment>>,
     ids: Arc<AtomicU64>,
     blobs: Arc<TestBlobs>,
@@ -218,8 +218,8 @@ impl ToolHarness {
         Self {
             limits: ToolLimits::default(),
             fetcher: Arc::new(MockFetcher::new()),
-            said: Arc::default(),
-            known: Arc::default(),
+            turns: Arc::default(),
+            records: Arc::default(),
             inbound: Mutex::default(),
             ids: Arc::new(AtomicU64::new(1_000)),
             blobs: Arc::default(),
@@ -229,17 +229,17 @@ impl ToolHarness {
 
     /// Adds a turn behind those that were said before.
     pub(crate) fn add_turn(&self, turn: TurnRecord) {
-        self.said.lock().unwrap().push(turn);
+        self.turns.lock().unwrap().push(turn);
     }
 
     /// Adds a file's record that the ledger knows from an earlier turn.
     pub(crate) fn add_record(&self, attachment: Attachment) {
-        self.known.lock().unwrap().push((attachment, None));
+        self.records.lock().unwrap().push((attachment, None));
     }
 
     /// Adds a file's record that a tool made earlier in this turn.
     pub(crate) fn add_turn_record(&self, attachment: Attachment) {
-        self.known.lock().unwrap().push((attachment, Some(turn())));
+        self.records.lock().unwrap().push((attachment, Some(turn())));
     }
 
     /// Stores bytes for the attachments that name them.
@@ -282,7 +282,7 @@ impl ToolHarness {
         ledger.expect_now().return_const(Timestamp(7_000));
         let ids = self.ids.clone();
         ledger.expect_new_id().returning(move || Uuid::from_u128(u128::from(ids.fetch_add(1, Ordering::Relaxed))));
-        let known = self.known.clone();
+        let known = self.records.clone();
         ledger.expect_attachment().returning(move |conversation, key| {
             let known = known.lock().unwrap();
             let is_it = |file: &Attachment| match key {
@@ -295,7 +295,7 @@ impl ToolHarness {
                 .find(|file| file.conversation == *conversation && is_it(file))
                 .cloned())
         });
-        let known = self.known.clone();
+        let known = self.records.clone();
         ledger.expect_attachments().returning(move |query| {
             let known = known.lock().unwrap();
             let asked = |(file, of): &&FileRecord| {
@@ -307,7 +307,7 @@ impl ToolHarness {
             let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
             Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())
         });
-        let registered = self.known.clone();
+        let registered = self.records.clone();
         ledger.expect_register_files().returning(move |turn, files| {
             let mut known = registered.lock().unwrap();
             let mut numbered = Vec::new();
@@ -321,9 +321,9 @@ impl ToolHarness {
             }
             Ok(numbered)
         });
-        let said = self.said.clone();
+        let said = self.turns.clone();
         ledger.expect_turn().returning(move |id| Ok(said.lock().unwrap().iter().find(|turn| turn.id == id).cloned()));
-        let said = self.said.clone();
+        let said = self.turns.clone();
         ledger.expect_turns().returning(move |query| {
             let said = said.lock().unwrap();
             let before = said.iter().take_while(|turn| query.before != Some(turn.id));
@@ -378,7 +378,7 @@ impl ToolHarness {
     }
 
     /// Calls a tool that lists, then what it says to read on with until there is no more; the length of each page.
-    pub(crate) async fn listed(&self, tool: &str, arguments: Value, entries: &str) -> Vec<usize> {
+    pub(crate) async fn list_page_lengths(&self, tool: &str, arguments: Value, entries: &str) -> Vec<usize> {
         let (mut pages, mut seen) = (Vec::new(), Vec::new());
         let mut next = Some(arguments);
         while let Some(arguments) = next {
@@ -410,6 +410,6 @@ impl ToolHarness {
 }
 
 /// What a store says whose disk is full.
-pub(crate) fn no_room() -> BlobError {
+pub(crate) fn disk_full_error() -> BlobError {
     BlobError::Full(DiskFull { free: 0, reserved: 0 })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
     error,
 };
 
@@ -26,7 +26,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for FileDelete {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "file_delete",
             SafetyTier::SideEffecting,
             "Deletes one file, or one empty directory, of the workspace for good. Attachments stay, whether or not they \

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error,
     listing::ListPage,
 };
@@ -32,7 +32,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for FileList {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "file_list",
             SafetyTier::ReadOnly,
             "Lists the files and directories in one directory of the workspace, sorted by path, with their sizes. A long \
@@ -52,20 +52,20 @@ impl Tool for FileList {
         };
         let total = entries.len();
         let more = page.entries_after(total)?;
-        let shown = entries.iter().enumerate().filter(|(place, _)| page.has(*place)).map(|(_, entry)| {
+        let page_entries = entries.iter().enumerate().filter(|(index, _)| page.contains(*index)).map(|(_, entry)| {
             json!({
                 "path": entry.path, "kind": entry.kind, "bytes": entry.bytes,
                 "modified_at_ms": entry.modified_at.0,
             })
         });
         // How to read on stands first: it outlives a preview.
-        let mut answer = json!({ "path": path, "total": total, "more": more });
+        let mut response = json!({ "path": path, "total": total, "more": more });
         if more > 0 {
-            let again = Map::from_iter([("path".to_owned(), json!(path)), ("limit".to_owned(), json!(limit))]);
-            answer["next"] = page.next_call("file_list", again);
+            let next_arguments = Map::from_iter([("path".to_owned(), json!(path)), ("limit".to_owned(), json!(limit))]);
+            response["next"] = page.next_call("file_list", next_arguments);
         }
-        answer["entries"] = shown.collect();
-        Ok(ToolOutcome::from_data(answer))
+        response["entries"] = page_entries.collect();
+        Ok(ToolOutcome::from_data(response))
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
         let first = world.data("file_list", json!({"path": "/tmp/many"})).await;
         assert_eq!((&first["total"], &first["more"]), (&json!(250), &json!(150)));
         assert_eq!(first["next"], json!("file_list {\"path\":\"/tmp/many\",\"offset\":100}"));
-        assert_eq!(world.listed("file_list", json!({"path": "/tmp/many"}), "entries").await, [100, 100, 50]);
+        assert_eq!(world.list_page_lengths("file_list", json!({"path": "/tmp/many"}), "entries").await, [100, 100, 50]);
         assert_eq!(
-            world.listed("file_list", json!({"path": "/tmp/many", "limit": 120}), "entries").await,
+            world.list_page_lengths("file_list", json!({"path": "/tmp/many", "limit": 120}), "entries").await,
             [120, 120, 10]
         );
         let page = world.data("file_list", json!({"path": "/tmp/many", "offset": 248, "limit": 1})).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
     error,
     paging::{self, PageError},
 };
@@ -32,7 +32,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for FileRead {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "file_read",
             SafetyTier::ReadOnly,
             "Reads a text file (UTF-8) of the workspace. A long text comes in pages; the last line of each tells how to \
@@ -42,19 +42,19 @@ impl Tool for FileRead {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let Arguments { path: WorkspaceFilePath(path), offset, limit } = parse_arguments(arguments)?;
-        let most = paging::max_bytes(context.reader, self.0.limits.page_bytes);
-        let page_bytes = paging::checked_limit(limit, most)?;
+        let max_bytes = paging::max_page_bytes(context.reader, self.0.limits.page_bytes);
+        let page_bytes = paging::page_limit(limit, max_bytes)?;
         let file = self.0.workspace.read(&context.conversation, &path).await;
         let file = file.map_err(|error| error::tool_error_with_cause("nothing was read", &error))?;
-        paging::checked_offset(offset, file.bytes)?;
-        paging::check_whole(context.reader, &format!("`{path}`"), limit, file.bytes - offset)?;
+        paging::check_offset(offset, file.bytes)?;
+        paging::check_program_limit(context.reader, &format!("`{path}`"), limit, file.bytes - offset)?;
         // The port opens a file at its beginning, so what lies before the offset is read past, a chunk at a time.
         let page = paging::read_page(file.content, 0, offset, page_bytes).await.map_err(|error| match error {
             PageError::Binary { at } => error::tool_error(format!(
                 "`{path}` is not text (byte {at} of {}): attachment.add attaches it to the reply as it is",
                 file.bytes
             )),
-            PageError::Broken(why) => error::tool_error(format!("`{path}` could not be read: {why}")),
+            PageError::Interrupted(reason) => error::tool_error(format!("`{path}` could not be read: {reason}")),
         })?;
         let next = |offset: u64| format!("file_read {}", json!({ "path": path, "offset": offset }));
         Ok(ToolOutcome::from_text(paging::format_page(&page, file.bytes, context.reader, next)))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{WorkspaceFilePath, parse_arguments, spec_of},
+    arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
     error,
 };
 
@@ -33,7 +33,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for FileWrite {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "file_write",
             SafetyTier::SideEffecting,
             "Writes a text file to the workspace. Fails if the path exists, unless overwrite is true. The person gets the \
@@ -58,7 +58,7 @@ impl Tool for FileWrite {
             WorkspaceError::Exists(path) => error::tool_error(format!(
                 "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
             )),
-            error => error::because_of_write("the write failed and nothing was written", &error),
+            error => error::write_error("the write failed and nothing was written", &error),
         })?;
         Ok(ToolOutcome::from_data(json!({ "written": true, "path": path, "bytes_written": bytes_written })))
     }

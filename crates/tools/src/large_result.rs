@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::{ToolServices, error};
 
 /// How much of a large answer a model is shown, in bytes.
-const PREVIEW_BYTES: u64 = 8 * 1024;
+const MAX_MODEL_PREVIEW_BYTES: u64 = 8 * 1024;
 
 /// How much of one people are shown, in bytes: with the words around it, it fits one message of any channel.
-const MAX_PREVIEW_BYTES: usize = 1_500;
+const MAX_PERSON_PREVIEW_BYTES: usize = 1_500;
 
 /// Replaces words or data of more than [`crate::ToolLimits::preview_over_bytes`] by their beginning, and adds the whole
 /// as a file: for a model as an internal attachment and with how to read on, for people as a file that they get. If it
@@ -43,18 +43,18 @@ fn check_program_size(outcome: ToolOutcome) -> Result<ToolOutcome, ToolError> {
 }
 
 async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
-    let over = services.limits.preview_over_bytes;
+    let max_bytes = services.limits.preview_over_bytes;
     let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, selection, wakes, failed } = outcome;
-    if let Some(whole) = text.take_if(|text| text.len() as u64 > over) {
-        text = Some(preview(whole, "txt", services, context, &mut attachments).await);
+    if let Some(full_text) = text.take_if(|text| text.len() as u64 > max_bytes) {
+        text = Some(store_with_preview(full_text, "txt", services, context, &mut attachments).await);
     }
-    if let Some(whole) = data.as_ref().map(Value::to_string).filter(|json| json.len() as u64 > over) {
+    if let Some(full_json) = data.as_ref().map(Value::to_string).filter(|json| json.len() as u64 > max_bytes) {
         data = None;
-        let shown = preview(whole, "json", services, context, &mut attachments).await;
+        let preview = store_with_preview(full_json, "json", services, context, &mut attachments).await;
         // Beside words, data is for scripts: the model reads the words and is told where the data are.
         text = Some(match text {
-            Some(text) => format!("{text}\n\n{shown}"),
-            None => shown,
+            Some(text) => format!("{text}\n\n{preview}"),
+            None => preview,
         });
     }
     ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
@@ -64,11 +64,11 @@ async fn shorten_for_model(outcome: ToolOutcome, services: &ToolServices, contex
 async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, context: &ToolContext) -> ToolOutcome {
     let ToolOutcome { mut text, mut data, mut attachments, viewed_files, voice, mut selection, wakes, failed } =
         outcome;
-    if let Some(whole) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
-        let shown = preview_text(&whole, data.take().as_ref());
-        let size = format_bytes(whole.len() as u64);
+    if let Some(full_text) = text.take_if(|text| text.len() as u64 > services.limits.preview_over_bytes) {
+        let preview = preview_text(&full_text, data.take().as_ref());
+        let size = format_bytes(full_text.len() as u64);
         let filename = Filename::from_untrusted("answer.txt");
-        let note = match store_full_result(whole, filename, Visibility::Deliver, services, context).await {
+        let note = match store_full_result(full_text, filename, Visibility::Deliver, services, context).await {
             Ok(file) => {
                 // A choice of files made before there was this one is none against it.
                 if let Some(selection) = &mut selection {
@@ -79,40 +79,48 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
             }
             Err(error) => format!("This is the start of an answer of {size}; the rest could not be stored: {error}."),
         };
-        text = Some(format!("{shown}\n\n{note}"));
+        text = Some(format!("{preview}\n\n{note}"));
     }
     ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed }
 }
 
 /// The beginning of an answer as people read it: whole lines where there are any, and JSON in a block of its own.
-fn preview_text(whole: &str, data: Option<&Value>) -> String {
-    let cut = &whole[..whole.floor_char_boundary(MAX_PREVIEW_BYTES)];
-    let shown = cut.rfind('\n').filter(|end| *end > MAX_PREVIEW_BYTES / 2).map_or(cut, |end| &cut[..end]);
+fn preview_text(full_text: &str, data: Option<&Value>) -> String {
+    let prefix = &full_text[..full_text.floor_char_boundary(MAX_PERSON_PREVIEW_BYTES)];
+    let preview =
+        prefix.rfind('\n').filter(|end| *end > MAX_PERSON_PREVIEW_BYTES / 2).map_or(prefix, |end| &prefix[..end]);
     let json = data.map(|data| format!("{data:#}"));
-    let begins = json.as_ref().and_then(|json| whole.find(json.as_str())).filter(|begins| *begins < shown.len());
-    match (json, begins) {
-        (Some(json), Some(begins)) => {
-            let ends = shown.len().min(begins + json.len());
-            format!("{}{}{}", &shown[..begins], fenced_block("json", &shown[begins..ends]), &shown[ends..])
+    let json_start =
+        json.as_ref().and_then(|json| full_text.find(json.as_str())).filter(|start| *start < preview.len());
+    match (json, json_start) {
+        (Some(json), Some(json_start)) => {
+            let json_end = preview.len().min(json_start + json.len());
+            format!(
+                "{}{}{}",
+                &preview[..json_start],
+                fenced_block("json", &preview[json_start..json_end]),
+                &preview[json_end..]
+            )
         }
-        _ => shown.to_owned(),
+        _ => preview.to_owned(),
     }
 }
 
-async fn preview(
-    whole: String,
+async fn store_with_preview(
+    content: String,
     extension: &str,
     services: &ToolServices,
     context: &ToolContext,
     attachments: &mut Vec<Attachment>,
 ) -> String {
-    let bytes = whole.len() as u64;
-    let shown_bytes = PREVIEW_BYTES.min(services.limits.preview_over_bytes);
-    let shown = whole[..whole.floor_char_boundary(usize::try_from(shown_bytes).unwrap_or(usize::MAX))].to_owned();
+    let bytes = content.len() as u64;
+    let preview_bytes = MAX_MODEL_PREVIEW_BYTES.min(services.limits.preview_over_bytes);
+    let preview =
+        content[..content.floor_char_boundary(usize::try_from(preview_bytes).unwrap_or(usize::MAX))].to_owned();
     let filename = Filename::from_untrusted(&format!("answer-{}.{extension}", context.call.ordinal));
-    let note = match store_full_result(whole, filename, Visibility::Internal, services, context).await {
+    let note = match store_full_result(content, filename, Visibility::Internal, services, context).await {
         Ok(attachment) => {
-            let next = serde_json::json!({ "id": attachment.id, "offset": shown.len() });
+            let next = serde_json::json!({ "id": attachment.id, "offset": preview.len() });
             attachments.push(attachment);
             format!(
                 "this is the beginning of an answer of {} ({bytes} bytes), which is kept as an internal attachment; \
@@ -125,17 +133,17 @@ async fn preview(
             format_bytes(bytes)
         ),
     };
-    format!("{shown}\n[{note}]")
+    format!("{preview}\n[{note}]")
 }
 
 async fn store_full_result(
-    whole: String,
+    content: String,
     filename: Filename,
     visibility: Visibility,
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
-    let stored = context.store_file(&*services.ledger, &*services.blobs, filename, whole).await;
+    let stored = context.store_file(&*services.ledger, &*services.blobs, filename, content).await;
     let file = stored.map_err(|error| error::tool_error_with_cause("it could not be stored", &error))?;
     Ok(Attachment { visibility, ..file })
 }
@@ -168,7 +176,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fakes::{ToolHarness, no_room};
+    use crate::fakes::{ToolHarness, disk_full_error};
 
     #[tokio::test]
     async fn a_small_answer_stays_as_it_is() {
@@ -223,7 +231,7 @@ mod tests {
     async fn an_answer_that_cant_be_kept_says_so() {
         let world = ToolHarness::new();
         let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(|_, _, _| Err(no_room()));
+        blobs.expect_put().returning(|_, _, _| Err(disk_full_error()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
         let short =
             truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &world.context()).await.unwrap();
@@ -278,7 +286,7 @@ mod tests {
         assert!(short.text.is_some_and(|text| text.contains("attachment.read")));
 
         let mut blobs = MockBlobs::new();
-        blobs.expect_put().returning(|_, _, _| Err(no_room()));
+        blobs.expect_put().returning(|_, _, _| Err(disk_full_error()));
         let services = ToolServices { blobs: Arc::new(blobs), ..world.services() };
         let short = truncate_outcome(ToolOutcome::from_text("x".repeat(200_000)), &services, &for_people(&world))
             .await

@@ -1,4 +1,4 @@
-//! The tools that a model can ask for: one file a tool, the registry, and the path policy that every call passes.
+//! The tools that a model can call: one file a tool, the registry, and the path policy that every call passes.
 //!
 //! A tool is reachable only through [`ToolRegistry`], which wraps each one in the policy of [`policy`]; the tools'
 //! own types are private, so no call can go round it. Bytes flow as streams from port to port and are never held here.

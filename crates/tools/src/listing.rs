@@ -39,8 +39,8 @@ impl ListPage {
     }
 
     /// Whether the entry at this place of the whole list is on the page.
-    pub(crate) fn has(&self, place: usize) -> bool {
-        (self.offset..self.end_offset()).contains(&place)
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        (self.offset..self.end_offset()).contains(&index)
     }
 
     /// How many of `total` entries follow the page.

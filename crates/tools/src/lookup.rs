@@ -1,4 +1,4 @@
-//! Finding a conversation's attachments by id, and what of them the model is shown.
+//! Finds a conversation's attachments by id, and what the model reads of them.
 
 use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, Sha256, Visibility};
 use satchel_ports::{ToolContext, ToolError, ledger::AttachmentKey};
@@ -32,9 +32,9 @@ pub(crate) async fn find_attachment(
 
 /// What is said of an id that is none of this conversation's.
 pub(crate) fn unknown_id_error(id: &str) -> ToolError {
-    let shown: String = id.escape_debug().take(100).collect();
+    let excerpt: String = id.escape_debug().take(100).collect();
     error::tool_error(format!(
-        "`{shown}` is no attachment of this conversation: attachment.list shows those that are, with their ids"
+        "`{excerpt}` is no attachment of this conversation: attachment.list shows those that are, with their ids"
     ))
 }
 

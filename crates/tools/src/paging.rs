@@ -6,7 +6,7 @@ use satchel_ports::{ByteStream, OutcomeReader, ToolError};
 use crate::error;
 
 /// The shortest page: the longest character has four bytes, and a page must bring the reader on.
-const SHORTEST: u64 = 4;
+const MIN_PAGE_BYTES: u64 = 4;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub(crate) enum PageError {
         at: u64,
     },
     /// The bytes broke off.
-    Broken(String),
+    Interrupted(String),
 }
 
 /// The most bytes that one call may answer this reader with.
-pub(crate) fn max_bytes(reader: OutcomeReader, page_bytes: u64) -> u64 {
+pub(crate) fn max_page_bytes(reader: OutcomeReader, page_bytes: u64) -> u64 {
     match reader {
         OutcomeReader::Model | OutcomeReader::Person => page_bytes,
         OutcomeReader::Program => OutcomeReader::MAX_PROGRAM_BYTES,
@@ -39,27 +39,32 @@ pub(crate) fn max_bytes(reader: OutcomeReader, page_bytes: u64) -> u64 {
 }
 
 /// Checks that a program, which doesn't read on by itself, gets all that it asked for.
-pub(crate) fn check_whole(reader: OutcomeReader, what: &str, limit: Option<u64>, left: u64) -> Result<(), ToolError> {
-    let is_too_much = limit.is_none() && left > OutcomeReader::MAX_PROGRAM_BYTES;
+pub(crate) fn check_program_limit(
+    reader: OutcomeReader,
+    subject: &str,
+    limit: Option<u64>,
+    remaining_bytes: u64,
+) -> Result<(), ToolError> {
+    let is_too_much = limit.is_none() && remaining_bytes > OutcomeReader::MAX_PROGRAM_BYTES;
     match reader {
-        OutcomeReader::Program if is_too_much => Err(error::too_large_for_program(what, left)),
+        OutcomeReader::Program if is_too_much => Err(error::too_large_for_program(subject, remaining_bytes)),
         _ => Ok(()),
     }
 }
 
 /// Checks which page was asked for.
-pub(crate) fn checked_limit(limit: Option<u64>, largest: u64) -> Result<u64, ToolError> {
+pub(crate) fn page_limit(limit: Option<u64>, max_bytes: u64) -> Result<u64, ToolError> {
     match limit {
-        None => Ok(largest.max(SHORTEST)),
-        Some(limit) if (SHORTEST..=largest.max(SHORTEST)).contains(&limit) => Ok(limit),
+        None => Ok(max_bytes.max(MIN_PAGE_BYTES)),
+        Some(limit) if (MIN_PAGE_BYTES..=max_bytes.max(MIN_PAGE_BYTES)).contains(&limit) => Ok(limit),
         Some(limit) => Err(error::tool_error(format!(
-            "argument `limit`: {limit} is not allowed; allowed are {SHORTEST} to {largest} bytes, the default is {largest}"
+            "argument `limit`: {limit} is not allowed; allowed are {MIN_PAGE_BYTES} to {max_bytes} bytes, the default is {max_bytes}"
         ))),
     }
 }
 
 /// Checks that a page can begin at `offset` of a file that has `bytes` bytes.
-pub(crate) fn checked_offset(offset: u64, bytes: u64) -> Result<(), ToolError> {
+pub(crate) fn check_offset(offset: u64, bytes: u64) -> Result<(), ToolError> {
     if offset < bytes || offset == 0 {
         return Ok(());
     }
@@ -72,17 +77,17 @@ pub(crate) fn checked_offset(offset: u64, bytes: u64) -> Result<(), ToolError> {
 /// than the page and one chunk.
 pub(crate) async fn read_page(
     mut content: ByteStream,
-    stream_at: u64,
+    stream_offset: u64,
     offset: u64,
     limit: u64,
 ) -> Result<TextPage, PageError> {
-    let mut to_skip = offset.saturating_sub(stream_at);
+    let mut to_skip = offset.saturating_sub(stream_offset);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut window: Vec<u8> = Vec::new();
     // One byte more than the page tells whether the file ends with it, and so whether a half character is damage.
     while window.len() <= limit {
         let Some(chunk) = content.next().await else { break };
-        let mut chunk = chunk.map_err(|error| PageError::Broken(error.to_string()))?;
+        let mut chunk = chunk.map_err(|error| PageError::Interrupted(error.to_string()))?;
         let skipped = usize::try_from(to_skip).unwrap_or(usize::MAX).min(chunk.len());
         to_skip -= skipped as u64;
         let chunk = chunk.split_off(skipped);
@@ -93,12 +98,12 @@ pub(crate) async fn read_page(
     window.truncate(limit);
 
     let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
-    let head = match offset {
+    let skipped_bytes = match offset {
         0 => 0,
         _ => window.iter().take(3).take_while(is_continuation).count(),
     };
-    let offset = offset + head as u64;
-    let text = &window[head..];
+    let offset = offset + skipped_bytes as u64;
+    let text = &window[skipped_bytes..];
     let text = match std::str::from_utf8(text) {
         Ok(text) => text,
         Err(error) if error.error_len().is_none() && more_follows => {
@@ -190,20 +195,20 @@ mod tests {
             assert_eq!(wait(read_page(in_chunks(content, 1), 0, 0, 100)), Err(PageError::Binary { at }), "{content:?}");
         }
         let broken: ByteStream = Box::pin(stream::iter([Err(std::io::Error::other("gone"))]));
-        assert_eq!(wait(read_page(broken, 0, 0, 100)), Err(PageError::Broken("gone".to_owned())));
+        assert_eq!(wait(read_page(broken, 0, 0, 100)), Err(PageError::Interrupted("gone".to_owned())));
     }
 
     #[test]
     fn limits_and_offsets_are_checked_with_both_numbers() {
-        assert_eq!(checked_limit(None, 100), Ok(100));
-        assert_eq!(checked_limit(Some(4), 100), Ok(4));
+        assert_eq!(page_limit(None, 100), Ok(100));
+        assert_eq!(page_limit(Some(4), 100), Ok(4));
         for limit in [0, 3, 101, u64::MAX] {
-            let error = checked_limit(Some(limit), 100).expect_err("a wrong limit").0;
+            let error = page_limit(Some(limit), 100).expect_err("a wrong limit").0;
             assert!(error.contains(&limit.to_string()) && error.contains("4 to 100"), "{error}");
         }
-        assert_eq!(checked_offset(0, 0), Ok(()));
-        assert_eq!(checked_offset(9, 10), Ok(()));
-        let error = checked_offset(10, 10).expect_err("behind the end").0;
+        assert_eq!(check_offset(0, 0), Ok(()));
+        assert_eq!(check_offset(9, 10), Ok(()));
+        let error = check_offset(10, 10).expect_err("behind the end").0;
         assert!(error.contains("`offset`: 10") && error.contains("10 bytes"), "{error}");
     }
 }

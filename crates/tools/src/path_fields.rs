@@ -1,4 +1,4 @@
-//! The one table of arguments that hold paths: what each tool may do with them, and beneath which mounts.
+//! The table of path arguments: what each tool may do with a path, and beneath which mounts.
 //!
 //! A tool that isn't in the table can't be registered, so that none escapes the policy by being forgotten.
 
@@ -30,28 +30,28 @@ pub enum PathFields {
 
 const SHARED_AND_TMP: &[Mount] = &[Mount::Shared, Mount::Tmp];
 
-const fn reads(name: &'static str) -> PathField {
+const fn read_field(name: &'static str) -> PathField {
     PathField { name, access: PathAccess::Read, mounts: SHARED_AND_TMP }
 }
 
-const fn writes(name: &'static str) -> PathField {
+const fn write_field(name: &'static str) -> PathField {
     PathField { name, access: PathAccess::Write, mounts: SHARED_AND_TMP }
 }
 
-const TABLE: &[(&str, PathFields)] = &[
-    ("attachment.add", PathFields::Some(&[reads("paths"), reads("path")])),
-    ("attachment.download", PathFields::Some(&[writes("downloadDir")])),
+const PATH_FIELDS: &[(&str, PathFields)] = &[
+    ("attachment.add", PathFields::Some(&[read_field("paths"), read_field("path")])),
+    ("attachment.download", PathFields::Some(&[write_field("downloadDir")])),
     ("attachment.get", PathFields::None),
     ("attachment.list", PathFields::None),
     ("attachment.read", PathFields::None),
-    ("attachment.save_all", PathFields::Some(&[writes("dir")])),
+    ("attachment.save_all", PathFields::Some(&[write_field("dir")])),
     ("attachment.view", PathFields::None),
-    ("attachment_save", PathFields::Some(&[writes("path")])),
+    ("attachment_save", PathFields::Some(&[write_field("path")])),
     ("execute_script", PathFields::None),
-    ("file_delete", PathFields::Some(&[writes("path")])),
-    ("file_list", PathFields::Some(&[reads("path")])),
-    ("file_read", PathFields::Some(&[reads("path")])),
-    ("file_write", PathFields::Some(&[writes("path")])),
+    ("file_delete", PathFields::Some(&[write_field("path")])),
+    ("file_list", PathFields::Some(&[read_field("path")])),
+    ("file_read", PathFields::Some(&[read_field("path")])),
+    ("file_write", PathFields::Some(&[write_field("path")])),
     ("response_attachments", PathFields::None),
     ("send_voice", PathFields::None),
 ];
@@ -59,12 +59,12 @@ const TABLE: &[(&str, PathFields)] = &[
 /// The entry of a tool; `None` for one that the table doesn't know.
 #[must_use]
 pub fn path_fields(tool: &str) -> Option<PathFields> {
-    TABLE.iter().find(|(name, _)| *name == tool).map(|(_, fields)| *fields)
+    PATH_FIELDS.iter().find(|(name, _)| *name == tool).map(|(_, fields)| *fields)
 }
 
 /// The names of all tools that Satchel brings along, whether or not this installation offers them.
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|(name, _)| *name)
+    PATH_FIELDS.iter().map(|(name, _)| *name)
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
                 format!("{tool}: {}", fields.join(", "))
             }
         };
-        insta::assert_snapshot!(TABLE.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
+        insta::assert_snapshot!(PATH_FIELDS.iter().map(line).collect::<Vec<_>>().join("\n"), @r#"
         attachment.add: paths Read /shared /tmp, path Read /shared /tmp
         attachment.download: downloadDir Write /shared /tmp
         attachment.get: none
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn path_entries_are_unique_nonempty_without_vault_writes() {
-        for (at, (tool, fields)) in TABLE.iter().enumerate() {
-            assert!(!TABLE[at + 1..].iter().any(|(other, _)| other == tool), "{tool} stands in the table twice");
+        for (at, (tool, fields)) in PATH_FIELDS.iter().enumerate() {
+            assert!(!PATH_FIELDS[at + 1..].iter().any(|(other, _)| other == tool), "{tool} stands in the table twice");
             let PathFields::Some(fields) = fields else { continue };
             assert!(!fields.is_empty(), "{tool}: no paths are written as `None`");
             for field in *fields {

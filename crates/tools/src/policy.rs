@@ -17,49 +17,49 @@ use crate::{
 };
 
 /// The longest path in bytes; systems stop at 4096 with their own directories before it.
-const LONGEST: usize = 1024;
+const MAX_PATH_BYTES: usize = 1024;
 
 /// Checks the paths in a call's arguments. What is not a path at all, such as a missing argument, is the tool's affair.
 ///
 /// # Errors
 /// When an argument that the table names holds anything but paths beneath its mounts; the words name the argument,
 /// the path, and the mounts that were expected.
-pub fn check(fields: PathFields, arguments: &Value) -> Result<(), ToolError> {
+pub fn check_paths(fields: PathFields, arguments: &Value) -> Result<(), ToolError> {
     let PathFields::Some(fields) = fields else { return Ok(()) };
     for field in fields {
         match &arguments[field.name] {
             Value::Null => {}
             Value::Array(paths) => {
-                paths.iter().filter(|path| !path.is_null()).try_for_each(|path| check_one(field, path))?
+                paths.iter().filter(|path| !path.is_null()).try_for_each(|path| check_path(field, path))?
             }
-            path => check_one(field, path)?,
+            path => check_path(field, path)?,
         }
     }
     Ok(())
 }
 
-fn check_one(field: &PathField, given: &Value) -> Result<(), ToolError> {
+fn check_path(field: &PathField, given: &Value) -> Result<(), ToolError> {
     let mounts: Vec<String> = field.mounts.iter().map(ToString::to_string).collect();
-    let wrong = |why: String| {
+    let path_error = |reason: String| {
         let expected = format!("expected a path beneath {}", mounts.join(" or "));
-        Err(error::tool_error(format!("argument `{}`: {expected}, but {why}", field.name)))
+        Err(error::tool_error(format!("argument `{}`: {expected}, but {reason}", field.name)))
     };
     let Value::String(given) = given else {
-        let start: String = given.to_string().chars().take(100).collect();
-        return wrong(format!("{start} is not a path"));
+        let excerpt: String = given.to_string().chars().take(100).collect();
+        return path_error(format!("{excerpt} is not a path"));
     };
-    if given.len() > LONGEST {
-        return wrong(format!("it has {} bytes, and at most {LONGEST} are allowed", given.len()));
+    if given.len() > MAX_PATH_BYTES {
+        return path_error(format!("it has {} bytes, and at most {MAX_PATH_BYTES} are allowed", given.len()));
     }
     match given.parse::<WorkspacePath>() {
-        Err(error) => wrong(error.to_string()),
+        Err(error) => path_error(error.to_string()),
         Ok(path) if field.mounts.contains(&path.mount()) => Ok(()),
         Ok(path) => {
             let verb = match field.access {
                 PathAccess::Read => "read",
                 PathAccess::Write => "written",
             };
-            wrong(format!("`{path}` can't be {verb} by this tool"))
+            path_error(format!("`{path}` can't be {verb} by this tool"))
         }
     }
 }
@@ -81,7 +81,7 @@ impl Tool for GuardedTool {
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        check(self.fields, &arguments)?;
+        check_paths(self.fields, &arguments)?;
         self.tool.call(arguments, context).await
     }
 }

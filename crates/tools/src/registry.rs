@@ -50,7 +50,7 @@ impl ToolRegistry {
         let Some(fields) = path_fields::path_fields(&name) else {
             return Err(RegisterError { tool: name, reason: "it has no entry in the table of path fields" });
         };
-        self.register_with(tool, fields)
+        self.register_with_paths(tool, fields)
     }
 
     /// Adds a tool that the table does not know, such as one of an embedding program, behind the same path policy.
@@ -58,7 +58,7 @@ impl ToolRegistry {
     /// # Errors
     /// When a tool of that name, as providers see it, is registered already, or when its description is longer than
     /// [`MAX_DESCRIPTION_CHARS`]: half a description is none, so that it isn't cut here.
-    pub fn register_with(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
+    pub fn register_with_paths(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
         let ToolSpec { name, description, .. } = tool.spec();
         if description.chars().count() > MAX_DESCRIPTION_CHARS {
             return Err(RegisterError { tool: name, reason: "its description is longer than 1024 characters" });
@@ -74,7 +74,7 @@ impl ToolRegistry {
     /// (`attachment_add`).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        let by_provider_name = || self.tools.iter().find(|(known, _)| provider_name(known) == name);
+        let by_provider_name = || self.tools.iter().find(|(registered, _)| provider_name(registered) == name);
         self.tools.get(name).or_else(|| by_provider_name().map(|(_, tool)| tool)).cloned()
     }
 
@@ -164,20 +164,23 @@ mod tests {
     async fn external_tool_brings_path_fields_and_is_guarded() {
         let mut registry = ToolRegistry::default();
         let fields = PathFields::Some(&[PathField { name: "path", access: PathAccess::Read, mounts: &[Mount::Tmp] }]);
-        assert_eq!(registry.register_with(named("mine"), fields), Ok(()));
+        assert_eq!(registry.register_with_paths(named("mine"), fields), Ok(()));
         let tool = registry.get("mine").unwrap();
         // The mock expects no call: a path outside the declared mounts never reaches the tool.
         let refused = tool.call(json!({"path": "/shared/a"}), &ToolHarness::new().context()).await;
         assert!(refused.is_err_and(|error| error.0.contains("beneath /tmp")));
-        assert!(registry.register_with(named("mine"), fields).is_err());
+        assert!(registry.register_with_paths(named("mine"), fields).is_err());
     }
 
     #[test]
     fn tool_with_long_description_is_refused() {
         let mut registry = ToolRegistry::default();
         let longest = "й".repeat(MAX_DESCRIPTION_CHARS);
-        assert_eq!(registry.register_with(with_description("longest", longest.clone()), PathFields::None), Ok(()));
-        let refused = registry.register_with(with_description("longer", longest + "."), PathFields::None);
+        assert_eq!(
+            registry.register_with_paths(with_description("longest", longest.clone()), PathFields::None),
+            Ok(())
+        );
+        let refused = registry.register_with_paths(with_description("longer", longest + "."), PathFields::None);
         let refused = refused.map_err(|error| error.to_string());
         assert_eq!(
             refused,

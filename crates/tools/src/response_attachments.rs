@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ToolServices,
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error, lookup,
 };
 
@@ -25,7 +25,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for ResponseAttachments {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "response_attachments",
             SafetyTier::ReadOnly,
             "Sets exactly which files go with your reply, in this order: any of this conversation, also from earlier \

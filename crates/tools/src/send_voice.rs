@@ -1,4 +1,4 @@
-//! `send_voice`: asks that the reply be spoken, or words of its own.
+//! `send_voice`: sends the reply's text, or another text, as a voice message.
 //!
 //! It is offered only where there is something to speak with, so it isn't one of [`crate::built_in`].
 
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    arguments::{parse_arguments, spec_of},
+    arguments::{parse_arguments, tool_spec},
     error,
 };
 
-/// The longest words that are spoken at once, in characters: some five minutes.
-const LONGEST: usize = 4_000;
+/// The longest text of one voice message, in characters: about five minutes.
+const MAX_SPEECH_CHARS: usize = 4_000;
 
 /// The tool.
 #[must_use]
@@ -37,7 +37,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for SendVoice {
     fn spec(&self) -> ToolSpec {
-        spec_of::<Arguments>(
+        tool_spec::<Arguments>(
             "send_voice",
             SafetyTier::ReadOnly,
             "Sends a voice message with your reply: your reply's text spoken, or the words of `text`. Your reply's text is \
@@ -51,9 +51,9 @@ impl Tool for SendVoice {
         // Some models fill in what they mean to leave out.
         let text = text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         let length = text.as_ref().map_or(0, |text| text.chars().count());
-        if length > LONGEST {
+        if length > MAX_SPEECH_CHARS {
             return Err(error::tool_error(format!(
-                "no voice message: `text` has {length} characters, the limit is {LONGEST}"
+                "no voice message: `text` has {length} characters, the limit is {MAX_SPEECH_CHARS}"
             )));
         }
         let speaks = if text.is_some() { "the given text" } else { "the text of your reply" };
@@ -87,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_spoken_is_said_at_once() {
-        let longest = "й".repeat(LONGEST);
+        let longest = "й".repeat(MAX_SPEECH_CHARS);
         assert!(call(json!({"text": longest})).await.is_ok());
         let error = call(json!({"text": longest + "й"})).await.unwrap_err().0;
         assert_eq!(error, "no voice message: `text` has 4001 characters, the limit is 4000");

@@ -1,4 +1,4 @@
-//! What the tools work with: the ports that they use and the limits that hold them.
+//! The ports that the tools use, and their limits.
 
 use std::sync::Arc;
 

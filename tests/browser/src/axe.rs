@@ -13,7 +13,7 @@ const PACKAGE: &str = include_str!("../node/package.json");
 const LOCK: &str = include_str!("../node/package-lock.json");
 
 /// What runs in the page: everything that WCAG 2.2 A and AA and axe's best practices ask for.
-const RUN: &str = "const done = arguments[arguments.length - 1];
+const RUN_SCRIPT: &str = "const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then(
         result => done(result.violations.map(found =>
             ({ impact: found.impact, id: found.id, nodes: found.nodes.map(node => node.html.slice(0, 160) + ' ' + node.failureSummary) }))),
@@ -26,49 +26,50 @@ pub struct Axe {
 }
 
 impl Axe {
-    /// Reads it, installing it into the cache directory first where it is missing.
+    /// Loads the script. Installs it into the cache directory first if it is missing.
     ///
     /// # Errors
     /// Where it is missing and can't be installed.
     ///
     /// # Panics
     /// When it is there and can't be read.
-    pub fn get() -> Result<Self, &'static str> {
-        let directory = installed().ok_or("axe-core, which npm and a network install")?;
+    pub fn load() -> Result<Self, &'static str> {
+        let directory = ensure_installed().ok_or("axe-core, which npm and a network install")?;
         let script = directory.join("node_modules/axe-core/axe.min.js");
         Ok(Self { script: std::fs::read_to_string(script).expect("an installed script can be read") })
     }
 
-    /// What is seriously or critically wrong with what a tab shows, in words.
+    /// Returns the serious and critical violations in a tab, as text.
     ///
     /// # Panics
     /// When the script can't be run.
-    pub async fn findings(&self, browser: &Browser) -> Vec<String> {
-        browser.run(&self.script, vec![]).await;
-        let found = browser.tab.execute_async(RUN, vec![]).await.expect("the check runs");
-        let found = found.as_array().cloned().unwrap_or_default();
-        let grave =
-            |one: &&Value| one["impact"].as_str().is_some_and(|impact| impact == "serious" || impact == "critical");
-        found.iter().filter(grave).map(Value::to_string).collect()
+    pub async fn find_violations(&self, browser: &Browser) -> Vec<String> {
+        browser.run_script(&self.script, vec![]).await;
+        let result = browser.tab.execute_async(RUN_SCRIPT, vec![]).await.expect("the check runs");
+        let found = result.as_array().cloned().unwrap_or_default();
+        let is_serious = |violation: &&Value| {
+            violation["impact"].as_str().is_some_and(|impact| impact == "serious" || impact == "critical")
+        };
+        found.iter().filter(is_serious).map(Value::to_string).collect()
     }
 }
 
 /// Where it lies, outside of the checkout; one directory for each state of the lock file.
-fn installed() -> Option<PathBuf> {
+fn ensure_installed() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     let lock: Value = serde_json::from_str(LOCK).expect("the lock file is JSON");
     let version = lock["packages"]["node_modules/axe-core"]["version"].as_str().expect("it pins axe-core");
-    let place = cache.join("satchel-browser-checks").join(format!("axe-core-{version}"));
-    if !place.is_dir() {
-        install(&place)?;
+    let directory = cache.join("satchel-browser-checks").join(format!("axe-core-{version}"));
+    if !directory.is_dir() {
+        install(&directory)?;
     }
-    Some(place)
+    Some(directory)
 }
 
-/// Installs beside the place and moves it there whole, so that nobody finds half of it.
-fn install(place: &Path) -> Option<()> {
-    let parent = place.parent()?;
+/// Installs into a temporary directory and renames it, so that no other process sees a partial installation.
+fn install(directory: &Path) -> Option<()> {
+    let parent = directory.parent()?;
     std::fs::create_dir_all(parent).ok()?;
     let unfinished = tempfile::tempdir_in(parent).ok()?;
     std::fs::write(unfinished.path().join("package.json"), PACKAGE).ok()?;
@@ -80,9 +81,9 @@ fn install(place: &Path) -> Option<()> {
         return None;
     }
     let finished = unfinished.keep();
-    if std::fs::rename(&finished, place).is_err() {
+    if std::fs::rename(&finished, directory).is_err() {
         // Another test was quicker.
         std::fs::remove_dir_all(&finished).ok()?;
     }
-    place.is_dir().then_some(())
+    directory.is_dir().then_some(())
 }

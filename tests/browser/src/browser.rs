@@ -15,8 +15,8 @@ use tempfile::TempDir;
 
 use crate::http;
 
-/// What a browser in a test is started with: nothing of it goes out by itself.
-const FLAGS: [&str; 11] = [
+/// Command-line flags of Chromium. They disable its own network requests.
+const CHROMIUM_FLAGS: [&str; 11] = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -31,15 +31,15 @@ const FLAGS: [&str; 11] = [
 ];
 
 /// Notes what the Content-Security-Policy refuses, before anything of a page runs, and what goes wrong in its scripts.
-const WATCH: &str = "window.refusals = [];
+const ERROR_COLLECTOR_SCRIPT: &str = "window.refusals = [];
     addEventListener('securitypolicyviolation', event =>
         refusals.push(`${event.violatedDirective}: ${event.blockedURI} in ${event.sourceFile}:${event.lineNumber}`));
     addEventListener('error', event => event.message && refusals.push(`error: ${event.message}`));
     addEventListener('unhandledrejection', event => refusals.push(`unhandled: ${event.reason}`));";
 
-/// A window to look through.
+/// The viewport and the settings that the page can observe.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct Viewport {
     pub width: u32,
     /// In CSS pixels.
     pub height: u32,
@@ -49,13 +49,13 @@ pub struct Window {
     pub dark: bool,
 }
 
-impl Window {
+impl Viewport {
     pub const WIDE: Self = Self { width: 1280, height: 860, touch: false, dark: false };
     pub const NARROW: Self = Self { width: 360, height: 740, touch: true, dark: false };
 
-    /// The same at night.
+    /// Returns the same viewport with the dark colour scheme.
     #[must_use]
-    pub const fn dark(self) -> Self {
+    pub const fn in_dark_mode(self) -> Self {
         Self { dark: true, ..self }
     }
 }
@@ -83,81 +83,83 @@ impl Browser {
     ///
     /// # Panics
     /// When it is installed and can't be started.
-    pub async fn start(window: Window) -> Result<Self, String> {
+    pub async fn start(viewport: Viewport) -> Result<Self, String> {
         find_programs(&["chromium", "chromedriver"])?;
         let profile = tempfile::tempdir().expect("there is room for a profile");
         let driver = Driver::start();
         let data = format!("--user-data-dir={}", profile.path().join("profile").display());
-        let flags: Vec<&str> = FLAGS.into_iter().chain([data.as_str()]).collect();
+        let flags: Vec<&str> = CHROMIUM_FLAGS.into_iter().chain([data.as_str()]).collect();
         let capabilities = serde_json::Map::from_iter([("goog:chromeOptions".to_owned(), json!({ "args": flags }))]);
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let tab = builder.capabilities(capabilities).connect(&driver.url).await.expect("the browser starts");
         let session = tab.session_id().await.expect("the driver answers").expect("a session has an id");
         let browser = Self { tab, driver, session, profile };
-        browser.tell("Page.addScriptToEvaluateOnNewDocument", json!({ "source": WATCH })).await;
-        let downloads = browser.downloads();
+        browser
+            .send_cdp_command("Page.addScriptToEvaluateOnNewDocument", json!({ "source": ERROR_COLLECTOR_SCRIPT }))
+            .await;
+        let downloads = browser.download_directory();
         std::fs::create_dir(&downloads).expect("a new directory is empty");
         let allow = json!({ "behavior": "allow", "downloadPath": downloads });
-        browser.tell("Browser.setDownloadBehavior", allow).await;
-        browser.look_through(window).await;
+        browser.send_cdp_command("Browser.setDownloadBehavior", allow).await;
+        browser.resize(viewport).await;
         Ok(browser)
     }
 
-    pub async fn look_through(&self, window: Window) {
-        let Window { width, height, touch, dark } = window;
+    pub async fn resize(&self, viewport: Viewport) {
+        let Viewport { width, height, touch, dark } = viewport;
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch });
-        self.tell("Emulation.setDeviceMetricsOverride", metrics).await;
-        self.tell("Emulation.setTouchEmulationEnabled", json!({ "enabled": touch })).await;
+        self.send_cdp_command("Emulation.setDeviceMetricsOverride", metrics).await;
+        self.send_cdp_command("Emulation.setTouchEmulationEnabled", json!({ "enabled": touch })).await;
         let theme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
-        self.tell("Emulation.setEmulatedMedia", json!({ "features": [theme] })).await;
+        self.send_cdp_command("Emulation.setEmulatedMedia", json!({ "features": [theme] })).await;
     }
 
-    /// Slows what goes out down to so many bytes a second.
+    /// Limits the upload speed.
     pub async fn slow_uploads(&self, bytes_per_second: u32) {
         self.limit_uploads(i64::from(bytes_per_second)).await;
     }
 
-    /// Lets everything go out as fast as it can.
-    pub async fn full_speed(&self) {
+    /// Removes the upload limit.
+    pub async fn restore_upload_speed(&self) {
         self.limit_uploads(-1).await;
     }
 
     async fn limit_uploads(&self, throughput: i64) {
         let conditions =
             json!({ "offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": throughput });
-        self.tell("Network.enable", json!({})).await;
-        self.tell("Network.emulateNetworkConditions", conditions).await;
+        self.send_cdp_command("Network.enable", json!({})).await;
+        self.send_cdp_command("Network.emulateNetworkConditions", conditions).await;
     }
 
     #[must_use]
-    pub fn downloads(&self) -> std::path::PathBuf {
+    pub fn download_directory(&self) -> std::path::PathBuf {
         self.profile.path().join("downloads")
     }
 
-    /// Gives Chromium an order that WebDriver has no word for.
+    /// Sends a Chrome DevTools Protocol command, for what WebDriver has no command.
     ///
     /// # Panics
-    /// When it isn't followed.
-    pub async fn tell(&self, order: &str, parameters: Value) -> Value {
+    /// When the command fails.
+    pub async fn send_cdp_command(&self, command: &str, parameters: Value) -> Value {
         let url = format!("{}/session/{}/goog/cdp/execute", self.driver.url, self.session);
-        let body = json!({ "cmd": order, "params": parameters });
-        let answer = http::client().post(url).json(&body).send().await.expect("the driver is there");
-        assert!(answer.status().is_success(), "{order}: {}", answer.text().await.unwrap_or_default());
-        answer.json::<Value>().await.expect("the driver speaks JSON")["value"].take()
+        let body = json!({ "cmd": command, "params": parameters });
+        let response = http::client().post(url).json(&body).send().await.expect("the driver is there");
+        assert!(response.status().is_success(), "{command}: {}", response.text().await.unwrap_or_default());
+        response.json::<Value>().await.expect("the driver speaks JSON")["value"].take()
     }
 
     /// Runs a function's body in the tab.
     ///
     /// # Panics
     /// When it throws.
-    pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
+    pub async fn run_script(&self, script: &str, arguments: Vec<Value>) -> Value {
         self.tab.execute(script, arguments).await.expect("a script of the test doesn't throw")
     }
 
     /// What the Content-Security-Policy refused and what went wrong in scripts since the page was loaded.
-    pub async fn refusals(&self) -> Vec<String> {
-        let found = self.run("return window.refusals ?? ['nobody watched']", vec![]).await;
-        let found = found.as_array().cloned().unwrap_or_default();
+    pub async fn page_errors(&self) -> Vec<String> {
+        let result = self.run_script("return window.refusals ?? ['nobody watched']", vec![]).await;
+        let found = result.as_array().cloned().unwrap_or_default();
         found.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 

@@ -1,4 +1,4 @@
-//! A real browser in front of the real binary: what the tests of the page stand on.
+//! Drives a real browser against the real binary: the harness of the page's tests.
 
 pub mod axe;
 pub mod browser;

@@ -6,13 +6,13 @@ use fantoccini::{Locator, elements::Element, key::Key};
 use serde_json::{Value, json};
 
 use crate::{
-    browser::{Browser, Window},
-    server::Server,
-    wait::until,
+    browser::{Browser, Viewport},
+    server::SatchelServer,
+    wait::wait_until,
 };
 
 /// What all turns show, as `[{ said, files, answer, state }]`.
-const TURNS: &str = "return [...document.querySelectorAll('[role=log] article')].map(turn => ({
+const TURNS_SCRIPT: &str = "return [...document.querySelectorAll('[role=log] article')].map(turn => ({
     said: [...turn.querySelectorAll('.bubble')].map(bubble => bubble.innerText),
     answer: [...turn.querySelectorAll('.answer .prose')].map(prose => prose.innerText).join('\\n'),
     files: [...turn.querySelectorAll('.answer a[download]')].map(link => link.download),
@@ -30,16 +30,16 @@ pub struct Page {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownTurn {
+pub struct VisibleTurn {
     /// What the person wrote.
-    pub said: Vec<String>,
+    pub person_texts: Vec<String>,
     /// The names of the files that the person sent.
-    pub sent: Vec<String>,
-    pub answer: String,
+    pub sent_files: Vec<String>,
+    pub reply: String,
     /// The names of the answer's files.
-    pub files: Vec<String>,
+    pub reply_files: Vec<String>,
     /// Every word of it.
-    pub all: String,
+    pub full_text: String,
     /// `waiting`, `running`, `sending`, `done`, or `unsent` for a message that is still on its way.
     pub state: String,
 }
@@ -52,26 +52,26 @@ impl Page {
     ///
     /// # Panics
     /// When it can't be loaded.
-    pub async fn open(server: &Server, window: Window) -> Result<Self, String> {
-        let page = Self { browser: Browser::start(window).await? };
+    pub async fn open(server: &SatchelServer, viewport: Viewport) -> Result<Self, String> {
+        let page = Self { browser: Browser::start(viewport).await? };
         page.visit(&server.login_link()).await;
-        until("a conversation is open", async || {
-            let address = page.browser.run("return location.hash", vec![]).await;
+        wait_until("a conversation is open", async || {
+            let address = page.browser.run_script("return location.hash", vec![]).await;
             address.as_str().is_some_and(|address| address.starts_with("#/")).then_some(())
         })
         .await;
         Ok(page)
     }
 
-    /// Opens the page of a server as somebody who has no link.
+    /// Opens the page of a server without a login link.
     ///
     /// # Errors
     /// Where there is no browser.
     ///
     /// # Panics
     /// When it can't be loaded.
-    pub async fn open_locked(server: &Server, window: Window) -> Result<Self, String> {
-        let page = Self { browser: Browser::start(window).await? };
+    pub async fn open_locked(server: &SatchelServer, viewport: Viewport) -> Result<Self, String> {
+        let page = Self { browser: Browser::start(viewport).await? };
         page.visit(&server.url("/")).await;
         Ok(page)
     }
@@ -84,12 +84,12 @@ impl Page {
         self.browser.tab.goto(url).await.expect("the page can be loaded");
     }
 
-    /// Loads the page anew, after a look at what was refused until now.
+    /// Checks for page errors, then reloads the page.
     ///
     /// # Panics
     /// When something was refused.
     pub async fn reload(&self) {
-        self.assert_nothing_refused().await;
+        self.assert_no_page_errors().await;
         self.browser.tab.refresh().await.expect("the page can be loaded again");
     }
 
@@ -97,8 +97,8 @@ impl Page {
     ///
     /// # Panics
     /// When it did.
-    pub async fn assert_nothing_refused(&self) {
-        assert_eq!(self.browser.refusals().await, Vec::<String>::new());
+    pub async fn assert_no_page_errors(&self) {
+        assert_eq!(self.browser.page_errors().await, Vec::<String>::new());
     }
 
     /// Finds what is or becomes visible.
@@ -106,15 +106,15 @@ impl Page {
     /// # Panics
     /// When it doesn't.
     pub async fn find(&self, css: &str) -> Element {
-        until(&format!("{css} is seen"), async || {
+        wait_until(&format!("{css} is seen"), async || {
             let found = self.browser.tab.find(Locator::Css(css)).await.ok()?;
             found.is_displayed().await.ok()?.then_some(found)
         })
         .await
     }
 
-    /// Whether something is there to be seen.
-    pub async fn shows(&self, css: &str) -> bool {
+    /// Returns whether the page shows an element now, without waiting.
+    pub async fn is_visible(&self, css: &str) -> bool {
         match self.browser.tab.find(Locator::Css(css)).await {
             Ok(found) => found.is_displayed().await.unwrap_or(false),
             Err(_) => false,
@@ -129,7 +129,7 @@ impl Page {
         let xpath = format!(
             "//*[self::button or self::a][starts-with(@aria-label, '{label}') or normalize-space() = '{label}']"
         );
-        until(&format!("{label} can be clicked"), async || {
+        wait_until(&format!("{label} can be clicked"), async || {
             for found in self.browser.tab.find_all(Locator::XPath(&xpath)).await.ok()? {
                 if found.is_displayed().await.unwrap_or(false) && found.click().await.is_ok() {
                     return Some(());
@@ -144,7 +144,7 @@ impl Page {
     ///
     /// # Panics
     /// When it can't.
-    pub async fn write(&self, text: &str) {
+    pub async fn type_text(&self, text: &str) {
         let field = self.find("textarea[aria-label=Message]").await;
         field.send_keys(text).await.expect("the field takes text");
     }
@@ -153,8 +153,8 @@ impl Page {
     ///
     /// # Panics
     /// When it can't.
-    pub async fn say(&self, text: &str) {
-        self.write(&format!("{text}{}", char::from(Key::Enter))).await;
+    pub async fn send_message(&self, text: &str) {
+        self.type_text(&format!("{text}{}", char::from(Key::Enter))).await;
     }
 
     /// Chooses files in the file picker.
@@ -170,44 +170,44 @@ impl Page {
     /// Attaches files and waits until they are uploaded.
     pub async fn upload(&self, files: &[&Path]) {
         self.attach(files).await;
-        let wanted = files.len();
-        until("the files are uploaded", async || {
+        let expected = files.len();
+        wait_until("the files are uploaded", async || {
             let script = "return document.querySelectorAll(\"[aria-label='Files that go with the message'] .upload-done\").length";
-            (self.browser.run(script, vec![]).await == json!(wanted)).then_some(())
+            (self.browser.run_script(script, vec![]).await == json!(expected)).then_some(())
         })
         .await;
     }
 
     /// Everything that is shown of the conversation.
-    pub async fn turns(&self) -> Vec<ShownTurn> {
-        let shown = self.browser.run(TURNS, vec![]).await;
-        let words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let list = |value: &Value| value.as_array().into_iter().flatten().map(words).collect();
-        let turn = |value: &Value| ShownTurn {
-            said: list(&value["said"]),
-            sent: list(&value["sent"]),
-            answer: words(&value["answer"]),
-            files: list(&value["files"]),
-            all: words(&value["all"]),
-            state: words(&value["state"]),
+    pub async fn turns(&self) -> Vec<VisibleTurn> {
+        let result = self.browser.run_script(TURNS_SCRIPT, vec![]).await;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let list = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
+        let turn = |value: &Value| VisibleTurn {
+            person_texts: list(&value["said"]),
+            sent_files: list(&value["sent"]),
+            reply: text(&value["answer"]),
+            reply_files: list(&value["files"]),
+            full_text: text(&value["all"]),
+            state: text(&value["state"]),
         };
-        shown.as_array().into_iter().flatten().map(turn).collect()
+        result.as_array().into_iter().flatten().map(turn).collect()
     }
 
     /// Waits until so many turns are shown, each is done, and nothing is on its way any more.
-    pub async fn answered(&self, turns: usize) -> Vec<ShownTurn> {
-        until(&format!("{turns} turns are done"), async || {
-            let shown = self.turns().await;
-            (shown.len() == turns && shown.iter().all(|turn| turn.state == "done")).then_some(shown)
+    pub async fn wait_for_reply(&self, turns: usize) -> Vec<VisibleTurn> {
+        wait_until(&format!("{turns} turns are done"), async || {
+            let visible = self.turns().await;
+            (visible.len() == turns && visible.iter().all(|turn| turn.state == "done")).then_some(visible)
         })
         .await
     }
 
     /// Waits until the last answer has begun to grow and is not complete.
-    pub async fn growing(&self) -> ShownTurn {
-        until("an answer grows", async || {
+    pub async fn wait_for_growing_reply(&self) -> VisibleTurn {
+        wait_until("an answer grows", async || {
             let last = self.turns().await.pop()?;
-            (last.state == "running" && !last.answer.is_empty()).then_some(last)
+            (last.state == "running" && !last.reply.is_empty()).then_some(last)
         })
         .await
     }
@@ -216,9 +216,9 @@ impl Page {
     ///
     /// # Panics
     /// When it can't be read.
-    pub async fn downloaded(&self, name: &str) -> Vec<u8> {
-        let path = self.browser.downloads().join(name);
-        until(&format!("{name} is downloaded"), async || path.is_file().then_some(())).await;
+    pub async fn wait_for_download(&self, name: &str) -> Vec<u8> {
+        let path = self.browser.download_directory().join(name);
+        wait_until(&format!("{name} is downloaded"), async || path.is_file().then_some(())).await;
         std::fs::read(&path).expect("a download can be read")
     }
 }

@@ -7,66 +7,66 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use satchel_system::real_binary::Household;
+use satchel_system::real_binary::TestHome;
 
-use crate::{http, wait::until};
+use crate::{http, wait::wait_until};
 
 const PORTS: Range<u16> = 20_000..32_000;
 
 /// A running `satchel run` with the offline model.
 #[derive(Debug)]
-pub struct Server {
-    household: Household,
+pub struct SatchelServer {
+    home: TestHome,
     settings: Vec<String>,
     port: u16,
     process: Option<Child>,
 }
 
-impl Server {
+impl SatchelServer {
     /// Starts one with these settings besides its own, and waits until it is ready.
     ///
     /// # Panics
     /// When it doesn't become ready.
     pub async fn start(settings: &[&str]) -> Self {
         let port = free_port();
-        let mut all = vec![
+        let mut settings_with_defaults = vec![
             format!("web.listen=127.0.0.1:{port}"),
             "models.here.provider=offline".to_owned(),
             "model=here".to_owned(),
         ];
-        all.extend(settings.iter().map(|setting| (*setting).to_owned()));
-        let mut server = Self { household: Household::new(), settings: all, port, process: None };
-        server.start_again().await;
+        settings_with_defaults.extend(settings.iter().map(|setting| (*setting).to_owned()));
+        let mut server = Self { home: TestHome::new(), settings: settings_with_defaults, port, process: None };
+        server.restart().await;
         server
     }
 
-    /// Starts it anew, on the same port and data.
+    /// Starts it again on the same port and data.
     ///
     /// # Panics
     /// When it doesn't become ready.
-    pub async fn start_again(&mut self) {
+    pub async fn restart(&mut self) {
         let mut arguments = vec!["run"];
         arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
-        let mut command: Command = self.household.satchel(&arguments);
+        let mut command: Command = self.home.satchel_command(&arguments);
         command.stdout(Stdio::null()).stderr(Stdio::inherit());
         self.process = Some(command.spawn().expect("the binary can be started"));
         let ready = self.url("/readyz");
-        until("the server is ready", async || {
+        wait_until("the server is ready", async || {
             let process = self.process.as_mut().expect("it was started just now");
             assert!(process.try_wait().expect("a child can be asked").is_none(), "the server ended at its start");
-            let answer = http::get(&ready).await?;
-            answer.status().is_success().then_some(())
+            let response = http::get(&ready).await?;
+            response.status().is_success().then_some(())
         })
         .await;
     }
 
     /// Replaces one of the settings that it was started with; for the next start.
-    pub fn set(&mut self, key: &str, value: &str) {
+    pub fn replace_setting(&mut self, key: &str, value: &str) {
         self.settings.retain(|setting| !setting.starts_with(&format!("{key}=")));
         self.settings.push(format!("{key}={value}"));
     }
 
-    /// Kills it as nothing can be prepared for.
+    /// Kills it with SIGKILL.
     ///
     /// # Panics
     /// When it doesn't run.
@@ -90,9 +90,9 @@ impl Server {
     pub fn login_link(&self) -> String {
         let mut arguments = vec!["web", "link"];
         arguments.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
-        let ran = self.household.run(&arguments);
-        assert_eq!(ran.code(), Some(0), "{ran:?}");
-        ran.stdout.trim().to_owned()
+        let output = self.home.run(&arguments);
+        assert_eq!(output.exit_code(), Some(0), "{output:?}");
+        output.stdout.trim().to_owned()
     }
 
     /// What is at an address, for a program that knows the token.
@@ -100,18 +100,19 @@ impl Server {
     /// # Panics
     /// When there is no token, or nobody answers.
     pub async fn get(&self, url: &str) -> reqwest::Response {
-        let token = std::fs::read_to_string(self.household.data().join("web-token")).expect("the server made a token");
+        let token =
+            std::fs::read_to_string(self.home.data_directory().join("web-token")).expect("the server made a token");
         http::get_with_token(url, token.trim()).await.expect("the server answers")
     }
 
     /// Where its files and those of the test lie.
     #[must_use]
-    pub fn household(&self) -> &Household {
-        &self.household
+    pub fn home(&self) -> &TestHome {
+        &self.home
     }
 }
 
-impl Drop for Server {
+impl Drop for SatchelServer {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ended_already = process.kill();

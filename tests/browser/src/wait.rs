@@ -1,24 +1,24 @@
-//! Waiting for what is to become true, and not for ever.
+//! Waits for a condition, with a timeout.
 
 use std::time::{Duration, Instant};
 
-/// After how long something is taken for never.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for one condition.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(25);
+/// Pause between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Asks again and again until there is an answer.
+/// Polls until there is a value.
 ///
 /// # Panics
-/// When there is none in a minute; `what` says what was waited for.
-pub async fn until<T>(what: &str, mut asked: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+/// After the timeout; `what` describes the condition.
+pub async fn wait_until<T>(condition: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
+    let started_at = Instant::now();
     loop {
-        if let Some(answer) = asked().await {
-            return answer;
+        if let Some(value) = poll().await {
+            return value;
         }
-        assert!(begun.elapsed() < PATIENCE, "this did not happen in {PATIENCE:?}: {what}");
-        tokio::time::sleep(LOOK).await;
+        assert!(started_at.elapsed() < WAIT_TIMEOUT, "this did not happen in {WAIT_TIMEOUT:?}: {condition}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -15,7 +15,7 @@ use futures::{StreamExt, future::join_all, stream};
 use satchel_domain::{Filename, Sha256};
 use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 
-/// A store that is made for one test, and what a test must do to it behind its back.
+/// A store for one test, and how a test damages it.
 #[async_trait]
 pub trait BlobsFixture: Send + Sync + Sized {
     /// Makes an empty store.
@@ -23,17 +23,17 @@ pub trait BlobsFixture: Send + Sync + Sized {
 
     fn blobs(&self) -> Arc<dyn Blobs>;
 
-    /// Opens the same data anew, as the next start does.
-    async fn restarted(self) -> Self;
+    /// Opens the same data again, as the next start does.
+    async fn restart(self) -> Self;
 
     /// Counts temporary files or unfinished uploads.
-    async fn leftovers(&self) -> usize;
+    async fn count_leftovers(&self) -> usize;
 
     /// Changes one byte of a stored blob and keeps its length.
     async fn damage(&self, sha256: &Sha256);
 
     /// Cuts the last byte off a stored blob.
-    async fn shorten(&self, sha256: &Sha256);
+    async fn truncate(&self, sha256: &Sha256);
 }
 
 /// Runs every promise of [`Blobs`] against a [`BlobsFixture`].
@@ -55,7 +55,7 @@ macro_rules! blobs_contract {
             truncated_blob_read_fails
             put_repairs_damaged_blob
             range_is_clamped
-            missing_file_is_not_found
+            missing_blob_is_not_found
             fresh_blob_is_not_stale
             put_after_listing_prevents_sweep
             put_clears_gc_mark
@@ -79,7 +79,7 @@ macro_rules! blobs_contract {
 pub async fn open_returns_put_bytes(fixture: impl BlobsFixture) {
     for length in [1, 4_095, 262_144, 262_145, 524_287, 524_288, 524_289, 1_048_576, 3_000_000] {
         let content = pattern(length);
-        let stored = put(&fixture, pieces(&content, 70_001)).await.unwrap();
+        let stored = put(&fixture, chunk_stream(&content, 70_001)).await.unwrap();
         assert_eq!(stored.bytes, length as u64);
         assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), content, "{length} bytes");
     }
@@ -87,55 +87,56 @@ pub async fn open_returns_put_bytes(fixture: impl BlobsFixture) {
 
 /// Mutation: the digest is taken of something else than the bytes, such as of each buffer alone.
 pub async fn put_returns_digest(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(b"hello", 2)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(b"hello", 2)).await.unwrap();
     assert_eq!(stored.sha256.to_string(), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
 }
 
 /// Mutation: an empty stream is taken for one that failed.
 pub async fn empty_blob_is_stored(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(b"", 1)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(b"", 1)).await.unwrap();
     assert_eq!(stored.sha256.to_string(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_eq!((stored.bytes, read(&fixture, &stored.sha256).await.unwrap()), (0, Vec::new()));
 }
 
 /// Mutation: blobs are kept in memory, or a start throws them away with the leftovers.
 pub async fn blob_survives_restart(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(b"kept", 4)).await.unwrap();
-    let fixture = fixture.restarted().await;
+    let stored = put(&fixture, chunk_stream(b"kept", 4)).await.unwrap();
+    let fixture = fixture.restart().await;
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"kept");
 }
 
 /// Mutation: all puts of one address share a temporary file, or the second publication fails because the name is taken.
 pub async fn concurrent_equal_puts_store_once(fixture: impl BlobsFixture) {
     let content = pattern(600_000);
-    let puts = (1..=8).map(|n| put(&fixture, pieces(&content, n * 10_007)));
+    let puts = (1..=8).map(|n| put(&fixture, chunk_stream(&content, n * 10_007)));
     let stored: Vec<StoredBlob> = join_all(puts).await.into_iter().map(Result::unwrap).collect();
     assert!(stored.iter().all(|blob| *blob == stored[0]));
     assert_eq!(fixture.blobs().list_stale(Duration::ZERO).await.unwrap(), [stored[0].sha256]);
     assert_eq!(read(&fixture, &stored[0].sha256).await.unwrap(), content);
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: the bytes that came before the error are published, or their temporary file stays.
 pub async fn failed_put_leaves_nothing(fixture: impl BlobsFixture) {
-    let broken = pieces(&pattern(700_000), 50_000).chain(stream::iter([Err(io::Error::other("connection reset"))]));
+    let broken =
+        chunk_stream(&pattern(700_000), 50_000).chain(stream::iter([Err(io::Error::other("connection reset"))]));
     match put(&fixture, broken.boxed()).await {
         Err(BlobError::Source(error)) => assert_eq!(error.to_string(), "connection reset"),
         other => panic!("{other:?}"),
     }
     assert_nothing_stored(&fixture).await;
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: a dropped put goes on in the background and publishes what it has.
 pub async fn dropped_put_leaves_nothing(fixture: impl BlobsFixture) {
-    let endless = pieces(&pattern(700_000), 50_000).chain(stream::pending());
+    let endless = chunk_stream(&pattern(700_000), 50_000).chain(stream::pending());
     let dropped = tokio::time::timeout(Duration::from_millis(100), put(&fixture, endless.boxed())).await;
     assert!(dropped.is_err());
     assert_nothing_stored(&fixture).await;
-    let fixture = fixture.restarted().await;
+    let fixture = fixture.restart().await;
     assert_nothing_stored(&fixture).await;
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: the stream is collected before it is written.
@@ -152,54 +153,54 @@ pub async fn put_holds_few_buffers(fixture: impl BlobsFixture) {
             ALIVE.fetch_sub(self.0.len(), Ordering::SeqCst);
         }
     }
-    let most = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&most);
+    let max_alive = Arc::new(AtomicUsize::new(0));
+    let shared_max = Arc::clone(&max_alive);
     let content = stream::iter(0..512).map(move |_| {
         let piece = CountedBuffer(vec![7; 64 * 1024]);
         let alive = ALIVE.fetch_add(piece.0.len(), Ordering::SeqCst) + piece.0.len();
-        seen.fetch_max(alive, Ordering::SeqCst);
+        shared_max.fetch_max(alive, Ordering::SeqCst);
         Ok(Bytes::from_owner(piece))
     });
     assert_eq!(put(&fixture, content.boxed()).await.unwrap().bytes, 32 * 1024 * 1024);
-    assert!(most.load(Ordering::SeqCst) <= 8 * 1024 * 1024, "{} bytes at once", most.load(Ordering::SeqCst));
+    assert!(max_alive.load(Ordering::SeqCst) <= 8 * 1024 * 1024, "{} bytes at once", max_alive.load(Ordering::SeqCst));
 }
 
 /// Mutation: the size is checked at the end, so that an endless stream fills the disk.
 pub async fn put_over_limit_fails_at_once(fixture: impl BlobsFixture) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counting = Arc::clone(&asked);
+    let polls = Arc::new(AtomicUsize::new(0));
+    let shared_polls = Arc::clone(&polls);
     let endless = stream::repeat_with(move || {
-        counting.fetch_add(1, Ordering::SeqCst);
+        shared_polls.fetch_add(1, Ordering::SeqCst);
         Ok(Bytes::from_static(&[1; 1000]))
     });
     let refused = fixture.blobs().put(endless.boxed(), &BlobHint::default(), 5_999).await;
     assert!(matches!(refused, Err(BlobError::TooLarge { limit: 5_999 })), "{refused:?}");
-    assert_eq!(asked.load(Ordering::SeqCst), 6, "nothing is read beyond the first byte too many");
+    assert_eq!(polls.load(Ordering::SeqCst), 6, "nothing is read beyond the first byte too many");
     assert_nothing_stored(&fixture).await;
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: `<` where `<=` is meant.
 pub async fn put_at_limit_succeeds(fixture: impl BlobsFixture) {
-    let stored = fixture.blobs().put(pieces(&pattern(6_000), 1_000), &BlobHint::default(), 6_000).await.unwrap();
+    let stored = fixture.blobs().put(chunk_stream(&pattern(6_000), 1_000), &BlobHint::default(), 6_000).await.unwrap();
     assert_eq!(stored.bytes, 6_000);
 }
 
 /// Mutation: the digest isn't checked, or checked after the last bytes were given out.
 pub async fn damaged_blob_read_fails(fixture: impl BlobsFixture) {
     for length in [3, 1_000_000] {
-        let stored = put(&fixture, pieces(&pattern(length), 100_000)).await.unwrap();
+        let stored = put(&fixture, chunk_stream(&pattern(length), 100_000)).await.unwrap();
         fixture.damage(&stored.sha256).await;
         let mut stream = fixture.blobs().open(&stored.sha256, None).await.unwrap();
-        let mut given = 0;
+        let mut read_bytes = 0;
         let error = loop {
             match stream.next().await {
-                Some(Ok(bytes)) => given += bytes.len(),
+                Some(Ok(bytes)) => read_bytes += bytes.len(),
                 Some(Err(error)) => break error,
                 None => panic!("{length} damaged bytes were given out as if they were right"),
             }
         };
-        assert!(given < length, "all {length} bytes were given out before the error");
+        assert!(read_bytes < length, "all {length} bytes were given out before the error");
         assert!(error.to_string().contains("damaged"), "{error}");
         assert!(stream.next().await.is_none(), "the stream ends with the error");
     }
@@ -207,14 +208,14 @@ pub async fn damaged_blob_read_fails(fixture: impl BlobsFixture) {
 
 /// Mutation: the end of the file is taken for the end of the blob.
 pub async fn truncated_blob_read_fails(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(&pattern(300_000), 100_000)).await.unwrap();
-    fixture.shorten(&stored.sha256).await;
+    let stored = put(&fixture, chunk_stream(&pattern(300_000), 100_000)).await.unwrap();
+    fixture.truncate(&stored.sha256).await;
     let error = read(&fixture, &stored.sha256).await.unwrap_err();
     assert!(error.to_string().contains("damaged"), "{error}");
 
-    let stored = put(&fixture, pieces(&pattern(5_000_000), 100_000)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(&pattern(5_000_000), 100_000)).await.unwrap();
     let mut stream = fixture.blobs().open(&stored.sha256, None).await.unwrap();
-    fixture.shorten(&stored.sha256).await;
+    fixture.truncate(&stored.sha256).await;
     let error = loop {
         match stream.next().await.expect("a blob that is cut off while it is read does not just end") {
             Ok(_) => {}
@@ -228,16 +229,16 @@ pub async fn truncated_blob_read_fails(fixture: impl BlobsFixture) {
 /// Mutation: a put leaves what is stored at its address, whatever that is.
 pub async fn put_repairs_damaged_blob(fixture: impl BlobsFixture) {
     let content = pattern(1_000);
-    let stored = put(&fixture, pieces(&content, 1_000)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(&content, 1_000)).await.unwrap();
     fixture.damage(&stored.sha256).await;
-    put(&fixture, pieces(&content, 1_000)).await.unwrap();
+    put(&fixture, chunk_stream(&content, 1_000)).await.unwrap();
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), content);
 }
 
 /// Mutation: a range beyond the end is an error, a panic or an endless read.
 pub async fn range_is_clamped(fixture: impl BlobsFixture) {
     let content = pattern(1_600_000);
-    let stored = put(&fixture, pieces(&content, 100_000)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(&content, 100_000)).await.unwrap();
     for (range, expected) in [
         (0..10, &content[..10]),
         (262_140..262_150, &content[262_140..262_150]),
@@ -254,7 +255,7 @@ pub async fn range_is_clamped(fixture: impl BlobsFixture) {
 }
 
 /// Mutation: a missing blob opens as an empty one.
-pub async fn missing_file_is_not_found(fixture: impl BlobsFixture) {
+pub async fn missing_blob_is_not_found(fixture: impl BlobsFixture) {
     let missing = Sha256([7; 32]);
     let opened = fixture.blobs().open(&missing, None).await;
     assert!(matches!(opened.err(), Some(BlobError::Missing(sha256)) if sha256 == missing));
@@ -262,7 +263,7 @@ pub async fn missing_file_is_not_found(fixture: impl BlobsFixture) {
 
 /// Mutation: the grace is ignored.
 pub async fn fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(b"fresh", 5)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(b"fresh", 5)).await.unwrap();
     let blobs = fixture.blobs();
     assert_eq!(blobs.list_stale(Duration::from_secs(3600)).await.unwrap(), []);
     assert_eq!(blobs.list_stale(Duration::ZERO).await.unwrap(), [stored.sha256]);
@@ -270,11 +271,11 @@ pub async fn fresh_blob_is_not_stale(fixture: impl BlobsFixture) {
 
 /// Mutation: `mark` believes the list that `stale` gave, though a put came in between.
 pub async fn put_after_listing_prevents_sweep(fixture: impl BlobsFixture) {
-    let stored = put(&fixture, pieces(b"again", 5)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(b"again", 5)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(600)).await;
     let blobs = fixture.blobs();
     assert_eq!(blobs.list_stale(Duration::from_millis(500)).await.unwrap(), [stored.sha256]);
-    put(&fixture, pieces(b"again", 5)).await.unwrap();
+    put(&fixture, chunk_stream(b"again", 5)).await.unwrap();
     blobs.mark(&[stored.sha256], Duration::from_millis(500)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"again");
@@ -283,9 +284,9 @@ pub async fn put_after_listing_prevents_sweep(fixture: impl BlobsFixture) {
 /// Mutation: a put of known bytes is answered from the directory and leaves the mark.
 pub async fn put_clears_gc_mark(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
-    let stored = put(&fixture, pieces(b"marked", 6)).await.unwrap();
+    let stored = put(&fixture, chunk_stream(b"marked", 6)).await.unwrap();
     blobs.mark(&[stored.sha256], Duration::ZERO).await.unwrap();
-    assert_eq!(put(&fixture, pieces(b"marked", 6)).await.unwrap(), stored);
+    assert_eq!(put(&fixture, chunk_stream(b"marked", 6)).await.unwrap(), stored);
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"marked");
 }
@@ -293,14 +294,14 @@ pub async fn put_clears_gc_mark(fixture: impl BlobsFixture) {
 /// Mutation: everything that is stale is swept, or nothing.
 pub async fn sweep_removes_only_marked_blobs(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
-    let goes = put(&fixture, pieces(b"goes", 4)).await.unwrap();
-    let stays = put(&fixture, pieces(b"stays", 5)).await.unwrap();
+    let goes = put(&fixture, chunk_stream(b"goes", 4)).await.unwrap();
+    let stays = put(&fixture, chunk_stream(b"stays", 5)).await.unwrap();
     blobs.mark(&[goes.sha256], Duration::ZERO).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 4);
     assert!(matches!(blobs.open(&goes.sha256, None).await.err(), Some(BlobError::Missing(_))));
     assert_eq!(read(&fixture, &stays.sha256).await.unwrap(), b"stays");
     assert_eq!(blobs.sweep().await.unwrap(), 0);
-    put(&fixture, pieces(b"goes", 4)).await.unwrap();
+    put(&fixture, chunk_stream(b"goes", 4)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0, "a mark goes with its blob");
     assert_eq!(read(&fixture, &goes.sha256).await.unwrap(), b"goes");
 }
@@ -310,7 +311,7 @@ pub async fn marking_missing_blob_is_noop(fixture: impl BlobsFixture) {
     let blobs = fixture.blobs();
     let sha256: Sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".parse().unwrap();
     blobs.mark(&[sha256], Duration::ZERO).await.unwrap();
-    put(&fixture, pieces(b"hello", 5)).await.unwrap();
+    put(&fixture, chunk_stream(b"hello", 5)).await.unwrap();
     assert_eq!(blobs.sweep().await.unwrap(), 0);
     assert_eq!(read(&fixture, &sha256).await.unwrap(), b"hello");
 }
@@ -328,13 +329,13 @@ pub async fn concurrent_puts_and_sweeps_lose_nothing(fixture: impl BlobsFixture)
         }
     });
     for round in 0..60 {
-        let stored = put(&fixture, pieces(b"contended", 9)).await.unwrap();
+        let stored = put(&fixture, chunk_stream(b"contended", 9)).await.unwrap();
         let marked = blobs.mark(std::slice::from_ref(&stored.sha256), Duration::ZERO);
-        let (marked, again) = tokio::join!(marked, put(&fixture, pieces(b"contended", 9)));
+        let (marked, again) = tokio::join!(marked, put(&fixture, chunk_stream(b"contended", 9)));
         marked.unwrap();
         again.unwrap();
         // The mark may have come after the second put; a third one is certain to come after the mark.
-        put(&fixture, pieces(b"contended", 9)).await.unwrap();
+        put(&fixture, chunk_stream(b"contended", 9)).await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(read(&fixture, &stored.sha256).await.unwrap(), b"contended", "round {round}");
     }
@@ -349,7 +350,7 @@ pub async fn mime_type_is_detected_from_bytes(fixture: impl BlobsFixture) {
         mime: Some("text/plain".to_owned()),
         bytes: None,
     };
-    let stored = fixture.blobs().put(pieces(gif, 5), &hint, 1_000).await.unwrap();
+    let stored = fixture.blobs().put(chunk_stream(gif, 5), &hint, 1_000).await.unwrap();
     assert_eq!(stored.mime, "image/gif");
     assert_eq!((stored.media.width, stored.media.height), (Some(3), Some(2)));
 }
@@ -379,7 +380,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
 }
 
-fn pieces(content: &[u8], size: usize) -> ByteStream {
-    let pieces: Vec<io::Result<Bytes>> = content.chunks(size).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    stream::iter(pieces).boxed()
+fn chunk_stream(content: &[u8], size: usize) -> ByteStream {
+    let chunks: Vec<io::Result<Bytes>> = content.chunks(size).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    stream::iter(chunks).boxed()
 }

@@ -47,10 +47,10 @@ pub trait LedgerFixture: Send + Sync {
 macro_rules! ledger_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
-            inbox::a_key_is_stored_once_per_channel
+            inbox::key_is_stored_once_per_channel
             inbox::edit_replaces_queued_message
             inbox::edit_of_running_message_is_new_message
-            inbox::an_edit_after_journalling_is_its_own_turn
+            inbox::edit_after_journalling_is_own_turn
             inbox::edit_of_unknown_message_is_stored
             inbox::repeated_edit_is_deduplicated
             inbox::album_is_one_debounced_turn
@@ -66,8 +66,8 @@ macro_rules! ledger_contract {
             lanes::receive_keeps_own_leases
             lanes::claim_filters_by_channel_and_work
             lanes::only_idle_lane_is_released
-            lanes::a_renewal_with_an_old_token_is_lost
-            lanes::a_stale_release_frees_no_held_lane
+            lanes::renewal_with_old_token_is_lost
+            lanes::stale_release_frees_no_lane
             turns::turns_are_fifo_until_completed
             turns::committed_data_survives_crash
             turns::journal_is_ordered
@@ -80,7 +80,7 @@ macro_rules! ledger_contract {
             lane_cache::cached_history_equals_stored_history
             lane_cache::writes_check_lease_in_transaction
             files::numbers_count_from_one_in_each_conversation
-            files::a_foreign_file_is_unknown
+            files::foreign_file_is_unknown
             files::call_attachment_survives_crash
             files::files_keep_their_position
             files::response_and_parts_have_file_numbers
@@ -89,7 +89,7 @@ macro_rules! ledger_contract {
             files::ids_sort_by_creation
             usage::file_beyond_quota_is_refused
             usage::person_quota_spans_conversations
-            usage::owners_and_errands_have_no_person_quota
+            usage::owners_and_system_tasks_have_no_person_quota
             usage::completed_turn_ignores_quotas
             usage::workspace_counts_for_quotas
             usage::forgotten_file_leaves_every_row
@@ -113,7 +113,7 @@ macro_rules! ledger_contract {
             people::refusal_blocks_new_codes
             people::album_has_one_sender
             messages::own_messages_of_chat_are_listed
-            messages::another_doubt_in_the_chat_is_told
+            messages::other_doubt_in_chat_is_reported
             messages::question_is_in_doubt_until_settled
             messages::renamed_conversation_lists_no_old_messages
             rename::renamed_conversation_keeps_its_data
@@ -196,11 +196,11 @@ pub(crate) fn file_part(attachment: &Attachment) -> PlannedPart {
     PlannedPart::new(PartContent::File(item))
 }
 
-pub(crate) fn texts(texts: &[&str]) -> Vec<PlannedPart> {
+pub(crate) fn text_parts(texts: &[&str]) -> Vec<PlannedPart> {
     texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect()
 }
 
-pub(crate) fn completed(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {
+pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> CompletedTurn {
     CompletedTurn {
         turn,
         ending: Ending::Done,
@@ -227,7 +227,7 @@ pub(crate) async fn receive(ledger: &Arc<dyn Ledger>, message: &InboundMessage) 
     (received.lease.expect("the lane was free"), received.turn)
 }
 
-pub(crate) fn sent(part: &Part, id: &str) -> Settlement {
+pub(crate) fn sent_settlement(part: &Part, id: &str) -> Settlement {
     let state = PartState::Sent { messages: vec![MessageRef(id.to_owned())] };
     settlement(Part { state, ..part.clone() })
 }
@@ -240,20 +240,20 @@ pub(crate) async fn settle(ledger: &Arc<dyn Ledger>, lease: &Lease, settlement: 
     ledger.settle_part(lease, settlement).await.unwrap()
 }
 
-pub(crate) fn text_of(part: &Part) -> &str {
+pub(crate) fn part_text(part: &Part) -> &str {
     match &part.content {
         PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => text,
         other => panic!("not a text: {other:?}"),
     }
 }
 
-pub(crate) fn assert_lost<T: std::fmt::Debug>(result: Result<T, LedgerError>, what: &str) {
-    assert!(matches!(result, Err(LedgerError::LeaseLost(_))), "{what}: {result:?}");
+pub(crate) fn assert_lost<T: std::fmt::Debug>(result: Result<T, LedgerError>, verb: &str) {
+    assert!(matches!(result, Err(LedgerError::LeaseLost(_))), "{verb}: {result:?}");
 }
 
 #[cfg(test)]
 mod tests {
-    /// A promise that stands in no list is kept by nobody.
+    /// A promise that the macro does not list is never tested.
     #[test]
     fn every_promise_is_in_the_macro() {
         let list = include_str!("ledger.rs");

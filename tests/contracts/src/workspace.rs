@@ -20,10 +20,10 @@ pub trait WorkspaceFixture: Send + Sync + Sized {
     fn workspace(&self) -> Arc<dyn Workspace>;
 
     /// Where a path lies on the disk, so that a test can plant what no tool can make.
-    fn on_disk(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf;
+    fn host_path(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf;
 
     /// Counts the temporary files of all conversations.
-    async fn leftovers(&self) -> usize;
+    async fn count_leftovers(&self) -> usize;
 }
 
 /// Runs every promise of [`Workspace`] against a [`WorkspaceFixture`].
@@ -34,7 +34,7 @@ macro_rules! workspace_contract {
             read_returns_written_bytes
             missing_parents_are_created
             create_new_keeps_existing_file
-            replace_replaces
+            replace_truncates_old_content
             concurrent_create_new_has_one_winner
             failed_write_keeps_old_file
             dropped_write_keeps_old_file
@@ -48,11 +48,11 @@ macro_rules! workspace_contract {
             directories_are_not_files
             conversations_are_isolated
             rename_moves_all_and_replaces_nothing
-            a_list_is_sorted_and_shows_no_links
-            an_unused_mount_is_empty
+            list_is_sorted_without_links
+            unused_mount_is_empty
             missing_file_is_not_found
             files_and_empty_directories_are_removed
-            the_vault_is_read_only
+            vault_is_read_only
             mount_directory_is_kept
             names_are_kept_as_given
         );
@@ -73,9 +73,9 @@ pub async fn read_returns_written_bytes(fixture: impl WorkspaceFixture) {
         let content: Vec<u8> = (0..length).map(|i: usize| (i ^ (i >> 8)) as u8).collect();
         assert_eq!(create(&fixture, name, &content).await.unwrap(), length as u64);
         assert_eq!(read(&fixture, name).await.unwrap(), content, "{name}");
-        assert_eq!(fixture.workspace().read(&here(), &path(name)).await.unwrap().bytes, length as u64);
+        assert_eq!(fixture.workspace().read(&main_conversation(), &path(name)).await.unwrap().bytes, length as u64);
     }
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: only the last parent is made.
@@ -90,15 +90,15 @@ pub async fn create_new_keeps_existing_file(fixture: impl WorkspaceFixture) {
     let refused = create(&fixture, "/shared/a", b"new").await;
     assert!(matches!(&refused, Err(WorkspaceError::Exists(there)) if *there == path("/shared/a")), "{refused:?}");
     assert_eq!(read(&fixture, "/shared/a").await.unwrap(), b"old");
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: the old file is written over from its start, so that its end stays.
-pub async fn replace_replaces(fixture: impl WorkspaceFixture) {
+pub async fn replace_truncates_old_content(fixture: impl WorkspaceFixture) {
     replace(&fixture, "/shared/a", b"first and long").await.unwrap();
     replace(&fixture, "/shared/a", b"second").await.unwrap();
     assert_eq!(read(&fixture, "/shared/a").await.unwrap(), b"second");
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: whether the file exists is looked up before the write, not decided by the disk.
@@ -120,33 +120,33 @@ pub async fn concurrent_create_new_has_one_winner(fixture: impl WorkspaceFixture
 pub async fn failed_write_keeps_old_file(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/old", b"old").await.unwrap();
     for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
-        let broken = many(600_000).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
-        let failed = fixture.workspace().write(&here(), &path(name), broken, mode, QUOTA).await;
+        let broken = repeated_bytes(600_000).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
+        let failed = fixture.workspace().write(&main_conversation(), &path(name), broken, mode, QUOTA).await;
         assert!(
             matches!(&failed, Err(WorkspaceError::Failed { reason, .. }) if reason.contains("reset")),
             "{failed:?}"
         );
     }
     assert_eq!(read(&fixture, "/shared/old").await.unwrap(), b"old");
-    assert_eq!(names(&fixture, "/shared").await, ["/shared/old"]);
-    assert_eq!(fixture.leftovers().await, 0);
+    assert_eq!(list_paths(&fixture, "/shared").await, ["/shared/old"]);
+    assert_eq!(fixture.count_leftovers().await, 0);
 }
 
 /// Mutation: a dropped write goes on in the background, or its temporary file is shown.
 pub async fn dropped_write_keeps_old_file(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/old", b"old").await.unwrap();
     for (name, mode) in [("/shared/old", WriteMode::Replace), ("/shared/new", WriteMode::CreateNew)] {
-        let endless = many(600_000).chain(stream::pending()).boxed();
+        let endless = repeated_bytes(600_000).chain(stream::pending()).boxed();
         let workspace = fixture.workspace();
-        let (here, path) = (here(), path(name));
+        let (here, path) = (main_conversation(), path(name));
         let write = workspace.write(&here, &path, endless, mode, QUOTA);
         assert!(tokio::time::timeout(Duration::from_millis(60), write).await.is_err());
     }
     assert_eq!(read(&fixture, "/shared/old").await.unwrap(), b"old");
-    assert_eq!(names(&fixture, "/shared").await, ["/shared/old"]);
+    assert_eq!(list_paths(&fixture, "/shared").await, ["/shared/old"]);
     // What a dropped write has in hand is finished first.
     for _ in 0..100 {
-        if fixture.leftovers().await == 0 {
+        if fixture.count_leftovers().await == 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -157,10 +157,14 @@ pub async fn dropped_write_keeps_old_file(fixture: impl WorkspaceFixture) {
 /// Mutation: the limit is checked at the end, or counts one byte less.
 pub async fn write_over_limit_fails_at_once(fixture: impl WorkspaceFixture) {
     let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[1; 1000]))).boxed();
-    let refused = fixture.workspace().write(&here(), &path("/tmp/a"), endless, WriteMode::Replace, 5_999).await;
+    let refused =
+        fixture.workspace().write(&main_conversation(), &path("/tmp/a"), endless, WriteMode::Replace, 5_999).await;
     assert!(matches!(refused, Err(WorkspaceError::TooLarge { limit: 5_999, .. })), "{refused:?}");
-    assert_eq!(names(&fixture, "/tmp").await, [""; 0]);
-    let fits = fixture.workspace().write(&here(), &path("/tmp/a"), many(6_000), WriteMode::CreateNew, 6_000).await;
+    assert_eq!(list_paths(&fixture, "/tmp").await, [""; 0]);
+    let fits = fixture
+        .workspace()
+        .write(&main_conversation(), &path("/tmp/a"), repeated_bytes(6_000), WriteMode::CreateNew, 6_000)
+        .await;
     assert_eq!(fits.unwrap(), 6_000);
 }
 
@@ -168,30 +172,45 @@ pub async fn write_over_limit_fails_at_once(fixture: impl WorkspaceFixture) {
 pub async fn write_over_quota_fails(fixture: impl WorkspaceFixture) {
     let workspace = fixture.workspace();
     let half = QUOTA as usize / 2;
-    workspace.write(&here(), &path("/shared/a"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    workspace
+        .write(&main_conversation(), &path("/shared/a"), repeated_bytes(half), WriteMode::CreateNew, u64::MAX)
+        .await
+        .unwrap();
     let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[1; 10_000]))).boxed();
-    let refused = workspace.write(&here(), &path("/tmp/b"), endless, WriteMode::CreateNew, u64::MAX).await;
+    let refused = workspace.write(&main_conversation(), &path("/tmp/b"), endless, WriteMode::CreateNew, u64::MAX).await;
     assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: QUOTA })), "{refused:?}");
-    assert_eq!(names(&fixture, "/tmp").await, [""; 0]);
-    workspace.write(&here(), &path("/tmp/b"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    assert_eq!(list_paths(&fixture, "/tmp").await, [""; 0]);
+    workspace
+        .write(&main_conversation(), &path("/tmp/b"), repeated_bytes(half), WriteMode::CreateNew, u64::MAX)
+        .await
+        .unwrap();
     let other = conversation("web:other");
-    workspace.write(&other, &path("/tmp/b"), many(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    workspace.write(&other, &path("/tmp/b"), repeated_bytes(half), WriteMode::CreateNew, u64::MAX).await.unwrap();
 }
 
 /// Mutation: a replaced or removed file goes on counting, or one that broke off does.
 pub async fn quota_releases_replaced_and_removed_bytes(fixture: impl WorkspaceFixture) {
     let workspace = fixture.workspace();
-    let most = QUOTA as usize / 10 * 9;
+    let nearly_all = QUOTA as usize / 10 * 9;
     for _ in 0..3 {
-        workspace.write(&here(), &path("/shared/a"), many(most), WriteMode::Replace, u64::MAX).await.unwrap();
+        workspace
+            .write(&main_conversation(), &path("/shared/a"), repeated_bytes(nearly_all), WriteMode::Replace, u64::MAX)
+            .await
+            .unwrap();
     }
-    workspace.remove(&here(), &path("/shared/a")).await.unwrap();
-    let broken = many(most).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
-    workspace.write(&here(), &path("/tmp/b"), broken, WriteMode::CreateNew, u64::MAX).await.unwrap_err();
-    workspace.write(&here(), &path("/tmp/b"), many(most), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    workspace.remove(&main_conversation(), &path("/shared/a")).await.unwrap();
+    let broken = repeated_bytes(nearly_all).chain(stream::iter([Err(io::Error::other("reset"))])).boxed();
+    workspace.write(&main_conversation(), &path("/tmp/b"), broken, WriteMode::CreateNew, u64::MAX).await.unwrap_err();
+    workspace
+        .write(&main_conversation(), &path("/tmp/b"), repeated_bytes(nearly_all), WriteMode::CreateNew, u64::MAX)
+        .await
+        .unwrap();
     // By hand, behind our back.
-    fs::remove_file(fixture.on_disk(&here(), &path("/tmp/b"))).unwrap();
-    workspace.write(&here(), &path("/shared/c"), many(most), WriteMode::CreateNew, u64::MAX).await.unwrap();
+    fs::remove_file(fixture.host_path(&main_conversation(), &path("/tmp/b"))).unwrap();
+    workspace
+        .write(&main_conversation(), &path("/shared/c"), repeated_bytes(nearly_all), WriteMode::CreateNew, u64::MAX)
+        .await
+        .unwrap();
 }
 
 /// Mutation: links are followed wherever they lead.
@@ -199,13 +218,13 @@ pub async fn read_outside_mount_is_refused(fixture: impl WorkspaceFixture) {
     let shared = plant_links(&fixture).await;
     for name in ["file-out", "dir-out/secret", "up-out/secret", "other/secret"] {
         let target = path(&format!("/shared/{name}"));
-        let refused = fixture.workspace().read(&here(), &target).await.err();
+        let refused = fixture.workspace().read(&main_conversation(), &target).await.err();
         assert!(
             matches!(&refused, Some(WorkspaceError::Escapes(escaped)) if *escaped == target),
             "{name}: {refused:?}"
         );
     }
-    let refused = fixture.workspace().list(&here(), &path("/shared/dir-out")).await;
+    let refused = fixture.workspace().list(&main_conversation(), &path("/shared/dir-out")).await;
     assert!(matches!(refused, Err(WorkspaceError::Escapes(_))), "{refused:?}");
     drop(shared);
 }
@@ -219,7 +238,7 @@ pub async fn write_outside_mount_is_refused(fixture: impl WorkspaceFixture) {
         for write in [replace(&fixture, &target, b"evil").await, create(&fixture, &target, b"evil").await] {
             assert!(matches!(write, Err(WorkspaceError::Escapes(_) | WorkspaceError::Exists(_))), "{name}: {write:?}");
         }
-        let removed = fixture.workspace().remove(&here(), &path(&target)).await;
+        let removed = fixture.workspace().remove(&main_conversation(), &path(&target)).await;
         assert!(name == "file-out" || matches!(removed, Err(WorkspaceError::Escapes(_))), "{name}: {removed:?}");
     }
     assert_eq!(fs::read(outside.join("outside/secret")).unwrap(), b"secret");
@@ -229,12 +248,12 @@ pub async fn write_outside_mount_is_refused(fixture: impl WorkspaceFixture) {
 /// Mutation: every link is refused, though people keep some.
 pub async fn links_inside_are_followed(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/real/a", b"inside").await.unwrap();
-    let shared = fixture.on_disk(&here(), &path("/shared"));
-    link("real", &shared.join("link"));
+    let shared = fixture.host_path(&main_conversation(), &path("/shared"));
+    create_symlink("real", &shared.join("link"));
     assert_eq!(read(&fixture, "/shared/link/a").await.unwrap(), b"inside");
     create(&fixture, "/shared/link/b", b"too").await.unwrap();
     assert_eq!(read(&fixture, "/shared/real/b").await.unwrap(), b"too");
-    link("real/a", &shared.join("file-link"));
+    create_symlink("real/a", &shared.join("file-link"));
     replace(&fixture, "/shared/file-link", b"own").await.unwrap();
     assert_eq!(read(&fixture, "/shared/real/a").await.unwrap(), b"inside", "the link is replaced, not its target");
 }
@@ -242,10 +261,10 @@ pub async fn links_inside_are_followed(fixture: impl WorkspaceFixture) {
 /// Mutation: a pipe is opened, and the open waits for a writer for ever.
 pub async fn only_regular_files_are_opened(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/a", b"").await.unwrap();
-    let pipe = fixture.on_disk(&here(), &path("/shared/pipe"));
+    let pipe = fixture.host_path(&main_conversation(), &path("/shared/pipe"));
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let workspace = fixture.workspace();
-    let (here, path) = (here(), path("/shared/pipe"));
+    let (here, path) = (main_conversation(), path("/shared/pipe"));
     let opened = tokio::time::timeout(Duration::from_secs(5), workspace.read(&here, &path)).await.unwrap();
     assert!(matches!(opened.err(), Some(WorkspaceError::NotAFile(_))));
     let written = tokio::time::timeout(Duration::from_secs(5), replace(&fixture, "/shared/pipe", b"x")).await.unwrap();
@@ -260,7 +279,7 @@ pub async fn directories_are_not_files(fixture: impl WorkspaceFixture) {
         let written = replace(&fixture, name, b"x").await;
         assert!(matches!(written, Err(WorkspaceError::NotAFile(_))), "{name}: {written:?}");
     }
-    let listed = fixture.workspace().list(&here(), &path("/shared/dir/a")).await;
+    let listed = fixture.workspace().list(&main_conversation(), &path("/shared/dir/a")).await;
     assert!(matches!(&listed, Err(WorkspaceError::NotADirectory(at)) if *at == path("/shared/dir/a")), "{listed:?}");
     let beneath = create(&fixture, "/shared/dir/a/b", b"x").await;
     assert!(matches!(&beneath, Err(WorkspaceError::NotADirectory(at)) if *at == path("/shared/dir/a")), "{beneath:?}");
@@ -302,12 +321,12 @@ pub async fn rename_moves_all_and_replaces_nothing(fixture: impl WorkspaceFixtur
 }
 
 /// Mutation: the order of the directory is given out, or a link is listed as what it points at.
-pub async fn a_list_is_sorted_and_shows_no_links(fixture: impl WorkspaceFixture) {
+pub async fn list_is_sorted_without_links(fixture: impl WorkspaceFixture) {
     for name in ["/shared/b", "/shared/c/x", "/shared/a", "/shared/B"] {
         create(&fixture, name, b"12345").await.unwrap();
     }
-    link("a", &fixture.on_disk(&here(), &path("/shared")).join("link"));
-    let entries = fixture.workspace().list(&here(), &path("/shared")).await.unwrap();
+    create_symlink("a", &fixture.host_path(&main_conversation(), &path("/shared")).join("link"));
+    let entries = fixture.workspace().list(&main_conversation(), &path("/shared")).await.unwrap();
     let shown: Vec<(String, WorkspaceEntryKind, u64)> =
         entries.iter().map(|entry| (entry.path.to_string(), entry.kind, entry.bytes)).collect();
     let file = |name: &str| (name.to_owned(), WorkspaceEntryKind::File, 5);
@@ -317,9 +336,9 @@ pub async fn a_list_is_sorted_and_shows_no_links(fixture: impl WorkspaceFixture)
 }
 
 /// Mutation: a conversation that has written nothing yet gets an error for its own mount.
-pub async fn an_unused_mount_is_empty(fixture: impl WorkspaceFixture) {
+pub async fn unused_mount_is_empty(fixture: impl WorkspaceFixture) {
     for mount in ["/shared", "/tmp", "/vault"] {
-        assert_eq!(names(&fixture, mount).await, [""; 0], "{mount}");
+        assert_eq!(list_paths(&fixture, mount).await, [""; 0], "{mount}");
     }
 }
 
@@ -332,9 +351,9 @@ pub async fn missing_file_is_not_found(fixture: impl WorkspaceFixture) {
         let target = path("/shared/missing/file");
         let workspace = fixture.workspace();
         for error in [
-            workspace.read(&here(), &target).await.err(),
-            workspace.list(&here(), &target).await.err(),
-            workspace.remove(&here(), &target).await.err(),
+            workspace.read(&main_conversation(), &target).await.err(),
+            workspace.list(&main_conversation(), &target).await.err(),
+            workspace.remove(&main_conversation(), &target).await.err(),
         ] {
             assert!(matches!(&error, Some(WorkspaceError::NotFound(at)) if *at == target), "{error:?}");
         }
@@ -345,22 +364,25 @@ pub async fn missing_file_is_not_found(fixture: impl WorkspaceFixture) {
 pub async fn files_and_empty_directories_are_removed(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/dir/a", b"a").await.unwrap();
     let workspace = fixture.workspace();
-    assert!(matches!(workspace.remove(&here(), &path("/shared/dir")).await, Err(WorkspaceError::Failed { .. })));
-    workspace.remove(&here(), &path("/shared/dir/a")).await.unwrap();
-    workspace.remove(&here(), &path("/shared/dir")).await.unwrap();
-    assert_eq!(names(&fixture, "/shared").await, [""; 0]);
+    assert!(matches!(
+        workspace.remove(&main_conversation(), &path("/shared/dir")).await,
+        Err(WorkspaceError::Failed { .. })
+    ));
+    workspace.remove(&main_conversation(), &path("/shared/dir/a")).await.unwrap();
+    workspace.remove(&main_conversation(), &path("/shared/dir")).await.unwrap();
+    assert_eq!(list_paths(&fixture, "/shared").await, [""; 0]);
 }
 
 /// Mutation: only the tools are told that the vault is read-only.
-pub async fn the_vault_is_read_only(fixture: impl WorkspaceFixture) {
-    let key = fixture.on_disk(&here(), &path("/vault/key"));
+pub async fn vault_is_read_only(fixture: impl WorkspaceFixture) {
+    let key = fixture.host_path(&main_conversation(), &path("/vault/key"));
     fs::create_dir_all(key.parent().unwrap()).unwrap();
     fs::write(&key, "secret").unwrap();
     assert_eq!(read(&fixture, "/vault/key").await.unwrap(), b"secret");
     for error in [
         create(&fixture, "/vault/new", b"x").await.err(),
         replace(&fixture, "/vault/key", b"x").await.err(),
-        fixture.workspace().remove(&here(), &path("/vault/key")).await.err(),
+        fixture.workspace().remove(&main_conversation(), &path("/vault/key")).await.err(),
     ] {
         assert!(matches!(error, Some(WorkspaceError::ReadOnly(..))), "{error:?}");
     }
@@ -370,9 +392,9 @@ pub async fn the_vault_is_read_only(fixture: impl WorkspaceFixture) {
 /// Mutation: the mount's own directory is removed when it is empty.
 pub async fn mount_directory_is_kept(fixture: impl WorkspaceFixture) {
     create(&fixture, "/shared/a", b"").await.unwrap();
-    fixture.workspace().remove(&here(), &path("/shared/a")).await.unwrap();
-    assert!(fixture.workspace().remove(&here(), &path("/shared")).await.is_err());
-    assert!(fixture.on_disk(&here(), &path("/shared")).is_dir());
+    fixture.workspace().remove(&main_conversation(), &path("/shared/a")).await.unwrap();
+    assert!(fixture.workspace().remove(&main_conversation(), &path("/shared")).await.is_err());
+    assert!(fixture.host_path(&main_conversation(), &path("/shared")).is_dir());
 }
 
 /// Mutation: names are normalised, cut or lowered, so that what was written isn't found under its name.
@@ -386,7 +408,7 @@ pub async fn names_are_kept_as_given(fixture: impl WorkspaceFixture) {
     for name in given {
         assert_eq!(read(&fixture, name).await.unwrap(), name.as_bytes(), "{name}");
     }
-    assert_eq!(names(&fixture, "/shared").await.len(), given.len());
+    assert_eq!(list_paths(&fixture, "/shared").await.len(), given.len());
 }
 
 /// Plants a file outside and links that lead to it; returns the directory above the mount.
@@ -395,19 +417,19 @@ async fn plant_links(fixture: &impl WorkspaceFixture) -> PathBuf {
     let other = conversation("web:other");
     let secret = stream::iter([Ok(Bytes::from_static(b"secret"))]).boxed();
     fixture.workspace().write(&other, &path("/shared/secret"), secret, WriteMode::CreateNew, QUOTA).await.unwrap();
-    let shared = fixture.on_disk(&here(), &path("/shared"));
-    let above = shared.parent().unwrap().to_owned();
-    fs::create_dir(above.join("outside")).unwrap();
-    fs::write(above.join("outside/secret"), "secret").unwrap();
-    link(above.join("outside/secret").to_str().unwrap(), &shared.join("file-out"));
-    link(above.join("outside").to_str().unwrap(), &shared.join("dir-out"));
-    link("../outside", &shared.join("up-out"));
-    link(fixture.on_disk(&other, &path("/shared")).to_str().unwrap(), &shared.join("other"));
-    above
+    let shared = fixture.host_path(&main_conversation(), &path("/shared"));
+    let parent = shared.parent().unwrap().to_owned();
+    fs::create_dir(parent.join("outside")).unwrap();
+    fs::write(parent.join("outside/secret"), "secret").unwrap();
+    create_symlink(parent.join("outside/secret").to_str().unwrap(), &shared.join("file-out"));
+    create_symlink(parent.join("outside").to_str().unwrap(), &shared.join("dir-out"));
+    create_symlink("../outside", &shared.join("up-out"));
+    create_symlink(fixture.host_path(&other, &path("/shared")).to_str().unwrap(), &shared.join("other"));
+    parent
 }
 
-fn link(target: &str, at: &std::path::Path) {
-    std::os::unix::fs::symlink(target, at).unwrap();
+fn create_symlink(target: &str, link: &std::path::Path) {
+    std::os::unix::fs::symlink(target, link).unwrap();
 }
 
 async fn create(fixture: &impl WorkspaceFixture, name: &str, content: &[u8]) -> Result<u64, WorkspaceError> {
@@ -424,13 +446,13 @@ async fn write(
     content: &[u8],
     mode: WriteMode,
 ) -> Result<u64, WorkspaceError> {
-    let pieces: Vec<io::Result<Bytes>> =
+    let chunks: Vec<io::Result<Bytes>> =
         content.chunks(70_001).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-    fixture.workspace().write(&here(), &path(name), stream::iter(pieces).boxed(), mode, QUOTA).await
+    fixture.workspace().write(&main_conversation(), &path(name), stream::iter(chunks).boxed(), mode, QUOTA).await
 }
 
 async fn read(fixture: &impl WorkspaceFixture, name: &str) -> Result<Vec<u8>, WorkspaceError> {
-    Ok(collect(fixture.workspace().read(&here(), &path(name)).await?.content).await)
+    Ok(collect(fixture.workspace().read(&main_conversation(), &path(name)).await?.content).await)
 }
 
 async fn collect(mut stream: ByteStream) -> Vec<u8> {
@@ -441,17 +463,18 @@ async fn collect(mut stream: ByteStream) -> Vec<u8> {
     all
 }
 
-async fn names(fixture: &impl WorkspaceFixture, directory: &str) -> Vec<String> {
-    let entries = fixture.workspace().list(&here(), &path(directory)).await.unwrap();
+async fn list_paths(fixture: &impl WorkspaceFixture, directory: &str) -> Vec<String> {
+    let entries = fixture.workspace().list(&main_conversation(), &path(directory)).await.unwrap();
     entries.into_iter().map(|entry| entry.path.to_string()).collect()
 }
 
-fn many(length: usize) -> ByteStream {
-    let pieces = (0..length).step_by(100_000).map(move |at| Ok(Bytes::from(vec![1; (length - at).min(100_000)])));
-    stream::iter(pieces).boxed()
+fn repeated_bytes(length: usize) -> ByteStream {
+    let chunks =
+        (0..length).step_by(100_000).map(move |offset| Ok(Bytes::from(vec![1; (length - offset).min(100_000)])));
+    stream::iter(chunks).boxed()
 }
 
-fn here() -> ConversationId {
+fn main_conversation() -> ConversationId {
     conversation("console:main")
 }
 

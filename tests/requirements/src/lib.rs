@@ -44,11 +44,11 @@ pub fn record(directory: &Path, test: &str, missing: &str) -> io::Result<()> {
 }
 
 /// The test that runs in this thread, with its package; where the thread isn't named after it, the place of the call.
-fn current_test(place: &Location<'_>) -> String {
+fn current_test(location: &Location<'_>) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     match thread::current().name() {
         Some(name) if name != "main" => format!("{package} {name}"),
-        _ => format!("{package} {place}"),
+        _ => format!("{package} {location}"),
     }
 }
 
@@ -58,8 +58,8 @@ fn current_test(place: &Location<'_>) -> String {
 /// With the names of those that aren't there.
 pub fn find_programs(programs: &[&str]) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
-    let missing: Vec<&str> = programs.iter().copied().filter(|program| !is_there(program)).collect();
+    let is_installed = |program: &str| std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| !is_installed(program)).collect();
     if missing.is_empty() { Ok(()) } else { Err(missing.join(" and ")) }
 }
 
@@ -101,11 +101,11 @@ mod tests {
 
     const NO_PROGRAM: &str = "satchel-has-no-such-program";
 
-    /// Says to the test that it is the one to be started by [`start`].
+    /// Marks the process that [`run_inner_test`] starts.
     const INNER: &str = "SATCHEL_REQUIREMENTS_INNER";
 
     /// Starts this test program with the one test that lacks a program.
-    fn start(records: Option<&Path>, ci: Option<&str>) -> Output {
+    fn run_inner_test(records: Option<&Path>, ci: Option<&str>) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "tests::test_without_its_program_is_not_run", "--nocapture"]);
         command.env(INNER, "1").env_remove(DIRECTORY_VARIABLE).env_remove("CI");
@@ -131,18 +131,18 @@ mod tests {
             text
         };
 
-        let plain = start(None, None);
+        let plain = run_inner_test(None, None);
         let printed = String::from_utf8(plain.stdout).unwrap();
         assert!(
             plain.status.success() && printed.contains(&format!("not run: {TEST} needs {NO_PROGRAM}")),
             "{printed}"
         );
 
-        let recorded = start(Some(directory.path()), Some(""));
+        let recorded = run_inner_test(Some(directory.path()), Some(""));
         assert!(recorded.status.success(), "an empty CI is none: {recorded:?}");
         assert_eq!(record(), format!("{TEST}\n{NO_PROGRAM}\n"));
 
-        let failed = start(Some(directory.path()), Some("true"));
+        let failed = run_inner_test(Some(directory.path()), Some("true"));
         let printed = String::from_utf8(failed.stdout).unwrap() + &String::from_utf8(failed.stderr).unwrap();
         assert!(!failed.status.success() && printed.contains("where CI is set every test is run"), "{printed}");
         assert_eq!(record(), format!("{TEST}\n{NO_PROGRAM}\n"));

@@ -4,10 +4,10 @@
 //! What it does is decided by [`CrashOptions`] alone.
 
 pub mod channel;
+mod crash_wrapper;
 pub mod points;
 pub mod tools;
 pub mod voice;
-mod wrapped;
 
 use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
@@ -35,16 +35,16 @@ pub use self::channel::ChannelAdapter;
 use crate::{
     crash::{
         channel::{AdapterTimeouts, OpenChannel},
-        points::{Point, Points},
-        tools::{RequestVoice, Tally, WaitForPerson},
-        voice::FakeVoice,
-        wrapped::{Wrapped, WrappedInbound},
+        crash_wrapper::{CrashInbound, CrashWrapper},
+        points::{CrashPoint, CrashPoints},
+        tools::{CountingTool, RequestVoiceTool, WaitingTool},
+        voice::FakeSpeech,
     },
     fetching::fetcher,
 };
 
-/// How often the process looks whether its turns are over.
-const LOOK: Duration = Duration::from_millis(4);
+/// Pause between two checks whether all turns are over.
+const POLL_INTERVAL: Duration = Duration::from_millis(4);
 
 /// What a process is to do, and where it is to die.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct CrashOptions {
     pub reached: PathBuf,
     /// The file for which it waits.
     pub done: PathBuf,
-    /// Whether a person is asked before a tool with an effect runs.
+    /// Whether side-effecting tools need a person's confirmation.
     pub confirms: bool,
     /// Where the platform is.
     pub platform: String,
@@ -72,14 +72,14 @@ pub struct CrashOptions {
     pub turns: usize,
     /// What the model says.
     pub script: ModelScript,
-    /// The program that evaluates scripts; without it nobody does.
+    /// The script worker; without it scripts are disabled.
     pub script_worker: Option<PathBuf>,
     /// A file to which every point that is passed is written.
     pub points: Option<PathBuf>,
-    pub crash_at: Option<Point>,
+    pub crash_at: Option<CrashPoint>,
 }
 
-/// What a process that lived to the end of all turns tells of them.
+/// The report of a process that completed all turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CrashReport {
     /// How the turns ended.
@@ -105,8 +105,8 @@ impl CrashReport {
         self.conversations.iter().flat_map(|conversation| &conversation.history)
     }
 
-    /// What the model was told by its tools.
-    pub fn tool_answers(&self) -> impl Iterator<Item = &str> {
+    /// Returns the tool results that the model read.
+    pub fn tool_results(&self) -> impl Iterator<Item = &str> {
         self.history().filter_map(|message| match message {
             HistoryMessage::Tool { text, .. } => Some(text.as_str()),
             _ => None,
@@ -126,69 +126,73 @@ pub fn quick_delivery() -> DeliveryRules {
     }
 }
 
-/// Works until all turns are over and standard input has ended, and tells what became of them.
+/// Runs until standard input ends and all turns are settled, and reports their results.
 ///
 /// # Errors
 /// When a store can't be opened, or the ledger can't be read at the end.
-pub async fn run(options: CrashOptions) -> anyhow::Result<CrashReport> {
-    let points = Arc::new(Points::new(options.points.as_deref(), options.crash_at.clone())?);
+pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashReport> {
+    let points = Arc::new(CrashPoints::new(options.points.as_deref(), options.crash_at.clone())?);
     let ledger = Arc::new(SqliteLedger::open(&options.data, Settings::default()).await?);
-    let blobs = Arc::new(Wrapped::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
+    let blobs = Arc::new(CrashWrapper::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
-    let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), answer: Duration::from_secs(2) };
+    let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), response: Duration::from_secs(2) };
     let capabilities = options.capabilities.clone();
-    let fetcher: Arc<dyn Fetcher> = Arc::new(Wrapped::new(fetcher(), &points));
+    let fetcher: Arc<dyn Fetcher> = Arc::new(CrashWrapper::new(fetcher(), &points));
     let (stored, fetched) = (Arc::clone(&blobs) as _, Arc::clone(&fetcher));
     let channel = OpenChannel::new(options.adapter, &options.platform, capabilities, stored, fetched, timeouts)?;
-    let tally = Wrapped::new(Tally { file: options.tally.clone() }, &points);
-    let voice = Wrapped::new(RequestVoice, &points);
-    let (reached, done) = (options.reached.clone(), options.done.clone());
-    let waiting = Wrapped::new(WaitForPerson { reached, done }, &points);
-    let extra = ExtraTool::without_paths;
+    let counting_tool = CrashWrapper::new(CountingTool { file: options.tally.clone() }, &points);
+    let voice_tool = CrashWrapper::new(RequestVoiceTool, &points);
+    let (reached, released) = (options.reached.clone(), options.done.clone());
+    let waiting_tool = CrashWrapper::new(WaitingTool { reached, released }, &points);
+    let extra_tool = ExtraTool::without_paths;
     let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
-        Arc::new(Wrapped::new(WorkerPool::new(ScriptPoolSettings::new(worker)), &points))
+        Arc::new(CrashWrapper::new(WorkerPool::new(ScriptPoolSettings::new(worker)), &points))
     });
     let ports = Ports {
-        ledger: Arc::new(Wrapped::new(Arc::clone(&ledger), &points)),
+        ledger: Arc::new(CrashWrapper::new(Arc::clone(&ledger), &points)),
         blobs,
-        workspace: Arc::new(Wrapped::new(workspace, &points)),
-        bus: Arc::new(Wrapped::new(LocalBus::new(), &points)),
+        workspace: Arc::new(CrashWrapper::new(workspace, &points)),
+        bus: Arc::new(CrashWrapper::new(LocalBus::new(), &points)),
         fetcher,
-        model: Arc::new(Wrapped::new(ScriptedModel::new(options.script.clone()), &points)),
-        speech: Some(Arc::new(Wrapped::new(FakeVoice, &points))),
+        model: Arc::new(CrashWrapper::new(ScriptedModel::new(options.script.clone()), &points)),
+        speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
         links: None,
-        channels: vec![Arc::new(Wrapped::new(channel.channel(), &points))],
-        tools: vec![extra(Arc::new(tally)), extra(Arc::new(voice)), extra(Arc::new(waiting))],
+        channels: vec![Arc::new(CrashWrapper::new(channel.channel(), &points))],
+        tools: vec![
+            extra_tool(Arc::new(counting_tool)),
+            extra_tool(Arc::new(voice_tool)),
+            extra_tool(Arc::new(waiting_tool)),
+        ],
     };
-    let mut behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
+    let mut satchel_options = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
     if options.confirms {
-        behaviour.agent.confirm.push(SafetyTier::SideEffecting);
+        satchel_options.agent.confirm_tiers.push(SafetyTier::SideEffecting);
     }
-    let Satchel { inbound, runner, .. } = build(ports, behaviour).expect("each channel has a name of its own");
+    let Satchel { inbound, runner, .. } = build(ports, satchel_options).expect("each channel has a name of its own");
     let stop = CancellationToken::new();
-    let working = tokio::spawn(runner.run(stop.clone()));
-    let inbound = Arc::new(WrappedInbound::new(inbound, &points));
-    let listening = {
+    let runner_task = tokio::spawn(runner.run(stop.clone()));
+    let inbound = Arc::new(CrashInbound::new(inbound, &points));
+    let listener_task = {
         let stop = stop.clone();
         tokio::spawn(async move { channel.listen(inbound, stop).await })
     };
-    end_of_input().await?;
+    wait_for_end_of_input().await?;
     let (turns, parts) = wait_until_settled(&*ledger, &options).await?;
     stop.cancel();
-    listening.await.context("the channel broke down")??;
-    working.await.context("the lanes broke down")?;
-    let ended = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
+    listener_task.await.context("the channel broke down")??;
+    runner_task.await.context("the lanes broke down")?;
+    let ending_name = |turn: TurnRecord| turn.ending.as_ref().map_or("not at all", Ending::as_str).to_owned();
     Ok(CrashReport {
-        endings: turns.into_iter().map(ended).collect(),
+        endings: turns.into_iter().map(ending_name).collect(),
         parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.as_str().to_owned())).collect(),
-        conversations: conversations(&options).await?,
+        conversations: report_conversations(&options).await?,
     })
 }
 
 /// Reads what the next process would, not what this one remembers.
-async fn conversations(options: &CrashOptions) -> anyhow::Result<Vec<ConversationReport>> {
+async fn report_conversations(options: &CrashOptions) -> anyhow::Result<Vec<ConversationReport>> {
     let ledger = SqliteLedger::open(&options.data, Settings::default()).await?;
     let mut reports = Vec::new();
     for summary in ledger.conversations(&options.channel, 100).await? {
@@ -202,10 +206,10 @@ async fn conversations(options: &CrashOptions) -> anyhow::Result<Vec<Conversatio
     Ok(reports)
 }
 
-/// Waits until whoever started this process has seen enough of it.
-async fn end_of_input() -> anyhow::Result<()> {
-    let reading = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    reading.await?.context("standard input can't be read")?;
+/// Waits until the parent process closes standard input.
+async fn wait_for_end_of_input() -> anyhow::Result<()> {
+    let read_task = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    read_task.await?.context("standard input can't be read")?;
     Ok(())
 }
 
@@ -222,12 +226,12 @@ async fn wait_until_settled(
         for id in ids {
             turns.extend(ledger.turn(id).await?);
         }
-        let is_over = turns.len() >= options.turns
+        let is_settled = turns.len() >= options.turns
             && turns.iter().all(|turn| turn.ending.is_some())
             && parts.iter().all(|part| part.state.is_settled());
-        if is_over {
+        if is_settled {
             return Ok((turns, parts));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

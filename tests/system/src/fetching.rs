@@ -1,4 +1,4 @@
-//! The guarded fetch as the tests use it: this machine, where the fakes are, may be asked.
+//! The guarded fetcher of the tests. It allows loopback addresses, where the fakes listen.
 
 use std::sync::Arc;
 

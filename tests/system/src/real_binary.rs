@@ -1,4 +1,4 @@
-//! Finds the real `satchel`, gives it a place of its own to live in, and drives it.
+//! Finds the real `satchel` binary and runs it in a home directory of its own.
 
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
@@ -13,8 +13,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// After how long a process that has not ended is taken for hung.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest run of a process; a longer one is killed as hung.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The binary that was built in the same profile as the running test; it is built first where it is missing.
 /// `cargo xtask test` builds it before the tests, so that it is never an old one there.
@@ -71,20 +71,20 @@ pub fn workspace_root() -> PathBuf {
 
 /// A machine's worth of directories for one test: a home, a working directory, and the data within it.
 #[derive(Debug)]
-pub struct Household {
+pub struct TestHome {
     directory: TempDir,
 }
 
 /// What a process that has ended left behind.
 #[derive(Debug)]
-pub struct Ran {
+pub struct ProcessOutput {
     pub status: ExitStatus,
     pub stdout: String,
-    /// What it complained of and logged.
+    /// Its errors and its log.
     pub stderr: String,
 }
 
-impl Household {
+impl TestHome {
     /// An empty one.
     ///
     /// # Panics
@@ -92,9 +92,9 @@ impl Household {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "it makes a directory; nobody wants that by default")]
     pub fn new() -> Self {
-        let household = Self { directory: tempfile::tempdir().expect("there is room for a temporary directory") };
-        std::fs::create_dir(household.work()).expect("a new directory is empty");
-        household
+        let home = Self { directory: tempfile::tempdir().expect("there is room for a temporary directory") };
+        std::fs::create_dir(home.work_directory()).expect("a new directory is empty");
+        home
     }
 
     /// The directory that holds everything.
@@ -104,12 +104,12 @@ impl Household {
     }
 
     #[must_use]
-    pub fn work(&self) -> PathBuf {
+    pub fn work_directory(&self) -> PathBuf {
         self.root().join("work")
     }
 
     #[must_use]
-    pub fn data(&self) -> PathBuf {
+    pub fn data_directory(&self) -> PathBuf {
         self.root().join("data")
     }
 
@@ -117,47 +117,47 @@ impl Household {
     ///
     /// # Panics
     /// When it can't be written.
-    pub fn file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.work().join(name);
+    pub fn write_file(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.work_directory().join(name);
         std::fs::write(&path, content).expect("the working directory takes files");
         path
     }
 
     /// The binary with these arguments and nothing of this process's environment.
     #[must_use]
-    pub fn satchel(&self, arguments: &[&str]) -> Command {
+    pub fn satchel_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(satchel_binary());
         command.args(arguments);
-        self.at_home(&mut command);
+        self.apply_to(&mut command);
         command
     }
 
-    /// Puts another program into this household.
-    pub fn at_home(&self, command: &mut Command) {
+    /// Sets a program's environment and working directory to this home.
+    pub fn apply_to(&self, command: &mut Command) {
         command.env_clear().env("HOME", self.root()).env("USER", "ann").env("TERM", "xterm-256color");
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("SATCHEL_STORAGE__DATA_DIR", self.data());
-        command.current_dir(self.work()).stdin(Stdio::null());
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("SATCHEL_STORAGE__DATA_DIR", self.data_directory());
+        command.current_dir(self.work_directory()).stdin(Stdio::null());
     }
 
     /// Runs the binary to its end.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
-        finish(&mut self.satchel(arguments))
+    pub fn run(&self, arguments: &[&str]) -> ProcessOutput {
+        run_to_end(&mut self.satchel_command(arguments))
     }
 
     /// Runs `satchel chat --once TEXT --json` with files to its end.
-    pub fn once(&self, text: &str, files: &[&Path]) -> Ran {
-        let mut command = self.satchel(&["chat", "--once", text, "--json"]);
+    pub fn run_once(&self, text: &str, files: &[&Path]) -> ProcessOutput {
+        let mut command = self.satchel_command(&["chat", "--once", text, "--json"]);
         for file in files {
             command.arg("--attach").arg(file);
         }
-        finish(&mut command)
+        run_to_end(&mut command)
     }
 }
 
-impl Ran {
+impl ProcessOutput {
     /// The exit code; `None` when a signal ended it.
     #[must_use]
-    pub fn code(&self) -> Option<i32> {
+    pub fn exit_code(&self) -> Option<i32> {
         self.status.code()
     }
 
@@ -183,9 +183,10 @@ impl Ran {
     ///
     /// # Panics
     /// When it did.
-    pub fn assert_orderly(&self, case: &str) {
-        let panicked = ["panicked", "RUST_BACKTRACE", "stack overflow"].iter().any(|words| self.stderr.contains(words));
-        assert!(!panicked && self.code().is_some(), "{case}: {self:#?}");
+    pub fn assert_no_crash(&self, case: &str) {
+        let has_panicked =
+            ["panicked", "RUST_BACKTRACE", "stack overflow"].iter().any(|words| self.stderr.contains(words));
+        assert!(!has_panicked && self.exit_code().is_some(), "{case}: {self:#?}");
     }
 }
 
@@ -193,38 +194,38 @@ impl Ran {
 ///
 /// # Panics
 /// When it can't be started or doesn't end.
-pub fn finish(command: &mut Command) -> Ran {
+pub fn run_to_end(command: &mut Command) -> ProcessOutput {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?} can't be started: {error}"));
-    await_end(child)
+    wait_for_exit(child)
 }
 
 /// Waits for the end of a program whose outputs are piped.
 ///
 /// # Panics
 /// When it doesn't end.
-pub fn await_end(mut child: Child) -> Ran {
+pub fn wait_for_exit(mut child: Child) -> ProcessOutput {
     drop(child.stdin.take());
-    let stdout = gather(child.stdout.take());
-    let stderr = gather(child.stderr.take());
-    let begun = Instant::now();
+    let stdout = collect_output(child.stdout.take());
+    let stderr = collect_output(child.stderr.take());
+    let started_at = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             break Some(status);
         }
-        if begun.elapsed() > PATIENCE {
+        if started_at.elapsed() > PROCESS_TIMEOUT {
             let _ended_just_now = child.kill();
             let _status = child.wait();
             break None;
         }
         thread::sleep(Duration::from_millis(3));
     };
-    let text = |gathering: thread::JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&gathering.join().expect("reading does not panic")).into_owned()
+    let text = |reader: thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&reader.join().expect("reading does not panic")).into_owned()
     };
     let (stdout, stderr) = (text(stdout), text(stderr));
-    let Some(status) = status else { panic!("it did not end in {PATIENCE:?}:\n{stdout}\n{stderr}") };
-    Ran { status, stdout, stderr }
+    let Some(status) = status else { panic!("it did not end in {PROCESS_TIMEOUT:?}:\n{stdout}\n{stderr}") };
+    ProcessOutput { status, stdout, stderr }
 }
 
 /// Writes lines to a program's standard input and leaves it open.
@@ -239,13 +240,13 @@ pub fn type_lines(child: &mut Child, lines: &[&str]) {
     input.flush().expect("a pipe has nothing to flush");
 }
 
-fn gather(source: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+fn collect_output(source: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
-        let mut all = Vec::new();
+        let mut collected = Vec::new();
         if let Some(mut source) = source {
             // What could be read is what there is to show.
-            let _cut_off = source.read_to_end(&mut all);
+            let _cut_off = source.read_to_end(&mut collected);
         }
-        all
+        collected
     })
 }

@@ -1,4 +1,4 @@
-//! The contract suite of the port, on a screen that is recorded and a directory of its own.
+//! The contract suite of the port, with a recording screen and a temporary directory.
 
 use std::{collections::HashMap, ops::Range, time::Duration};
 
@@ -50,7 +50,7 @@ fn address_of(bytes: &[u8]) -> Sha256 {
     Sha256(sha2::Sha256::digest(bytes).into())
 }
 
-/// The channel, with a note of what each answer put on the screen: lines there have no ids.
+/// Records what each call printed, because printed lines have no ids.
 struct RecordingScreen {
     channel: ConsoleChannel,
     printed: RecordingOutput,
@@ -59,9 +59,9 @@ struct RecordingScreen {
 
 impl RecordingScreen {
     fn record(&self, before: usize, answer: &Result<Vec<MessageRef>, SendError>) {
-        let words = self.printed.text()[before..].to_owned();
-        if !words.is_empty() {
-            self.arrived.lock().unwrap().push((answer.clone().unwrap_or_default(), words));
+        let text = self.printed.text()[before..].to_owned();
+        if !text.is_empty() {
+            self.arrived.lock().unwrap().push((answer.clone().unwrap_or_default(), text));
         }
     }
 }
@@ -108,7 +108,7 @@ impl Channel for RecordingScreen {
 }
 
 struct Fixture {
-    noted: Arc<RecordingScreen>,
+    channel: Arc<RecordingScreen>,
     blobs: Arc<ContractBlobs>,
     dir: TempDir,
 }
@@ -119,13 +119,13 @@ fn fixture() -> Fixture {
     let screen = Arc::new(Screen::new(printed.clone(), ScreenStyle::default()));
     let settings = ConsoleSettings { files_dir: dir.path().join("files"), capabilities: capabilities() };
     let channel = ConsoleChannel::new(settings, Arc::clone(&blobs) as Arc<dyn Blobs>, screen);
-    Fixture { noted: Arc::new(RecordingScreen { channel, printed, arrived: Mutex::default() }), blobs, dir }
+    Fixture { channel: Arc::new(RecordingScreen { channel, printed, arrived: Mutex::default() }), blobs, dir }
 }
 
 #[async_trait]
 impl ChannelFixture for Fixture {
     fn channel(&self) -> Arc<dyn Channel> {
-        Arc::clone(&self.noted) as Arc<dyn Channel>
+        Arc::clone(&self.channel) as Arc<dyn Channel>
     }
 
     fn conversation(&self) -> ConversationId {
@@ -136,7 +136,7 @@ impl ChannelFixture for Fixture {
         Arc::clone(&self.blobs) as Arc<dyn Blobs>
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let file = |message: &MessageRef| {
             let name = Path::new(&message.0).file_name()?.to_str()?.to_owned();
             Some((name, address_of(&std::fs::read(&message.0).ok()?)))
@@ -146,7 +146,7 @@ impl ChannelFixture for Fixture {
             text: text.clone(),
             files: messages.iter().filter_map(file).collect(),
         };
-        self.noted.arrived.lock().unwrap().iter().map(arrived).collect()
+        self.channel.arrived.lock().unwrap().iter().map(arrived).collect()
     }
 
     async fn inject_fault(&self, _: ChannelFault) -> bool {
@@ -168,8 +168,8 @@ mod promises {
             RateLimited,
             ServerError,
             Reset,
-            AnswerLost,
-            NotAnAnswer,
+            ResponseLost,
+            ForeignResponse,
             Hang,
             Forbidden,
         ]

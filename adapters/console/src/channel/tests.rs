@@ -93,7 +93,7 @@ fn file(number: u64, name: &str) -> FileItem {
 
 fn part(number: u128, content: PartContent) -> SendRequest {
     SendRequest {
-        part: PartId(Uuid::from_u128(number)),
+        part_id: PartId(Uuid::from_u128(number)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "console:main".parse().unwrap(),
         content,
@@ -153,7 +153,7 @@ async fn album_and_text_with_files_return_ordered_refs() {
     assert_eq!(ends, ["1-a.jpg", "2-a.jpg"]);
     let text = part(2, PartContent::Text { text: "See **these**.".to_owned(), markup: Markup::Rich, files: items });
     let sent = desk.channel.send(&text).await.unwrap();
-    assert_eq!((sent.len(), sent[0].0.as_str()), (3, text.part.to_string().as_str()));
+    assert_eq!((sent.len(), sent[0].0.as_str()), (3, text.part_id.to_string().as_str()));
     assert_eq!(desk.channel.send(&text).await.unwrap(), sent);
 }
 
@@ -188,7 +188,7 @@ async fn voice_is_saved_as_file_with_player_hint() {
     let desk = desk(look, None, blobs(|| Ok(chunks(vec![Ok(b"OggS")]))));
     let voice = PreparedVoice { sha256: address(), bytes: 4, duration_ms: 1500, waveform: Vec::new() };
     let content = PartContent::Voice {
-        words: "Hello.".to_owned(),
+        text: "Hello.".to_owned(),
         in_text: true,
         prepared: Some(voice),
         as_file: false,
@@ -233,7 +233,7 @@ async fn a_send_that_is_dropped_leaves_nothing_behind() {
         while !files.exists() || names(&files).is_empty() {
             tokio::select! { biased; _ = &mut send => {}, () = tokio::task::yield_now() => {} }
         }
-        assert_eq!(names(&files), [format!(".{}-0.part", file.part)]);
+        assert_eq!(names(&files), [format!(".{}-0.part", file.part_id)]);
     }
     assert_eq!(names(&files), Vec::<String>::new());
 }
@@ -257,7 +257,7 @@ async fn symlink_at_target_is_replaced_not_followed() {
     fs::write(&secret, b"mine").unwrap();
     let file = part(1, PartContent::File(file(17, "photo.jpg")));
     std::os::unix::fs::symlink(&secret, files.join("17-photo.jpg")).unwrap();
-    std::os::unix::fs::symlink(&secret, files.join(format!(".{}-0.part", file.part))).unwrap();
+    std::os::unix::fs::symlink(&secret, files.join(format!(".{}-0.part", file.part_id))).unwrap();
     desk.channel.send(&file).await.unwrap();
     assert_eq!(fs::read(&secret).unwrap(), b"mine");
     assert_eq!(names(&files), ["17-photo.jpg"]);

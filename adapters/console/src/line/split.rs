@@ -1,17 +1,17 @@
-//! Splits a line as a shell would, and reads the escapes of file URLs.
+//! Splits a line like a shell, and decodes file URLs.
 
 use std::path::PathBuf;
 
-/// The words of a line: quotes of both kinds and backslashes as in a shell. `None` when a quote has no end.
+/// Splits a line into arguments, with quotes and backslashes as in a shell. `None` if a quote is unclosed.
 pub(crate) fn split_arguments(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut arguments = Vec::new();
+    let mut argument: Option<String> = None;
     let mut characters = line.chars();
     while let Some(character) = characters.next() {
         match character {
-            ' ' | '\t' => words.extend(word.take()),
+            ' ' | '\t' => arguments.extend(argument.take()),
             '\'' => {
-                let word = word.get_or_insert_default();
+                let word = argument.get_or_insert_default();
                 loop {
                     match characters.next()? {
                         '\'' => break,
@@ -20,7 +20,7 @@ pub(crate) fn split_arguments(line: &str) -> Option<Vec<String>> {
                 }
             }
             '"' => {
-                let word = word.get_or_insert_default();
+                let word = argument.get_or_insert_default();
                 loop {
                     match characters.next()? {
                         '"' => break,
@@ -32,16 +32,16 @@ pub(crate) fn split_arguments(line: &str) -> Option<Vec<String>> {
                     }
                 }
             }
-            '\\' => word.get_or_insert_default().push(characters.next()?),
-            other => word.get_or_insert_default().push(other),
+            '\\' => argument.get_or_insert_default().push(characters.next()?),
+            other => argument.get_or_insert_default().push(other),
         }
     }
-    words.extend(word);
-    Some(words)
+    arguments.extend(argument);
+    Some(arguments)
 }
 
-/// Reads `%20` and its like; what isn't an escape stays as it is.
-pub(crate) fn percent_decoded(text: &str) -> PathBuf {
+/// Decodes percent escapes such as `%20`; invalid escapes stay unchanged.
+pub(crate) fn percent_decode(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

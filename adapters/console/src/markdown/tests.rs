@@ -80,6 +80,6 @@ fn odd_texts_are_rendered_somehow() {
 #[test]
 fn styled_line_is_cut_by_visible_width() {
     let painted = paint("日本語 text", Style::new().bold(), look(true, None));
-    assert_eq!(cut(&painted, 20), painted);
-    assert_eq!(cut(&painted, 5), "日本");
+    assert_eq!(truncate_line(&painted, 20), painted);
+    assert_eq!(truncate_line(&painted, 5), "日本");
 }

@@ -1,4 +1,4 @@
-//! What stands on the screen, and the frames that change it.
+//! The state of the screen, and the frames that change it.
 
 use std::{
     collections::VecDeque,
@@ -10,131 +10,132 @@ use satchel_domain::{PartId, TurnId};
 
 use super::{PrintError, ScreenStyle};
 use crate::{
-    markdown::{cut, paint},
+    markdown::{paint, truncate_line},
     stream::StreamingText,
 };
 
-/// How many turns and parts are remembered, so that late events and repeated sends are known.
+/// How many turns and parts are remembered, to recognise late events and repeated sends.
 const PRINTED_CACHE_SIZE: usize = 256;
 
-/// Up one line, to its beginning, and wipe it.
+/// Moves to the start of the line above and erases it.
 const ERASE_LINE_ABOVE: &str = "\x1b[1A\r\x1b[2K";
 
 pub(super) struct ScreenState {
     pub(super) out: Box<dyn Write + Send>,
-    pub(super) look: ScreenStyle,
-    pub(super) gone: bool,
-    /// The last line, when it may be written over.
-    pub(super) drawn_over: Option<String>,
-    pub(super) known_parts: VecDeque<(PartId, u64)>,
-    growing: Option<StreamingText>,
-    ended: VecDeque<TurnId>,
+    pub(super) style: ScreenStyle,
+    pub(super) is_closed: bool,
+    /// The last line, if the next output replaces it.
+    pub(super) status_line: Option<String>,
+    pub(super) printed_parts: VecDeque<(PartId, u64)>,
+    live_text: Option<StreamingText>,
+    finished_turns: VecDeque<TurnId>,
 }
 
 impl ScreenState {
-    pub(super) fn new(out: Box<dyn Write + Send>, look: ScreenStyle) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send>, style: ScreenStyle) -> Self {
         Self {
             out,
-            look,
-            gone: false,
-            drawn_over: None,
-            known_parts: VecDeque::new(),
-            growing: None,
-            ended: VecDeque::new(),
+            style,
+            is_closed: false,
+            status_line: None,
+            printed_parts: VecDeque::new(),
+            live_text: None,
+            finished_turns: VecDeque::new(),
         }
     }
 
-    pub(super) fn print(&mut self, lines: &[String]) -> Result<(), PrintError> {
-        self.frame(lines, None)
+    pub(super) fn print_lines(&mut self, lines: &[String]) -> Result<(), PrintError> {
+        self.write_frame(lines, None)
     }
 
-    pub(super) fn draw_over(&mut self, line: Option<&str>) {
-        if self.look.terminal && self.drawn_over.as_deref() != line {
-            // A progress line that can't be shown is no loss.
-            let _ = self.frame(&[], line);
+    pub(super) fn set_status_line(&mut self, line: Option<&str>) {
+        if self.style.terminal && self.status_line.as_deref() != line {
+            // A failed status line is ignored.
+            let _ = self.write_frame(&[], line);
         }
     }
 
     pub(super) fn push_delta(&mut self, turn: TurnId, message: u32, deltas: &str) {
-        let known = self.growing.as_ref().map(|growing| (growing.turn, growing.message));
-        let is_late = known.is_some_and(|(of, at)| of == turn && at > message) || self.ended.contains(&turn);
-        if !self.look.terminal || is_late {
+        let current = self.live_text.as_ref().map(|live| (live.turn, live.message));
+        let is_late = current.is_some_and(|(live_turn, live_message)| live_turn == turn && live_message > message)
+            || self.finished_turns.contains(&turn);
+        if !self.style.terminal || is_late {
             return;
         }
-        if known != Some((turn, message)) {
+        if current != Some((turn, message)) {
             self.commit_progress();
-            self.growing = Some(StreamingText::new(turn, message));
+            self.live_text = Some(StreamingText::new(turn, message));
         }
-        let look = self.look;
-        let Some(growing) = &mut self.growing else { return };
-        let is_new = !growing.has_text();
-        growing.push(deltas);
-        let grown = growing.update(look);
-        let mut lines = grown.lines;
+        let style = self.style;
+        let Some(live) = &mut self.live_text else { return };
+        let is_new = !live.has_text();
+        live.push(deltas);
+        let update = live.update(style);
+        let mut lines = update.lines;
         if is_new && !lines.is_empty() {
-            lines.insert(0, heading(look));
+            lines.insert(0, reply_heading(style));
         }
-        if !lines.is_empty() || (grown.last.is_some() && grown.last != self.drawn_over) {
-            let _ = self.frame(&lines, grown.last.as_deref());
+        if !lines.is_empty() || (update.live_line.is_some() && update.live_line != self.status_line) {
+            let _ = self.write_frame(&lines, update.live_line.as_deref());
         }
     }
 
-    pub(super) fn tool_started(&mut self, tool: &str) {
-        if self.look.terminal {
+    pub(super) fn on_tool_started(&mut self, tool: &str) {
+        if self.style.terminal {
             self.commit_progress();
-            let line = paint(&format!("  · {tool} …"), Style::new().dimmed(), self.look);
-            self.draw_over(Some(&line));
+            let line = paint(&format!("  · {tool} …"), Style::new().dimmed(), self.style);
+            self.set_status_line(Some(&line));
         }
     }
 
-    pub(super) fn tool_finished(&mut self, tool: &str, failed: bool) {
-        if self.look.terminal {
+    pub(super) fn on_tool_finished(&mut self, tool: &str, failed: bool) {
+        if self.style.terminal {
             let end = if failed { "failed" } else { "done" };
-            let line = paint(&format!("  · {tool} {end}"), Style::new().dimmed(), self.look);
-            let _ = self.print(&[line]);
+            let line = paint(&format!("  · {tool} {end}"), Style::new().dimmed(), self.style);
+            let _ = self.print_lines(&[line]);
         }
     }
 
-    pub(super) fn text(&mut self, turn: TurnId, lines: &[String]) -> Result<(), PrintError> {
-        let shown = self.growing.take_if(|growing| growing.turn == turn);
-        let rest = shown.as_ref().map_or(lines, |growing| growing.remaining_lines(lines));
-        let mut fresh = Vec::with_capacity(rest.len() + 2);
-        if self.look.terminal && rest.len() == lines.len() {
-            fresh.push(heading(self.look));
+    pub(super) fn print_reply(&mut self, turn: TurnId, lines: &[String]) -> Result<(), PrintError> {
+        let live_text = self.live_text.take_if(|live| live.turn == turn);
+        let rest = live_text.as_ref().map_or(lines, |live| live.remaining_lines(lines));
+        let mut new_lines = Vec::with_capacity(rest.len() + 2);
+        if self.style.terminal && rest.len() == lines.len() {
+            new_lines.push(reply_heading(self.style));
         }
-        fresh.extend_from_slice(rest);
-        if self.look.terminal {
-            fresh.push(String::new());
+        new_lines.extend_from_slice(rest);
+        if self.style.terminal {
+            new_lines.push(String::new());
         }
-        let printed = self.frame(&fresh, None);
+        let printed = self.write_frame(&new_lines, None);
         match &printed {
-            Ok(()) => push_bounded(&mut self.ended, turn),
-            Err(_) => self.growing = shown,
+            Ok(()) => push_bounded(&mut self.finished_turns, turn),
+            Err(_) => self.live_text = live_text,
         }
         printed
     }
 
-    pub(super) fn remember(&mut self, part: PartId, content: u64) {
-        push_bounded(&mut self.known_parts, (part, content));
+    pub(super) fn mark_printed(&mut self, part: PartId, content: u64) {
+        push_bounded(&mut self.printed_parts, (part, content));
     }
 
-    /// What grew is complete and isn't the reply: progress that stays.
+    /// Prints the rest of a streamed message that is complete and not the reply.
     fn commit_progress(&mut self) {
-        let look = self.look;
-        let Some(growing) = &mut self.growing else { return };
-        let is_new = !growing.has_text();
-        let mut lines = growing.finish(look);
+        let style = self.style;
+        let Some(live) = &mut self.live_text else { return };
+        let is_new = !live.has_text();
+        let mut lines = live.finish(style);
         if !lines.is_empty() {
             if is_new {
-                lines.insert(0, heading(look));
+                lines.insert(0, reply_heading(style));
             }
-            let _ = self.frame(&lines, None);
+            let _ = self.write_frame(&lines, None);
         }
     }
 
-    fn frame(&mut self, lines: &[String], last: Option<&str>) -> Result<(), PrintError> {
+    fn write_frame(&mut self, lines: &[String], last: Option<&str>) -> Result<(), PrintError> {
         let mut frame = String::new();
-        if self.drawn_over.is_some() {
+        if self.status_line.is_some() {
             frame.push_str(ERASE_LINE_ABOVE);
         }
         for line in lines {
@@ -142,40 +143,40 @@ impl ScreenState {
             frame.push('\n');
         }
         if lines.is_empty() && last.is_none() && !frame.is_empty() {
-            // A prompt ends every frame with a line break of its own unless it has one, which would leave a gap here.
+            // The prompt adds a line break to a frame without one, which would leave an empty line here.
             frame.push_str("\x1b[1A\n");
         }
         if let Some(last) = last {
-            frame.push_str(&cut(last, self.look.width.unwrap_or(80).saturating_sub(1)));
+            frame.push_str(&truncate_line(last, self.style.width.unwrap_or(80).saturating_sub(1)));
             frame.push('\n');
         }
         self.write(frame.as_bytes())?;
-        self.drawn_over = last.map(str::to_owned);
+        self.status_line = last.map(str::to_owned);
         Ok(())
     }
 
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), PrintError> {
-        let all = bytes.len();
+        let total = bytes.len();
         while !bytes.is_empty() {
             match self.out.write(bytes) {
-                Ok(0) => return Err(self.broken(io::ErrorKind::WriteZero.into(), bytes.len() == all)),
+                Ok(0) => return Err(self.on_write_error(io::ErrorKind::WriteZero.into(), bytes.len() == total)),
                 Ok(written) => bytes = &bytes[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.broken(error, bytes.len() == all)),
+                Err(error) => return Err(self.on_write_error(error, bytes.len() == total)),
             }
         }
-        self.out.flush().map_err(|error| self.broken(error, false))
+        self.out.flush().map_err(|error| self.on_write_error(error, false))
     }
 
-    fn broken(&mut self, error: io::Error, nothing_written: bool) -> PrintError {
-        self.gone |= matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::WriteZero)
+    fn on_write_error(&mut self, error: io::Error, nothing_written: bool) -> PrintError {
+        self.is_closed |= matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::WriteZero)
             || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
         if nothing_written { PrintError::NotWritten(error) } else { PrintError::PartlyWritten(error) }
     }
 }
 
-fn heading(look: ScreenStyle) -> String {
-    paint("satchel ›", Style::new().bold().fg_color(Some(AnsiColor::Cyan.into())), look)
+fn reply_heading(style: ScreenStyle) -> String {
+    paint("satchel ›", Style::new().bold().fg_color(Some(AnsiColor::Cyan.into())), style)
 }
 
 fn push_bounded<T: PartialEq>(queue: &mut VecDeque<T>, item: T) {

@@ -80,7 +80,7 @@ fn a_streamed_text_is_seen_once() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, TEXT);
     assert!(recorded.seen().join("\n").contains("And it goes on."), "it is seen while it grows");
-    screen.text(turn(1), &render(TEXT, LOOK)).unwrap();
+    screen.print_reply(turn(1), &render(TEXT, LOOK)).unwrap();
     let mut expected = vec!["satchel ›".to_owned()];
     expected.extend(render(TEXT, LOOK));
     expected.push(String::new());
@@ -92,7 +92,7 @@ fn screen_prints_text_differing_from_stream_whole() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, TEXT);
     let labelled = render(&format!("(possible duplicate)\n\n{TEXT}"), LOOK);
-    screen.text(turn(1), &labelled).unwrap();
+    screen.print_reply(turn(1), &labelled).unwrap();
     let seen = recorded.seen();
     assert!(seen.windows(labelled.len()).any(|window| window == labelled), "{seen:#?}");
 }
@@ -102,8 +102,8 @@ fn second_text_of_turn_is_printed_whole() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, TEXT);
     let lines = render(TEXT, LOOK);
-    screen.text(turn(1), &lines).unwrap();
-    screen.text(turn(1), &lines).unwrap();
+    screen.print_reply(turn(1), &lines).unwrap();
+    screen.print_reply(turn(1), &lines).unwrap();
     let seen = recorded.seen();
     assert_eq!(seen.iter().filter(|line| *line == lines.last().unwrap()).count(), 2, "{seen:#?}");
 }
@@ -113,7 +113,7 @@ fn late_and_foreign_deltas_change_nothing() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 1, "Second message.\n\nDone.");
     screen.push_delta(turn(1), 0, "late words of the first message");
-    screen.text(turn(1), &render("Second message.\n\nDone.", LOOK)).unwrap();
+    screen.print_reply(turn(1), &render("Second message.\n\nDone.", LOOK)).unwrap();
     let before = recorded.seen();
     screen.push_delta(turn(1), 1, "after the end");
     assert_eq!(recorded.seen(), before);
@@ -124,11 +124,11 @@ fn late_and_foreign_deltas_change_nothing() {
 fn progress_between_tools_stays_and_tools_are_told() {
     let (screen, recorded) = screen(LOOK);
     grow(&screen, 1, 0, "I'll save it.");
-    screen.tool_started("attachment_save\x1b[2J");
+    screen.on_tool_started("attachment_save\x1b[2J");
     assert_eq!(recorded.seen().last().unwrap(), "  · attachment_save␛[2J …");
-    screen.tool_finished("attachment_save", false);
+    screen.on_tool_finished("attachment_save", false);
     grow(&screen, 1, 1, "Saved.");
-    screen.text(turn(1), &render("Saved.", LOOK)).unwrap();
+    screen.print_reply(turn(1), &render("Saved.", LOOK)).unwrap();
     assert_eq!(recorded.seen(), ["satchel ›", "I'll save it.", "  · attachment_save done", "satchel ›", "Saved.", ""]);
 }
 
@@ -136,11 +136,11 @@ fn progress_between_tools_stays_and_tools_are_told() {
 fn off_a_terminal_only_final_texts_are_written() {
     let (screen, recorded) = screen(ScreenStyle::default());
     grow(&screen, 1, 0, TEXT);
-    screen.tool_started("x");
-    screen.tool_finished("x", true);
+    screen.on_tool_started("x");
+    screen.on_tool_finished("x", true);
     screen.set_status_line(Some("50 %"));
     assert_eq!(recorded.text(), "");
-    screen.text(turn(1), &["Hi.".to_owned()]).unwrap();
+    screen.print_reply(turn(1), &["Hi.".to_owned()]).unwrap();
     assert_eq!(recorded.text(), "Hi.\n");
 }
 
@@ -149,7 +149,7 @@ fn a_broken_pipe_tells_whether_anything_was_written() {
     for (room, nothing) in [(0, true), (2, false)] {
         let screen =
             Screen::new(RecordingOutput { room: Some(room), ..RecordingOutput::default() }, ScreenStyle::default());
-        let error = screen.text(turn(1), &["Hello".to_owned()]).unwrap_err();
+        let error = screen.print_reply(turn(1), &["Hello".to_owned()]).unwrap_err();
         assert_eq!(matches!(error, PrintError::NotWritten(_)), nothing, "{room}: {error:?}");
         assert!(screen.is_closed());
     }

@@ -114,11 +114,11 @@ fn invalid_form_is_classified_by_named_field(
 #[test]
 fn doubt_over_harmless_calls_is_none() {
     let reason = || "words".to_owned();
-    for error in [CallError::Lost { reason: reason() }, CallError::NotAnAnswer { status: 502, reason: reason() }] {
+    for error in [CallError::Lost { reason: reason() }, CallError::InvalidResponse { status: 502, reason: reason() }] {
         assert_eq!(meaning(error.clone(), ApiOperation::Files(1)), "in doubt", "{error:?}");
         assert_eq!(meaning(error.clone(), ApiOperation::Harmless), "not sent", "{error:?}");
     }
-    let too_large = CallError::NotAnAnswer { status: 413, reason: reason() };
+    let too_large = CallError::InvalidResponse { status: 413, reason: reason() };
     assert_eq!(meaning(too_large, ApiOperation::Harmless), "TooLarge { limit: None }");
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn connect(rest: &RestClient, address: Url) -> Result<WebSocket
         response.into_websocket().await
     };
     let timeouts = rest.timeouts();
-    match timeout(timeouts.connect + timeouts.answer, upgraded).await {
+    match timeout(timeouts.connect + timeouts.response, upgraded).await {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(error)) => Err(told(error)),
         Err(_) => Err("the gateway did not answer".to_owned()),

@@ -171,10 +171,10 @@ impl Desk {
             "READY" => self.began(&data),
             "RESUMED" => self.ask_all_again(),
             "GUILD_CREATE" => {
-                known.learn_guild(&data);
+                known.record_guild(&data);
                 self.guild_came(&data);
             }
-            "GUILD_UPDATE" => known.learn_guild(&data),
+            "GUILD_UPDATE" => known.record_guild(&data),
             "GUILD_DELETE" => match id {
                 // It comes back.
                 Some(guild) if data.get("unavailable").and_then(Value::as_bool) == Some(true) => {
@@ -183,10 +183,10 @@ impl Desk {
                 Some(guild) => self.guild_is_gone(guild),
                 None => {}
             },
-            "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => known.learn_channel(&data),
+            "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => known.record_channel(&data),
             "THREAD_LIST_SYNC" => {
                 for thread in data.get("threads").and_then(Value::as_array).into_iter().flatten() {
-                    known.learn_channel(thread);
+                    known.record_channel(thread);
                 }
             }
             "CHANNEL_DELETE" | "THREAD_DELETE" => {
@@ -265,7 +265,7 @@ impl Desk {
                 match directly {
                     Some(Directly::Person(person)) => {
                         self.marks.came_directly(channel);
-                        self.store.known.learn_direct(person, channel);
+                        self.store.known.record_direct_channel(person, channel);
                     }
                     Some(Directly::Stranger) => self.marks.stranger_came(channel),
                     None => {}

@@ -1,4 +1,4 @@
-//! What Discord waits for: an answer to each slash command and pressed button, and the commands that it offers.
+//! Responds to slash commands and pressed buttons, and registers the slash commands.
 
 use std::time::Duration;
 
@@ -20,45 +20,45 @@ use crate::{
     rest::{ApiError, ApiRequest, CallError, RestClient},
 };
 
-/// How long one answer may take; Discord takes none after three seconds.
+/// The timeout of one response; Discord accepts none after three seconds.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How many characters of a command are repeated to whoever used it.
+/// How many characters of a command are echoed to the person who used it.
 const MAX_COMMAND_CHARS: usize = 200;
 
-/// The most commands that Discord takes of an application (Application Commands, Limits).
-const MOST_COMMANDS: usize = 100;
+/// The maximum number of commands of an application (Application Commands, Limits).
+const MAX_COMMANDS: usize = 100;
 
 /// The longest description of a command, in characters.
-const LONGEST_DESCRIPTION: usize = 100;
+const MAX_DESCRIPTION_CHARS: usize = 100;
 
-/// How long after a failure the commands are offered again, and how long at most after many.
-const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
+/// The delay before commands are registered again after a failure, at first and at most.
+const MIN_DELAY: Duration = Duration::from_secs(2);
+const MAX_DELAY: Duration = Duration::from_secs(5 * 60);
 
-/// A slash command or a pressed button that waits for its answer.
+/// A slash command or a pressed button that waits for its response.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingInteraction {
     pub(crate) id: u64,
-    /// What lets us answer it.
+    /// The credential for the response.
     pub(crate) token: SecretString,
     pub(crate) kind: InteractionResponseKind,
 }
 
-/// What is answered to an interaction.
+/// The kind of response to an interaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InteractionResponseKind {
-    /// That the button was pressed; nothing is shown.
+    /// Acknowledges a pressed button; nothing is shown.
     Press,
-    /// What was understood, shown to whoever used the command and nobody else.
+    /// Echoes the command, visible only to the person who used it.
     Command {
-        /// The command with its words.
+        /// The command with its arguments.
         said: String,
     },
 }
 
-/// Answers an interaction, once what it says is stored. One that comes too late shows as failed to whoever did it; what
-/// they said is done all the same.
+/// Responds to an interaction after its message is stored. A late response shows the interaction as failed, but the
+/// stored message is still handled.
 pub(crate) async fn respond(client: &RestClient, interaction: &PendingInteraction) {
     let PendingInteraction { id, token, kind } = interaction;
     let response = match kind {
@@ -70,17 +70,17 @@ pub(crate) async fn respond(client: &RestClient, interaction: &PendingInteractio
                 .ephemeral(true),
         ),
     };
-    let call = ApiRequest::post(format!("/interactions/{id}/{}/callback", token.expose_secret()), &response);
-    let failed = match tokio::time::timeout(RESPONSE_TIMEOUT, client.request::<IgnoredAny>(call)).await {
+    let request = ApiRequest::post(format!("/interactions/{id}/{}/callback", token.expose_secret()), &response);
+    let reason = match tokio::time::timeout(RESPONSE_TIMEOUT, client.request::<IgnoredAny>(request)).await {
         Ok(Ok(_)) => return,
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no response in time".to_owned(),
     };
-    tracing::debug!(interaction = id, reason = failed, "an interaction shows as failed");
+    tracing::debug!(interaction = id, reason = reason, "an interaction shows as failed");
 }
 
-/// Tells Discord which commands to offer while a person types, unless it offers just these. While that fails it is
-/// tried again until `stop`; the commands work all the same, typed as words.
+/// Registers the slash commands with Discord unless they are registered already. Retries until `stop`; without
+/// registration the commands work when typed.
 pub(crate) async fn register_commands(
     client: &RestClient,
     application: u64,
@@ -90,60 +90,60 @@ pub(crate) async fn register_commands(
     if commands.is_empty() {
         return;
     }
-    let mut wait = FIRST_WAIT;
-    let trying = async {
+    let mut delay = MIN_DELAY;
+    let registration = async {
         while let Err(error) = try_register(client, application, commands).await {
-            if wait == FIRST_WAIT {
+            if delay == MIN_DELAY {
                 tracing::warn!(error = %error, "registering the commands with Discord failed; they work when typed");
             }
-            if is_for_good(&error) {
+            if is_permanent(&error) {
                 return;
             }
-            let asked = match error {
+            let min_delay = match error {
                 CallError::RateLimited { retry_after, .. } => retry_after.unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            tokio::time::sleep(wait.max(asked)).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            tokio::time::sleep(delay.max(min_delay)).await;
+            delay = (delay * 2).min(MAX_DELAY);
         }
     };
-    stop.run_until_cancelled(trying).await;
+    stop.run_until_cancelled(registration).await;
 }
 
 async fn try_register(client: &RestClient, application: u64, commands: &[SlashCommand]) -> Result<(), CallError> {
     let path = format!("/applications/{application}/commands");
-    let offered: Vec<CreateCommand> = commands.iter().take(MOST_COMMANDS).map(composed).collect();
-    let there: Option<Vec<Value>> = client.request(ApiRequest::get(path.as_str())).await?;
-    if visible_commands(there.unwrap_or_default())
-        == visible_commands(offered.iter().map(|command| json!(command)).collect())
+    let wanted_commands: Vec<CreateCommand> = commands.iter().take(MAX_COMMANDS).map(build_command).collect();
+    let registered: Option<Vec<Value>> = client.request(ApiRequest::get(path.as_str())).await?;
+    if visible_commands(registered.unwrap_or_default())
+        == visible_commands(wanted_commands.iter().map(|command| json!(command)).collect())
     {
         return Ok(());
     }
-    client.request::<IgnoredAny>(ApiRequest::put(path, &offered)).await.map(drop)
+    client.request::<IgnoredAny>(ApiRequest::put(path, &wanted_commands)).await.map(drop)
 }
 
-/// A command with one option for all that is said after its name, wherever the bot can be written to.
-fn composed(command: &SlashCommand) -> CreateCommand {
-    let description: String = command.description.chars().take(LONGEST_DESCRIPTION).collect();
-    let words =
+/// Builds a command with one option for all arguments, available in guilds and direct channels.
+fn build_command(command: &SlashCommand) -> CreateCommand {
+    let description: String = command.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
+    let option =
         CreateCommandOption::new(CommandOptionType::String, "words", "What to add to the command").required(false);
     CreateCommand::new(command.name.to_lowercase())
         .kind(CommandType::ChatInput)
         .description(if description.trim().is_empty() { command.name.clone() } else { description })
         .contexts(vec![InteractionContext::Guild, InteractionContext::BotDm])
-        .add_option(words)
+        .add_option(option)
 }
 
-/// What people see of commands, in an order that doesn't matter; `None` for what has another form than ours.
+/// Returns the visible parts of commands, sorted for comparison; `None` for a command of an unknown form.
 fn visible_commands(commands: Vec<Value>) -> Vec<Option<RegisteredCommand>> {
-    let read = |command| {
-        let mut offered = serde_json::from_value::<RegisteredCommand>(command).ok()?;
-        offered.contexts.sort_unstable();
-        Some(offered)
+    let parse_command = |command| {
+        let mut parsed = serde_json::from_value::<RegisteredCommand>(command).ok()?;
+        parsed.contexts.sort_unstable();
+        Some(parsed)
     };
-    let mut described: Vec<_> = commands.into_iter().map(read).collect();
-    described.sort_unstable();
-    described
+    let mut visible: Vec<_> = commands.into_iter().map(parse_command).collect();
+    visible.sort_unstable();
+    visible
 }
 
 /// A command as people see it.
@@ -168,7 +168,7 @@ struct RegisteredOption {
     required: bool,
 }
 
-/// Whether another try can't help: Discord takes the call and not what it says.
-fn is_for_good(error: &CallError) -> bool {
+/// Whether a retry can't help, because Discord rejects the content of the request.
+fn is_permanent(error: &CallError) -> bool {
     matches!(error, CallError::Refused(ApiError { status: 400..500, .. }))
 }

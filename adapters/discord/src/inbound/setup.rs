@@ -1,4 +1,4 @@
-//! What is asked once, before events come: who we are, and where we stopped reading.
+//! Start-up of the listener: identifies the bot and loads its checkpoint.
 
 use std::{
     error::Error,
@@ -18,86 +18,87 @@ use crate::{
     snowflake,
 };
 
-/// How far apart Discord's clock and ours may seem to be though they agree: it tells whole seconds, and an answer takes a
-/// while.
-const AS_GOOD_AS_EQUAL_MS: u64 = 2_000;
+/// How far Discord's clock and ours may differ and still count as equal: the `Date` header has whole seconds, and a
+/// response takes a while.
+const CLOCK_TOLERANCE_MS: u64 = 2_000;
 
-/// Who we are, however long it takes until Discord says so, and the time when it did, in milliseconds since 1970.
+/// Requests the bot's identity until Discord responds. Returns it with the time of the response, in milliseconds since
+/// 1970.
 pub(super) async fn identify_bot(
     rest: &RestClient,
-    waits: GatewayTimeouts,
+    timeouts: GatewayTimeouts,
 ) -> Result<(BotIdentity, u64), DiscordError> {
-    let mut retries = waits.new_retry_tracker();
+    let mut retries = timeouts.new_retry_tracker();
     loop {
-        let (user, date): (Value, _) = ask_until_answered(rest, "/users/@me", &mut retries).await?;
-        let now = server_time_id(date);
-        // Of an old bot the application has another id than the user.
-        let (application, _): (Value, _) = ask_until_answered(rest, "/applications/@me", &mut retries).await?;
+        let (user, date): (Value, _) = request_with_retry(rest, "/users/@me", &mut retries).await?;
+        let now_ms = server_time_ms(date);
+        // The application of an old bot has a different id than its user.
+        let (application, _): (Value, _) = request_with_retry(rest, "/applications/@me", &mut retries).await?;
         if let (Some(user_id), Some(application_id)) =
             (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
         {
             retries.reset();
             let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
             tracing::info!(bot = name, "listening on Discord");
-            return Ok((BotIdentity { user_id, application_id }, now));
+            return Ok((BotIdentity { user_id, application_id }, now_ms));
         }
         tokio::time::sleep(next_delay_logged(&mut retries, &"the server did not answer like Discord")).await;
     }
 }
 
-/// The time, where Discord has just told `date`. Its messages are numbered by its clock: by one of ours that goes fast,
-/// what is said at first would be taken for what was said before we were there.
-fn server_time_id(date: Option<u64>) -> u64 {
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ours = u64::try_from(ours.as_millis()).unwrap_or(u64::MAX);
+/// Returns the time by Discord's clock, which also numbers its messages: with a local clock that is ahead, the first
+/// messages would count as older than the bot.
+fn server_time_ms(date: Option<u64>) -> u64 {
+    let local_time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let local_ms = u64::try_from(local_time.as_millis()).unwrap_or(u64::MAX);
     match date {
-        Some(date) if !(date..date.saturating_add(AS_GOOD_AS_EQUAL_MS)).contains(&ours) => date,
-        _ => ours,
+        Some(date) if !(date..date.saturating_add(CLOCK_TOLERANCE_MS)).contains(&local_ms) => date,
+        _ => local_ms,
     }
 }
 
-async fn ask_until_answered<T: DeserializeOwned>(
+async fn request_with_retry<T: DeserializeOwned>(
     rest: &RestClient,
     path: &str,
     retries: &mut RetryTracker,
 ) -> Result<(T, Option<u64>), DiscordError> {
     loop {
-        match rest.request_dated(ApiRequest::get(path)).await {
+        match rest.request_with_date(ApiRequest::get(path)).await {
             Ok(told) => return Ok(told),
             Err(error) => tokio::time::sleep(delay_after_error(retries, &error)?).await,
         }
     }
 }
 
-/// Where we stopped reading; where that isn't known, that we begin at `now`. Either is kept when this returns, however long it
-/// takes: what is said from now on is found again even if nothing else is kept before this process dies.
-pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now: u64, waits: GatewayTimeouts) -> Bookmark {
+/// Loads the checkpoint, or creates one at the current time, and retries until it is stored: messages from now on are
+/// found again even if this process dies before it saves another checkpoint.
+pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now_ms: u64, timeouts: GatewayTimeouts) -> Bookmark {
     let mut failures = 0;
     loop {
-        match load_or_create_checkpoint(inbound, now).await {
-            Ok(bookmark) => return bookmark,
+        match load_or_create_checkpoint(inbound, now_ms).await {
+            Ok(checkpoint) => return checkpoint,
             Err(error) => {
                 if failures == 0 {
                     let error: &(dyn Error + 'static) = &error;
                     tracing::error!(error, "loading the checkpoint failed; retrying with backoff");
                 }
-                tokio::time::sleep(waits.backoff(failures)).await;
+                tokio::time::sleep(timeouts.backoff(failures)).await;
                 failures = failures.saturating_add(1);
             }
         }
     }
 }
 
-async fn load_or_create_checkpoint(inbound: &dyn Inbound, now: u64) -> Result<Bookmark, InboundError> {
-    if let Some(kept) = inbound.load_checkpoint(&channel_name()).await? {
-        if let Some(bookmark) = Bookmark::from_json(&kept) {
-            return Ok(bookmark);
+async fn load_or_create_checkpoint(inbound: &dyn Inbound, now_ms: u64) -> Result<Bookmark, InboundError> {
+    if let Some(stored) = inbound.load_checkpoint(&channel_name()).await? {
+        if let Some(checkpoint) = Bookmark::from_json(&stored) {
+            return Ok(checkpoint);
         }
         tracing::warn!("the checkpoint could not be decoded; skipping the backfill");
     }
-    let begun = Bookmark::beginning(snowflake::at_unix_ms(now));
-    inbound.save_checkpoint(&channel_name(), begun.to_json()).await?;
-    Ok(begun)
+    let checkpoint = Bookmark::beginning(snowflake::at_unix_ms(now_ms));
+    inbound.save_checkpoint(&channel_name(), checkpoint.to_json()).await?;
+    Ok(checkpoint)
 }
 
 #[cfg(test)]
@@ -110,8 +111,8 @@ mod tests {
     use super::*;
     use crate::HttpTimeouts;
 
-    /// What a server that tells this time makes of ours.
-    async fn told(date: &str) -> u64 {
+    /// Returns the time that results from a server with this `Date` header.
+    async fn time_for_date_header(date: &str) -> u64 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let body = r#"{"id":"7","username":"satchel"}"#;
@@ -133,19 +134,19 @@ mod tests {
 
     #[tokio::test]
     async fn server_date_is_used_else_local_clock() {
-        let before = server_time_id(None);
-        assert_eq!(told("date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").await, 784_111_777_000);
-        let ours = told("").await;
-        assert!((before..=server_time_id(None)).contains(&ours), "{ours}");
+        let before = server_time_ms(None);
+        assert_eq!(time_for_date_header("date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").await, 784_111_777_000);
+        let ours = time_for_date_header("").await;
+        assert!((before..=server_time_ms(None)).contains(&ours), "{ours}");
     }
 
     #[test]
     fn finer_clock_wins_when_clocks_agree() {
-        let ours = server_time_id(None);
+        let ours = server_time_ms(None);
         let second = ours / 1_000 * 1_000;
-        assert!(server_time_id(Some(second)) >= ours);
+        assert!(server_time_ms(Some(second)) >= ours);
         for (ahead, date) in [("ours", second - 2_000), ("theirs", second + 60_000)] {
-            assert_eq!(server_time_id(Some(date)), date, "{ahead} is ahead");
+            assert_eq!(server_time_ms(Some(date)), date, "{ahead} is ahead");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! The shapes of events as Discord documents them, as far as they are read.
+//! The parts of Discord's documented events that are read.
 //!
-//! Own types and not serenity's: those refuse an event that holds something newer than they know, and a message that
-//! can be read must not be lost for it. What a message needs is read strictly, so that no file of it is dropped unseen;
-//! what merely adds to it is left out where it has another form.
+//! Own types and not serenity's, which reject an event with values newer than they know; a readable message must not be
+//! lost for that. Required fields are decoded strictly, so that no file is dropped silently; optional fields are
+//! left out if they have an unknown form.
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// An id: a number that JSON carries as text, since it is larger than what some languages read.
+/// An id: a number as text, because some languages can't represent it as a JSON number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Snowflake(pub(crate) u64);
 
@@ -18,18 +18,18 @@ pub(crate) struct User {
     #[serde(default)]
     pub(crate) username: String,
     pub(crate) global_name: Option<String>,
-    /// What told names apart while several could have the same; `0` for names that nobody else has.
+    /// Distinguished equal names before names became unique; `0` for unique names.
     pub(crate) discriminator: Option<String>,
     #[serde(default)]
     pub(crate) bot: bool,
     #[serde(default)]
     pub(crate) system: bool,
-    /// Told of people who are mentioned in a guild.
+    /// Set for people who are mentioned in a guild.
     #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) member: Option<Member>,
 }
 
-/// What a guild knows of a person.
+/// A person's membership in a guild.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Member {
     pub(crate) nick: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Member {
 pub(crate) struct Attachment {
     pub(crate) id: Snowflake,
     pub(crate) filename: String,
-    /// The name as it was, without its extension, where `filename` had to be made of other characters.
+    /// The original name without its extension, if `filename` was rewritten.
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) content_type: Option<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Attachment {
     pub(crate) url: String,
 }
 
-/// What a link or a bot shows beneath a message.
+/// The preview of a link, or rich content of a bot.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Embed {
     pub(crate) title: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Embed {
     pub(crate) fields: Vec<EmbedField>,
 }
 
-/// A line of an embed.
+/// A field of an embed.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct EmbedField {
     pub(crate) name: String,
@@ -84,21 +84,21 @@ pub(crate) struct PollAnswer {
     pub(crate) poll_media: PollMedia,
 }
 
-/// The words of a question or an answer.
+/// The text of a question or an answer.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PollMedia {
     pub(crate) text: Option<String>,
 }
 
-/// Which message another one is about.
+/// A reference to another message.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageReference {
-    /// 1 where it is passed on; else it is answered.
+    /// 1 for a forward, 0 for a reply.
     #[serde(rename = "type", default)]
     pub(crate) kind: u64,
 }
 
-/// What a message says and carries. What is known of one that was passed on has the same form.
+/// The content of a message. A forwarded message has the same form.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageContent {
     #[serde(rename = "type", default)]
@@ -121,7 +121,7 @@ pub(crate) struct MessageContent {
     pub(crate) flags: u64,
 }
 
-/// Who wrote a message, where, and what it is about.
+/// The author, the channel and the references of a message.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageHeader {
     pub(crate) id: Snowflake,
@@ -146,7 +146,7 @@ pub(crate) struct Message {
     pub(crate) content: MessageContent,
 }
 
-/// What was passed on, as it was then.
+/// A forwarded message, as it was at that time.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageSnapshot {
     pub(crate) message: MessageContent,
@@ -160,26 +160,26 @@ pub(crate) struct Interaction {
     pub(crate) kind: u64,
     pub(crate) channel_id: Option<Snowflake>,
     pub(crate) guild_id: Option<Snowflake>,
-    /// What sort of place it is.
+    /// The kind of channel.
     #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) context: Option<u64>,
-    /// In a guild, who did it.
+    /// The person who used it, in a guild.
     pub(crate) member: Option<InteractionMember>,
-    /// Elsewhere, who did it.
+    /// The person who used it, elsewhere.
     pub(crate) user: Option<User>,
     pub(crate) message: Option<InteractionMessage>,
     #[serde(default, deserialize_with = "lenient_option")]
     pub(crate) data: Option<InteractionData>,
 }
 
-/// Who did something in a guild.
+/// The person who used an interaction in a guild.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct InteractionMember {
     pub(crate) user: User,
     pub(crate) nick: Option<String>,
 }
 
-/// The message that a button stands beneath.
+/// The message to which a button belongs.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct InteractionMessage {
     pub(crate) id: Snowflake,
@@ -187,7 +187,7 @@ pub(crate) struct InteractionMessage {
 
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct InteractionData {
-    /// Of a command: 1 where it was typed with a slash.
+    /// The type of a command: 1 for a slash command.
     #[serde(rename = "type", default)]
     pub(crate) kind: u64,
     pub(crate) name: Option<String>,
@@ -196,24 +196,24 @@ pub(crate) struct InteractionData {
     pub(crate) custom_id: Option<String>,
 }
 
-/// What was written for one of a command's options.
+/// The value of a command's option.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct CommandOption {
     pub(crate) value: Value,
 }
 
-/// What is kept of a file until it is fetched: its address, and where another one is had when that has expired.
+/// The stored reference of a file: its link, and the message from which an expired link is refreshed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileLocator {
     pub(crate) url: String,
     /// The channel of the message that carries it.
     pub(crate) channel: u64,
     pub(crate) message: u64,
-    /// The file's own number.
+    /// The file's id.
     pub(crate) attachment: u64,
 }
 
-// Read in two passes and not with `flatten`, which reads numbers in another way than `serde_json` does elsewhere.
+// Decoded in two passes and not with `flatten`, which decodes numbers differently from `serde_json`.
 impl TryFrom<Value> for Message {
     type Error = serde_json::Error;
 
@@ -223,23 +223,23 @@ impl TryFrom<Value> for Message {
 }
 
 impl Message {
-    /// Reads a message; an error where what it needs is missing or has another form.
+    /// Decodes a message; fails if a required field is missing or has an unknown form.
     pub(crate) fn read(message: &Value) -> serde_json::Result<Self> {
         Ok(Self { head: MessageHeader::deserialize(message)?, content: MessageContent::deserialize(message)? })
     }
 }
 
 impl User {
-    /// The name that people see, where no guild knows another one.
+    /// Returns the displayed name: the nickname in the guild, else the global name.
     pub(crate) fn name(&self) -> &str {
         let nick = self.member.as_ref().and_then(|member| member.nick.as_deref());
         nick.or(self.global_name.as_deref()).unwrap_or(&self.username)
     }
 
-    /// The name that nobody else has. Names from the time when several had the same are none.
+    /// Returns the unique user name; `None` for old names with a discriminator.
     pub(crate) fn handle(&self) -> Option<&str> {
-        let alone = self.discriminator.as_deref().is_none_or(|number| number == "0");
-        Some(self.username.as_str()).filter(|name| alone && !name.is_empty())
+        let is_unique = self.discriminator.as_deref().is_none_or(|number| number == "0");
+        Some(self.username.as_str()).filter(|name| is_unique && !name.is_empty())
     }
 }
 
@@ -250,17 +250,17 @@ impl<'de> Deserialize<'de> for Snowflake {
     }
 }
 
-/// Reads something that may be `null`.
+/// Decodes a value that may be `null`.
 fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Reads something that can be done without.
+/// Decodes an optional value; `None` if it has an unknown form.
 fn lenient_option<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     Value::deserialize(deserializer).map(|value| serde_json::from_value(value).ok())
 }
 
-/// Reads those of several things that can be read, and that can be done without.
+/// Decodes a list and skips items of an unknown form.
 fn lenient_vec<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let items = match Value::deserialize(deserializer)? {
         Value::Array(items) => items,

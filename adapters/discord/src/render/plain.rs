@@ -1,12 +1,12 @@
-//! A text whose characters all stand for themselves.
+//! Escapes plain text so that Discord shows it literally.
 
-/// The text with a backslash before everything that Discord would take for a mark. Addresses stay as they are: Discord
-/// would take the backslash for a piece of them.
+/// Puts a backslash before every character that Discord would interpret as markup. URLs stay unchanged: a backslash
+/// would become part of them.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
-        let begins = line.trim_start();
-        let (indent, rest) = line.split_at(line.len() - begins.len());
+        let trimmed = line.trim_start();
+        let (indent, rest) = line.split_at(line.len() - trimmed.len());
         escaped.push_str(indent);
         let rest = escape_line_start(rest, &mut escaped);
         for word in rest.split_inclusive(char::is_whitespace) {
@@ -25,19 +25,19 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Whether a word is an address, which Discord makes a link of.
+/// Whether a word is a URL, which Discord turns into a link.
 pub(super) fn is_address(word: &str) -> bool {
     word.contains("://")
 }
 
-/// Escapes what is a mark only at the beginning of a line. Returns the rest of the line.
+/// Escapes markup that counts only at the start of a line. Returns the rest of the line.
 fn escape_line_start<'line>(line: &'line str, escaped: &mut String) -> &'line str {
     let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let is_number = digits > 0 && line[digits..].starts_with(". ");
     let mark = if is_number { digits } else { 0 };
     if is_number || line.starts_with(['#', '>', '-', '+']) {
-        let (before, behind) = line.split_at(mark);
-        let (mark, rest) = behind.split_at(1);
+        let (before, rest_from_mark) = line.split_at(mark);
+        let (mark, rest) = rest_from_mark.split_at(1);
         escaped.extend([before, "\\", mark]);
         return rest;
     }

@@ -16,7 +16,7 @@ use super::*;
 #[case("an escape \\*stays\\* and so does \\_this\\_")]
 #[case("- [link][1]\n\n[1]: https://example.com")]
 fn what_discord_reads_stays_as_it_was_written(#[case] text: &str) {
-    assert_eq!(rich(text, 2000), text);
+    assert_eq!(render_markdown(text, 2000), text);
 }
 
 #[rstest]
@@ -38,35 +38,35 @@ fn what_discord_reads_stays_as_it_was_written(#[case] text: &str) {
 #[case("~~~py\nx = 1\n~~~", "```py\nx = 1\n```")]
 #[case("text\n\n    let a = *b;\n      indented\n\nmore", "text\n\n```\nlet a = *b;\n  indented\n```\n\nmore")]
 fn what_discord_reads_otherwise_is_rewritten(#[case] text: &str, #[case] expected: &str) {
-    assert_eq!(rich(text, 2000), expected);
+    assert_eq!(render_markdown(text, 2000), expected);
 }
 
 #[test]
 fn a_narrow_table_is_shown_in_columns() {
     let table = "| Name | Sum |\n| --- | ---: |\n| **Ann** | 12 |\n| Bob \\| Co | 7 |";
     let shown = "```\nName     │ Sum\n──────────────\nAnn      │ 12\nBob | Co │ 7\n```";
-    assert_eq!(rich(&format!("Before\n\n{table}\n\nAfter"), 2000), format!("Before\n\n{shown}\n\nAfter"));
+    assert_eq!(render_markdown(&format!("Before\n\n{table}\n\nAfter"), 2000), format!("Before\n\n{shown}\n\nAfter"));
 }
 
 #[test]
 fn table_with_links_or_long_cells_becomes_rows() {
     let links = "| Name | Page | Note |\n|---|---|---|\n| Ann | [home](https://a.b) | ![x](https://a.b/c.png) |";
-    assert_eq!(rich(links, 2000), "Name: Ann\nPage: [home](https://a.b)\nNote: [x](https://a.b/c.png)");
+    assert_eq!(render_markdown(links, 2000), "Name: Ann\nPage: [home](https://a.b)\nNote: [x](https://a.b/c.png)");
     let wide = format!("| Word | Meaning |\n|---|---|\n| one | {} |\n| two | short |", "long ".repeat(12));
-    assert_eq!(rich(&wide, 2000), format!("Word: Meaning\none: {}\ntwo: short", "long ".repeat(12).trim()));
+    assert_eq!(render_markdown(&wide, 2000), format!("Word: Meaning\none: {}\ntwo: short", "long ".repeat(12).trim()));
 }
 
 #[test]
 fn table_with_surplus_cells_stays_literal() {
     let table = "| a |\n|---|\n| b | lost |";
-    assert_eq!(rich(table, 2000), format!("```\n{table}\n```"));
+    assert_eq!(render_markdown(table, 2000), format!("```\n{table}\n```"));
 }
 
 #[test]
 fn text_that_outgrows_limit_stays_unrendered() {
     let table = "|a|b|c|\n|-|-|-|\n|1|2|3|\n|4|5|6|";
-    assert_ne!(rich(table, 2000), table);
-    assert_eq!(rich(table, table.len()), table);
+    assert_ne!(render_markdown(table, 2000), table);
+    assert_eq!(render_markdown(table, table.len()), table);
     let marks = "*".repeat(1_990);
     assert_eq!(to_plain_text(&marks, 2000), format!("```\n{marks}\n```"));
     let fences = "```".repeat(660);
@@ -93,8 +93,8 @@ fn letters(text: &str) -> String {
 proptest! {
     #[test]
     fn no_letter_is_lost_and_no_limit_broken(text in "[a-z0-9 \n*_~`|#>+<()!\\[\\]:.=\\\\-]{0,200}") {
-        let rewritten = rich(&text, 300);
-        prop_assert!(units(&rewritten) <= 300.max(units(&text)));
+        let rewritten = render_markdown(&text, 300);
+        prop_assert!(utf16_len(&rewritten) <= 300.max(utf16_len(&text)));
         for letter in letters(&text).chars() {
             let count = |text: &str| text.chars().filter(|c| *c == letter).count();
             prop_assert!(count(&rewritten) >= count(&text.replace("<br>", "")), "{text:?} became {rewritten:?}");
@@ -104,7 +104,7 @@ proptest! {
 
     #[test]
     fn no_text_is_too_odd(text in "\\PC{0,80}") {
-        rich(&text, 2000);
+        render_markdown(&text, 2000);
         to_plain_text(&text, 2000);
     }
 }

@@ -1,6 +1,6 @@
-//! Lets calls wait for their turn, and tells those who would have to wait long to come back.
+//! Delays requests until the rate limits allow them, and rejects those that would have to wait long.
 //!
-//! A part that waits here counts as being sent, one that waits in the ledger doesn't.
+//! A part that waits here is in state sending, so long waits happen in the ledger instead.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,79 +18,79 @@ use super::{
     response::parse_retry_after,
 };
 
-/// How long is waited here for one's turn.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// The longest wait for a permit.
+const MAX_LOCAL_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a call gives way. Which edit is a reply's last can't be told, so none waits for ever.
+/// How long a low-priority request lets others go first. An edit may be a draft's last, so none is starved.
 const LOW_PRIORITY_DELAY: Duration = Duration::from_secs(1);
 
-/// The pace of a bot; clones share it.
+/// The rate limits of a bot; clones share them.
 #[derive(Clone)]
 pub(super) struct RateLimiter(Arc<Mutex<BucketTable>>);
 
-/// A call whose turn it is. It counts as on its way until this is dropped.
+/// The permit to send a request, which counts as in flight until this is dropped.
 pub(super) struct RateLimitPermit {
-    pacer: RateLimiter,
+    rate_limiter: RateLimiter,
     route: RateLimitRoute,
-    ended: bool,
+    is_released: bool,
 }
 
 impl RateLimiter {
-    pub(super) fn new(pace: Option<RateLimits>) -> Self {
-        Self(Arc::new(Mutex::new(BucketTable::new(pace))))
+    pub(super) fn new(rate_limits: Option<RateLimits>) -> Self {
+        Self(Arc::new(Mutex::new(BucketTable::new(rate_limits))))
     }
 
-    /// Waits until a call may be made.
+    /// Waits until a request may be sent.
     ///
     /// # Errors
-    /// How long it would take, where that is long.
-    pub(super) async fn acquire(&self, call: &ApiRequest) -> Result<RateLimitPermit, CallError> {
-        let (route, start) = (call.route(), Instant::now());
+    /// When it would take longer than two seconds; the error has the delay.
+    pub(super) async fn acquire(&self, request: &ApiRequest) -> Result<RateLimitPermit, CallError> {
+        let (route, start) = (request.route(), Instant::now());
         loop {
             let now = Instant::now();
-            let gives_way = call.is_low_priority() && now < start + LOW_PRIORITY_DELAY;
-            let manner = CallPriority { gives_way, counts_for_all: !call.is_of_an_interaction() };
-            let at = match self.limiter().acquire(now, &route, manner) {
-                Ok(()) => return Ok(RateLimitPermit { pacer: self.clone(), route, ended: false }),
+            let is_low_priority = request.is_low_priority() && now < start + LOW_PRIORITY_DELAY;
+            let priority = CallPriority { is_low_priority, counts_globally: !request.is_interaction() };
+            let at = match self.buckets().acquire(now, &route, priority) {
+                Ok(()) => return Ok(RateLimitPermit { rate_limiter: self.clone(), route, is_released: false }),
                 Err(at) => at,
             };
-            if at > start + LONGEST_WAIT {
+            if at > start + MAX_LOCAL_WAIT {
                 let retry_after = parse_retry_after((at - now).as_secs_f64());
-                let reason = "Discord takes no more of these for now".to_owned();
+                let reason = "Discord's rate limit is used up for now".to_owned();
                 return Err(CallError::RateLimited { retry_after, global: false, reason });
             }
             sleep_until(at).await;
         }
     }
 
-    fn limiter(&self) -> MutexGuard<'_, BucketTable> {
+    fn buckets(&self) -> MutexGuard<'_, BucketTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RateLimitPermit {
-    /// Heeds what the answer tells about the budget.
+    /// Records the rate limit headers of the response.
     pub(super) fn record_headers(&mut self, headers: &HeaderMap) {
         self.finish();
-        if let Some(told) = parse_headers(headers) {
-            self.pacer.limiter().record(Instant::now(), &self.route, told);
+        if let Some(limits) = parse_headers(headers) {
+            self.rate_limiter.buckets().record(Instant::now(), &self.route, limits);
         }
     }
 
-    /// Heeds that no more is taken for so long.
+    /// Closes the route, or all of them, for a duration.
     pub(super) fn close_bucket(&self, retry_after: Duration, global: bool) {
-        let (until, mut limiter) = (Instant::now() + retry_after, self.pacer.limiter());
+        let (until, mut buckets) = (Instant::now() + retry_after, self.rate_limiter.buckets());
         if global {
-            limiter.close_all_until(until);
+            buckets.close_all_until(until);
         } else {
-            limiter.close_until(&self.route, until);
+            buckets.close_until(&self.route, until);
         }
     }
 
     fn finish(&mut self) {
-        if !self.ended {
-            self.ended = true;
-            self.pacer.limiter().release(&self.route);
+        if !self.is_released {
+            self.is_released = true;
+            self.rate_limiter.buckets().release(&self.route);
         }
     }
 }
@@ -101,7 +101,7 @@ impl Drop for RateLimitPermit {
     }
 }
 
-/// What the headers tell (Rate Limits, Header Format); nothing where one is missing or can't be read.
+/// Parses the rate limit headers (Rate Limits, Header Format); `None` if one is missing or malformed.
 fn parse_headers(headers: &HeaderMap) -> Option<RateLimitHeaders> {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     let seconds: f64 = text("x-ratelimit-reset-after")?.parse().ok()?;

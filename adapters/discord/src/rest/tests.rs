@@ -77,10 +77,10 @@ fn only_an_address_of_a_server_is_one() {
         assert_eq!(made(url).is_ok(), works, "{url}");
     }
     let client = made("http://host:8080/").unwrap();
-    let url = client.api.url(VERSION);
-    assert_eq!((client.own_server(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
+    let url = client.api.url(API_PATH);
+    assert_eq!((client.own_server_host(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
     let of_discord = RestClient::new(&" Bot abc.d ".into(), None, HttpTimeouts::default(), None).unwrap();
-    assert_eq!((of_discord.own_server(), of_discord.token().expose_secret()), (None, "abc.d"));
+    assert_eq!((of_discord.own_server_host(), of_discord.token().expose_secret()), (None, "abc.d"));
 }
 
 fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, body: &str) -> Result<T, CallError> {
@@ -94,7 +94,7 @@ fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, bod
 #[test]
 fn empty_response_suffices_where_no_body_is_needed() {
     assert_eq!(read::<()>(204, None, ""), Ok(()));
-    assert!(matches!(read::<Vec<Value>>(204, None, ""), Err(CallError::NotAnAnswer { status: 204, .. })));
+    assert!(matches!(read::<Vec<Value>>(204, None, ""), Err(CallError::InvalidResponse { status: 204, .. })));
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn api_error_keeps_code_and_hides_token() {
         errors: serde_json::json!({ "content": {} }),
     };
     assert_eq!(refused, Err(CallError::Refused(expected)));
-    assert!(matches!(read::<()>(400, None, "{}"), Err(CallError::NotAnAnswer { status: 400, .. })));
-    assert!(matches!(read::<()>(502, None, "<html>"), Err(CallError::NotAnAnswer { status: 502, .. })));
+    assert!(matches!(read::<()>(400, None, "{}"), Err(CallError::InvalidResponse { status: 400, .. })));
+    assert!(matches!(read::<()>(502, None, "<html>"), Err(CallError::InvalidResponse { status: 502, .. })));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_answer_tells_its_time() {
         ("now", None),
     ] {
         let headers = HeaderMap::from_iter([(DATE, HeaderValue::from_static(date))]);
-        assert_eq!(response::dated(&headers), told, "{date}");
+        assert_eq!(response::parse_date(&headers), told, "{date}");
     }
-    assert_eq!(response::dated(&HeaderMap::new()), None);
+    assert_eq!(response::parse_date(&HeaderMap::new()), None);
 }

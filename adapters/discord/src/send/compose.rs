@@ -1,4 +1,4 @@
-//! What a part becomes in the words of the REST API: pure.
+//! Composes the message of a part for the REST API. Pure.
 
 use base64::{
     Engine,
@@ -21,36 +21,36 @@ use serenity::{
 };
 
 use super::file_names;
-use crate::{address::number, render};
+use crate::{address::message_id, render};
 
 /// The longest `custom_id` of a button in characters (Button).
 const MAX_CUSTOM_ID_CHARS: usize = 100;
 
 /// The longest label of a button in characters (Button).
-const LONGEST_LABEL: usize = 80;
+const MAX_LABEL_CHARS: usize = 80;
 
-/// The most buttons of a row, and the most rows of a message (Action Row).
-const ROW: usize = 5;
+/// The maximum number of buttons in a row, and of rows in a message (Action Row).
+const MAX_PER_ROW: usize = 5;
 
 /// The longest description of a file in UTF-16 units (Attachment object).
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_UNITS: usize = 1024;
 
-/// The most points of a waveform (Voice Messages: "a waveform with up to 256 datapoints").
-const POINTS: usize = 256;
+/// The maximum number of points in a waveform (Voice Messages: "a waveform with up to 256 datapoints").
+const MAX_WAVEFORM_POINTS: usize = 256;
 
 /// A message, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComposedMessage {
     /// The message as JSON.
     pub(crate) payload: Map<String, Value>,
-    /// The files that go with it, in the order of its `attachments`.
+    /// The files to upload, in the order of `attachments`.
     pub(crate) uploads: Vec<FileUpload>,
 }
 
 /// A file of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileUpload {
-    /// The address of its bytes.
+    /// The address of its bytes in the file store.
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
     /// The file's name as people see it.
@@ -61,13 +61,13 @@ pub(crate) struct FileUpload {
 /// Why a part can't become a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ComposeError {
-    /// There is nothing to be sent.
+    /// The part has nothing to send.
     Empty,
-    /// The message can't be made to show it.
+    /// A message can't be edited to show the part.
     NotEditable,
 }
 
-/// What a message shows.
+/// The content of a message.
 struct MessageBody<'part> {
     content: String,
     files: Vec<AttachedFile<'part>>,
@@ -75,76 +75,75 @@ struct MessageBody<'part> {
     is_voice: bool,
 }
 
-/// A file with what Discord is told about it.
+/// A file with its metadata.
 struct AttachedFile<'part> {
     upload: FileUpload,
     description: &'part str,
     voice: Option<&'part PreparedVoice>,
 }
 
-/// The message that a part becomes.
-pub(crate) fn new_message(part: &SendRequest, channel: u64, limit: usize) -> Result<ComposedMessage, ComposeError> {
-    let shown = message_body(&part.content, limit)?;
-    // Links that a model mentions are not meant as pictures of what they lead to.
-    let flags = if shown.is_voice { MessageFlags::IS_VOICE_MESSAGE } else { MessageFlags::SUPPRESS_EMBEDS };
+/// Composes a new message for a part.
+pub(crate) fn new_message(part: &SendRequest, channel_id: u64, limit: usize) -> Result<ComposedMessage, ComposeError> {
+    let body = message_body(&part.content, limit)?;
+    // A link in a model's answer needs no preview.
+    let flags = if body.is_voice { MessageFlags::IS_VOICE_MESSAGE } else { MessageFlags::SUPPRESS_EMBEDS };
     let mut message = CreateMessage::new()
-        .nonce(Nonce::String(nonce(part.part)))
+        .nonce(Nonce::String(nonce(part.part_id)))
         .enforce_nonce(true)
         .allowed_mentions(no_mentions())
         .flags(flags);
-    if let Some(answered) = part.reply_to.as_ref().and_then(number) {
-        message = message.reference_message(message_reference(channel, answered));
+    if let Some(replied_to) = part.reply_to.as_ref().and_then(message_id) {
+        message = message.reference_message(message_reference(channel_id, replied_to));
     }
-    if !shown.is_voice && !shown.content.is_empty() {
-        message = message.content(shown.content.clone());
+    if !body.is_voice && !body.content.is_empty() {
+        message = message.content(body.content.clone());
     }
-    if !shown.buttons.is_empty() {
-        message = message.components(rows(shown.buttons));
+    if !body.buttons.is_empty() {
+        message = message.components(button_rows(body.buttons));
     }
-    Ok(ComposedMessage::new(&message, shown.files))
+    Ok(ComposedMessage::new(&message, body.files))
 }
 
-/// The change that makes a message show a part, and may be repeated. Where the part has files, those that the message
-/// had go; where it has none, they stay: a reply that grows has none yet, and an edit of it that comes late takes none
-/// away. Its buttons go either way.
+/// Composes an idempotent edit that makes a message show a part. Files of the part replace the message's; without any,
+/// the message keeps its files, so that a late edit of a draft removes none. Its buttons are always replaced.
 pub(crate) fn edit(content: &PartContent, limit: usize) -> Result<ComposedMessage, ComposeError> {
-    let shown = message_body(content, limit)?;
-    if shown.is_voice {
-        // Nothing can become a voice message.
+    let body = message_body(content, limit)?;
+    if body.is_voice {
+        // No message can be edited into a voice message.
         return Err(ComposeError::NotEditable);
     }
     let message =
-        EditMessage::new().content(shown.content).allowed_mentions(no_mentions()).components(rows(shown.buttons));
-    let composed = ComposedMessage::new(&message, shown.files);
+        EditMessage::new().content(body.content).allowed_mentions(no_mentions()).components(button_rows(body.buttons));
+    let composed = ComposedMessage::new(&message, body.files);
     Ok(if composed.uploads.is_empty() { composed.text_only() } else { composed })
 }
 
 fn message_body(content: &PartContent, limit: usize) -> Result<MessageBody<'_>, ComposeError> {
-    let rich = |text: &str| render::rich(text, limit);
-    let of = |content: String, files| MessageBody { content, files, buttons: &[], is_voice: false };
+    let rich = |text: &str| render::render_markdown(text, limit);
+    let to_body = |content: String, files| MessageBody { content, files, buttons: &[], is_voice: false };
     Ok(match content {
-        PartContent::Text { text, markup: Markup::Rich, files } => of(rich(text), attached(files)),
+        PartContent::Text { text, markup: Markup::Rich, files } => to_body(rich(text), attached_files(files)),
         PartContent::Text { text, markup: Markup::Plain, files } => {
-            of(render::to_plain_text(text, limit), attached(files))
+            to_body(render::to_plain_text(text, limit), attached_files(files))
         }
-        PartContent::Notice { text } => of(rich(text), Vec::new()),
-        PartContent::Question { text, buttons } => MessageBody { buttons, ..of(rich(text), Vec::new()) },
-        PartContent::File(item) => of(String::new(), attached(std::slice::from_ref(item))),
-        PartContent::Album { items } => of(String::new(), attached(items)),
+        PartContent::Notice { text } => to_body(rich(text), Vec::new()),
+        PartContent::Question { text, buttons } => MessageBody { buttons, ..to_body(rich(text), Vec::new()) },
+        PartContent::File(item) => to_body(String::new(), attached_files(std::slice::from_ref(item))),
+        PartContent::Album { items } => to_body(String::new(), attached_files(items)),
         PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {
             let filename = Filename::from_untrusted(if *as_file { "voice.ogg" } else { "voice-message.ogg" });
             let upload =
                 FileUpload { sha256: voice.sha256, bytes: voice.bytes, filename, mime: "audio/ogg".to_owned() };
-            // A voice message has no words; a file of sound has them above itself, where they are seen.
-            let (voice, words) = if *as_file { (None, rich(caption)) } else { (Some(voice), String::new()) };
-            MessageBody { is_voice: !as_file, ..of(words, vec![AttachedFile { upload, description: "", voice }]) }
+            // A voice message has no text; an audio file shows its caption above.
+            let (voice, text) = if *as_file { (None, rich(caption)) } else { (Some(voice), String::new()) };
+            MessageBody { is_voice: !as_file, ..to_body(text, vec![AttachedFile { upload, description: "", voice }]) }
         }
         PartContent::Voice { prepared: None, .. } | PartContent::Withdraw => return Err(ComposeError::Empty),
     })
 }
 
-fn attached(items: &[FileItem]) -> Vec<AttachedFile<'_>> {
-    let names = file_names::numbered(items.iter().map(|item| &item.attachment.filename));
+fn attached_files(items: &[FileItem]) -> Vec<AttachedFile<'_>> {
+    let names = file_names::number_duplicates(items.iter().map(|item| &item.attachment.filename));
     let file = |(item, filename): (_, Filename)| {
         let FileItem { attachment, caption, .. }: &FileItem = item;
         let upload =
@@ -159,107 +158,107 @@ impl ComposedMessage {
         let Ok(Value::Object(mut payload)) = serde_json::to_value(message) else {
             unreachable!("a message is a struct of texts and numbers");
         };
-        // serenity's attachments hold their bytes and know nothing of voices, so ours are written beside it.
-        let described = files.iter().enumerate().map(|(index, file)| file.to_json(index));
-        payload.insert("attachments".to_owned(), described.collect());
+        // serenity's attachments hold their bytes and have no voice metadata, so ours are added here.
+        let attachments = files.iter().enumerate().map(|(index, file)| file.to_json(index));
+        payload.insert("attachments".to_owned(), attachments.collect());
         Self { payload, uploads: files.into_iter().map(|file| file.upload).collect() }
     }
 
-    /// Without its files: an edit to it leaves those that a message has.
+    /// Returns the message without its files; as an edit it leaves the message's files in place.
     pub(crate) fn text_only(mut self) -> Self {
         self.payload.shift_remove("attachments");
         Self { uploads: Vec::new(), ..self }
     }
 
-    /// Lets it answer nothing; `false` where it answered nothing before.
+    /// Removes the reference to the message that it replies to. Returns whether there was one.
     pub(crate) fn remove_reply(&mut self) -> bool {
         self.payload.shift_remove("message_reference").is_some()
     }
 
-    /// Its words as they are sent.
+    /// Returns the text as it is sent.
     pub(crate) fn text(&self) -> &str {
         self.payload.get("content").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// How many bytes its files have.
+    /// Returns the total size of its files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.uploads.iter().map(|upload| upload.bytes).sum()
     }
 }
 
 impl AttachedFile<'_> {
-    /// What stands for it in the message: its number is that of its field in the form.
+    /// Returns the attachment object; its id is the index of the file's field in the form.
     fn to_json(&self, index: usize) -> Value {
-        let mut described = json!({ "id": index.to_string(), "filename": self.upload.filename.as_str() });
-        if let Some(title) = file_names::title(&self.upload.filename) {
-            described["title"] = title.into();
+        let mut attachment = json!({ "id": index.to_string(), "filename": self.upload.filename.as_str() });
+        if let Some(title) = file_names::display_title(&self.upload.filename) {
+            attachment["title"] = title.into();
         }
         if !self.description.is_empty() {
-            described["description"] = cut(self.description, LONGEST_DESCRIPTION).into();
+            attachment["description"] = truncate_units(self.description, MAX_DESCRIPTION_UNITS).into();
         }
         if let Some(voice) = self.voice {
-            described["duration_secs"] = json!(std::time::Duration::from_millis(voice.duration_ms).as_secs_f64());
-            described["waveform"] = waveform(&voice.waveform).into();
+            attachment["duration_secs"] = json!(std::time::Duration::from_millis(voice.duration_ms).as_secs_f64());
+            attachment["waveform"] = encode_waveform(&voice.waveform).into();
         }
-        described
+        attachment
     }
 }
 
-/// The part's id as Discord takes it for a nonce: at most 25 characters.
+/// Returns the part's id as a nonce, which has at most 25 characters.
 fn nonce(part: PartId) -> String {
     URL_SAFE_NO_PAD.encode(part.0.as_bytes())
 }
 
-/// Nobody is pinged, whatever a text says.
+/// Disables all pings.
 fn no_mentions() -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(false)
 }
 
-/// The message that is answered. It may be gone.
-fn message_reference(channel: u64, message: u64) -> MessageReference {
-    MessageReference::new(MessageReferenceKind::Default, ChannelId::new(channel))
-        .message_id(MessageId::new(message))
+/// Refers to the message that is replied to, which may be deleted.
+fn message_reference(channel_id: u64, message_id: u64) -> MessageReference {
+    MessageReference::new(MessageReferenceKind::Default, ChannelId::new(channel_id))
+        .message_id(MessageId::new(message_id))
         .fail_if_not_exists(false)
 }
 
-/// Buttons in rows. One whose command is too long, or stands on another one, is left out: the words of the question
-/// name it.
-fn rows(buttons: &[Button]) -> Vec<CreateActionRow> {
-    let mut fitting: Vec<&Button> = Vec::new();
+/// Arranges buttons in rows. A button is left out if its command is too long or a duplicate: the question's text
+/// contains the command.
+fn button_rows(buttons: &[Button]) -> Vec<CreateActionRow> {
+    let mut sendable: Vec<&Button> = Vec::new();
     for button in buttons {
         let length = button.command.chars().count();
-        let is_new = fitting.iter().all(|other| other.command != button.command);
-        if (1..=MAX_CUSTOM_ID_CHARS).contains(&length) && is_new && fitting.len() < ROW * ROW {
-            fitting.push(button);
+        let is_new = sendable.iter().all(|other| other.command != button.command);
+        if (1..=MAX_CUSTOM_ID_CHARS).contains(&length) && is_new && sendable.len() < MAX_PER_ROW * MAX_PER_ROW {
+            sendable.push(button);
         }
     }
-    let made = |(index, button): (usize, &&Button)| {
+    let to_button = |(index, button): (usize, &&Button)| {
         let style = if index == 0 { ButtonStyle::Primary } else { ButtonStyle::Secondary };
-        CreateButton::new(&button.command).label(cut(&button.label, LONGEST_LABEL)).style(style)
+        CreateButton::new(&button.command).label(truncate_units(&button.label, MAX_LABEL_CHARS)).style(style)
     };
-    let made: Vec<CreateButton> = fitting.iter().enumerate().map(made).collect();
-    made.chunks(ROW).map(|row| CreateActionRow::Buttons(row.to_vec())).collect()
+    let created: Vec<CreateButton> = sendable.iter().enumerate().map(to_button).collect();
+    created.chunks(MAX_PER_ROW).map(|row| CreateActionRow::Buttons(row.to_vec())).collect()
 }
 
-/// A waveform with no more points than Discord draws, and at least one, without which it is none.
-fn waveform(points: &[u8]) -> String {
-    let drawn = points.len().clamp(1, POINTS);
-    let point = |index: usize| points.get(index * points.len() / drawn).copied().unwrap_or(0);
-    STANDARD.encode((0..drawn).map(point).collect::<Vec<u8>>())
+/// Encodes a waveform with at least one point and at most as many as Discord draws.
+fn encode_waveform(points: &[u8]) -> String {
+    let point_count = points.len().clamp(1, MAX_WAVEFORM_POINTS);
+    let point = |index: usize| points.get(index * points.len() / point_count).copied().unwrap_or(0);
+    STANDARD.encode((0..point_count).map(point).collect::<Vec<u8>>())
 }
 
-/// The text, cut where it is longer than so many UTF-16 units.
-fn cut(text: &str, most: usize) -> String {
-    if text.encode_utf16().count() <= most {
+/// Truncates a text to a maximum number of UTF-16 units.
+fn truncate_units(text: &str, max_units: usize) -> String {
+    if text.encode_utf16().count() <= max_units {
         return text.to_owned();
     }
-    let mut left = most.saturating_sub(1);
+    let mut remaining = max_units.saturating_sub(1);
     let fits = |c: &char| {
-        let fits = c.len_utf16() <= left;
-        left = left.saturating_sub(c.len_utf16());
+        let fits = c.len_utf16() <= remaining;
+        remaining = remaining.saturating_sub(c.len_utf16());
         fits
     };
-    let mut cut: String = text.chars().take_while(fits).collect();
-    cut.push('…');
-    cut
+    let mut truncated: String = text.chars().take_while(fits).collect();
+    truncated.push('…');
+    truncated
 }

@@ -1,44 +1,44 @@
-//! The names of a message's files: each another one, and each known again after Discord has rewritten it.
+//! The names of a message's files: unique, and recognised after Discord has rewritten them.
 
 use std::collections::HashSet;
 
 use satchel_domain::Filename;
 
-/// Gives the second and later files of one name a number.
-pub(super) fn numbered<'name>(names: impl IntoIterator<Item = &'name Filename>) -> Vec<Filename> {
+/// Adds a number to the second and later files of one name.
+pub(super) fn number_duplicates<'name>(names: impl IntoIterator<Item = &'name Filename>) -> Vec<Filename> {
     let mut taken = HashSet::new();
-    let mut all = Vec::new();
+    let mut unique = Vec::new();
     for name in names {
-        let mut free = name.clone();
-        // Discord takes no more than ten files, so the search is short.
+        let mut candidate = name.clone();
+        // A message has at most ten files, so the search is short.
         for number in 2.. {
-            if taken.insert(free.as_str().to_lowercase()) {
+            if taken.insert(candidate.as_str().to_lowercase()) {
                 break;
             }
-            free = name.numbered(number);
+            candidate = name.with_number(number);
         }
-        all.push(free);
+        unique.push(candidate);
     }
-    all
+    unique
 }
 
-/// The name without its extension, where Discord would rewrite it: people are shown this instead.
-pub(super) fn title(name: &Filename) -> Option<String> {
-    let stays = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (!name.as_str().chars().all(stays)).then(|| stem(name.as_str()).to_owned())
+/// Returns the name without its extension if Discord would rewrite it; people see this title instead.
+pub(super) fn display_title(name: &Filename) -> Option<String> {
+    let is_preserved = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (!name.as_str().chars().all(is_preserved)).then(|| file_stem(name.as_str()).to_owned())
 }
 
-/// Whether a file that Discord shows under `filename`, and `title` where it has one, is the one that was sent under
-/// `sent`. Discord puts `_` for blanks and leaves out what it doesn't like; which characters those are, it doesn't say.
+/// Whether a file that Discord shows as `filename`, with an optional `title`, is the one that was sent as `sent`.
+/// Discord replaces blanks by `_` and drops some characters; it doesn't document which.
 pub(crate) fn is_same_name(sent: &Filename, filename: &str, title: Option<&str>) -> bool {
-    let letters = |text: &str, is_kept: fn(char) -> bool| text.chars().filter(|c| is_kept(*c)).collect::<String>();
-    let same = |is_kept: fn(char) -> bool| letters(sent.as_str(), is_kept) == letters(filename, is_kept);
-    title.is_some_and(|title| title == stem(sent.as_str()))
-        || same(char::is_alphanumeric)
-        || (title.is_none() && same(|c| c.is_ascii_alphanumeric()))
+    let kept_chars = |text: &str, is_kept: fn(char) -> bool| text.chars().filter(|c| is_kept(*c)).collect::<String>();
+    let is_equal = |is_kept: fn(char) -> bool| kept_chars(sent.as_str(), is_kept) == kept_chars(filename, is_kept);
+    title.is_some_and(|title| title == file_stem(sent.as_str()))
+        || is_equal(char::is_alphanumeric)
+        || (title.is_none() && is_equal(|c| c.is_ascii_alphanumeric()))
 }
 
-fn stem(name: &str) -> &str {
+fn file_stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem })
 }
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn equal_names_are_numbered_without_collisions() {
         let given = ["a.txt", "a.txt", "A.txt", "a-2.txt", "b", "b"].map(name);
-        let numbered: Vec<String> = numbered(&given).iter().map(ToString::to_string).collect();
+        let numbered: Vec<String> = number_duplicates(&given).iter().map(ToString::to_string).collect();
         assert_eq!(numbered, ["a.txt", "a-2.txt", "A-3.txt", "a-2-2.txt", "b", "b-2"]);
     }
 
@@ -62,7 +62,7 @@ mod tests {
         for (given, expected) in
             [("plan.pdf", None), ("a-b_c.d.txt", None), ("my plan.pdf", Some("my plan")), ("план.pdf", Some("план"))]
         {
-            assert_eq!(title(&name(given)).as_deref(), expected, "{given}");
+            assert_eq!(display_title(&name(given)).as_deref(), expected, "{given}");
         }
     }
 

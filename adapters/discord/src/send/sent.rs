@@ -1,17 +1,17 @@
-//! A message as Discord's answer shows it, held against what was sent.
+//! A message as Discord's response shows it, compared with what was sent.
 //!
-//! With `enforce_nonce` the answer to a new message may show an older one, which an earlier call of the same part has
-//! made (Create Message): what arrived then need not be what was sent now.
+//! With `enforce_nonce` the response to a new message may show an older one that an earlier attempt of the same part
+//! posted (Create Message), so its content can differ from what was sent now.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::compose::ComposedMessage;
 
-/// A message as an answer shows it. What can't be read of it doesn't make the answer unreadable.
+/// A message in a response. Fields of an unknown form don't make the response undecodable.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SentMessage {
-    /// Its number, as text.
+    /// Its id, as text.
     pub(crate) id: String,
     #[serde(default)]
     content: Value,
@@ -20,39 +20,39 @@ pub(crate) struct SentMessage {
 }
 
 impl SentMessage {
-    /// Whether it has other words or files than these. What the answer doesn't show is taken to be right, and so are the
-    /// files of a message that is to have none: words that are repeated without their files take none away.
-    pub(crate) fn differs_from(&self, composed: &ComposedMessage) -> bool {
-        let other_words = self.content.as_str().is_some_and(|content| !is_same_text(content, composed.text()));
-        // Names are rewritten; so many files of these sizes are not there by chance.
-        let other_files = self.attachments.as_array().is_some_and(|files| {
-            let is_other = |(file, sent): (&Value, u64)| size(file).is_some_and(|size| size != sent);
+    /// Whether its text or files differ from what was composed. What the response doesn't show counts as equal, and so
+    /// do the files of a message composed without any: an edit of the text leaves them in place.
+    pub(crate) fn is_different_from(&self, composed: &ComposedMessage) -> bool {
+        let has_other_text = self.content.as_str().is_some_and(|content| !is_same_text(content, composed.text()));
+        // Discord rewrites names; the number and sizes of the files are sufficient.
+        let has_other_files = self.attachments.as_array().is_some_and(|files| {
+            let has_other_size = |(file, sent): (&Value, u64)| file_size(file).is_some_and(|size| size != sent);
             let sent = composed.uploads.iter().map(|upload| upload.bytes);
-            files.len() != sent.len() || files.iter().zip(sent).any(is_other)
+            files.len() != sent.len() || files.iter().zip(sent).any(has_other_size)
         });
-        other_words || !composed.uploads.is_empty() && other_files
+        has_other_text || !composed.uploads.is_empty() && has_other_files
     }
 
-    /// Whether the answer shows as many files of just these sizes.
-    pub(crate) fn shows_files_of(&self, composed: &ComposedMessage) -> bool {
+    /// Whether the response shows the same number of files with the same sizes.
+    pub(crate) fn has_files_of(&self, composed: &ComposedMessage) -> bool {
         let sent = composed.uploads.iter().map(|upload| Some(upload.bytes));
-        self.attachments.as_array().is_some_and(|files| files.iter().map(size).eq(sent))
+        self.attachments.as_array().is_some_and(|files| files.iter().map(file_size).eq(sent))
     }
 }
 
-fn size(file: &Value) -> Option<u64> {
+fn file_size(file: &Value) -> Option<u64> {
     file.get("size").and_then(Value::as_u64)
 }
 
-/// Whether Discord shows these words for those. It "may strip certain characters" (Create Message), which are blanks at
-/// the ends and such as nobody sees.
+/// Whether Discord shows `sent` as `shown`. It "may strip certain characters" (Create Message): whitespace at the ends
+/// and invisible characters.
 pub(crate) fn is_same_text(shown: &str, sent: &str) -> bool {
-    let seen = |text: &str| text.chars().filter(|c| !is_unseen(*c)).collect::<String>();
-    shown.trim() == sent.trim() || seen(shown).trim() == seen(sent).trim()
+    let visible = |text: &str| text.chars().filter(|c| !is_invisible(*c)).collect::<String>();
+    shown.trim() == sent.trim() || visible(shown).trim() == visible(sent).trim()
 }
 
-/// Control characters but line feeds and tabs, and marks of direction, width and order.
-fn is_unseen(c: char) -> bool {
+/// Whether a character is a control character other than a line feed or tab, or a direction or zero-width mark.
+fn is_invisible(c: char) -> bool {
     let is_control = c.is_control() && !matches!(c, '\n' | '\t');
     is_control || matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
 }
@@ -93,14 +93,14 @@ mod tests {
         ] {
             let answer = json!({ "id": "1", "content": content, "attachments": attachments });
             let sent: SentMessage = serde_json::from_value(answer.clone()).unwrap();
-            assert_eq!(sent.differs_from(&composed(" hello \n", &[1, 2])), differs, "{answer}");
+            assert_eq!(sent.is_different_from(&composed(" hello \n", &[1, 2])), differs, "{answer}");
         }
         let bare: SentMessage = serde_json::from_value(json!({ "id": "1" })).unwrap();
-        assert!(!bare.differs_from(&composed("hello", &[1])), "nothing is shown");
+        assert!(!bare.is_different_from(&composed("hello", &[1])), "nothing is shown");
         let answer = json!({ "id": "1", "content": "hello", "attachments": files(&[1, 2]) });
         let sent: SentMessage = serde_json::from_value(answer).unwrap();
-        assert!(!sent.differs_from(&composed("hello", &[])), "its files may stay");
-        assert!(sent.differs_from(&composed("hello!", &[])));
+        assert!(!sent.is_different_from(&composed("hello", &[])), "its files may stay");
+        assert!(sent.is_different_from(&composed("hello!", &[])));
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             (json!(null), false),
         ] {
             let sent: SentMessage = serde_json::from_value(json!({ "id": "1", "attachments": attachments })).unwrap();
-            assert_eq!(sent.shows_files_of(&composed("hello", &[1, 2])), shows, "{attachments}");
+            assert_eq!(sent.has_files_of(&composed("hello", &[1, 2])), shows, "{attachments}");
         }
     }
 

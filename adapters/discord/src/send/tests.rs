@@ -31,7 +31,7 @@ fn item(filename: &str, caption: &str) -> FileItem {
 
 fn part(content: PartContent) -> SendRequest {
     SendRequest {
-        part: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0001)),
+        part_id: PartId(Uuid::from_u128(0x0190_c5a0_7f3b_7c62_8d5e_3f1a_0000_0001)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: "discord:42".parse().unwrap(),
         content,
@@ -43,7 +43,7 @@ fn voice(as_file: bool, points: usize) -> PartContent {
     let waveform = (0..points).map(|point| u8::try_from(point % 256).unwrap()).collect();
     let prepared = PreparedVoice { sha256: Sha256([2; 32]), bytes: 9, duration_ms: 1_250, waveform };
     PartContent::Voice {
-        words: "hello".to_owned(),
+        text: "hello".to_owned(),
         in_text: true,
         prepared: Some(prepared),
         as_file,
@@ -96,7 +96,7 @@ fn nonce_is_derived_from_part_id_alone() {
     let first = nonce(PartContent::from_text("a"));
     assert_eq!(first.len(), 22);
     assert_eq!(first, nonce(voice(false, 1)), "whatever is sent");
-    let other = SendRequest { part: PartId(Uuid::from_u128(7)), ..part(PartContent::from_text("a")) };
+    let other = SendRequest { part_id: PartId(Uuid::from_u128(7)), ..part(PartContent::from_text("a")) };
     assert_ne!(new_message(&other, 42, 2000).unwrap().payload["nonce"], json!(first));
 }
 
@@ -139,7 +139,7 @@ fn waveform_keeps_shape_within_point_limit() {
 #[test]
 fn unsendable_or_uneditable_content_is_reported() {
     let unprepared = PartContent::Voice {
-        words: "x".to_owned(),
+        text: "x".to_owned(),
         in_text: true,
         prepared: None,
         as_file: false,

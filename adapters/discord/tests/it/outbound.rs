@@ -33,8 +33,8 @@ use uuid::Uuid;
 /// Waits for tests in which answers never come.
 pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
     connect: Duration::from_millis(500),
-    answer: Duration::from_millis(600),
-    silence: Duration::from_millis(400),
+    response: Duration::from_millis(600),
+    idle: Duration::from_millis(400),
 };
 
 const GUILD: u64 = 71;
@@ -100,7 +100,7 @@ impl Stage {
 
     pub(crate) fn part_in(&self, place: u64, content: PartContent) -> SendRequest {
         SendRequest {
-            part: PartId(Uuid::now_v7()),
+            part_id: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&place.to_string()),
             content,
@@ -153,7 +153,7 @@ impl Stage {
         let prepared =
             PreparedVoice { sha256: stored.sha256, bytes: stored.bytes, duration_ms: 1_250, waveform: vec![0, 255] };
         PartContent::Voice {
-            words: "hello".to_owned(),
+            text: "hello".to_owned(),
             in_text: true,
             prepared: Some(prepared),
             as_file,

@@ -342,7 +342,7 @@ struct Listening {
 impl Listening {
     fn begin(settings: &DiscordSettings, book: &Arc<Book>) -> Self {
         let five = Duration::from_secs(5);
-        let timeouts = HttpTimeouts { connect: five, answer: five, silence: five };
+        let timeouts = HttpTimeouts { connect: five, response: five, idle: five };
         let blobs = Arc::new(MemoryBlobs::default());
         let channel = DiscordChannel::with_timeouts(settings, blobs, Arc::new(NoFiles), timeouts);
         let channel = Arc::new(channel.expect("the settings are good"));

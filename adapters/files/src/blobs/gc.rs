@@ -1,8 +1,8 @@
-//! Garbage collection of blobs: what is old, what is marked, what goes.
+//! Garbage collection of blobs: stale, mark, sweep.
 //!
-//! A mark is an empty file named by the address. Marks are made and obeyed under the lock alone, puts publish under it
-//! shared: a put comes wholly before a mark, and the blob is too young for it; or between mark and sweep, and takes the
-//! mark away; or after the sweep, and stores the bytes anew.
+//! A mark is an empty file named by the address. Mark and sweep hold the lock exclusively, puts hold it shared: a put
+//! completes before the mark, and the blob is too young to be marked; or between mark and sweep, and removes the mark;
+//! or after the sweep, and stores the bytes again.
 
 use std::{
     fs::File,
@@ -13,16 +13,16 @@ use std::{
 use cap_std::fs::{Dir, Metadata, OpenOptions};
 use satchel_domain::Sha256;
 
-use super::{BlobDirectory, address};
+use super::{BlobDirectory, blob_path};
 use crate::modes::FileAccess;
 
 impl BlobDirectory {
-    /// Lists what was last put at least `grace` ago.
-    pub(super) fn stale(&self, grace: Duration) -> io::Result<Vec<Sha256>> {
+    /// Lists the blobs that were last put at least `grace` ago.
+    pub(super) fn list_stale(&self, grace: Duration) -> io::Result<Vec<Sha256>> {
         let mut stale = Vec::new();
-        for first in shards(&self.root)? {
+        for first in list_shards(&self.root)? {
             let parent = self.root.open_dir(first)?;
-            for second in shards(&parent)? {
+            for second in list_shards(&parent)? {
                 for entry in parent.read_dir(second)? {
                     let entry = entry?;
                     let Some(sha256) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -39,8 +39,8 @@ impl BlobDirectory {
 
     /// Marks a blob, unless it is gone or was put, or put again, within the grace.
     pub(super) fn mark(&self, sha256: &Sha256, grace: Duration) -> io::Result<()> {
-        let _alone = self.lock(File::lock)?;
-        match self.root.symlink_metadata(address(sha256)) {
+        let _exclusive_lock = self.lock(File::lock)?;
+        match self.root.symlink_metadata(blob_path(sha256)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
             Ok(metadata) if age(&metadata)? < grace => Ok(()),
@@ -50,11 +50,11 @@ impl BlobDirectory {
 
     fn write_mark(&self, sha256: &Sha256) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        FileAccess::Owner.of_file(options.write(true).create(true));
+        FileAccess::Owner.apply_to(options.write(true).create(true));
         self.marked.open_with(sha256.to_string(), &options).map(drop)
     }
 
-    /// Takes a mark away, if there is one.
+    /// Removes a mark, if there is one.
     pub(super) fn unmark(&self, sha256: &Sha256) -> io::Result<()> {
         match self.marked.remove_file(sha256.to_string()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -62,7 +62,7 @@ impl BlobDirectory {
         }
     }
 
-    /// Removes what is marked; the lock is taken for each blob anew, so that puts wait for one removal at most.
+    /// Removes the marked blobs; each takes the lock again, so that puts wait for one removal at most.
     pub(super) fn sweep(&self) -> io::Result<u64> {
         let mut freed = 0;
         for entry in self.marked.entries()? {
@@ -74,19 +74,19 @@ impl BlobDirectory {
     }
 
     fn sweep_one(&self, sha256: &Sha256) -> io::Result<u64> {
-        let _alone = self.lock(File::lock)?;
+        let _exclusive_lock = self.lock(File::lock)?;
         let mark = match self.marked.symlink_metadata(sha256.to_string()) {
-            // A put took it away, or another process swept it.
+            // A put removed it, or another process swept it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             found => found?,
         };
-        let freed = match self.root.symlink_metadata(address(sha256)) {
+        let freed = match self.root.symlink_metadata(blob_path(sha256)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            // A put that died before it could take the mark away.
+            // A put whose process died before it could remove the mark.
             Ok(blob) if blob.modified()? > mark.modified()? => 0,
             found => {
                 let bytes = found?.len();
-                self.root.remove_file(address(sha256))?;
+                self.root.remove_file(blob_path(sha256))?;
                 bytes
             }
         };
@@ -95,8 +95,8 @@ impl BlobDirectory {
     }
 }
 
-/// Names the directories that are called by two hexadecimal digits. Names, because 256 open directories are too many.
-fn shards(parent: &Dir) -> io::Result<Vec<String>> {
+/// Lists the directories named by two hexadecimal digits; by name, because 256 open directories are too many.
+fn list_shards(parent: &Dir) -> io::Result<Vec<String>> {
     let mut shards = Vec::new();
     for entry in parent.entries()? {
         if let Ok(name) = entry?.file_name().into_string()
@@ -109,7 +109,7 @@ fn shards(parent: &Dir) -> io::Result<Vec<String>> {
     Ok(shards)
 }
 
-/// How long ago a file was written; nothing for one from the future.
+/// How long ago a file was written; zero for one from the future.
 fn age(metadata: &Metadata) -> io::Result<Duration> {
     let modified = metadata.modified()?.into_std();
     Ok(SystemTime::now().duration_since(modified).unwrap_or_default())

@@ -78,7 +78,7 @@ fn binary_formats_are_told_by_their_bytes() {
     for (bytes, expected) in cases {
         // The same with a name and a claim that lie.
         for hint in [hint("", ""), hint("letter.txt", "text/plain"), hint("photo.jpg", "image/jpeg")] {
-            assert_eq!(mime(bytes, &hint), *expected, "{:?} {hint:?}", bytes.escape_ascii().to_string());
+            assert_eq!(detect_mime(bytes, &hint), *expected, "{:?} {hint:?}", bytes.escape_ascii().to_string());
         }
     }
 }
@@ -109,15 +109,15 @@ fn text_type_follows_bytes_then_name_then_claim() {
         ("{\\rtf1\\ansi}", "", "", "application/rtf"),
         ("\u{1b}[31mred\u{1b}[0m", "", "", "text/plain"),
     ] {
-        assert_eq!(mime(text.as_bytes(), &hint(name, claimed)), expected, "{text:?} {name:?} {claimed:?}");
+        assert_eq!(detect_mime(text.as_bytes(), &hint(name, claimed)), expected, "{text:?} {name:?} {claimed:?}");
     }
 }
 
 #[test]
 fn character_cut_at_head_end_is_text() {
     let text = "ё".repeat(100);
-    assert_eq!(mime(&text.as_bytes()[..151], &hint("a.csv", "")), "text/csv");
-    assert_eq!(mime(b"nul\0", &hint("a.csv", "")), "application/octet-stream");
+    assert_eq!(detect_mime(&text.as_bytes()[..151], &hint("a.csv", "")), "text/csv");
+    assert_eq!(detect_mime(b"nul\0", &hint("a.csv", "")), "application/octet-stream");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn empty_file_takes_type_from_text_name() {
         ("", "text/csv", "text/csv"),
         ("photo.jpg", "image/jpeg", "application/octet-stream"),
     ] {
-        assert_eq!(mime(b"", &hint(name, claimed)), expected, "{name:?} {claimed:?}");
+        assert_eq!(detect_mime(b"", &hint(name, claimed)), expected, "{name:?} {claimed:?}");
     }
 }
 
@@ -140,7 +140,7 @@ fn ole_container_type_comes_from_extension() {
         ("a.ppt", "application/vnd.ms-powerpoint"),
         ("a.pdf", "application/x-ole-storage"),
     ] {
-        assert_eq!(mime(OLE, &hint(name, "")), expected, "{name}");
+        assert_eq!(detect_mime(OLE, &hint(name, "")), expected, "{name}");
     }
 }
 
@@ -175,7 +175,7 @@ fn images_tell_their_size_and_whether_they_move() {
         (vec![0xff; 100], "image/jpeg", None, false),
         (gif(2), "text/plain", None, false),
     ] {
-        let media = media(kind, Cursor::new(&bytes));
+        let media = detect_media(kind, Cursor::new(&bytes));
         assert_eq!(media.width.zip(media.height), size, "{kind} {bytes:?}");
         assert_eq!(media.animated, animated, "{kind} {bytes:?}");
     }
@@ -221,7 +221,7 @@ fn media_header_is_limited_to_4_mib() {
         (gif(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0"), "image/gif", Some((3, 2)), true),
     ] {
         let mut furthest = 0;
-        let media = media(kind, Watched { content: Cursor::new(&bytes), furthest: &mut furthest });
+        let media = detect_media(kind, Watched { content: Cursor::new(&bytes), furthest: &mut furthest });
         assert!(furthest <= HEADER_BYTES && furthest > 0, "{furthest} bytes of {} were read", bytes.len());
         assert_eq!((media.width.zip(media.height), media.animated), (size, animated), "{kind} of {}", bytes.len());
     }
@@ -232,8 +232,8 @@ proptest::proptest! {
     fn any_bytes_have_a_type(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200), start in 0_usize..8) {
         let start: &[u8] = [b"".as_slice(), PNG, b"GIF89a", b"RIFF", b"PK\x03\x04", b"\xff\xd8\xff", OLE, b"II*\0"][start];
         let bytes = [start, &bytes].concat();
-        let kind = mime(&bytes, &hint("", ""));
+        let kind = detect_mime(&bytes, &hint("", ""));
         proptest::prop_assert!(kind.contains('/') && !kind.contains(';'), "{}", kind);
-        let _ = media(&kind, Cursor::new(&bytes));
+        let _ = detect_media(&kind, Cursor::new(&bytes));
     }
 }

@@ -1,4 +1,4 @@
-//! What is done to workspaces while nobody looks: leftovers of dead processes go, and `/tmp` of idle conversations.
+//! Background cleaning of workspaces: removes leftovers of dead processes and `/tmp` of idle conversations.
 
 use std::{
     collections::HashSet,
@@ -18,44 +18,44 @@ use crate::{directory, modes, temp};
 const MAX_CLOCK_LAG: Duration = Duration::from_secs(2);
 
 impl DirectoryWorkspace {
-    /// Removes the temporary files of processes that are dead and returns how many there were. It walks all workspaces.
+    /// Removes the temporary files of dead processes and returns how many there were. It walks all workspaces.
     pub(super) async fn remove_temporary_files(&self) -> io::Result<u64> {
-        self.in_background(|place| {
-            let shared = place.shared.as_ref().map(|(shared, _)| remove_leftovers(shared)).transpose()?;
-            Ok(remove_leftovers(&place.root)? + shared.unwrap_or(0))
+        self.run_in_background(|root| {
+            let shared = root.shared.as_ref().map(|(shared, _)| remove_leftovers(shared)).transpose()?;
+            Ok(remove_leftovers(&root.directory)? + shared.unwrap_or(0))
         })
         .await
     }
 
-    /// Closes to others what earlier versions left open to them in the workspaces; returns how many there were.
-    /// Nobody else reaches it since the start itself.
+    /// Removes other users' access that earlier versions left in the workspaces; returns how many had it. The closed
+    /// root already keeps others out.
     ///
     /// # Errors
-    /// When something can't be read or closed; everything else is closed all the same.
+    /// When an entry can't be read or closed; everything else is closed anyway.
     pub async fn close_to_others(&self) -> io::Result<u64> {
-        self.in_background(|place| {
-            let (mut closed, mut first) = (0, Ok(()));
-            for conversation in place.root.entries()? {
+        self.run_in_background(|root| {
+            let (mut closed, mut first_error) = (0, Ok(()));
+            for conversation in root.directory.entries()? {
                 let conversation = conversation?.file_name();
-                match modes::close_if_open(&place.root, Path::new(&conversation)) {
+                match modes::close_if_open(&root.directory, Path::new(&conversation)) {
                     Ok(was_open) => closed += u64::from(was_open),
-                    Err(error) if first.is_ok() => first = Err(error),
+                    Err(error) if first_error.is_ok() => first_error = Err(error),
                     Err(_) => {}
                 }
             }
-            first.map(|()| closed)
+            first_error.map(|()| closed)
         })
         .await
     }
 
-    pub(super) async fn empty_idle_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
+    pub(super) async fn sweep_idle_tmp(&self, active: &[ConversationId], read_at: SystemTime) -> io::Result<u64> {
         let active: HashSet<String> = active.iter().map(ConversationId::to_file_name).collect();
-        self.in_background(move |place| {
+        self.run_in_background(move |root| {
             let mut freed = 0;
-            for conversation in place.root.entries()? {
+            for conversation in root.directory.entries()? {
                 match conversation?.file_name().into_string() {
                     Ok(conversation) if !active.contains(&conversation) => {
-                        freed += sweep_tmp(place, &conversation, read_at)?;
+                        freed += empty_tmp(root, &conversation, read_at)?;
                     }
                     _ => {}
                 }
@@ -65,12 +65,12 @@ impl DirectoryWorkspace {
         .await
     }
 
-    async fn in_background(
+    async fn run_in_background(
         &self,
         work: impl FnOnce(&WorkspaceRoot) -> io::Result<u64> + Send + 'static,
     ) -> io::Result<u64> {
-        let place = Arc::clone(&self.place);
-        tokio::task::spawn_blocking(move || work(&place)).await.map_err(io::Error::other)?
+        let root = Arc::clone(&self.root);
+        tokio::task::spawn_blocking(move || work(&root)).await.map_err(io::Error::other)?
     }
 }
 
@@ -87,18 +87,18 @@ fn remove_leftovers(root: &Dir) -> io::Result<u64> {
     Ok(removed)
 }
 
-fn sweep_tmp(place: &WorkspaceRoot, conversation: &str, read_at: SystemTime) -> io::Result<u64> {
-    let tmp = match place.root.open_dir(Path::new(conversation).join(Mount::Tmp.name())) {
+fn empty_tmp(root: &WorkspaceRoot, conversation: &str, read_at: SystemTime) -> io::Result<u64> {
+    let tmp = match root.directory.open_dir(Path::new(conversation).join(Mount::Tmp.name())) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(0),
         opened => opened?,
     };
-    let usage = place.usage(conversation);
-    // Held all the while, so that no file gets its name between the look at the times and the removal.
+    let usage = root.usage(conversation);
+    // Held throughout, so that no file is published between the check of the times and the removal.
     let mut usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
     if is_changed(&tmp, read_at)? {
         return Ok(0);
     }
-    let bytes = usage::measure(&tmp)?;
+    let bytes = usage::measure_directory(&tmp)?;
     for entry in tmp.entries()? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
@@ -110,17 +110,17 @@ fn sweep_tmp(place: &WorkspaceRoot, conversation: &str, read_at: SystemTime) -> 
     Ok(bytes)
 }
 
-/// Tells whether anything was changed after that; a file that is being written is a change of its directory.
+/// Whether anything was changed after `read_at`; a file that is being written changes its directory.
 ///
-/// The system's own time of change counts, for a script sets a file's time of modification to whatever it likes.
+/// The change time counts, because a script can set a file's modification time to any value.
 fn is_changed(tmp: &Dir, read_at: SystemTime) -> io::Result<bool> {
     let read_at = read_at.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(MAX_CLOCK_LAG);
     let read_at = (read_at.as_secs().cast_signed(), i64::from(read_at.subsec_nanos()));
     let is_later = |metadata: &Metadata| (metadata.ctime(), metadata.ctime_nsec()) > read_at;
-    let mut changed = is_later(&tmp.dir_metadata()?);
+    let mut is_changed = is_later(&tmp.dir_metadata()?);
     directory::walk(tmp, |_, entry| {
-        changed = changed || is_later(&entry.metadata()?);
+        is_changed = is_changed || is_later(&entry.metadata()?);
         Ok(())
     })?;
-    Ok(changed)
+    Ok(is_changed)
 }

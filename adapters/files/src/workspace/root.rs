@@ -1,4 +1,4 @@
-//! Where the mounts of a conversation lie on the disk.
+//! The directories of the mounts on the disk.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use cap_std::fs::Dir;
 use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
 use satchel_ports::WorkspaceError;
 
-use super::{failure, usage::QuotaUsage};
+use super::{usage::QuotaUsage, workspace_error};
 use crate::{
     DirectoryOpenError, directory,
     modes::{self, FileAccess},
@@ -20,7 +20,7 @@ use crate::{
 /// The root of all workspaces.
 #[derive(Debug)]
 pub(super) struct WorkspaceRoot {
-    pub(super) root: Dir,
+    pub(super) directory: Dir,
     path: PathBuf,
     pub(super) shared: Option<(Dir, PathBuf)>,
     pub(super) quota: u64,
@@ -35,9 +35,9 @@ impl WorkspaceRoot {
         };
         let path = root.to_owned();
         let root = directory::open_root(root, FileAccess::Owner)?;
-        // What earlier versions left open beneath it is closed in the background: nobody else reaches it any more.
+        // What earlier versions left open beneath it is closed in the background: other users can't reach it any more.
         modes::close_directory(&root, &path);
-        Ok(Self { root, path, shared, quota, usages: Mutex::default() })
+        Ok(Self { directory: root, path, shared, quota, usages: Mutex::default() })
     }
 
     pub(super) fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
@@ -51,12 +51,12 @@ impl WorkspaceRoot {
     pub(super) fn mount(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<Dir, WorkspaceError> {
         match &self.shared {
             Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
-            _ => self.root.open_dir(Self::below_root(conversation, path.mount())),
+            _ => self.directory.open_dir(Self::mount_path(conversation, path.mount())),
         }
-        .map_err(|error| failure(path, error))
+        .map_err(|error| workspace_error(path, error))
     }
 
-    /// Opens the mount of a path, made when it is missing.
+    /// Opens the mount of a path, which is created if missing.
     pub(super) fn ensure_mount(
         &self,
         conversation: &ConversationId,
@@ -64,50 +64,50 @@ impl WorkspaceRoot {
     ) -> Result<Dir, WorkspaceError> {
         match &self.shared {
             Some((shared, _)) if path.mount() == Mount::Shared => shared.try_clone(),
-            _ => directory::ensure(&self.root, &Self::below_root(conversation, path.mount()), FileAccess::Owner),
+            _ => directory::ensure(&self.directory, &Self::mount_path(conversation, path.mount()), FileAccess::Owner),
         }
-        .map_err(|error| failure(path, error))
+        .map_err(|error| workspace_error(path, error))
     }
 
-    /// For whom the files of a mount are: those in a directory that the operator shares out are handed out.
-    pub(super) fn audience(&self, mount: Mount) -> FileAccess {
+    /// The access to the files of a mount: those in the operator's shared directory follow the umask.
+    pub(super) fn file_access(&self, mount: Mount) -> FileAccess {
         match mount == Mount::Shared && self.shared.is_some() {
             true => FileAccess::Umask,
             false => FileAccess::Owner,
         }
     }
 
-    /// Tells whether what is written to the mount counts for the conversation's quota.
+    /// Whether files in the mount count for the conversation's quota.
     pub(super) fn is_counted(&self, mount: Mount) -> bool {
         mount == Mount::Tmp || self.shared.is_none()
     }
 
-    /// What the conversation uses: also the lock under which its files get their names and its directories are made.
+    /// The conversation's usage; also the lock under which its files are published and its directories are created.
     pub(super) fn usage(&self, conversation_directory: &str) -> Arc<Mutex<QuotaUsage>> {
         let mut usages = self.usages.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(usages.entry(conversation_directory.to_owned()).or_default())
     }
 
     /// Renames a conversation's directory, if the other's isn't there or is empty.
-    pub(super) fn hand_over(&self, from: &ConversationId, to: &ConversationId) -> io::Result<bool> {
+    pub(super) fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> io::Result<bool> {
         let (from, to) = (from.to_file_name(), to.to_file_name());
-        match self.root.rename(&from, &self.root, &to) {
-            Ok(()) => directory::sync(&self.root)?,
-            Err(error) if is_left_alone(&error) => return Ok(false),
+        match self.directory.rename(&from, &self.directory, &to) {
+            Ok(()) => directory::sync(&self.directory)?,
+            Err(error) if is_not_renamed(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
-        // Both are counted anew.
+        // Both are measured again.
         self.usages.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| *name != from && *name != to);
         Ok(true)
     }
 
-    fn below_root(conversation: &ConversationId, mount: Mount) -> PathBuf {
+    fn mount_path(conversation: &ConversationId, mount: Mount) -> PathBuf {
         Path::new(&conversation.to_file_name()).join(mount.name())
     }
 }
 
 /// Whether there was nothing to rename, or something in its place.
-fn is_left_alone(error: &io::Error) -> bool {
+fn is_not_renamed(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
     matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists)
 }

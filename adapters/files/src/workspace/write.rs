@@ -1,4 +1,4 @@
-//! A file on its way into a workspace, and out of it.
+//! Writing and removing files of a workspace.
 
 use std::{
     io,
@@ -11,9 +11,10 @@ use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
 use satchel_ports::{WorkspaceError, WriteMode};
 
 use super::{
-    failure, no_room,
+    disk_full_error,
     root::WorkspaceRoot,
     usage::{self, EMPTY_ENTRY_BYTES, QuotaUsage},
+    workspace_error,
 };
 use crate::{
     copy::BlockSink,
@@ -25,37 +26,37 @@ use crate::{
 /// How many names a path may have beneath its mount.
 const MAX_PATH_DEPTH: usize = 32;
 
-/// The room that a write takes from a conversation; given back when it is dropped.
+/// The quota that a write reserves; returned on drop.
 struct QuotaReservation {
-    place: Arc<WorkspaceRoot>,
+    root: Arc<WorkspaceRoot>,
     directory: String,
     usage: Arc<Mutex<QuotaUsage>>,
-    counted: bool,
+    is_counted: bool,
     bytes: u64,
-    /// What the file that is replaced counts for.
-    freed: u64,
+    /// The counted bytes of the file that is replaced.
+    replaced_bytes: u64,
 }
 
-/// A write whose bytes are arriving, in a temporary file beside where it will be.
+/// A write in progress, to a temporary file in the target directory.
 pub(super) struct PendingWrite {
     path: WorkspacePath,
     name: String,
     temp: TempFile,
     /// The size of the file.
     bytes: u64,
-    room: QuotaReservation,
+    reservation: QuotaReservation,
     guard: ReserveGuard,
 }
 
 impl PendingWrite {
     pub(super) fn open(
-        place: &Arc<WorkspaceRoot>,
+        root: &Arc<WorkspaceRoot>,
         conversation: &ConversationId,
         path: &WorkspacePath,
         mode: WriteMode,
         guard: ReserveGuard,
     ) -> Result<Self, WorkspaceError> {
-        let name = writable_name(path)?;
+        let name = require_writable_name(path)?;
         if temp::is_temp_name(name) {
             let reason = "names like this one are kept for files that are being written".to_owned();
             return Err(WorkspaceError::Failed { path: path.clone(), reason });
@@ -64,45 +65,48 @@ impl PendingWrite {
             return Err(WorkspaceError::TooDeep { path: path.clone(), limit: MAX_PATH_DEPTH });
         }
         let directory = conversation.to_file_name();
-        let usage = place.usage(&directory);
-        let (parent, freed) = {
-            let mut usage = lock(&usage);
-            let mount = place.ensure_mount(conversation, path)?;
-            guard.check(&mount, 0).map_err(|full| no_room(path, full))?;
-            let freed = bytes_to_replace(&mount, path, mode)?;
-            (place.ensure_parent(&directory, &mut usage, &mount, path)?, freed)
+        let usage = root.usage(&directory);
+        let (parent, replaced_bytes) = {
+            let mut usage = lock_usage(&usage);
+            let mount = root.ensure_mount(conversation, path)?;
+            guard.check(&mount, 0).map_err(|full| disk_full_error(path, full))?;
+            let replaced_bytes = replaced_file_bytes(&mount, path, mode)?;
+            (root.ensure_parent(&directory, &mut usage, &mount, path)?, replaced_bytes)
         };
-        let temp = TempFile::create(parent, place.audience(path.mount())).map_err(|error| failure(path, error))?;
-        let counted = place.is_counted(path.mount());
-        let room = QuotaReservation { place: Arc::clone(place), directory, usage, counted, bytes: 0, freed };
-        Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, room, guard })
+        let temp =
+            TempFile::create(parent, root.file_access(path.mount())).map_err(|error| workspace_error(path, error))?;
+        let is_counted = root.is_counted(path.mount());
+        let reservation =
+            QuotaReservation { root: Arc::clone(root), directory, usage, is_counted, bytes: 0, replaced_bytes };
+        Ok(Self { path: path.clone(), name: name.to_owned(), temp, bytes: 0, reservation, guard })
     }
 
-    /// Makes the bytes durable, gives the file its name, makes that durable too, and returns the file's size.
-    pub(super) fn publish(self, mode: WriteMode, still_wanted: &Weak<()>) -> Result<u64, WorkspaceError> {
-        let Self { path, name, mut temp, bytes, mut room, guard: _ } = self;
-        let failed = |error| failure(&path, error);
-        temp.sync().map_err(failed)?;
-        let parent = temp.directory().try_clone().map_err(failed)?;
-        if still_wanted.strong_count() == 0 {
-            return Err(failed(io::ErrorKind::Interrupted.into()));
+    /// Makes the bytes durable, renames the file to its name, makes that durable too, and returns the file's size.
+    pub(super) fn publish(self, mode: WriteMode, caller: &Weak<()>) -> Result<u64, WorkspaceError> {
+        let Self { path, name, mut temp, bytes, mut reservation, guard: _ } = self;
+        let map_error = |error| workspace_error(&path, error);
+        temp.sync().map_err(map_error)?;
+        let parent = temp.directory().try_clone().map_err(map_error)?;
+        if caller.strong_count() == 0 {
+            return Err(map_error(io::ErrorKind::Interrupted.into()));
         }
-        if bytes == 0 && !room.reserve(EMPTY_ENTRY_BYTES).map_err(failed)? {
-            return Err(WorkspaceError::QuotaExceeded { quota: room.place.quota });
+        if bytes == 0 && !reservation.reserve(EMPTY_ENTRY_BYTES).map_err(map_error)? {
+            return Err(WorkspaceError::QuotaExceeded { quota: reservation.root.quota });
         }
         {
-            let mut usage = lock(&room.usage);
+            let mut usage = lock_usage(&reservation.usage);
             match mode {
-                WriteMode::CreateNew => temp.create_new(&name).map_err(failed)?,
+                WriteMode::CreateNew => temp.create_new(&name).map_err(map_error)?,
                 WriteMode::Replace => {
-                    let there = parent.symlink_metadata(&name).map_or(0, |there| usage::counted_bytes(&there));
-                    temp.replace(&parent, &name).map_err(failed)?;
-                    room.freed = there;
+                    let replaced_bytes =
+                        parent.symlink_metadata(&name).map_or(0, |metadata| usage::entry_bytes(&metadata));
+                    temp.replace(&parent, &name).map_err(map_error)?;
+                    reservation.replaced_bytes = replaced_bytes;
                 }
             }
-            if room.counted {
-                usage.commit(room.bytes, room.freed);
-                room.counted = false;
+            if reservation.is_counted {
+                usage.commit(reservation.bytes, reservation.replaced_bytes);
+                reservation.is_counted = false;
             }
         }
         directory::sync(&parent)
@@ -115,21 +119,21 @@ impl BlockSink for PendingWrite {
     type Error = WorkspaceError;
 
     fn write_block(&mut self, bytes: &[u8]) -> Result<(), WorkspaceError> {
-        if !self.room.reserve(bytes.len() as u64).map_err(|error| failure(&self.path, error))? {
-            return Err(WorkspaceError::QuotaExceeded { quota: self.room.place.quota });
+        if !self.reservation.reserve(bytes.len() as u64).map_err(|error| workspace_error(&self.path, error))? {
+            return Err(WorkspaceError::QuotaExceeded { quota: self.reservation.root.quota });
         }
         let full = self.guard.allocate(self.temp.file(), bytes.len() as u64);
-        full.map_err(|full| no_room(&self.path, full))?;
+        full.map_err(|full| disk_full_error(&self.path, full))?;
         self.bytes += bytes.len() as u64;
-        self.temp.append(bytes).map_err(|error| failure(&self.path, error))
+        self.temp.append(bytes).map_err(|error| workspace_error(&self.path, error))
     }
 }
 
 impl QuotaReservation {
     fn reserve(&mut self, bytes: u64) -> io::Result<bool> {
-        if self.counted {
-            let measure = || self.place.measure(&self.directory);
-            if !lock(&self.usage).reserve(bytes, self.freed, self.place.quota, measure)? {
+        if self.is_counted {
+            let measure = || self.root.measure(&self.directory);
+            if !lock_usage(&self.usage).reserve(bytes, self.replaced_bytes, self.root.quota, measure)? {
                 return Ok(false);
             }
         }
@@ -140,14 +144,14 @@ impl QuotaReservation {
 
 impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        if self.counted {
-            lock(&self.usage).abandon(self.bytes);
+        if self.is_counted {
+            lock_usage(&self.usage).abandon(self.bytes);
         }
     }
 }
 
 impl WorkspaceRoot {
-    /// Opens the directory in which the path lies; what is missing of it is made, if there is room for it.
+    /// Opens the path's parent directory; missing directories are created, if the quota allows.
     fn ensure_parent(
         &self,
         directory: &str,
@@ -155,36 +159,40 @@ impl WorkspaceRoot {
         mount: &Dir,
         path: &WorkspacePath,
     ) -> Result<Dir, WorkspaceError> {
-        let failed = |error| failure(path, error);
-        let missing = match self.is_counted(path.mount()) {
-            true => directory::missing(mount, parent(path)).map_err(failed)? as u64 * EMPTY_ENTRY_BYTES,
+        let map_error = |error| workspace_error(path, error);
+        let missing_bytes = match self.is_counted(path.mount()) {
+            true => {
+                directory::count_missing(mount, relative_parent(path)).map_err(map_error)? as u64 * EMPTY_ENTRY_BYTES
+            }
             false => 0,
         };
-        if missing > 0 && !usage.reserve(missing, 0, self.quota, || self.measure(directory)).map_err(failed)? {
+        if missing_bytes > 0
+            && !usage.reserve(missing_bytes, 0, self.quota, || self.measure(directory)).map_err(map_error)?
+        {
             return Err(WorkspaceError::QuotaExceeded { quota: self.quota });
         }
-        let ensured = directory::ensure(mount, parent(path), self.audience(path.mount()));
-        usage.commit(missing, 0);
+        let ensured = directory::ensure(mount, relative_parent(path), self.file_access(path.mount()));
+        usage.commit(missing_bytes, 0);
         if ensured.is_err() {
-            // Some of them may have been made.
+            // Some of them may have been created.
             usage.invalidate();
         }
         match ensured {
-            // A link into nowhere, or somebody removes while we make.
+            // A dangling link, or a concurrent removal.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() })
             }
-            opened => opened.map_err(failed),
+            opened => opened.map_err(map_error),
         }
     }
 
-    /// Counts what the conversation has in its own mounts.
+    /// Measures the conversation's own mounts.
     fn measure(&self, directory: &str) -> io::Result<u64> {
         let mut total = 0;
         for mount in [Mount::Shared, Mount::Tmp] {
-            match self.root.open_dir(Path::new(directory).join(mount.name())) {
+            match self.directory.open_dir(Path::new(directory).join(mount.name())) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                opened => total += usage::measure(&opened?)?,
+                opened => total += usage::measure_directory(&opened?)?,
             }
         }
         Ok(total)
@@ -193,44 +201,44 @@ impl WorkspaceRoot {
 
 /// Removes a file, a link, or an empty directory.
 pub(super) fn remove(
-    place: &Arc<WorkspaceRoot>,
+    root: &Arc<WorkspaceRoot>,
     conversation: &ConversationId,
     path: &WorkspacePath,
 ) -> Result<(), WorkspaceError> {
-    let name = writable_name(path)?;
-    let failed = |error| failure(path, error);
-    let mount = place.mount(conversation, path)?;
-    let parent = directory::open(&mount, parent(path)).map_err(failed)?;
-    let usage = place.usage(&conversation.to_file_name());
-    let mut usage = lock(&usage);
-    let metadata = parent.symlink_metadata(name).map_err(failed)?;
+    let name = require_writable_name(path)?;
+    let map_error = |error| workspace_error(path, error);
+    let mount = root.mount(conversation, path)?;
+    let parent = directory::open(&mount, relative_parent(path)).map_err(map_error)?;
+    let usage = root.usage(&conversation.to_file_name());
+    let mut usage = lock_usage(&usage);
+    let metadata = parent.symlink_metadata(name).map_err(map_error)?;
     match metadata.file_type() {
-        kind if kind.is_dir() => parent.remove_dir(name).map_err(failed)?,
-        kind if kind.is_file() || kind.is_symlink() => parent.remove_file(name).map_err(failed)?,
+        kind if kind.is_dir() => parent.remove_dir(name).map_err(map_error)?,
+        kind if kind.is_file() || kind.is_symlink() => parent.remove_file(name).map_err(map_error)?,
         _ => return Err(WorkspaceError::NotAFile(path.clone())),
     }
-    if place.is_counted(path.mount()) {
-        usage.free(usage::counted_bytes(&metadata));
+    if root.is_counted(path.mount()) {
+        usage.free(usage::entry_bytes(&metadata));
     }
     drop(usage);
-    directory::sync(&parent).map_err(failed)
+    directory::sync(&parent).map_err(map_error)
 }
 
-/// What counts for a conversation.
-pub(super) fn used_bytes(place: &WorkspaceRoot, conversation: &ConversationId) -> io::Result<u64> {
+/// The bytes that count for a conversation.
+pub(super) fn used_bytes(root: &WorkspaceRoot, conversation: &ConversationId) -> io::Result<u64> {
     let directory = conversation.to_file_name();
-    let usage = place.usage(&directory);
-    let mut usage = lock(&usage);
-    usage.settled(|| place.measure(&directory))
+    let usage = root.usage(&directory);
+    let mut usage = lock_usage(&usage);
+    usage.committed_bytes(|| root.measure(&directory))
 }
 
-/// Forgets what was counted, so that it is measured anew.
-pub(super) fn forget_usage(place: &WorkspaceRoot, conversation: &ConversationId) {
-    lock(&place.usage(&conversation.to_file_name())).invalidate();
+/// Discards the counted usage, so that it is measured again.
+pub(super) fn forget_usage(root: &WorkspaceRoot, conversation: &ConversationId) {
+    lock_usage(&root.usage(&conversation.to_file_name())).invalidate();
 }
 
-/// The name of what is to be changed, if it may be.
-fn writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
+/// The name of a path that may be changed; an error for any other.
+fn require_writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
     match (path.mount(), path.file_name()) {
         (mount @ Mount::Vault, _) => Err(WorkspaceError::ReadOnly(path.clone(), mount)),
         (_, None) => Err(WorkspaceError::NotAFile(path.clone())),
@@ -238,31 +246,33 @@ fn writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
     }
 }
 
-/// Refuses what can't be written, before the first byte is asked for; else returns what the file that will be replaced
-/// counts for.
-fn bytes_to_replace(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
-    let there = match mount.symlink_metadata(path.relative()) {
+/// Checks that the path can be written, before the first byte is read, and returns the counted bytes of the file that
+/// will be replaced.
+fn replaced_file_bytes(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
+    let metadata = match mount.symlink_metadata(path.relative()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        found => found.map_err(|error| failure(path, error))?,
+        found => found.map_err(|error| workspace_error(path, error))?,
     };
     if mode == WriteMode::CreateNew {
         return Err(WorkspaceError::Exists(path.clone()));
     }
-    match there.file_type() {
-        kind if kind.is_file() => Ok(usage::counted_bytes(&there)),
-        // The link is replaced, never what it points at; one that leads out is told, because somebody planted it.
-        kind if kind.is_symlink() => match mount.metadata(path.relative()).map_err(|error| failure(path, error)) {
-            Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
-            _ => Ok(0),
-        },
+    match metadata.file_type() {
+        kind if kind.is_file() => Ok(usage::entry_bytes(&metadata)),
+        // The link is replaced, never its target; one that leads out is an error, because it was planted.
+        kind if kind.is_symlink() => {
+            match mount.metadata(path.relative()).map_err(|error| workspace_error(path, error)) {
+                Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
+                _ => Ok(0),
+            }
+        }
         _ => Err(WorkspaceError::NotAFile(path.clone())),
     }
 }
 
-fn parent(path: &WorkspacePath) -> &Path {
+fn relative_parent(path: &WorkspacePath) -> &Path {
     Path::new(path.relative()).parent().unwrap_or(Path::new(""))
 }
 
-fn lock(usage: &Mutex<QuotaUsage>) -> MutexGuard<'_, QuotaUsage> {
+fn lock_usage(usage: &Mutex<QuotaUsage>) -> MutexGuard<'_, QuotaUsage> {
     usage.lock().unwrap_or_else(PoisonError::into_inner)
 }

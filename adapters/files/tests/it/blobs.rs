@@ -33,14 +33,14 @@ impl BlobsFixture for Fixture {
         Arc::clone(&self.blobs) as Arc<dyn Blobs>
     }
 
-    async fn restarted(self) -> Self {
+    async fn restart(self) -> Self {
         let Self { directory, blobs } = self;
         drop(blobs);
         let blobs = Arc::new(DirectoryBlobs::open(directory.path()).unwrap());
         Self { directory, blobs }
     }
 
-    async fn leftovers(&self) -> usize {
+    async fn count_leftovers(&self) -> usize {
         fs::read_dir(self.directory.path().join("incoming")).unwrap().count()
     }
 
@@ -51,7 +51,7 @@ impl BlobsFixture for Fixture {
         fs::write(path, bytes).unwrap();
     }
 
-    async fn shorten(&self, sha256: &Sha256) {
+    async fn truncate(&self, sha256: &Sha256) {
         let path = address(self.directory.path(), sha256);
         let bytes = fs::read(&path).unwrap();
         fs::write(path, &bytes[..bytes.len() - 1]).unwrap();

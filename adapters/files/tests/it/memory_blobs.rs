@@ -28,12 +28,12 @@ impl BlobsFixture for Fixture {
         Arc::new(self.0.clone())
     }
 
-    async fn restarted(self) -> Self {
+    async fn restart(self) -> Self {
         // There is nothing but the process: it lasts as long.
         self
     }
 
-    async fn leftovers(&self) -> usize {
+    async fn count_leftovers(&self) -> usize {
         0
     }
 
@@ -43,7 +43,7 @@ impl BlobsFixture for Fixture {
         self.0.damage(sha256, content);
     }
 
-    async fn shorten(&self, sha256: &Sha256) {
+    async fn truncate(&self, sha256: &Sha256) {
         let mut content = self.content(sha256).await;
         content.pop();
         self.0.damage(sha256, content);

@@ -36,11 +36,11 @@ impl WorkspaceFixture for Fixture {
         Arc::clone(&self.workspace) as Arc<dyn Workspace>
     }
 
-    fn on_disk(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf {
+    fn host_path(&self, conversation: &ConversationId, path: &WorkspacePath) -> PathBuf {
         self.workspace.host_directory(conversation, path.mount()).join(path.relative())
     }
 
-    async fn leftovers(&self) -> usize {
+    async fn count_leftovers(&self) -> usize {
         temp_files(self.directory.path())
     }
 }

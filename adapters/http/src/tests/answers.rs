@@ -5,17 +5,17 @@ use std::time::Instant;
 use rstest::rstest;
 
 use super::{
-    server::{Server, Step, answer, head, ok, redirect},
+    server::{ServerStep, StubServer, answer, head, ok, redirect},
     *,
 };
 
 #[tokio::test]
 async fn a_file_is_fetched() {
-    let server = Server::saying(vec![ok("Content-Type: Image/PNG; charset=x\r\n", b"bytes")]).await;
-    let fetched = fetch(&fetcher_of(&server), &server.url("/a/b.png?sig=secret#there")).await.unwrap();
+    let server = StubServer::saying(vec![ok("Content-Type: Image/PNG; charset=x\r\n", b"bytes")]).await;
+    let fetched = fetch(&fetcher_for(&server), &server.url("/a/b.png?sig=secret#there")).await.unwrap();
     assert_eq!(fetched.url, server.url("/a/b.png"), "the address is told without its query");
     assert_eq!((fetched.mime.as_deref(), fetched.bytes), (Some("image/png"), Some(5)));
-    assert_eq!(bytes_of(fetched).await.unwrap(), b"bytes");
+    assert_eq!(read_bytes(fetched).await.unwrap(), b"bytes");
     let asked = server.heads().concat();
     assert!(asked.starts_with("GET /a/b.png?sig=secret HTTP/1.1\r\n"), "the server gets the query: {asked}");
     assert!(asked.contains("accept-encoding: gzip\r\n"), "{asked}");
@@ -38,8 +38,8 @@ async fn a_file_is_fetched() {
 #[case(451, "refused: ")]
 #[tokio::test]
 async fn error_status_determines_retryability(#[case] status: u16, #[case] begins: &str) {
-    let server = Server::saying(vec![answer(status, "", b"")]).await;
-    let failure = fetch(&fetcher_of(&server), &server.url("/file")).await.map(|fetched| fetched.url).unwrap_err();
+    let server = StubServer::saying(vec![answer(status, "", b"")]).await;
+    let failure = fetch(&fetcher_for(&server), &server.url("/file")).await.map(|fetched| fetched.url).unwrap_err();
     let failure = failure.to_string();
     assert!(failure.starts_with(begins) && failure.contains(&format!("answers {status}")), "{failure}");
 }
@@ -53,8 +53,8 @@ async fn error_status_determines_retryability(#[case] status: u16, #[case] begin
 #[case("Content-Type:  TEXT/Html ;charset=utf-8\r\n", Some("text/html"))]
 #[tokio::test]
 async fn claimed_type_is_reported_only_if_valid(#[case] headers: &str, #[case] mime: Option<&str>) {
-    let server = Server::saying(vec![ok(headers, b"")]).await;
-    assert_eq!(fetch(&fetcher_of(&server), &server.url("/")).await.unwrap().mime.as_deref(), mime);
+    let server = StubServer::saying(vec![ok(headers, b"")]).await;
+    assert_eq!(fetch(&fetcher_for(&server), &server.url("/")).await.unwrap().mime.as_deref(), mime);
 }
 
 /// Headers without end would fill the memory before the first byte of a body.
@@ -64,8 +64,9 @@ async fn claimed_type_is_reported_only_if_valid(#[case] headers: &str, #[case] m
 #[tokio::test]
 async fn a_flood_of_headers_ends(#[case] flood: String) {
     let begin = b"HTTP/1.1 200 OK\r\nX-Begin: ".to_vec();
-    let server = Server::saying(vec![Step::Say(begin), Step::Repeat(flood.into_bytes(), Duration::ZERO)]).await;
-    let failure = fetch(&fetcher_of(&server), &server.url("/file")).await.map(|fetched| fetched.url);
+    let server =
+        StubServer::saying(vec![ServerStep::Send(begin), ServerStep::Repeat(flood.into_bytes(), Duration::ZERO)]).await;
+    let failure = fetch(&fetcher_for(&server), &server.url("/file")).await.map(|fetched| fetched.url);
     let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.contains("gave an invalid answer"), "it ended by the flood, not by the clock: {reason}");
 }
@@ -73,13 +74,14 @@ async fn a_flood_of_headers_ends(#[case] flood: String) {
 /// Slow loris: a head that comes letter by letter and never ends.
 #[tokio::test]
 async fn a_head_that_trickles_ends() {
-    let server = Server::saying(vec![
-        Step::Say(b"HTTP/1.1 200 OK\r\nX-Slow: ".to_vec()),
-        Step::Repeat(b"x".to_vec(), Duration::from_millis(20)),
+    let server = StubServer::saying(vec![
+        ServerStep::Send(b"HTTP/1.1 200 OK\r\nX-Slow: ".to_vec()),
+        ServerStep::Repeat(b"x".to_vec(), Duration::from_millis(20)),
     ])
     .await;
     let before = Instant::now();
-    let failure = fetch(&fetcher_soon_tired_of(&server), &server.url("/file")).await.map(|fetched| fetched.url);
+    let failure =
+        fetch(&fetcher_with_short_idle_timeout(&server), &server.url("/file")).await.map(|fetched| fetched.url);
     let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.ends_with("didn't answer in time"), "{reason}");
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
@@ -88,8 +90,8 @@ async fn a_head_that_trickles_ends() {
 /// One that answers each hop just in time must not add the hops' times up without end.
 #[tokio::test]
 async fn the_time_limit_holds_all_redirects_together() {
-    let server = Server::start(|_| vec![Step::Pause(Duration::from_millis(250)), redirect("/on")]).await;
-    let failure = fetch(&fetcher_short_of_time(&server), &server.url("/file")).await.map(|fetched| fetched.url);
+    let server = StubServer::start(|_| vec![ServerStep::Pause(Duration::from_millis(250)), redirect("/on")]).await;
+    let failure = fetch(&fetcher_with_short_timeout(&server), &server.url("/file")).await.map(|fetched| fetched.url);
     let Err(FetcherError::Retryable { reason }) = failure else { panic!("{failure:?}") };
     assert!(reason.ends_with("didn't answer in time"), "{reason}");
     assert!(server.heads().len() <= 3, "the third was cut at 600 ms");
@@ -97,7 +99,7 @@ async fn the_time_limit_holds_all_redirects_together() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_told_as_such() {
-    let server = Server::victim().await;
+    let server = StubServer::victim().await;
     let (url, allowed) = (server.url("/file?sig=secret"), server.address().to_string());
     drop(server);
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -110,11 +112,11 @@ async fn nobody_at_the_address_is_told_as_such() {
 #[rstest]
 #[case::not_there(vec![answer(404, "", b"")])]
 #[case::trouble(vec![answer(500, "", b"")])]
-#[case::no_http(vec![Step::Say(b"SECRET\r\n\r\n".to_vec())])]
+#[case::no_http(vec![ServerStep::Send(b"SECRET\r\n\r\n".to_vec())])]
 #[case::too_large(vec![head("Content-Length: 999999\r\n")])]
 #[case::packed(vec![ok("Content-Encoding: br\r\n", b"")])]
 #[case::nothing(vec![])]
-#[case::silent(vec![Step::Hang])]
+#[case::silent(vec![ServerStep::Hang])]
 #[case::to_a_private_network(vec![redirect("http://10.0.0.1/x?key=SECRET#SECRET")])]
 #[case::with_credentials(vec![redirect("http://SECRET:SECRET@example.com/")])]
 #[case::another_scheme(vec![redirect("ftp://SECRET:SECRET@example.com/?SECRET")])]
@@ -122,12 +124,12 @@ async fn nobody_at_the_address_is_told_as_such() {
 #[case::no_address(vec![redirect("http://SECRET:SECRET@/?SECRET")])]
 #[case::cut(vec![head("Content-Length: 5\r\n")])]
 #[tokio::test]
-async fn no_error_tells_credentials_or_a_query(#[case] steps: Vec<Step>) {
-    let server = Server::saying(steps).await;
-    let said = match fetch(&fetcher_soon_tired_of(&server), &server.url("/file?sig=SECRET#SECRET")).await {
+async fn no_error_tells_credentials_or_a_query(#[case] steps: Vec<ServerStep>) {
+    let server = StubServer::saying(steps).await;
+    let said = match fetch(&fetcher_with_short_idle_timeout(&server), &server.url("/file?sig=SECRET#SECRET")).await {
         Err(failure) => format!("{failure} {failure:?}"),
         Ok(fetched) => {
-            let error = bytes_of(fetched).await.unwrap_err();
+            let error = read_bytes(fetched).await.unwrap_err();
             format!("{error} {error:?}")
         }
     };

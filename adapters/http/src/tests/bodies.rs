@@ -7,7 +7,7 @@ use rstest::rstest;
 use tokio::io::AsyncReadExt;
 
 use super::{
-    server::{Server, Step, head, ok},
+    server::{ServerStep, StubServer, head, ok},
     *,
 };
 
@@ -20,39 +20,40 @@ async fn gzip(content: &[u8]) -> Vec<u8> {
 /// A server that says at once how much too much it would send: not a byte is read.
 #[tokio::test]
 async fn oversized_content_length_is_refused_before_reading() {
-    let server = Server::saying(vec![head("Content-Length: 250000\r\n"), Step::Hang]).await;
-    let reason = refusal(&fetcher_of(&server), &server.url("/file?sig=secret")).await;
+    let server = StubServer::saying(vec![head("Content-Length: 250000\r\n"), ServerStep::Hang]).await;
+    let reason = refusal(&fetcher_for(&server), &server.url("/file?sig=secret")).await;
     assert!(reason.ends_with("/file has 250 KB, the limit is 100 KB"), "{reason}");
-    let server = Server::saying(vec![head("Content-Length: 18446744073709551000\r\n"), Step::Hang]).await;
-    refusal(&fetcher_of(&server), &server.url("/file")).await;
+    let server = StubServer::saying(vec![head("Content-Length: 18446744073709551000\r\n"), ServerStep::Hang]).await;
+    refusal(&fetcher_for(&server), &server.url("/file")).await;
 }
 
 /// A server that says nothing of the size, and sends too much.
 #[tokio::test]
 async fn oversized_body_fails_instead_of_being_cut() {
-    let server = Server::saying(vec![head(""), Step::Say(vec![b'x'; LIMIT as usize])]).await;
-    assert_eq!(ending(&server).await.map(|bytes| bytes.len()), Ok(LIMIT as usize), "what just fits is taken");
-    let server = Server::saying(vec![head(""), Step::Say(vec![b'x'; LIMIT as usize + 1])]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::FileTooLarge));
+    let server = StubServer::saying(vec![head(""), ServerStep::Send(vec![b'x'; LIMIT as usize])]).await;
+    assert_eq!(fetch_body(&server).await.map(|bytes| bytes.len()), Ok(LIMIT as usize), "what just fits is taken");
+    let server = StubServer::saying(vec![head(""), ServerStep::Send(vec![b'x'; LIMIT as usize + 1])]).await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::FileTooLarge));
 }
 
 /// A server that never ends.
 #[tokio::test]
 async fn an_endless_body_ends() {
-    let server = Server::saying(vec![head(""), Step::Repeat(vec![b'x'; 10_000], Duration::ZERO)]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::FileTooLarge));
+    let server = StubServer::saying(vec![head(""), ServerStep::Repeat(vec![b'x'; 10_000], Duration::ZERO)]).await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::FileTooLarge));
     let chunk = b"5\r\nhello\r\n".repeat(1_000);
     let server =
-        Server::saying(vec![head("Transfer-Encoding: chunked\r\n"), Step::Repeat(chunk, Duration::ZERO)]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::FileTooLarge));
+        StubServer::saying(vec![head("Transfer-Encoding: chunked\r\n"), ServerStep::Repeat(chunk, Duration::ZERO)])
+            .await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::FileTooLarge));
 }
 
 /// A server that sends a byte now and then, never silent for long, to hold us for as long as it likes.
 #[tokio::test]
 async fn an_endless_trickle_ends() {
-    let server = Server::saying(vec![head(""), Step::Repeat(b"x".to_vec(), Duration::from_millis(50))]).await;
+    let server = StubServer::saying(vec![head(""), ServerStep::Repeat(b"x".to_vec(), Duration::from_millis(50))]).await;
     let before = Instant::now();
-    assert_eq!(ending_for(&fetcher_short_of_time(&server), &server).await, Err(io::ErrorKind::TimedOut));
+    assert_eq!(fetch_body_with(&fetcher_with_short_timeout(&server), &server).await, Err(io::ErrorKind::TimedOut));
     assert!((600..5_000).contains(&before.elapsed().as_millis()), "{:?}", before.elapsed());
 }
 
@@ -60,19 +61,21 @@ async fn an_endless_trickle_ends() {
 #[tokio::test]
 async fn steady_large_download_outlasts_time_limit() {
     let piece = vec![b'x'; 200_000];
-    let steps = (0..12).flat_map(|_| [Step::Say(piece.clone()), Step::Pause(Duration::from_millis(100))]);
-    let server = Server::saying([head("")].into_iter().chain(steps).collect()).await;
+    let steps = (0..12).flat_map(|_| [ServerStep::Send(piece.clone()), ServerStep::Pause(Duration::from_millis(100))]);
+    let server = StubServer::saying([head("")].into_iter().chain(steps).collect()).await;
     let request = FetchRequest { url: server.url("/"), hosts: HostPolicy::Public, max_bytes: u64::MAX };
-    let fetched = fetcher_short_of_time(&server).fetch(&request).await.unwrap();
-    assert_eq!(bytes_of(fetched).await.unwrap().len(), 12 * 200_000);
+    let fetched = fetcher_with_short_timeout(&server).fetch(&request).await.unwrap();
+    assert_eq!(read_bytes(fetched).await.unwrap().len(), 12 * 200_000);
 }
 
 /// A server that begins and then says nothing, without closing.
 #[tokio::test]
 async fn a_body_that_stops_ends() {
-    let server = Server::saying(vec![head("Content-Length: 9\r\n"), Step::Say(b"hello".to_vec()), Step::Hang]).await;
+    let server =
+        StubServer::saying(vec![head("Content-Length: 9\r\n"), ServerStep::Send(b"hello".to_vec()), ServerStep::Hang])
+            .await;
     let before = Instant::now();
-    assert_eq!(ending_for(&fetcher_soon_tired_of(&server), &server).await, Err(io::ErrorKind::TimedOut));
+    assert_eq!(fetch_body_with(&fetcher_with_short_idle_timeout(&server), &server).await, Err(io::ErrorKind::TimedOut));
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
 }
 
@@ -83,17 +86,17 @@ async fn a_body_that_stops_ends() {
 #[case::half_a_chunk("Transfer-Encoding: chunked\r\n", b"5\r\nhel")]
 #[tokio::test]
 async fn truncated_body_ends_in_error(#[case] headers: &str, #[case] body: &[u8]) {
-    let server = Server::saying(vec![head(headers), Step::Say(body.to_vec())]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::UnexpectedEof));
+    let server = StubServer::saying(vec![head(headers), ServerStep::Send(body.to_vec())]).await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::UnexpectedEof));
 }
 
 #[tokio::test]
 async fn what_is_packed_is_unpacked_all_of_it() {
     let packed = [gzip(b"hello ").await, gzip(b"world").await].concat();
-    let server = Server::saying(vec![ok("Content-Encoding: gzip\r\n", &packed)]).await;
-    let fetched = fetch(&fetcher_of(&server), &server.url("/")).await.unwrap();
+    let server = StubServer::saying(vec![ok("Content-Encoding: gzip\r\n", &packed)]).await;
+    let fetched = fetch(&fetcher_for(&server), &server.url("/")).await.unwrap();
     assert_eq!(fetched.bytes, None, "the size of what is packed is no size of the file");
-    assert_eq!(bytes_of(fetched).await.unwrap(), b"hello world");
+    assert_eq!(read_bytes(fetched).await.unwrap(), b"hello world");
 }
 
 /// A bomb: 64 KB that become 64 MB.
@@ -101,16 +104,17 @@ async fn what_is_packed_is_unpacked_all_of_it() {
 async fn a_bomb_of_gzip_is_counted_unpacked() {
     let bomb = gzip(&vec![0; 64 << 20]).await;
     assert!((bomb.len() as u64) < LIMIT, "the size that it claims passes: {}", bomb.len());
-    let server = Server::saying(vec![ok("Content-Encoding: gzip\r\n", &bomb)]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::FileTooLarge));
+    let server = StubServer::saying(vec![ok("Content-Encoding: gzip\r\n", &bomb)]).await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::FileTooLarge));
 }
 
 /// Packed nothing, again and again: the file stays empty and the line stays busy.
 #[tokio::test]
 async fn endless_gzip_without_content_ends() {
     let nothing = gzip(b"").await.repeat(100);
-    let server = Server::saying(vec![head("Content-Encoding: gzip\r\n"), Step::Repeat(nothing, Duration::ZERO)]).await;
-    assert_eq!(ending(&server).await, Err(io::ErrorKind::FileTooLarge));
+    let server =
+        StubServer::saying(vec![head("Content-Encoding: gzip\r\n"), ServerStep::Repeat(nothing, Duration::ZERO)]).await;
+    assert_eq!(fetch_body(&server).await, Err(io::ErrorKind::FileTooLarge));
 }
 
 /// Cut inside the packed data while HTTP itself ends well; and something behind it that nobody would see.
@@ -121,8 +125,8 @@ async fn cut_or_damaged_gzip_ends_in_error() {
     let last = damaged.len() - 5;
     damaged[last] ^= 0xff;
     for broken in [&packed[..packed.len() - 1], &packed[..12], b"", &[&packed[..], b"more"].concat(), &damaged] {
-        let server = Server::saying(vec![ok("Content-Encoding: gzip\r\n", broken)]).await;
-        assert!(ending(&server).await.is_err(), "{broken:02x?}");
+        let server = StubServer::saying(vec![ok("Content-Encoding: gzip\r\n", broken)]).await;
+        assert!(fetch_body(&server).await.is_err(), "{broken:02x?}");
     }
 }
 
@@ -132,6 +136,6 @@ async fn cut_or_damaged_gzip_ends_in_error() {
 async fn unknown_packing_is_refused(
     #[values("br", "deflate", "zstd", "gzip, gzip", "gzip\r\nContent-Encoding: gzip", "compress")] encoding: &str,
 ) {
-    let server = Server::saying(vec![ok(&format!("Content-Encoding: {encoding}\r\n"), b"x")]).await;
-    assert!(refusal(&fetcher_of(&server), &server.url("/file")).await.contains("compressed"));
+    let server = StubServer::saying(vec![ok(&format!("Content-Encoding: {encoding}\r\n"), b"x")]).await;
+    assert!(refusal(&fetcher_for(&server), &server.url("/file")).await.contains("compressed"));
 }

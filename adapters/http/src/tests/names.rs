@@ -11,14 +11,14 @@ use std::{
 use rstest::rstest;
 
 use super::{
-    server::{Server, ok, redirect},
+    server::{StubServer, ok, redirect},
     *,
 };
 use crate::resolver::DnsLookup;
 
 /// Names that lead to these addresses, another list each time they are asked for, the last for ever; and how often that
 /// was.
-fn answering(lists: &[&[&str]]) -> (DnsLookup, Arc<AtomicUsize>) {
+fn scripted_lookup(lists: &[&[&str]]) -> (DnsLookup, Arc<AtomicUsize>) {
     let lists: Vec<Vec<IpAddr>> =
         lists.iter().map(|list| list.iter().map(|address| address.parse().expect("an address")).collect()).collect();
     let asked = Arc::<AtomicUsize>::default();
@@ -41,8 +41,8 @@ fn answering(lists: &[&[&str]]) -> (DnsLookup, Arc<AtomicUsize>) {
 #[case::the_other_family(&["192.0.43.8", "::1"])]
 #[tokio::test]
 async fn a_name_that_leads_inside_is_not_asked(#[case] addresses: &[&str]) {
-    let victim = Server::victim().await;
-    let (lookup, _) = answering(&[addresses]);
+    let victim = StubServer::victim().await;
+    let (lookup, _) = scripted_lookup(&[addresses]);
     let fetcher = HttpFetcher::with_lookup(settings(&[]), lookup);
     let url = format!("http://harmless.example:{}/file?sig=secret", victim.port());
     let reason = refusal(&fetcher, &url).await;
@@ -57,7 +57,7 @@ async fn a_name_that_leads_inside_is_not_asked(#[case] addresses: &[&str]) {
 async fn allowed_nat64_range_opens_no_private_network(
     #[values("64:ff9b::169.254.169.254", "64:ff9b::10.0.0.1")] address: &str,
 ) {
-    let (lookup, _) = answering(&[&[address]]);
+    let (lookup, _) = scripted_lookup(&[&[address]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["64:ff9b::/96".to_owned()]), lookup);
     let reason = refusal(&fetcher, "http://harmless.example/latest/meta-data").await;
     assert!(reason.contains("its name resolves to"), "{reason}");
@@ -69,7 +69,7 @@ async fn allowed_nat64_range_opens_no_private_network(
 #[rstest]
 #[tokio::test]
 async fn this_machine_s_own_names_are_not_asked(#[values("localhost", "LOCALHOST", "localhost.")] name: &str) {
-    let victim = Server::victim().await;
+    let victim = StubServer::victim().await;
     let fetcher = HttpFetcher::new(settings(&[]));
     let failure = fetch(&fetcher, &format!("http://{name}:{}/", victim.port())).await.map(|fetched| fetched.url);
     assert!(failure.is_err(), "{failure:?}");
@@ -80,12 +80,12 @@ async fn this_machine_s_own_names_are_not_asked(#[values("localhost", "LOCALHOST
 /// asked for once, and what was answered is what is connected to.
 #[tokio::test]
 async fn name_is_resolved_once_and_connected_as_resolved() {
-    let (outside, inside) = Server::outside_and_inside(ok("", b"harmless")).await;
-    let (lookup, asked) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
+    let (outside, inside) = StubServer::outside_and_inside(ok("", b"harmless")).await;
+    let (lookup, asked) = scripted_lookup(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
     let url = format!("http://rebinding.example:{}/file", outside.port());
     let fetched = fetch(&fetcher, &url).await.unwrap();
-    assert_eq!(bytes_of(fetched).await.unwrap(), b"harmless");
+    assert_eq!(read_bytes(fetched).await.unwrap(), b"harmless");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // The next fetch asks anew, and hears that it leads inside.
     assert!(refusal(&fetcher, &url).await.contains("its name resolves to this machine"));
@@ -95,8 +95,8 @@ async fn name_is_resolved_once_and_connected_as_resolved() {
 /// DNS rebinding by a redirect to the same name: each hop is checked.
 #[tokio::test]
 async fn redirect_to_same_name_is_rechecked() {
-    let (outside, inside) = Server::outside_and_inside(redirect("/secrets")).await;
-    let (lookup, _) = answering(&[&["127.0.0.2"], &["127.0.0.1"]]);
+    let (outside, inside) = StubServer::outside_and_inside(redirect("/secrets")).await;
+    let (lookup, _) = scripted_lookup(&[&["127.0.0.2"], &["127.0.0.1"]]);
     let fetcher = HttpFetcher::with_lookup(settings(&["127.0.0.2".to_owned()]), lookup);
     let url = format!("http://rebinding.example:{}/file", outside.port());
     assert!(refusal(&fetcher, &url).await.contains("its name resolves to this machine"));
@@ -106,11 +106,11 @@ async fn redirect_to_same_name_is_rechecked() {
 /// A host that the operator allows may lead anywhere, by exactly this name and port.
 #[tokio::test]
 async fn only_exactly_allowed_targets_are_requested() {
-    let server = Server::saying(vec![ok("", b"x")]).await;
-    let other = Server::victim().await;
+    let server = StubServer::saying(vec![ok("", b"x")]).await;
+    let other = StubServer::victim().await;
     let (port, other_port) = (server.port(), other.port());
     let allowing = |allowed: String| {
-        let (lookup, _) = answering(&[&["127.0.0.1"]]);
+        let (lookup, _) = scripted_lookup(&[&["127.0.0.1"]]);
         HttpFetcher::with_lookup(settings(&[allowed]), lookup)
     };
     for (allowed, url) in [
@@ -136,7 +136,7 @@ async fn only_exactly_allowed_targets_are_requested() {
 /// A proxy would look the name up and connect by itself, past every check: none of the environment is used.
 #[tokio::test]
 async fn no_proxy_is_asked() {
-    let proxy = Server::victim().await;
+    let proxy = StubServer::victim().await;
     let this_test_binary = std::env::current_exe().expect("it runs");
     let mut child = tokio::process::Command::new(this_test_binary);
     child.args(["--exact", "tests::answers::a_file_is_fetched"]);

@@ -3,7 +3,7 @@
 use rstest::rstest;
 
 use super::{
-    server::{Server, Step, answer, ok, redirect},
+    server::{ServerStep, StubServer, answer, ok, redirect},
     *,
 };
 
@@ -30,10 +30,10 @@ use super::{
 #[case::another_scheme_s_slashes("//127.0.0.1:PORT/secrets", "this machine")]
 #[tokio::test]
 async fn internal_address_is_unreachable_directly_or_by_redirect(#[case] inside: &str, #[case] says: &str) {
-    let victim = Server::victim().await;
+    let victim = StubServer::victim().await;
     let inside = inside.replace("PORT", &victim.port().to_string());
     let to = inside.clone();
-    let attacker = Server::start(move |_| vec![redirect(&to)]).await;
+    let attacker = StubServer::start(move |_| vec![redirect(&to)]).await;
     // A name that is not an address is answered by nobody here.
     let nobody: crate::resolver::DnsLookup = std::sync::Arc::new(|_| Box::pin(async { Ok(vec![]) }));
     let fetcher = HttpFetcher::with_lookup(settings(&[attacker.address().to_string()]), nobody);
@@ -56,9 +56,9 @@ async fn no_other_scheme_is_followed(
     #[values("file:///etc/passwd", "ftp://example.com/x", "gopher://127.0.0.1:25/", "data:text/plain,x", "ws://x/")]
     to: &'static str,
 ) {
-    let attacker = Server::start(move |_| vec![redirect(to)]).await;
+    let attacker = StubServer::start(move |_| vec![redirect(to)]).await;
     for url in [attacker.url("/file"), to.to_owned()] {
-        let reason = refusal(&fetcher_of(&attacker), &url).await;
+        let reason = refusal(&fetcher_for(&attacker), &url).await;
         assert!(reason.starts_with("only http and https are fetched, not "), "{reason}");
     }
 }
@@ -72,11 +72,11 @@ async fn three_redirects_are_followed_and_fourth_refused() {
         "/4" => vec![ok("", b"there")],
         _ => vec![redirect("/1")],
     };
-    let server = Server::start(hops).await;
-    let fetcher = fetcher_of(&server);
+    let server = StubServer::start(hops).await;
+    let fetcher = fetcher_for(&server);
     let fetched = fetch(&fetcher, &server.url("/1")).await.unwrap();
     assert_eq!(fetched.url, server.url("/4"));
-    assert_eq!(bytes_of(fetched).await.unwrap(), b"there");
+    assert_eq!(read_bytes(fetched).await.unwrap(), b"there");
     let reason = refusal(&fetcher, &server.url("/0")).await;
     assert!(reason.starts_with("more than 3 redirects"), "{reason}");
     assert_eq!(server.heads().len(), 8, "four requests each");
@@ -85,17 +85,18 @@ async fn three_redirects_are_followed_and_fourth_refused() {
 /// A server that leads to itself for ever would keep us busy for ever.
 #[tokio::test]
 async fn a_redirect_loop_ends() {
-    let server = Server::start(|_| vec![redirect("/file")]).await;
-    assert!(refusal(&fetcher_of(&server), &server.url("/file")).await.starts_with("more than 3 redirects"));
+    let server = StubServer::start(|_| vec![redirect("/file")]).await;
+    assert!(refusal(&fetcher_for(&server), &server.url("/file")).await.starts_with("more than 3 redirects"));
     assert_eq!(server.heads().len(), 4);
 }
 
 /// The file's host is on the list, and leads to one that is not.
 #[tokio::test]
 async fn unlisted_host_is_never_requested_even_by_redirect() {
-    let victim = Server::victim().await;
+    let victim = StubServer::victim().await;
     let to = format!("http://localhost:{}/", victim.port());
-    let listed = Server::start(move |path| if path == "/on" { vec![redirect(&to)] } else { vec![ok("", b"x")] }).await;
+    let listed =
+        StubServer::start(move |path| if path == "/on" { vec![redirect(&to)] } else { vec![ok("", b"x")] }).await;
     // The victim may be asked as far as its address goes.
     let fetcher = HttpFetcher::new(settings(&["127.0.0.0/8".to_owned(), "localhost".to_owned()]));
     let only = |url: String| {
@@ -131,23 +132,23 @@ fn redirect_never_downgrades_to_unencrypted_url() {
 #[rstest]
 #[case::nothing(answer(302, "", b""), "redirects without a target")]
 #[case::no_host(redirect("http://"), "redirects to an invalid address")]
-#[case::no_text(Step::Say(b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\n\r\n".to_vec()), "redirects to an invalid address")]
+#[case::no_text(ServerStep::Send(b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\n\r\n".to_vec()), "redirects to an invalid address")]
 #[case::endless(redirect(&"x".repeat(9_000)), "redirects to an invalid address")]
 #[tokio::test]
-async fn a_redirect_to_nothing_is_refused(#[case] step: Step, #[case] says: &str) {
+async fn a_redirect_to_nothing_is_refused(#[case] step: ServerStep, #[case] says: &str) {
     let server =
-        Server::start(move |path| if path == "/file" { vec![step.clone()] } else { vec![answer(400, "", b"")] });
+        StubServer::start(move |path| if path == "/file" { vec![step.clone()] } else { vec![answer(400, "", b"")] });
     let server = server.await;
-    let reason = refusal(&fetcher_of(&server), &server.url("/file")).await;
+    let reason = refusal(&fetcher_for(&server), &server.url("/file")).await;
     assert!(reason.contains(says), "{reason}");
 }
 
 /// What one server sets or sees must not be told to the next.
 #[tokio::test]
 async fn next_server_learns_nothing_about_previous_one() {
-    let second = Server::saying(vec![ok("", b"x")]).await;
+    let second = StubServer::saying(vec![ok("", b"x")]).await;
     let to = second.url("/next");
-    let first = Server::start(move |_| {
+    let first = StubServer::start(move |_| {
         vec![answer(302, &format!("Location: {to}\r\nSet-Cookie: id=1; Path=/\r\nContent-Length: 0\r\n"), b"")]
     })
     .await;

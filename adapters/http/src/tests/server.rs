@@ -14,8 +14,8 @@ use tokio::{
 
 /// What the server does next.
 #[derive(Clone)]
-pub(super) enum Step {
-    Say(Vec<u8>),
+pub(super) enum ServerStep {
+    Send(Vec<u8>),
     /// Writes this again and again, with a pause after each.
     Repeat(Vec<u8>, Duration),
     /// Says nothing for a while.
@@ -25,21 +25,21 @@ pub(super) enum Step {
 }
 
 /// A server on this machine; it ends with the test.
-pub(super) struct Server {
+pub(super) struct StubServer {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
-impl Server {
+impl StubServer {
     /// A server that answers each request by its path.
-    pub(super) async fn start(answer: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(answer: impl Fn(&str) -> Vec<ServerStep> + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a free port"), answer)
     }
 
     /// Two servers on the same port: one at 127.0.0.2, which stands for an address outside and says this to everybody,
     /// and one at 127.0.0.1, which must not be reached.
-    pub(super) async fn outside_and_inside(outside_says: Step) -> (Self, Self) {
+    pub(super) async fn outside_and_inside(outside_says: ServerStep) -> (Self, Self) {
         let (outside, inside) = loop {
             let outside = TcpListener::bind("127.0.0.2:0").await.expect("a free port");
             let port = outside.local_addr().expect("an address").port();
@@ -52,20 +52,20 @@ impl Server {
         (Self::on(outside, move |_| vec![outside_says.clone()]), inside)
     }
 
-    fn on(listener: TcpListener, answer: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
+    fn on(listener: TcpListener, answer: impl Fn(&str) -> Vec<ServerStep> + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("an address");
         let heads = Arc::<Mutex<Vec<String>>>::default();
-        let (heard, answer) = (Arc::clone(&heads), Arc::new(answer));
+        let (received_heads, answer) = (Arc::clone(&heads), Arc::new(answer));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&heard), Arc::clone(&answer)));
+                tokio::spawn(serve(stream, Arc::clone(&received_heads), Arc::clone(&answer)));
             }
         });
         Self { address, heads, task }
     }
 
     /// A server that says the same to everybody.
-    pub(super) async fn saying(steps: Vec<Step>) -> Self {
+    pub(super) async fn saying(steps: Vec<ServerStep>) -> Self {
         Self::start(move |_| steps.clone()).await
     }
 
@@ -92,13 +92,13 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for StubServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn serve(mut stream: TcpStream, heads: Arc<Mutex<Vec<String>>>, answer: Arc<impl Fn(&str) -> Vec<Step>>) {
+async fn serve(mut stream: TcpStream, heads: Arc<Mutex<Vec<String>>>, answer: Arc<impl Fn(&str) -> Vec<ServerStep>>) {
     let at = {
         let mut heads = heads.lock().expect("no test panics while it holds this");
         heads.push(String::new());
@@ -114,38 +114,38 @@ async fn serve(mut stream: TcpStream, heads: Arc<Mutex<Vec<String>>>, answer: Ar
     heads.lock().expect("no test panics while it holds this")[at] = head;
     for step in answer(&path) {
         match step {
-            Step::Say(bytes) => {
+            ServerStep::Send(bytes) => {
                 let _the_fetcher_left = stream.write_all(&bytes).await;
             }
-            Step::Repeat(bytes, pause) => {
+            ServerStep::Repeat(bytes, pause) => {
                 while stream.write_all(&bytes).await.is_ok() {
                     tokio::time::sleep(pause).await;
                 }
             }
-            Step::Pause(pause) => tokio::time::sleep(pause).await,
-            Step::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
+            ServerStep::Pause(pause) => tokio::time::sleep(pause).await,
+            ServerStep::Hang => tokio::time::sleep(Duration::from_secs(60)).await,
         }
     }
     let _the_fetcher_left = stream.shutdown().await;
 }
 
 /// A head of `200` with these further header lines, without a size: the body ends where the connection does.
-pub(super) fn head(headers: &str) -> Step {
-    Step::Say(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{headers}\r\n").into_bytes())
+pub(super) fn head(headers: &str) -> ServerStep {
+    ServerStep::Send(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{headers}\r\n").into_bytes())
 }
 
 /// A whole answer with its true size.
-pub(super) fn ok(headers: &str, body: &[u8]) -> Step {
+pub(super) fn ok(headers: &str, body: &[u8]) -> ServerStep {
     answer(200, &format!("Content-Length: {}\r\n{headers}", body.len()), body)
 }
 
-pub(super) fn answer(status: u16, headers: &str, body: &[u8]) -> Step {
+pub(super) fn answer(status: u16, headers: &str, body: &[u8]) -> ServerStep {
     let mut all = format!("HTTP/1.1 {status} Words\r\nConnection: close\r\n{headers}\r\n").into_bytes();
     all.extend_from_slice(body);
-    Step::Say(all)
+    ServerStep::Send(all)
 }
 
 /// An answer that leads on.
-pub(super) fn redirect(to: &str) -> Step {
+pub(super) fn redirect(to: &str) -> ServerStep {
     answer(302, &format!("Location: {to}\r\nContent-Length: 0\r\n"), b"")
 }

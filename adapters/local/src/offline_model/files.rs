@@ -1,4 +1,4 @@
-//! The files that the offline model knows of, and how people name them.
+//! The files that the offline model knows, and how people name them.
 
 use satchel_domain::size;
 use satchel_ports::ModelMessage;
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::replies::inline_code;
 
-/// What a reference to a file begins with.
-const MARKER: &str = "[attachment ";
+/// The prefix of a file reference.
+const REFERENCE_PREFIX: &str = "[attachment ";
 
 /// A file of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub(super) struct ListedFile {
     pub(super) mime: String,
     pub(super) bytes: u64,
     pub(super) from_person: bool,
-    /// Made for the model; the person gets it only by name or number.
+    /// Created for the model; the person gets it only by name or number.
     pub(super) internal: bool,
 }
 
 impl ListedFile {
-    /// The line that tells a person of it.
-    pub(super) fn line(&self) -> String {
+    /// The line about it for a person.
+    pub(super) fn summary_line(&self) -> String {
         let number = if self.number == 0 { String::new() } else { format!("#{} ", self.number) };
         format!("- {number}{}, {}, {}", inline_code(&self.filename), self.mime, size::format_bytes(self.bytes))
     }
@@ -33,69 +33,70 @@ impl ListedFile {
 /// How a person names files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileSelector {
-    /// it, this, that, them: those that came along, else those that were spoken of last.
+    /// it, this, that, them: the attached files, otherwise the ones mentioned last.
     Recent,
-    /// everything: those that came along, else all.
+    /// everything: the attached files, otherwise all.
     All,
     /// `#17`.
     Number(u64),
-    /// "the photo", "the pictures": the beginning of the MIME type, and whether there are several.
+    /// "the photo", "the pictures": the prefix of the MIME type, and whether it is plural.
     Kind(&'static str, bool),
     /// `/shared/a.txt`: a file of the workspace.
     Path(String),
     Name(String),
 }
 
-/// Which files are meant.
+/// The selected files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FileSelection {
     pub(super) files: Vec<ListedFile>,
-    /// What names no file that is known.
+    /// The selectors that match no file.
     pub(super) missing: Vec<FileSelector>,
 }
 
-/// Finds the files that came along with the message. What isn't among them may be older.
-pub(super) fn among_new(selectors: &[FileSelector], here: &[ListedFile]) -> FileSelection {
-    find(selectors, |selector| match selector {
-        FileSelector::Recent | FileSelector::All => here.to_vec(),
-        other => matching(other, here),
+/// Selects from the attached files. A missing one may be older.
+pub(super) fn select_new(selectors: &[FileSelector], new_files: &[ListedFile]) -> FileSelection {
+    select(selectors, |selector| match selector {
+        FileSelector::Recent | FileSelector::All => new_files.to_vec(),
+        other => find_matching(other, new_files),
     })
 }
 
-/// Finds files among those that came along and all others.
-pub(super) fn among_all(
+/// Selects from the attached files and all others.
+pub(super) fn select_all(
     selectors: &[FileSelector],
-    here: &[ListedFile],
+    new_files: &[ListedFile],
     all: &[ListedFile],
     mentioned: &[String],
 ) -> FileSelection {
-    find(selectors, |selector| match selector {
-        FileSelector::Recent | FileSelector::All if !here.is_empty() => here.to_vec(),
+    select(selectors, |selector| match selector {
+        FileSelector::Recent | FileSelector::All if !new_files.is_empty() => new_files.to_vec(),
         FileSelector::Recent => {
-            let spoken_of: Vec<ListedFile> = all.iter().filter(|file| mentioned.contains(&file.id)).cloned().collect();
-            if spoken_of.is_empty() {
+            let mentioned_files: Vec<ListedFile> =
+                all.iter().filter(|file| mentioned.contains(&file.id)).cloned().collect();
+            if mentioned_files.is_empty() {
                 all.iter().rfind(|file| !file.internal).cloned().into_iter().collect()
             } else {
-                spoken_of
+                mentioned_files
             }
         }
         FileSelector::All => all.iter().filter(|file| !file.internal).cloned().collect(),
         other => {
-            let new = matching(other, here);
-            if new.is_empty() { matching(other, all) } else { new }
+            let new = find_matching(other, new_files);
+            if new.is_empty() { find_matching(other, all) } else { new }
         }
     })
 }
 
-fn find(selectors: &[FileSelector], meant: impl Fn(&FileSelector) -> Vec<ListedFile>) -> FileSelection {
+fn select(selectors: &[FileSelector], matches: impl Fn(&FileSelector) -> Vec<ListedFile>) -> FileSelection {
     let mut found = FileSelection::default();
     for selector in selectors {
-        let files = meant(selector);
+        let files = matches(selector);
         if files.is_empty() {
             found.missing.push(selector.clone());
         }
         for file in files {
-            if !found.files.iter().any(|known| known.id == file.id) {
+            if !found.files.iter().any(|other| other.id == file.id) {
                 found.files.push(file);
             }
         }
@@ -103,10 +104,10 @@ fn find(selectors: &[FileSelector], meant: impl Fn(&FileSelector) -> Vec<ListedF
     found
 }
 
-/// The files that a number, kind or name means; of several with one name the newest. `files` are oldest first.
-fn matching(selector: &FileSelector, files: &[ListedFile]) -> Vec<ListedFile> {
-    let newest = |fits: &dyn Fn(&ListedFile) -> bool| files.iter().rev().find(|file| fits(file)).cloned();
-    let one = match selector {
+/// The files that match a number, kind or name; of several with one name the newest. `files` are oldest first.
+fn find_matching(selector: &FileSelector, files: &[ListedFile]) -> Vec<ListedFile> {
+    let newest = |is_match: &dyn Fn(&ListedFile) -> bool| files.iter().rev().find(|file| is_match(file)).cloned();
+    let file = match selector {
         FileSelector::Number(number) => newest(&|file| file.number == *number),
         FileSelector::Kind(kind, true) => {
             return files.iter().filter(|file| file.mime.starts_with(kind)).cloned().collect();
@@ -124,14 +125,14 @@ fn matching(selector: &FileSelector, files: &[ListedFile]) -> Vec<ListedFile> {
         }
         FileSelector::Recent | FileSelector::All | FileSelector::Path(_) => None,
     };
-    one.into_iter().collect()
+    file.into_iter().collect()
 }
 
-/// Reads what `attachment.list` answered, oldest first; `None` when it is no list. Tolerant in the names of fields, because a
-/// person can replace the tool by one of their own.
+/// Parses the result of `attachment.list`, oldest first; `None` when it is not a list. Tolerant in the names of fields,
+/// because the tool can be replaced.
 pub(super) fn read_list(answer: &str) -> Option<Vec<ListedFile>> {
     let value: Value = serde_json::from_str(answer).ok()?;
-    let items = items(&value, &["attachments", "files"])?;
+    let items = list_items(&value, &["attachments", "files"])?;
     let mut files: Vec<ListedFile> = items.iter().filter_map(read_file).collect();
     files.sort_by_key(|file| file.number);
     Some(files)
@@ -149,8 +150,8 @@ fn read_file(item: &Value) -> Option<ListedFile> {
     })
 }
 
-/// The list in an answer: the answer itself, or the first of these fields that holds one.
-pub(super) fn items<'v>(value: &'v Value, fields: &[&str]) -> Option<&'v Vec<Value>> {
+/// The list in a result: the result itself, or the first of these fields that holds one.
+pub(super) fn list_items<'v>(value: &'v Value, fields: &[&str]) -> Option<&'v Vec<Value>> {
     value.as_array().or_else(|| fields.iter().find_map(|field| value[*field].as_array()))
 }
 
@@ -159,16 +160,16 @@ pub(super) fn first_text<'v>(value: &'v Value, fields: &[&str]) -> Option<&'v st
     fields.iter().find_map(|field| value[*field].as_str())
 }
 
-/// A tool's answer without the references to its files, which stand behind it.
-pub(super) fn without_references(text: &str) -> &str {
-    match text.strip_prefix(MARKER) {
+/// A tool result without the references to its files, which follow the text.
+pub(super) fn strip_references(text: &str) -> &str {
+    match text.strip_prefix(REFERENCE_PREFIX) {
         Some(_) => "",
-        None => text.find(&format!("\n{MARKER}")).map_or(text, |end| &text[..end]),
+        None => text.find(&format!("\n{REFERENCE_PREFIX}")).map_or(text, |end| &text[..end]),
     }
 }
 
-/// The ids of the files that the youngest message with references speaks of.
-pub(super) fn mentioned_last(messages: &[ModelMessage]) -> Vec<String> {
+/// The ids of the files in the newest message with references.
+pub(super) fn last_mentioned_ids(messages: &[ModelMessage]) -> Vec<String> {
     let mentioned = |message: &ModelMessage| {
         let (text, attachments) = match message {
             ModelMessage::User { text, attachments } | ModelMessage::Tool { text, attachments, .. } => {
@@ -177,10 +178,10 @@ pub(super) fn mentioned_last(messages: &[ModelMessage]) -> Vec<String> {
             ModelMessage::Assistant { text, .. } => (text, [].as_slice()),
             ModelMessage::Note { .. } => return vec![],
         };
-        // One that was escaped is somebody's words.
-        let markers = text.match_indices(MARKER).filter(|(at, _)| !text[..*at].ends_with('\\'));
-        let referred = markers.filter_map(|(at, _)| text[at + MARKER.len()..].split([' ', ']']).next());
-        referred.map(str::to_owned).chain(attachments.iter().map(|file| file.id.to_string())).collect()
+        // An escaped one is text, not a reference.
+        let markers = text.match_indices(REFERENCE_PREFIX).filter(|(at, _)| !text[..*at].ends_with('\\'));
+        let ids = markers.filter_map(|(at, _)| text[at + REFERENCE_PREFIX.len()..].split([' ', ']']).next());
+        ids.map(str::to_owned).chain(attachments.iter().map(|file| file.id.to_string())).collect()
     };
     messages.iter().rev().map(mentioned).find(|ids: &Vec<String>| !ids.is_empty()).unwrap_or_default()
 }

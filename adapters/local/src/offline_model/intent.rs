@@ -1,53 +1,54 @@
-//! What a person wants, as far as a few phrases can tell.
+//! Parses what a person wants from a few phrases.
 
 use serde_json::Value;
 
 use super::{
     files::FileSelector,
     phrase::{
-        after_verb, clauses, polite_before, split_at_last, strip_politeness, strip_prefix, strip_suffix, unquoted,
+        after_verb, split_at_last, split_clauses, strip_polite_prefix, strip_politeness, strip_prefix, strip_suffix,
+        unquote,
     },
 };
 
-/// How many wishes one message may hold.
+/// The most intents of one message.
 pub(super) const MAX_INTENTS: usize = 10;
 
 /// One thing that a person wants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Intent {
-    /// To know what can be done.
+    /// To see the help.
     Help,
-    /// Something that isn't understood.
+    /// Something that is not understood.
     Unknown,
-    /// To know what came; files without words, or with words that aren't understood.
+    /// Files without text, or with text that is not understood.
     Arrived {
         understood: bool,
     },
-    /// More than one message may hold.
-    TooMuch,
+    /// More than [`MAX_INTENTS`].
+    TooMany,
     /// To see the tools.
     Tools,
-    /// A tool, called as it is; without arguments the reason why what was given is no JSON.
+    /// A direct tool call; the arguments, or the reason why they are not JSON.
     Tool {
         name: String,
         arguments: Result<Value, String>,
     },
-    /// Files in the workspace.
+    /// To save files in the workspace.
     Save {
         what: Vec<FileSelector>,
         to: Option<Destination>,
         overwrite: bool,
     },
-    /// Files with the reply.
+    /// To get files with the reply.
     Send {
         what: Vec<FileSelector>,
     },
     List {
         path: Option<String>,
     },
-    /// The names of the files that the person sent.
+    /// To see the names of the files that the person sent.
     Received,
-    /// What stands in files.
+    /// To see the content of files.
     Read {
         what: Vec<FileSelector>,
     },
@@ -56,8 +57,8 @@ pub(super) enum Intent {
         content: String,
         overwrite: bool,
     },
-    /// A new file of which the text is missing.
-    WriteWhat,
+    /// To write a new file, but the text is missing.
+    WriteWithoutContent,
 }
 
 /// Where a file is saved.
@@ -74,152 +75,152 @@ pub(super) fn parse_intents(text: &str, has_files: bool) -> Vec<Intent> {
         return vec![if has_files { Intent::Arrived { understood: true } } else { Intent::Help }];
     }
     if let Some(rest) = after_verb(text, &["/tool", "/tools"]) {
-        return vec![tool(rest)];
+        return vec![parse_tool_call(rest)];
     }
-    let mut wishes: Vec<Intent> = Vec::new();
-    for clause in clauses(text, MAX_INTENTS + 1, |rest| write(polite_before(rest)).is_some()) {
-        if wishes.len() == MAX_INTENTS {
-            wishes.push(Intent::TooMuch);
+    let mut intents: Vec<Intent> = Vec::new();
+    for clause in split_clauses(text, MAX_INTENTS + 1, |rest| parse_write(strip_polite_prefix(rest)).is_some()) {
+        if intents.len() == MAX_INTENTS {
+            intents.push(Intent::TooMany);
             break;
         }
-        parse_clause(&mut wishes, clause);
+        parse_clause(&mut intents, clause);
     }
-    if has_files && wishes.iter().all(|wish| *wish == Intent::Unknown) {
+    if has_files && intents.iter().all(|intent| *intent == Intent::Unknown) {
         return vec![Intent::Arrived { understood: false }];
     }
-    wishes.dedup_by(|later, earlier| *later == Intent::Unknown && *earlier == Intent::Unknown);
-    wishes
+    intents.dedup_by(|later, earlier| *later == Intent::Unknown && *earlier == Intent::Unknown);
+    intents
 }
 
-/// Understands a clause, which may also belong to what was said before it.
-fn parse_clause(wishes: &mut Vec<Intent>, clause: &str) {
-    let words = strip_politeness(clause);
-    let replaces =
-        after_verb(words, &["overwrite", "replace"]).is_some_and(|it| selectors(it) == [FileSelector::Recent]);
-    match (clause_intent(clause, words), wishes.last_mut()) {
+/// Parses a clause, which may also modify the intent before it.
+fn parse_clause(intents: &mut Vec<Intent>, clause: &str) {
+    let text = strip_politeness(clause);
+    let replaces = after_verb(text, &["overwrite", "replace"])
+        .is_some_and(|target| parse_selectors(target) == [FileSelector::Recent]);
+    match (parse_clause_intent(clause, text), intents.last_mut()) {
         (_, Some(Intent::Save { overwrite, .. } | Intent::Write { overwrite, .. })) if replaces => *overwrite = true,
-        // The last selection of a turn is the one that counts, so all that is to be sent must be one.
-        (Intent::Send { what: more }, _) => {
-            let earlier = wishes.iter_mut().find_map(|wish| match wish {
+        // Only the last selection of a turn counts, so all files to send must be in one.
+        (Intent::Send { what: selectors }, _) => {
+            let earlier = intents.iter_mut().find_map(|intent| match intent {
                 Intent::Send { what } => Some(what),
                 _ => None,
             });
             match earlier {
-                Some(what) => what.extend(more),
-                None => wishes.push(Intent::Send { what: more }),
+                Some(what) => what.extend(selectors),
+                None => intents.push(Intent::Send { what: selectors }),
             }
         }
-        (wish, _) => wishes.push(wish),
+        (intent, _) => intents.push(intent),
     }
 }
 
-fn tool(rest: &str) -> Intent {
+fn parse_tool_call(rest: &str) -> Intent {
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     if name.is_empty() {
         return Intent::Tools;
     }
     let arguments = match arguments.trim() {
         "" => Ok(Value::Object(serde_json::Map::new())),
-        given => serde_json::from_str(given).map_err(|error| error.to_string()),
+        text => serde_json::from_str(text).map_err(|error| error.to_string()),
     };
     Intent::Tool { name: name.to_owned(), arguments }
 }
 
-fn clause_intent(clause: &str, words: &str) -> Intent {
-    if let Some(written) = write(polite_before(clause)) {
-        return written;
+fn parse_clause_intent(clause: &str, text: &str) -> Intent {
+    if let Some(intent) = parse_write(strip_polite_prefix(clause)) {
+        return intent;
     }
-    let lower = words.to_lowercase();
-    let asks = ["what", "which", "show", "list"].iter().any(|word| lower.starts_with(word));
+    let lower = text.to_lowercase();
+    let is_question = ["what", "which", "show", "list"].iter().any(|word| lower.starts_with(word));
     let about_sent = ["did i send", "have i sent", "i sent", "did you get", "did you receive", "i've sent"];
-    if asks && about_sent.iter().any(|phrase| lower.contains(phrase)) {
+    if is_question && about_sent.iter().any(|phrase| lower.contains(phrase)) {
         return Intent::Received;
     }
     if matches!(lower.as_str(), "help" | "" | "hi" | "hello" | "hey" | "/help" | "/start" | "what can you do") {
         return Intent::Help;
     }
-    if let Some(rest) = after_verb(words, &["save", "store", "keep"]) {
-        return save(rest);
+    if let Some(rest) = after_verb(text, &["save", "store", "keep"]) {
+        return parse_save(rest);
     }
-    if let Some(rest) = after_verb(words, &["send", "resend", "give", "return", "get"]) {
-        return Intent::Send { what: selectors(rest) };
+    if let Some(rest) = after_verb(text, &["send", "resend", "give", "return", "get"]) {
+        return Intent::Send { what: parse_selectors(rest) };
     }
-    if let Some(rest) = after_verb(words, &["list", "ls"]) {
-        return Intent::List { path: path_in(rest) };
+    if let Some(rest) = after_verb(text, &["list", "ls"]) {
+        return Intent::List { path: find_path(rest) };
     }
-    let shown = after_verb(words, &["show"]);
-    if shown.is_some_and(|rest| matches!(selectors(rest).as_slice(), [FileSelector::All])) {
+    let show_target = after_verb(text, &["show"]);
+    if show_target.is_some_and(|rest| matches!(parse_selectors(rest).as_slice(), [FileSelector::All])) {
         return Intent::List { path: None };
     }
-    if let Some(rest) = shown.or_else(|| after_verb(words, &["read", "open", "cat"])) {
-        return Intent::Read { what: selectors(rest) };
+    if let Some(rest) = show_target.or_else(|| after_verb(text, &["read", "open", "cat"])) {
+        return Intent::Read { what: parse_selectors(rest) };
     }
-    question(words, &lower)
+    question(text, &lower)
 }
 
 /// Understands `what …` and `which …`.
 fn question(words: &str, lower: &str) -> Intent {
     if let Some(name) = strip_prefix(words, "what does ").and_then(|rest| strip_suffix(rest, " say")) {
-        return Intent::Read { what: selectors(name) };
+        return Intent::Read { what: parse_selectors(name) };
     }
     let inside = ["what's in ", "what is in ", "what's inside ", "what is inside "];
     if let Some(name) = inside.iter().find_map(|phrase| strip_prefix(words, phrase)) {
         let directory = |path: &str| !path.rsplit('/').next().unwrap_or_default().contains('.');
-        return match selectors(name).as_slice() {
+        return match parse_selectors(name).as_slice() {
             [FileSelector::Path(path)] if directory(path) => Intent::List { path: Some(path.clone()) },
             _ if name.to_lowercase().contains("workspace") => Intent::List { path: None },
             what => Intent::Read { what: what.to_vec() },
         };
     }
-    let asks = lower.starts_with("what") || lower.starts_with("which");
-    if asks && (lower.contains("files") || lower.contains("do you have")) {
-        return Intent::List { path: path_in(words) };
+    let is_question = lower.starts_with("what") || lower.starts_with("which");
+    if is_question && (lower.contains("files") || lower.contains("do you have")) {
+        return Intent::List { path: find_path(words) };
     }
     Intent::Unknown
 }
 
 /// The first word that is a path.
-fn path_in(words: &str) -> Option<String> {
-    words.split_whitespace().map(unquoted).find(|word| word.starts_with(['/', '~'])).map(str::to_owned)
+fn find_path(text: &str) -> Option<String> {
+    text.split_whitespace().map(unquote).find(|word| word.starts_with(['/', '~'])).map(str::to_owned)
 }
 
-fn save(rest: &str) -> Intent {
-    let marks = [", overwriting", " overwriting", ", overwrite", " overwrite", ", replace", " replace"];
-    let marked = marks.iter().find_map(|mark| strip_suffix(rest, mark));
-    let unmarked = marked.unwrap_or(rest);
-    // "as" says more than the others, which also stand in names: `save it as letter to Bob.txt`.
-    let split = split_at_last(unmarked, &["as"]).or_else(|| split_at_last(unmarked, &["to", "into", "in", "under"]));
+fn parse_save(rest: &str) -> Intent {
+    let suffixes = [", overwriting", " overwriting", ", overwrite", " overwrite", ", replace", " replace"];
+    let overwrite_target = suffixes.iter().find_map(|mark| strip_suffix(rest, mark));
+    let target = overwrite_target.unwrap_or(rest);
+    // "as" takes precedence, because the others also occur in names: `save it as letter to Bob.txt`.
+    let split = split_at_last(target, &["as"]).or_else(|| split_at_last(target, &["to", "into", "in", "under"]));
     let (what, to) = match split {
-        Some((what, word, place)) if !place.is_empty() => (what, Some(destination(place, word == "as"))),
-        _ => (unmarked, None),
+        Some((what, word, place)) if !place.is_empty() => (what, Some(parse_destination(place, word == "as"))),
+        _ => (target, None),
     };
-    Intent::Save { what: selectors(what), to, overwrite: marked.is_some() }
+    Intent::Save { what: parse_selectors(what), to, overwrite: overwrite_target.is_some() }
 }
 
-/// Reads where to save. A place is a directory if it says so, ends in a slash, or follows "to" without an extension.
-fn destination(place: &str, is_name: bool) -> Destination {
-    let place = strip_prefix(place, "the ").or_else(|| strip_prefix(place, "my ")).unwrap_or(place);
-    let said = ["folder ", "directory "].iter().find_map(|word| strip_prefix(place, word));
-    let place = unquoted(said.unwrap_or(place));
-    if ["workspace", "files", "disk", "shared", "shared folder"].iter().any(|word| place.eq_ignore_ascii_case(word)) {
+/// Parses where to save: a directory if it says so, ends in a slash, or follows "to" without an extension.
+fn parse_destination(target: &str, is_name: bool) -> Destination {
+    let target = strip_prefix(target, "the ").or_else(|| strip_prefix(target, "my ")).unwrap_or(target);
+    let directory_name = ["folder ", "directory "].iter().find_map(|word| strip_prefix(target, word));
+    let target = unquote(directory_name.unwrap_or(target));
+    if ["workspace", "files", "disk", "shared", "shared folder"].iter().any(|word| target.eq_ignore_ascii_case(word)) {
         return Destination::Directory("/shared".to_owned());
     }
-    let path = workspace_path(place);
-    let last = place.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let root = matches!(path.as_str(), "/shared" | "/tmp" | "~");
-    if said.is_some() || place.ends_with('/') || root || (!is_name && !last.contains('.')) {
+    let path = workspace_path(target);
+    let last = target.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_root = matches!(path.as_str(), "/shared" | "/tmp" | "~");
+    if directory_name.is_some() || target.ends_with('/') || is_root || (!is_name && !last.contains('.')) {
         return Destination::Directory(path.trim_end_matches('/').to_owned());
     }
     Destination::File(path)
 }
 
-/// A path as tools take it; what names no mount lies in `/shared`.
+/// A path as tools accept it; a name without a mount is in `/shared`.
 pub(super) fn workspace_path(name: &str) -> String {
     if name.starts_with(['/', '~']) { name.to_owned() } else { format!("/shared/{name}") }
 }
 
-/// Understands "write NAME: text", "make a file NAME with text" and "write text to NAME".
-fn write(clause: &str) -> Option<Intent> {
+/// Parses "write NAME: text", "make a file NAME with text" and "write text to NAME".
+fn parse_write(clause: &str) -> Option<Intent> {
     let overwrite = after_verb(clause, &["overwrite", "replace"]);
     let mut rest = overwrite.or_else(|| after_verb(clause, &["write", "create", "make"]))?;
     let mut is_file = false;
@@ -232,31 +233,31 @@ fn write(clause: &str) -> Option<Intent> {
     {
         rest = shorter;
     }
-    let written = |name: &str, content: &str| Intent::Write {
+    let write_intent = |name: &str, content: &str| Intent::Write {
         path: workspace_path(name),
-        content: unquoted(content).to_owned(),
+        content: unquote(content).to_owned(),
         overwrite: overwrite.is_some(),
     };
-    let (name, after) = name_first(rest);
-    let is_file = is_file || name.len() + 2 <= rest.len() - after.len() || looks_like_a_name(name);
+    let (name, after) = split_name(rest);
+    let is_file = is_file || name.len() + 2 <= rest.len() - after.len() || is_likely_file_name(name);
     if is_file && !name.is_empty() {
         let after = after.trim_start();
-        let marks = [":", "with the text ", "with text ", "with ", "containing ", "that says ", "saying "];
-        let content = marks.iter().find_map(|mark| strip_prefix(after, mark)).map(str::trim);
+        let separators = [":", "with the text ", "with text ", "with ", "containing ", "that says ", "saying "];
+        let content = separators.iter().find_map(|mark| strip_prefix(after, mark)).map(str::trim);
         if let Some(content) = content.filter(|content| !content.is_empty()) {
-            return Some(written(name, content.strip_prefix(": ").unwrap_or(content)));
+            return Some(write_intent(name, content.strip_prefix(": ").unwrap_or(content)));
         }
         if strip_politeness(after).is_empty() && overwrite.is_none() {
-            return Some(Intent::WriteWhat);
+            return Some(Intent::WriteWithoutContent);
         }
     }
     let (content, _, name) = split_at_last(rest, &["to", "into"])?;
-    let name = unquoted(strip_politeness(name));
-    (looks_like_a_name(name) && !content.is_empty()).then(|| written(name, content))
+    let name = unquote(strip_politeness(name));
+    (is_likely_file_name(name) && !content.is_empty()).then(|| write_intent(name, content))
 }
 
-/// Splits off the name at the beginning: what stands in quotes, or what ends at a space or a colon.
-fn name_first(text: &str) -> (&str, &str) {
+/// Splits off the name at the beginning: quoted, or up to a space or a colon.
+fn split_name(text: &str) -> (&str, &str) {
     for (open, close) in [('"', '"'), ('`', '`'), ('“', '”')] {
         let inside = text.strip_prefix(open).and_then(|rest| rest.split_once(close));
         if let Some((name, rest)) = inside {
@@ -267,30 +268,30 @@ fn name_first(text: &str) -> (&str, &str) {
     (&text[..end], &text[end..])
 }
 
-fn looks_like_a_name(word: &str) -> bool {
+fn is_likely_file_name(word: &str) -> bool {
     let middle = word.trim_matches('.');
     (middle.contains('.') || word.starts_with(['/', '~'])) && !word.contains(char::is_whitespace)
 }
 
-/// Reads the names of files: "photo.jpg and #3", "everything", "the pdf".
-pub(super) fn selectors(what: &str) -> Vec<FileSelector> {
-    let mut what = what.trim();
+/// Parses the names of files: "photo.jpg and #3", "everything", "the pdf".
+pub(super) fn parse_selectors(text: &str) -> Vec<FileSelector> {
+    let mut text = text.trim();
     while let Some(shorter) = [" back", " to me", " again", " over", " here", " instead", ":"]
         .iter()
-        .find_map(|word| strip_suffix(what, word))
+        .find_map(|word| strip_suffix(text, word))
     {
-        what = shorter.trim();
+        text = shorter.trim();
     }
-    let lower = what.to_ascii_lowercase();
-    let (mut found, mut start, mut at, mut quote) = (Vec::new(), 0, 0, None);
-    while let Some(c) = what[at..].chars().next() {
-        let joint = [", and ", " and ", " & ", ", ", ","].iter().find(|joint| lower[at..].starts_with(**joint));
+    let lower = text.to_ascii_lowercase();
+    let (mut selectors, mut start, mut at, mut quote) = (Vec::new(), 0, 0, None);
+    while let Some(c) = text[at..].chars().next() {
+        let separator = [", and ", " and ", " & ", ", ", ","].iter().find(|joint| lower[at..].starts_with(**joint));
         match (quote, c) {
             (None, '"' | '`' | '“') => quote = Some(if c == '“' { '”' } else { c }),
             (Some(closing), c) if c == closing => quote = None,
-            (None, _) if joint.is_some() => {
-                found.push(selector(&what[start..at]));
-                at += joint.map_or(1, |joint| joint.len());
+            (None, _) if separator.is_some() => {
+                selectors.push(parse_selector(&text[start..at]));
+                at += separator.map_or(1, |joint| joint.len());
                 start = at;
                 continue;
             }
@@ -298,11 +299,11 @@ pub(super) fn selectors(what: &str) -> Vec<FileSelector> {
         }
         at += c.len_utf8();
     }
-    found.push(selector(&what[start..]));
-    found
+    selectors.push(parse_selector(&text[start..]));
+    selectors
 }
 
-fn selector(item: &str) -> FileSelector {
+fn parse_selector(item: &str) -> FileSelector {
     const FLUFF: [&str; 15] = [
         "me ",
         "back ",
@@ -340,7 +341,7 @@ fn selector(item: &str) -> FileSelector {
         let Some(shorter) = FLUFF.iter().find_map(|word| strip_prefix(item, word)) else { break };
         item = shorter.trim();
     }
-    let name = unquoted(item);
+    let name = unquote(item);
     if name.starts_with(['/', '~']) {
         return FileSelector::Path(name.to_owned());
     }

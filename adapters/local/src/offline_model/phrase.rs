@@ -1,6 +1,6 @@
-//! The small change of reading English: clauses, quotes, polite words.
+//! Helpers for parsing English: clauses, quotes, polite words.
 
-/// The verbs with which a clause can begin; only before one of them a sentence is taken apart.
+/// The verbs with which a clause can start; a sentence is split only before one of them.
 const VERBS: [&str; 23] = [
     "save",
     "store",
@@ -27,12 +27,12 @@ const VERBS: [&str; 23] = [
     "help",
 ];
 
-/// What may stand between two clauses, longer ones first.
-const JOINTS: [&str; 11] =
+/// The separators between two clauses, longer ones first.
+const CLAUSE_SEPARATORS: [&str; 11] =
     [", and then ", " and then ", ", and ", ", then ", " and ", " then ", ", ", "; ", ". ", "! ", "? "];
 
-/// Words that are polite and change nothing.
-const POLITE_BEFORE: [&str; 16] = [
+/// Polite words without meaning for the intent.
+const POLITE_PREFIXES: [&str; 16] = [
     "please ",
     "can you ",
     "could you ",
@@ -50,25 +50,25 @@ const POLITE_BEFORE: [&str; 16] = [
     "hey satchel, ",
     "satchel, ",
 ];
-const POLITE_AFTER: [&str; 6] = [" please", ", please", " for me", " thanks", ", thanks", " thank you"];
+const POLITE_SUFFIXES: [&str; 6] = [" please", ", please", " for me", " thanks", ", thanks", " thank you"];
 
-/// Takes a message apart where another verb begins, outside quotes, into at most `most` clauses; the last holds what
-/// is left. So does a clause that takes the rest of the message by its nature.
-pub(super) fn clauses(text: &str, most: usize, takes_the_rest: impl Fn(&str) -> bool) -> Vec<&str> {
+/// Splits a message before further verbs, outside quotes, into at most `max` clauses; the last one holds the rest. So
+/// does a clause for which `takes_the_rest` is true.
+pub(super) fn split_clauses(text: &str, max: usize, takes_the_rest: impl Fn(&str) -> bool) -> Vec<&str> {
     let lower = text.to_ascii_lowercase();
-    let mut found = Vec::new();
+    let mut clauses = Vec::new();
     let (mut start, mut at, mut quote) = (0, 0, None);
     let mut may_split = !takes_the_rest(text);
-    while at < text.len() && may_split && found.len() + 1 < most {
+    while at < text.len() && may_split && clauses.len() + 1 < max {
         let c = text[at..].chars().next().expect("a character boundary before the end");
         match (quote, c) {
             (None, '"' | '`' | '“') => quote = Some(if c == '“' { '”' } else { c }),
             (Some(closing), c) if c == closing => quote = None,
             (None, _) => {
-                let joint = JOINTS.iter().find(|joint| lower[at..].starts_with(**joint));
-                let width = joint.map(|joint| joint.len()).or((c == '\n').then_some(1));
-                if let Some(width) = width.filter(|width| begins_with_verb(&lower[at + width..])) {
-                    found.push(text[start..at].trim());
+                let separator = CLAUSE_SEPARATORS.iter().find(|joint| lower[at..].starts_with(**joint));
+                let width = separator.map(|joint| joint.len()).or((c == '\n').then_some(1));
+                if let Some(width) = width.filter(|width| starts_with_verb(&lower[at + width..])) {
+                    clauses.push(text[start..at].trim());
                     at += width;
                     start = at;
                     may_split = !takes_the_rest(&text[start..]);
@@ -79,47 +79,47 @@ pub(super) fn clauses(text: &str, most: usize, takes_the_rest: impl Fn(&str) -> 
         }
         at += c.len_utf8();
     }
-    found.push(text[start..].trim());
-    found.retain(|clause| !clause.is_empty());
-    found
+    clauses.push(text[start..].trim());
+    clauses.retain(|clause| !clause.is_empty());
+    clauses
 }
 
-fn begins_with_verb(lower: &str) -> bool {
-    let lower = polite_before(lower);
+fn starts_with_verb(lower: &str) -> bool {
+    let lower = strip_polite_prefix(lower);
     let word = lower.split(|c: char| c.is_whitespace() || c == ',').next().unwrap_or_default();
     VERBS.contains(&word.trim_end_matches(['.', '!', '?']))
 }
 
 /// Drops polite words and closing punctuation around a clause.
 pub(super) fn strip_politeness(clause: &str) -> &str {
-    let mut plain = polite_before(clause);
+    let mut text = strip_polite_prefix(clause);
     loop {
-        let shorter = POLITE_AFTER.iter().find_map(|polite| strip_suffix(plain, polite)).unwrap_or(plain);
+        let shorter = POLITE_SUFFIXES.iter().find_map(|polite| strip_suffix(text, polite)).unwrap_or(text);
         let shorter = shorter.trim_end_matches(['!', '?', ',', ' ']);
         let shorter = shorter.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(shorter).trim();
-        if shorter == plain {
-            return plain;
+        if shorter == text {
+            return text;
         }
-        plain = shorter;
+        text = shorter;
     }
 }
 
 /// Drops polite words before a clause.
-pub(super) fn polite_before(clause: &str) -> &str {
-    let mut plain = clause.trim_start();
-    while let Some(rest) = POLITE_BEFORE.iter().find_map(|polite| strip_prefix(plain, polite)) {
-        plain = rest.trim_start();
+pub(super) fn strip_polite_prefix(clause: &str) -> &str {
+    let mut text = clause.trim_start();
+    while let Some(rest) = POLITE_PREFIXES.iter().find_map(|polite| strip_prefix(text, polite)) {
+        text = rest.trim_start();
     }
-    plain
+    text
 }
 
-/// [`str::strip_prefix`] that doesn't mind the case of ASCII letters.
+/// [`str::strip_prefix`] that ignores the case of ASCII letters.
 pub(super) fn strip_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let (head, rest) = text.split_at_checked(prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// [`str::strip_suffix`] that doesn't mind the case of ASCII letters.
+/// [`str::strip_suffix`] that ignores the case of ASCII letters.
 pub(super) fn strip_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
     let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
     tail.eq_ignore_ascii_case(suffix).then_some(rest)
@@ -128,21 +128,21 @@ pub(super) fn strip_suffix<'t>(text: &'t str, suffix: &str) -> Option<&'t str> {
 /// Splits a clause into its first word and the rest, if the word is one of `verbs`.
 pub(super) fn after_verb<'t>(clause: &'t str, verbs: &[&str]) -> Option<&'t str> {
     let (verb, rest) = clause.split_once(char::is_whitespace).unwrap_or((clause, ""));
-    verbs.iter().any(|known| verb.eq_ignore_ascii_case(known)).then_some(rest.trim_start())
+    verbs.iter().any(|other| verb.eq_ignore_ascii_case(other)).then_some(rest.trim_start())
 }
 
-/// Splits a text at the last of `words`, which stand between spaces, outside quotes.
+/// Splits a text at the last of `words` between spaces, outside quotes.
 pub(super) fn split_at_last<'t>(text: &'t str, words: &[&'static str]) -> Option<(&'t str, &'static str, &'t str)> {
     // A space before and after, so that a word at either end is found too.
-    let padded = format!(" {} ", without_quoted(&text.to_ascii_lowercase()));
+    let padded = format!(" {} ", mask_quoted(&text.to_ascii_lowercase()));
     let last = words.iter().filter_map(|word| Some((padded.rfind(&format!(" {word} "))?, *word))).max()?;
     let (at, word) = last;
     let after = (at + word.len() + 1).min(text.len());
     Some((text[..at.saturating_sub(1)].trim(), word, text[after..].trim()))
 }
 
-/// A text of the same length in which what stands in quotes is dashes.
-fn without_quoted(text: &str) -> String {
+/// Replaces quoted text by dashes of the same length.
+fn mask_quoted(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     for (at, piece) in text.split_inclusive(['"', '`']).enumerate() {
         match at % 2 {
@@ -154,7 +154,7 @@ fn without_quoted(text: &str) -> String {
 }
 
 /// Drops one pair of quotes around a text.
-pub(super) fn unquoted(text: &str) -> &str {
+pub(super) fn unquote(text: &str) -> &str {
     let text = text.trim();
     for (open, close) in [('"', '"'), ('`', '`'), ('“', '”'), ('\'', '\'')] {
         let inner = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));

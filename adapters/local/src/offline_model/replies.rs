@@ -1,24 +1,24 @@
-//! The words of the offline model. They are the first that a newcomer reads, so each says what is true and what to do.
+//! The texts of the offline model. They are the first that a new user reads, so each states a fact and the next step.
 
 use satchel_domain::size;
 use satchel_ports::ToolSpec;
 use serde_json::Value;
 
 use super::{
-    files::{FileSelector, ListedFile, first_text, items, read_list},
+    files::{FileSelector, ListedFile, first_text, list_items, read_list},
     intent::MAX_INTENTS,
     step::ToolAnswer,
 };
 
-/// What it is, in a sentence that fits everywhere.
-const WHAT_I_AM: &str = "I'm Satchel's offline model: not an AI, I understand a few phrases about files.";
+/// The model's introduction of itself, used in several texts.
+const INTRODUCTION: &str = "I'm Satchel's offline model: not an AI, I understand a few phrases about files.";
 
-/// How much of a tool's words stands in a sentence, in bytes; the tools' own errors are no longer.
-const LONGEST_SENTENCE: usize = 1100;
+/// The longest tool text in a sentence, in bytes; the tools' own errors are no longer.
+const MAX_SENTENCE_BYTES: usize = 1100;
 
-pub(super) fn help() -> String {
+pub(super) fn help_text() -> String {
     format!(
-        "{WHAT_I_AM} They are enough to try everything Satchel does with files, without an account or a key.\n\n\
+        "{INTRODUCTION} They are enough to try everything Satchel does with files, without an account or a key.\n\n\
          Send me files, with or without a message, and try for example:\n\
          - `save this as invoice.pdf`, `save all to /shared/trip`\n\
          - `send me invoice.pdf`, `send #3 back`, `send everything`\n\
@@ -33,30 +33,33 @@ pub(super) fn help() -> String {
     )
 }
 
-pub(super) fn unknown() -> String {
+pub(super) fn unknown_text() -> String {
     format!(
-        "{WHAT_I_AM} I didn't understand this one. Try `list my files`, `save this as NAME`, `send me NAME`, \
+        "{INTRODUCTION} I didn't understand this one. Try `list my files`, `save this as NAME`, `send me NAME`, \
          `read NAME`, or `help` for all phrases."
     )
 }
 
-pub(super) fn arrived(files: &[ListedFile], understood: bool) -> String {
+pub(super) fn arrived_text(files: &[ListedFile], is_understood: bool) -> String {
     let count = if files.len() == 1 { "1 file".to_owned() } else { format!("{} files", files.len()) };
-    let came =
-        if understood { format!("Got {count}:") } else { format!("I got {count} but didn't understand your message:") };
-    let it = if files.len() == 1 { "it" } else { "them" };
+    let intro = if is_understood {
+        format!("Got {count}:")
+    } else {
+        format!("I got {count} but didn't understand your message:")
+    };
+    let pronoun = if files.len() == 1 { "it" } else { "them" };
     let readable = files.iter().find(|file| file.mime.starts_with("text/") || file.mime == "application/json");
-    let read =
+    let read_hint =
         readable.map(|file| format!(", show the text of one ({}),", inline_code(&format!("read {}", file.filename))));
     format!(
-        "{came}\n{}\n\nI can save {it} (`save {it} to /shared`){} or send {it} back (`send {it} back`); `help` shows the \
-         rest. {WHAT_I_AM}",
-        lines(files.iter().map(ListedFile::line)),
-        read.unwrap_or_default(),
+        "{intro}\n{}\n\nI can save {pronoun} (`save {pronoun} to /shared`){} or send {pronoun} back (`send {pronoun} back`); `help` shows the \
+         rest. {INTRODUCTION}",
+        join_lines(files.iter().map(ListedFile::summary_line)),
+        read_hint.unwrap_or_default(),
     )
 }
 
-pub(super) fn too_much() -> String {
+pub(super) fn too_many_text() -> String {
     format!("I handle up to {MAX_INTENTS} requests per message. Please send the rest again.")
 }
 
@@ -64,16 +67,16 @@ pub(super) fn missing_content_text() -> String {
     "What should I write into the file? For example: `write notes.txt: buy milk`.".to_owned()
 }
 
-pub(super) fn lost_track() -> String {
+pub(super) fn internal_error_text() -> String {
     "Something went wrong between me and my tools. Please send that again.".to_owned()
 }
 
-pub(super) fn tools(tools: &[ToolSpec]) -> String {
+pub(super) fn tools_text(tools: &[ToolSpec]) -> String {
     if tools.is_empty() {
         return "This conversation has no tools.".to_owned();
     }
     let line = |tool: &ToolSpec| format!("- {}: {}", inline_code(&tool.name), first_sentence(&tool.description));
-    format!("You can call these tools with `/tool NAME {{json}}`:\n{}", lines(tools.iter().map(line)))
+    format!("You can call these tools with `/tool NAME {{json}}`:\n{}", join_lines(tools.iter().map(line)))
 }
 
 pub(super) fn missing_tool_text(name: &str) -> String {
@@ -87,19 +90,19 @@ pub(super) fn invalid_json_text(tool: &str, why: &str) -> String {
     )
 }
 
-pub(super) fn tool_answered(answer: &ToolAnswer<'_>) -> String {
+pub(super) fn tool_result_text(answer: &ToolAnswer<'_>) -> String {
     match answer.failure() {
-        Some(why) => format!("{} failed: {}", inline_code(answer.tool), sentence(why)),
-        None => format!("{} answered:\n{}", inline_code(answer.tool), block(answer.text)),
+        Some(why) => format!("{} failed: {}", inline_code(answer.tool), to_sentence(why)),
+        None => format!("{} answered:\n{}", inline_code(answer.tool), code_block(answer.text)),
     }
 }
 
-/// Tells that something could not be done; `answer` is what the tool said.
+/// Says that something could not be done; `answer` is the tool's result.
 pub(super) fn failure_text(doing: &str, answer: &str) -> String {
-    format!("I couldn't {doing}: {}", sentence(answer.strip_prefix("error: ").unwrap_or(answer)))
+    format!("I couldn't {doing}: {}", to_sentence(answer.strip_prefix("error: ").unwrap_or(answer)))
 }
 
-pub(super) fn not_found(missing: &[FileSelector]) -> String {
+pub(super) fn not_found_text(missing: &[FileSelector]) -> String {
     let line = |selector: &FileSelector| match selector {
         FileSelector::Recent | FileSelector::All => {
             "There are no files in this conversation yet. Send me one.".to_owned()
@@ -113,15 +116,15 @@ pub(super) fn not_found(missing: &[FileSelector]) -> String {
             format!("I don't know a file called {}.", inline_code(name))
         }
     };
-    let mut said: Vec<String> = missing.iter().map(line).collect();
-    said.dedup();
+    let mut sentences: Vec<String> = missing.iter().map(line).collect();
+    sentences.dedup();
     if missing.iter().any(|selector| !matches!(selector, FileSelector::Recent | FileSelector::All)) {
-        said.push("`list my files` shows what there is.".to_owned());
+        sentences.push("`list my files` shows what there is.".to_owned());
     }
-    said.join(" ")
+    sentences.join(" ")
 }
 
-pub(super) fn one_name_for_many(path: &str, files: &[ListedFile]) -> String {
+pub(super) fn one_name_for_many_text(path: &str, files: &[ListedFile]) -> String {
     format!(
         "{} files can't all be saved as {}. Say which one, such as {}, or name a folder: `save all to /shared/trip`.",
         files.len(),
@@ -130,12 +133,12 @@ pub(super) fn one_name_for_many(path: &str, files: &[ListedFile]) -> String {
     )
 }
 
-pub(super) fn saved(files: &[ListedFile], answers: &[ToolAnswer<'_>], missing: &[FileSelector]) -> String {
-    let told = files.iter().zip(answers).map(|(file, answer)| saved_one(&file.filename, answer));
-    with_missing(told.collect(), missing)
+pub(super) fn saved_text(files: &[ListedFile], answers: &[ToolAnswer<'_>], missing: &[FileSelector]) -> String {
+    let lines = files.iter().zip(answers).map(|(file, answer)| saved_file_text(&file.filename, answer));
+    join_with_missing(lines.collect(), missing)
 }
 
-fn saved_one(name: &str, answer: &ToolAnswer<'_>) -> String {
+fn saved_file_text(name: &str, answer: &ToolAnswer<'_>) -> String {
     if let Some(why) = answer.failure() {
         return match path_taken_text(why) {
             Some(taken) => format!(
@@ -146,12 +149,12 @@ fn saved_one(name: &str, answer: &ToolAnswer<'_>) -> String {
         };
     }
     match serde_json::from_str::<Value>(answer.text).ok().as_ref().and_then(saved_path) {
-        Some(place) => format!("Saved {} as {place}.", inline_code(name)),
-        None => format!("About saving {}: {}", inline_code(name), sentence(answer.text)),
+        Some(path) => format!("Saved {} as {path}.", inline_code(name)),
+        None => format!("About saving {}: {}", inline_code(name), to_sentence(answer.text)),
     }
 }
 
-/// What is said of a path that is taken, without the advice that the tool gives to models.
+/// The error about an existing path, without the tool's advice for models.
 fn path_taken_text(why: &str) -> Option<String> {
     const TAKEN: &str = " exists already";
     why.find(TAKEN).map(|at| why[..at + TAKEN.len()].to_owned())
@@ -165,31 +168,31 @@ fn saved_path(answer: &Value) -> Option<String> {
     })
 }
 
-pub(super) fn saved_all(answer: &ToolAnswer<'_>) -> String {
-    // When some files failed, the list stands on the last line, after the tool's words.
+pub(super) fn saved_all_text(answer: &ToolAnswer<'_>) -> String {
+    // When some files failed, the list is on the last line, after the tool's text.
     let list = answer.text.lines().next_back().unwrap_or_default();
     let value: Value = serde_json::from_str(list).unwrap_or_default();
-    let Some(list) = items(&value, &["files", "saved", "attachments"]) else {
+    let Some(list) = list_items(&value, &["files", "saved", "attachments"]) else {
         return match answer.failure() {
             Some(why) => failure_text("save the files", why),
-            None => format!("About saving the files: {}", sentence(answer.text)),
+            None => format!("About saving the files: {}", to_sentence(answer.text)),
         };
     };
     let (saved, failures): (Vec<&Value>, Vec<&Value>) = list.iter().partition(|item| item["error"].is_null());
     let saved =
         saved.into_iter().map(|item| saved_path(item).map_or("- one file".to_owned(), |place| format!("- {place}")));
-    let mut told: Vec<String> = Vec::new();
+    let mut paragraphs: Vec<String> = Vec::new();
     if saved.len() > 0 {
-        told.push(format!("Saved:\n{}", lines(saved)));
+        paragraphs.push(format!("Saved:\n{}", join_lines(saved)));
     }
-    told.extend(failures.into_iter().map(|item| {
+    paragraphs.extend(failures.into_iter().map(|item| {
         let name = first_text(item, &["filename"]).unwrap_or("a file");
         failure_text(
             &format!("save {}", inline_code(name)),
             first_text(item, &["error"]).unwrap_or("no reason was given"),
         )
     }));
-    told.join("\n\n")
+    paragraphs.join("\n\n")
 }
 
 pub(super) fn sent_text(
@@ -199,66 +202,66 @@ pub(super) fn sent_text(
     missing: &[FileSelector],
 ) -> String {
     let mut answers = answers.iter();
-    let (mut coming, mut told) = (Vec::new(), Vec::new());
+    let (mut sent_names, mut lines) = (Vec::new(), Vec::new());
     if !files.is_empty() {
         match answers.next().and_then(ToolAnswer::failure) {
-            None => coming.extend(files.iter().map(|file| inline_code(&file.filename))),
-            Some(why) => told.push(failure_text("send what you asked for", why)),
+            None => sent_names.extend(files.iter().map(|file| inline_code(&file.filename))),
+            Some(why) => lines.push(failure_text("send what you asked for", why)),
         }
     }
     for (path, answer) in paths.iter().zip(answers) {
         match answer.failure() {
-            None => coming.push(inline_code(path)),
-            Some(why) => told.push(failure_text(&format!("send {}", inline_code(path)), why)),
+            None => sent_names.push(inline_code(path)),
+            Some(why) => lines.push(failure_text(&format!("send {}", inline_code(path)), why)),
         }
     }
-    match coming.as_slice() {
+    match sent_names.as_slice() {
         [] => {}
-        [one] => told.insert(0, format!("On its way: {one}.")),
-        many => told.insert(0, format!("On their way: {}.", many.join(", "))),
+        [one] => lines.insert(0, format!("On its way: {one}.")),
+        many => lines.insert(0, format!("On their way: {}.", many.join(", "))),
     }
-    with_missing(told, missing)
+    join_with_missing(lines, missing)
 }
 
-fn with_missing(mut told: Vec<String>, missing: &[FileSelector]) -> String {
+fn join_with_missing(mut lines: Vec<String>, missing: &[FileSelector]) -> String {
     if !missing.is_empty() {
-        told.push(not_found(missing));
+        lines.push(not_found_text(missing));
     }
-    told.join("\n")
+    lines.join("\n")
 }
 
-pub(super) fn received(answers: &[ToolAnswer<'_>]) -> String {
-    let Some(answer) = answers.first() else { return lost_track() };
+pub(super) fn received_text(answers: &[ToolAnswer<'_>]) -> String {
+    let Some(answer) = answers.first() else { return internal_error_text() };
     let Some(files) = read_list(answer.text) else { return failure_text("look through the files", answer.text) };
-    let sent: Vec<String> = files.iter().filter(|file| file.from_person).map(ListedFile::line).collect();
+    let sent: Vec<String> = files.iter().filter(|file| file.from_person).map(ListedFile::summary_line).collect();
     if sent.is_empty() {
         return "You haven't sent me any files in this conversation yet.".to_owned();
     }
-    format!("You sent:\n{}{}", lines(sent.into_iter()), and_more(answer.text))
+    format!("You sent:\n{}{}", join_lines(sent.into_iter()), more_files_text(answer.text))
 }
 
-pub(super) fn listed(directory: &str, answers: &[ToolAnswer<'_>]) -> String {
-    let told = answers.iter().map(|answer| match answer.tool {
+pub(super) fn listed_text(directory: &str, answers: &[ToolAnswer<'_>]) -> String {
+    let sections = answers.iter().map(|answer| match answer.tool {
         "attachment.list" => match read_list(answer.text) {
             Some(files) if files.is_empty() => "No files have been sent or made in this conversation yet.".to_owned(),
             Some(files) => {
-                let shown = lines(files.iter().map(ListedFile::line));
-                format!("In this conversation:\n{shown}{}", and_more(answer.text))
+                let shown = join_lines(files.iter().map(ListedFile::summary_line));
+                format!("In this conversation:\n{shown}{}", more_files_text(answer.text))
             }
             None => failure_text("look through the conversation's files", answer.text),
         },
-        _ => listed_directory(directory, answer),
+        _ => listed_directory_text(directory, answer),
     });
-    told.collect::<Vec<_>>().join("\n\n")
+    sections.collect::<Vec<_>>().join("\n\n")
 }
 
-fn listed_directory(directory: &str, answer: &ToolAnswer<'_>) -> String {
+fn listed_directory_text(directory: &str, answer: &ToolAnswer<'_>) -> String {
     if answer.failure().is_some() {
         return failure_text(&format!("list {}", inline_code(directory)), answer.text);
     }
     let value: Value = serde_json::from_str(answer.text).unwrap_or_default();
-    let Some(entries) = items(&value, &["entries", "files"]) else {
-        return format!("In {}:\n{}", inline_code(directory), block(answer.text));
+    let Some(entries) = list_items(&value, &["entries", "files"]) else {
+        return format!("In {}:\n{}", inline_code(directory), code_block(answer.text));
     };
     if entries.is_empty() {
         return format!("{} is empty.", inline_code(directory));
@@ -271,22 +274,22 @@ fn listed_directory(directory: &str, answer: &ToolAnswer<'_>) -> String {
             (_, None) => format!("- {}", inline_code(path)),
         }
     };
-    format!("In {}:\n{}{}", inline_code(directory), lines(entries.iter().map(line)), and_more(answer.text))
+    format!("In {}:\n{}{}", inline_code(directory), join_lines(entries.iter().map(line)), more_files_text(answer.text))
 }
 
-/// Tells that a list is not complete.
-fn and_more(answer: &str) -> &'static str {
+/// Says that a list is incomplete.
+fn more_files_text(answer: &str) -> &'static str {
     let value: Value = serde_json::from_str(answer).unwrap_or_default();
     let more = value["more"].as_bool().unwrap_or(false) || value["more"].as_u64().is_some_and(|more| more > 0);
     if more { "\n\nThere are more files; the list is too long to show all." } else { "" }
 }
 
-pub(super) fn read<'n>(
+pub(super) fn read_text<'n>(
     names: impl Iterator<Item = &'n str>,
     answers: &[ToolAnswer<'_>],
     missing: &[FileSelector],
 ) -> String {
-    let told = names.zip(answers).map(|(name, answer)| {
+    let sections = names.zip(answers).map(|(name, answer)| {
         match answer.failure() {
             Some(why) if why.contains("is not text") => {
                 return format!(
@@ -301,13 +304,13 @@ pub(super) fn read<'n>(
         if matches!(answer.text.trim(), "" | "[the file is empty]") {
             return format!("{} is empty.", inline_code(name));
         }
-        // A page ends in a line that tells how to read on; a person can do so with `/tool`.
+        // A page ends in a line with the call for the next page, which a person can make with `/tool`.
         let page = answer.text.rsplit_once('\n').and_then(|(text, last)| {
             let place = last.strip_prefix("[bytes ")?.strip_suffix(']')?;
             Some((text, place))
         });
         let Some((text, place)) = page else {
-            return format!("{} says:\n{}", inline_code(name), fenced("", answer.text));
+            return format!("{} says:\n{}", inline_code(name), fenced_block("", answer.text));
         };
         let more = match place.split_once("; read on with ") {
             Some((place, call)) => {
@@ -315,9 +318,9 @@ pub(super) fn read<'n>(
             }
             None => format!("These are bytes {place}."),
         };
-        format!("{} says:\n{}\n{more}", inline_code(name), fenced("", text))
+        format!("{} says:\n{}\n{more}", inline_code(name), fenced_block("", text))
     });
-    with_missing(told.collect(), missing)
+    join_with_missing(sections.collect(), missing)
 }
 
 pub(super) fn written_text(
@@ -354,30 +357,30 @@ pub(super) fn inline_code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// A tool's answer as a code block; JSON is set out in lines.
-fn block(text: &str) -> String {
+/// A tool result as a code block; JSON is pretty-printed.
+fn code_block(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
-        Ok(value) => fenced("json", &format!("{value:#}")),
-        Err(_) => fenced("", text),
+        Ok(value) => fenced_block("json", &format!("{value:#}")),
+        Err(_) => fenced_block("", text),
     }
 }
 
 /// A code block whose fence is longer than any in the text.
-fn fenced(language: &str, text: &str) -> String {
+fn fenced_block(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.saturating_add(1).max(3));
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
 }
 
-fn lines(lines: impl Iterator<Item = String>) -> String {
+fn join_lines(lines: impl Iterator<Item = String>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A tool's words as a sentence, cut where they are no sentence any more.
-fn sentence(text: &str) -> String {
+/// A tool's text as a sentence, truncated to [`MAX_SENTENCE_BYTES`].
+fn to_sentence(text: &str) -> String {
     let text = text.trim();
-    if text.len() > LONGEST_SENTENCE {
-        return format!("{}…", &text[..text.floor_char_boundary(LONGEST_SENTENCE)]);
+    if text.len() > MAX_SENTENCE_BYTES {
+        return format!("{}…", &text[..text.floor_char_boundary(MAX_SENTENCE_BYTES)]);
     }
     if text.ends_with(['.', '!', '?', '…']) { text.to_owned() } else { format!("{text}.") }
 }

@@ -1,22 +1,22 @@
-//! What a wish needs next, given what the tools have answered so far.
+//! The next step of an intent, given the tool results so far.
 
 use satchel_ports::ToolSpec;
 use serde_json::{Value, json};
 
 use super::{
-    files::{FileSelection, FileSelector, ListedFile, among_all, among_new, read_list},
+    files::{FileSelection, FileSelector, ListedFile, read_list, select_all, select_new},
     intent::{Destination, Intent, workspace_path},
     replies,
 };
 
-/// What is known of the message beside its words.
+/// What is known about the message besides its text.
 pub(super) struct IntentContext<'r> {
-    /// The tools that may be asked for.
+    /// The available tools.
     pub(super) tools: &'r [ToolSpec],
     /// The files that came with the message.
-    pub(super) here: Vec<ListedFile>,
-    /// The ids of the files that were spoken of last.
-    pub(super) mentioned: Vec<String>,
+    pub(super) new_files: Vec<ListedFile>,
+    /// The ids of the files that were mentioned last.
+    pub(super) mentioned_ids: Vec<String>,
 }
 
 /// A tool call to make.
@@ -26,7 +26,7 @@ pub(super) struct ToolRequest {
     pub(super) arguments: Value,
 }
 
-/// A tool call that was answered.
+/// A completed tool call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ToolAnswer<'r> {
     pub(super) tool: &'r str,
@@ -41,34 +41,34 @@ impl<'r> ToolAnswer<'r> {
 }
 
 pub(super) enum IntentStep {
-    /// Calls, all at once.
+    /// Concurrent tool calls.
     RequestTools(Vec<ToolRequest>),
-    /// The end: what to tell the person.
+    /// The final text for the person.
     Reply(String),
 }
 
-/// The answers to one wish so far, round by round.
+/// The tool results of one intent so far, round by round.
 type IntentAnswers<'r> = [Vec<ToolAnswer<'r>>];
 
-/// Finds what a wish needs next.
-pub(super) fn step(wish: &Intent, progress: &IntentAnswers<'_>, situation: &IntentContext<'_>) -> IntentStep {
-    match wish {
-        Intent::Help => IntentStep::Reply(replies::help()),
-        Intent::Unknown => IntentStep::Reply(replies::unknown()),
-        Intent::Arrived { understood } => IntentStep::Reply(replies::arrived(&situation.here, *understood)),
-        Intent::TooMuch => IntentStep::Reply(replies::too_much()),
-        Intent::WriteWhat => IntentStep::Reply(replies::missing_content_text()),
-        Intent::Tools => IntentStep::Reply(replies::tools(situation.tools)),
-        Intent::Tool { name, arguments } => tool(name, arguments, progress, situation),
-        Intent::Save { what, to, overwrite } => save(what, to.as_ref(), *overwrite, progress, situation),
-        Intent::Send { what } => send(what, progress, situation),
-        Intent::List { path } => list(path.as_deref(), progress, situation),
+/// Returns the next step of an intent.
+pub(super) fn next_step(intent: &Intent, progress: &IntentAnswers<'_>, context: &IntentContext<'_>) -> IntentStep {
+    match intent {
+        Intent::Help => IntentStep::Reply(replies::help_text()),
+        Intent::Unknown => IntentStep::Reply(replies::unknown_text()),
+        Intent::Arrived { understood } => IntentStep::Reply(replies::arrived_text(&context.new_files, *understood)),
+        Intent::TooMany => IntentStep::Reply(replies::too_many_text()),
+        Intent::WriteWithoutContent => IntentStep::Reply(replies::missing_content_text()),
+        Intent::Tools => IntentStep::Reply(replies::tools_text(context.tools)),
+        Intent::Tool { name, arguments } => step_tool(name, arguments, progress, context),
+        Intent::Save { what, to, overwrite } => step_save(what, to.as_ref(), *overwrite, progress, context),
+        Intent::Send { what } => step_send(what, progress, context),
+        Intent::List { path } => step_list(path.as_deref(), progress, context),
         Intent::Received => match progress.first().map(Vec::as_slice) {
-            None => situation.request_tools(vec![tool_request("attachment.list", json!({}))]),
-            Some(answers) => IntentStep::Reply(replies::received(answers)),
+            None => context.request_tools(vec![tool_request("attachment.list", json!({}))]),
+            Some(answers) => IntentStep::Reply(replies::received_text(answers)),
         },
-        Intent::Read { what } => read(what, progress, situation),
-        Intent::Write { path, content, overwrite } => write(path, content, *overwrite, progress, situation),
+        Intent::Read { what } => step_read(what, progress, context),
+        Intent::Write { path, content, overwrite } => step_write(path, content, *overwrite, progress, context),
     }
 }
 
@@ -77,30 +77,30 @@ fn tool_request(tool: &str, arguments: Value) -> ToolRequest {
 }
 
 impl IntentContext<'_> {
-    fn has(&self, tool: &str) -> bool {
+    fn has_tool(&self, tool: &str) -> bool {
         self.tools.iter().any(|spec| spec.name == tool)
     }
 
-    /// Asks, if every tool is there.
-    fn request_tools(&self, asks: Vec<ToolRequest>) -> IntentStep {
-        match asks.iter().find(|ask| !self.has(&ask.tool)) {
+    /// Requests the calls if every tool is available.
+    fn request_tools(&self, requests: Vec<ToolRequest>) -> IntentStep {
+        match requests.iter().find(|request| !self.has_tool(&request.tool)) {
             Some(missing) => IntentStep::Reply(replies::missing_tool_text(&missing.tool)),
-            None => IntentStep::RequestTools(asks),
+            None => IntentStep::RequestTools(requests),
         }
     }
 
-    /// Finds the files that are meant, with the list of older ones where that is needed, and tells how many rounds of
-    /// answers that took.
-    fn locate(
+    /// Finds the selected files, with the list of older ones where needed, and returns how many rounds of results that
+    /// took.
+    fn locate_files(
         &self,
         what: &[FileSelector],
         progress: &IntentAnswers<'_>,
     ) -> Result<(FileSelection, usize), IntentStep> {
-        let new = among_new(what, &self.here);
+        let new = select_new(what, &self.new_files);
         if new.missing.iter().all(|missing| matches!(missing, FileSelector::Path(_))) {
             return Ok((new, 0));
         }
-        if !self.has("attachment.list") {
+        if !self.has_tool("attachment.list") {
             // A name may be that of a file in the workspace; everything else can only be an older attachment.
             let all_names =
                 new.missing.iter().all(|missing| matches!(missing, FileSelector::Path(_) | FileSelector::Name(_)));
@@ -114,106 +114,110 @@ impl IntentContext<'_> {
             return Err(IntentStep::RequestTools(vec![tool_request("attachment.list", json!({}))]));
         };
         match read_list(answer.text) {
-            Some(all) => Ok((among_all(what, &self.here, &all, &self.mentioned), 1)),
+            Some(all) => Ok((select_all(what, &self.new_files, &all, &self.mentioned_ids), 1)),
             None => Err(IntentStep::Reply(replies::failure_text("look through the files", answer.text))),
         }
     }
 }
 
-fn tool(
+fn step_tool(
     name: &str,
     arguments: &Result<Value, String>,
     progress: &IntentAnswers<'_>,
-    situation: &IntentContext<'_>,
+    context: &IntentContext<'_>,
 ) -> IntentStep {
     match (arguments, progress.first().and_then(|round| round.first())) {
-        (_, Some(answer)) => IntentStep::Reply(replies::tool_answered(answer)),
-        (Ok(arguments), None) => situation.request_tools(vec![tool_request(name, arguments.clone())]),
+        (_, Some(answer)) => IntentStep::Reply(replies::tool_result_text(answer)),
+        (Ok(arguments), None) => context.request_tools(vec![tool_request(name, arguments.clone())]),
         (Err(why), None) => IntentStep::Reply(replies::invalid_json_text(name, why)),
     }
 }
 
-fn save(
+fn step_save(
     what: &[FileSelector],
     to: Option<&Destination>,
     overwrite: bool,
     progress: &IntentAnswers<'_>,
-    situation: &IntentContext<'_>,
+    context: &IntentContext<'_>,
 ) -> IntentStep {
     let directory = match to {
         None => Some("/shared"),
         Some(Destination::Directory(directory)) => Some(directory.as_str()),
         Some(Destination::File(_)) => None,
     };
-    let everything = what.iter().all(|selector| matches!(selector, FileSelector::Recent | FileSelector::All));
+    let is_everything = what.iter().all(|selector| matches!(selector, FileSelector::Recent | FileSelector::All));
     if let Some(directory) = directory
-        && everything
-        && situation.here.len() > 1
-        && situation.has("attachment.save_all")
+        && is_everything
+        && context.new_files.len() > 1
+        && context.has_tool("attachment.save_all")
     {
         return match progress.first().and_then(|round| round.first()) {
             None => IntentStep::RequestTools(vec![tool_request(
                 "attachment.save_all",
-                with_overwrite(json!({ "dir": directory }), overwrite),
+                set_overwrite(json!({ "dir": directory }), overwrite),
             )]),
-            Some(answer) => IntentStep::Reply(replies::saved_all(answer)),
+            Some(answer) => IntentStep::Reply(replies::saved_all_text(answer)),
         };
     }
-    let (found, used) = match situation.locate(what, progress) {
+    let (selection, rounds_used) = match context.locate_files(what, progress) {
         Ok(located) => located,
         Err(step) => return step,
     };
-    if found.files.is_empty() {
-        return IntentStep::Reply(replies::not_found(&found.missing));
+    if selection.files.is_empty() {
+        return IntentStep::Reply(replies::not_found_text(&selection.missing));
     }
-    if let (Some(Destination::File(path)), true) = (to, found.files.len() > 1) {
-        return IntentStep::Reply(replies::one_name_for_many(path, &found.files));
+    if let (Some(Destination::File(path)), true) = (to, selection.files.len() > 1) {
+        return IntentStep::Reply(replies::one_name_for_many_text(path, &selection.files));
     }
-    if let Some(answers) = progress.get(used) {
-        return IntentStep::Reply(replies::saved(&found.files, answers, &found.missing));
+    if let Some(answers) = progress.get(rounds_used) {
+        return IntentStep::Reply(replies::saved_text(&selection.files, answers, &selection.missing));
     }
-    let asks = found.files.iter().map(|file| {
+    let requests = selection.files.iter().map(|file| {
         let path = match to {
             Some(Destination::File(path)) => path.clone(),
             _ => format!("{}/{}", directory.unwrap_or("/shared"), file.filename),
         };
-        let arguments = match situation.here.iter().position(|new| new.id == file.id) {
+        let arguments = match context.new_files.iter().position(|new| new.id == file.id) {
             Some(index) => json!({ "index": index, "path": path }),
             None => json!({ "attachment_id": file.id, "path": path }),
         };
-        tool_request("attachment_save", with_overwrite(arguments, overwrite))
+        tool_request("attachment_save", set_overwrite(arguments, overwrite))
     });
-    situation.request_tools(asks.collect())
+    context.request_tools(requests.collect())
 }
 
-fn with_overwrite(mut arguments: Value, overwrite: bool) -> Value {
+fn set_overwrite(mut arguments: Value, overwrite: bool) -> Value {
     if overwrite {
         arguments["overwrite"] = json!(true);
     }
     arguments
 }
 
-fn send(what: &[FileSelector], progress: &IntentAnswers<'_>, situation: &IntentContext<'_>) -> IntentStep {
-    let (found, used) = match situation.locate(what, progress) {
+fn step_send(what: &[FileSelector], progress: &IntentAnswers<'_>, context: &IntentContext<'_>) -> IntentStep {
+    let (selection, rounds_used) = match context.locate_files(what, progress) {
         Ok(located) => located,
         Err(step) => return step,
     };
-    let (paths, missing) = in_workspace(&found.missing);
-    if let Some(answers) = progress.get(used) {
-        return IntentStep::Reply(replies::sent_text(&found.files, &paths, answers, &missing));
+    let (paths, missing) = split_workspace_paths(&selection.missing);
+    if let Some(answers) = progress.get(rounds_used) {
+        return IntentStep::Reply(replies::sent_text(&selection.files, &paths, answers, &missing));
     }
-    let mut asks = Vec::new();
-    // The selection comes first: files that are made later in the turn are added to it, earlier ones are not.
-    if !found.files.is_empty() {
-        let ids: Vec<&str> = found.files.iter().map(|file| file.id.as_str()).collect();
-        asks.push(tool_request("response_attachments", json!({ "ids": ids })));
+    let mut requests = Vec::new();
+    // The selection comes first: files that are created later in the turn are added to it, earlier ones are not.
+    if !selection.files.is_empty() {
+        let ids: Vec<&str> = selection.files.iter().map(|file| file.id.as_str()).collect();
+        requests.push(tool_request("response_attachments", json!({ "ids": ids })));
     }
-    asks.extend(paths.iter().map(|path| tool_request("attachment.add", json!({ "paths": [path] }))));
-    if asks.is_empty() { IntentStep::Reply(replies::not_found(&missing)) } else { situation.request_tools(asks) }
+    requests.extend(paths.iter().map(|path| tool_request("attachment.add", json!({ "paths": [path] }))));
+    if requests.is_empty() {
+        IntentStep::Reply(replies::not_found_text(&missing))
+    } else {
+        context.request_tools(requests)
+    }
 }
 
-/// Takes names that are no known attachment for files of the workspace.
-fn in_workspace(missing: &[FileSelector]) -> (Vec<String>, Vec<FileSelector>) {
+/// Treats names of no known attachment as files of the workspace.
+fn split_workspace_paths(missing: &[FileSelector]) -> (Vec<String>, Vec<FileSelector>) {
     let (mut paths, mut rest) = (Vec::new(), Vec::new());
     for selector in missing {
         match selector {
@@ -225,50 +229,54 @@ fn in_workspace(missing: &[FileSelector]) -> (Vec<String>, Vec<FileSelector>) {
     (paths, rest)
 }
 
-fn list(path: Option<&str>, progress: &IntentAnswers<'_>, situation: &IntentContext<'_>) -> IntentStep {
+fn step_list(path: Option<&str>, progress: &IntentAnswers<'_>, context: &IntentContext<'_>) -> IntentStep {
     let directory = path.unwrap_or("/shared");
     if let Some(answers) = progress.first() {
-        return IntentStep::Reply(replies::listed(directory, answers));
+        return IntentStep::Reply(replies::listed_text(directory, answers));
     }
-    let mut asks = vec![tool_request("file_list", json!({ "path": directory }))];
+    let mut requests = vec![tool_request("file_list", json!({ "path": directory }))];
     if path.is_none() {
-        asks.push(tool_request("attachment.list", json!({})));
+        requests.push(tool_request("attachment.list", json!({})));
     }
     // One of the two lists is better than none.
-    if asks.iter().any(|ask| situation.has(&ask.tool)) {
-        asks.retain(|ask| situation.has(&ask.tool));
+    if requests.iter().any(|request| context.has_tool(&request.tool)) {
+        requests.retain(|request| context.has_tool(&request.tool));
     }
-    situation.request_tools(asks)
+    context.request_tools(requests)
 }
 
-fn read(what: &[FileSelector], progress: &IntentAnswers<'_>, situation: &IntentContext<'_>) -> IntentStep {
-    let (found, used) = match situation.locate(what, progress) {
+fn step_read(what: &[FileSelector], progress: &IntentAnswers<'_>, context: &IntentContext<'_>) -> IntentStep {
+    let (selection, rounds_used) = match context.locate_files(what, progress) {
         Ok(located) => located,
         Err(step) => return step,
     };
-    let (paths, missing) = in_workspace(&found.missing);
-    if let Some(answers) = progress.get(used) {
-        let names = found.files.iter().map(|file| file.filename.as_str()).chain(paths.iter().map(String::as_str));
-        return IntentStep::Reply(replies::read(names, answers, &missing));
+    let (paths, missing) = split_workspace_paths(&selection.missing);
+    if let Some(answers) = progress.get(rounds_used) {
+        let names = selection.files.iter().map(|file| file.filename.as_str()).chain(paths.iter().map(String::as_str));
+        return IntentStep::Reply(replies::read_text(names, answers, &missing));
     }
-    let attachments = found.files.iter().map(|file| tool_request("attachment.read", json!({ "id": file.id })));
+    let attachments = selection.files.iter().map(|file| tool_request("attachment.read", json!({ "id": file.id })));
     let files = paths.iter().map(|path| tool_request("file_read", json!({ "path": path })));
-    let asks: Vec<ToolRequest> = attachments.chain(files).collect();
-    if asks.is_empty() { IntentStep::Reply(replies::not_found(&missing)) } else { situation.request_tools(asks) }
+    let requests: Vec<ToolRequest> = attachments.chain(files).collect();
+    if requests.is_empty() {
+        IntentStep::Reply(replies::not_found_text(&missing))
+    } else {
+        context.request_tools(requests)
+    }
 }
 
-fn write(
+fn step_write(
     path: &str,
     content: &str,
     overwrite: bool,
     progress: &IntentAnswers<'_>,
-    situation: &IntentContext<'_>,
+    context: &IntentContext<'_>,
 ) -> IntentStep {
     let Some(written) = progress.first().and_then(|round| round.first()) else {
         let arguments = json!({ "path": path, "content": content });
-        return situation.request_tools(vec![tool_request("file_write", with_overwrite(arguments, overwrite))]);
+        return context.request_tools(vec![tool_request("file_write", set_overwrite(arguments, overwrite))]);
     };
-    if written.failure().is_some() || !situation.has("attachment.add") {
+    if written.failure().is_some() || !context.has_tool("attachment.add") {
         return IntentStep::Reply(replies::written_text(path, content.len(), written, None));
     }
     match progress.get(1).and_then(|round| round.first()) {

@@ -38,7 +38,7 @@ fn file(mime: &str, bytes: u64) -> Attachment {
 
 /// The rules of a model of Ollama's, to which a request can bring nothing but images.
 fn rules(abilities: ModelCapabilities) -> FileRules {
-    FileRules { model: "main".into(), provider: ModelProvider::Ollama, abilities }
+    FileRules { model: "main".into(), provider: ModelProvider::Ollama, capabilities: abilities }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn models_see_what_their_makers_say() {
         (ModelProvider::OpenAi, None, "some-model-of-next-year", OPENAI),
         (ModelProvider::OpenAi, None, "gpt-4", TEXT_ONLY),
         (ModelProvider::OpenAi, None, "gpt-3.5-turbo", TEXT_ONLY),
-        (ModelProvider::OpenAi, None, "gpt-4-turbo", WITHOUT_PDF),
+        (ModelProvider::OpenAi, None, "gpt-4-turbo", OPENAI_WITHOUT_PDF),
         (ModelProvider::OpenAiResponses, None, "o3-mini", TEXT_ONLY),
         (ModelProvider::OpenAi, BOX, "my-model", TEXT_ONLY),
         (ModelProvider::OpenAi, BOX, "anthropic/claude-haiku-4.5", OPENAI),
@@ -130,6 +130,6 @@ fn a_request_holds_so_many_and_so_much() {
 
 #[test]
 fn anthropics_image_limit_holds_in_base64() {
-    let encoded = ANTHROPIC.image_bytes.div_ceil(3) * 4;
+    let encoded = ANTHROPIC.max_image_bytes.div_ceil(3) * 4;
     assert!(encoded <= 5 * 1024 * 1024, "{encoded}");
 }

@@ -60,10 +60,10 @@ fn waits_are_read_from_headers_and_body() {
         (&delayed, vec![("retry-after", "1")], Some(1000)),
     ] {
         let failure = status(429, body, &headers);
-        assert_eq!(failure.wait, wanted.map(Duration::from_millis), "{headers:?}");
-        assert!(failure.again);
+        assert_eq!(failure.retry_after, wanted.map(Duration::from_millis), "{headers:?}");
+        assert!(failure.can_retry);
     }
-    assert!(!status(503, &json!({}), &[("x-should-retry", "false")]).again, "the server knows better");
+    assert!(!status(503, &json!({}), &[("x-should-retry", "false")]).can_retry, "the server knows better");
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn permanent_refusal_is_not_mistaken_for_transient() {
     let refused = status(403, &said("The model is unavailable in your region"), &[]);
     assert_eq!(refused.error.reason, "this key has no access to the model gpt-x at OpenAI");
     let refused = status(400, &said("an internal tool was named"), &[]);
-    assert!(!refused.again && refused.error.reason.ends_with("an internal tool was named"));
-    assert!(status(500, &said("internal"), &[]).again);
+    assert!(!refused.can_retry && refused.error.reason.ends_with("an internal tool was named"));
+    assert!(status(500, &said("internal"), &[]).can_retry);
 }
 
 #[test]
@@ -99,6 +99,6 @@ fn waits_are_said_as_people_say_them() {
     for (seconds, wanted) in
         [(0.2, "a second"), (34.0, "34 seconds"), (119.5, "2 minutes"), (300.0, "5 minutes"), (9000.0, "3 hours")]
     {
-        assert_eq!(human(Duration::from_secs_f64(seconds)), wanted);
+        assert_eq!(format_wait(Duration::from_secs_f64(seconds)), wanted);
     }
 }

@@ -121,7 +121,7 @@ fn remedies_of_all_models_reach_the_owner() {
         let error = ModelError { reason: reason.into(), retryable: false, remedy: remedy.map(str::to_owned) };
         (name.to_owned(), error)
     };
-    let error = combined_error(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
-    assert_eq!(error.for_owner(), "first: no key; second: down: for first, set it");
-    assert_eq!(error.for_others(), "first: no key; second: down; ask the person who runs this bot");
+    let error = combine_errors(vec![failed("first", "no key", Some("set it")), failed("second", "down", None)]);
+    assert_eq!(error.owner_message(), "first: no key; second: down: for first, set it");
+    assert_eq!(error.public_message(), "first: no key; second: down; ask the person who runs this bot");
 }

@@ -31,12 +31,12 @@ async fn what_is_not_there_is_not_found() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let begun = std::time::Instant::now();
     assert!(find_at(&format!("http://{}/", silent.local_addr().unwrap())).await.is_none());
-    assert!(begun.elapsed() < 2 * LONGEST, "nobody waits for long at the start");
+    assert!(begun.elapsed() < 2 * DISCOVERY_TIMEOUT, "nobody waits for long at the start");
 }
 
 #[tokio::test]
 async fn list_without_content_length_is_bounded() {
-    for (filling, is_found) in [(0, true), (LONGEST_LIST, false)] {
+    for (filling, is_found) in [(0, true), (MAX_LIST_BYTES, false)] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move {

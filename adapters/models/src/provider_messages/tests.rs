@@ -22,7 +22,7 @@ fn blind() -> FileRules {
 }
 
 fn arranged(messages: &[ModelMessage]) -> Vec<ProviderTurn> {
-    build_turns(messages, &blind(), &ToolNames::default(), ResultFiles::After)
+    build_turns(messages, &blind(), &ToolNames::default(), ResultFiles::InNextMessage)
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn many_calls_keep_their_ids_short_and_apart() {
         ModelMessage::User { text: "go".into(), attachments: Vec::new() },
         ModelMessage::Assistant { text: String::new(), calls },
     ]);
-    let ProviderTurn::Answers(answers) = &turns[2] else { panic!("every call is answered") };
+    let ProviderTurn::ToolResults(answers) = &turns[2] else { panic!("every call is answered") };
     let ids: HashSet<&str> = answers.iter().map(|answer| answer.id.as_str()).collect();
     assert_eq!(ids.len(), 1500);
     assert!(ids.iter().all(|id| id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric())));
@@ -79,7 +79,7 @@ fn a_late_answer_is_said_in_words() {
         ModelMessage::Note { text: "in between".into() },
         ModelMessage::Tool { call: "a".into(), text: "late".into(), attachments: Vec::new() },
     ]);
-    let ProviderTurn::Answers(answers) = &turns[2] else { panic!("the call is answered at once") };
+    let ProviderTurn::ToolResults(answers) = &turns[2] else { panic!("the call is answered at once") };
     assert!(answers[0].text.starts_with("error: no answer was recorded"));
     let ProviderTurn::Person(pieces) = &turns[3] else { panic!("the late answer is not lost") };
     assert_eq!(pieces[1], ContentPiece::Text(format_note("A tool answered: late")));

@@ -63,7 +63,7 @@ async fn endless_answer_is_aborted_without_retry() {
     ] {
         let stage = Stage::new().await;
         let base_url = Some(SecretString::from(repeating(frame, times, end).await));
-        let model = stage.model_of(ModelSettings { base_url, ..stage.settings(wire) });
+        let model = stage.model_with(ModelSettings { base_url, ..stage.settings(wire) });
         let asked = ask(&model, request(vec![user("hello", Vec::new())]));
         let answer = tokio::time::timeout(Duration::from_secs(60), asked).await;
         let answer = answer.unwrap_or_else(|_| panic!("{what}: it was waited for"));

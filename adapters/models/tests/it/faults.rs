@@ -5,17 +5,17 @@ use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::ModelError;
 use secrecy::SecretString;
 
-use crate::stage::{Stage, Whole, ask, quick, request, user};
+use crate::stage::{ModelAnswer, Stage, ask, request, short_policy, user};
 
 /// Asks once, with a scripted failure that never ends.
-async fn told(wire: ModelWire, reply: ModelReply) -> (Whole, usize) {
+async fn told(wire: ModelWire, reply: ModelReply) -> (ModelAnswer, usize) {
     let stage = Stage::new().await;
     stage.server.reply(reply.every_time());
     let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
     (answer, stage.server.asked().len())
 }
 
-fn error(answer: Whole) -> ModelError {
+fn error(answer: ModelAnswer) -> ModelError {
     let shown = format!("it failed: {answer:?}");
     answer.error.expect(&shown)
 }
@@ -175,7 +175,7 @@ async fn provider_refusal_is_quoted_without_secrets() {
         .iter()
         .map(|tool| satchel_ports::ToolSpec { parameters: serde_json::json!({"type": "string"}), ..tool.clone() })
         .collect();
-    let error = error(ask(&stage.model_of(settings), broken).await);
+    let error = error(ask(&stage.model_with(settings), broken).await);
     assert_eq!(
         error.reason,
         "the server refused the request (400): Invalid schema for function 'file_read': schema must be of 'type: \
@@ -195,11 +195,11 @@ async fn a_server_that_is_not_there_is_told() {
         let stage = Stage::new().await;
         let mut settings = stage.settings(wire);
         settings.base_url = Some(SecretString::from(format!("http://{closed}/v1")));
-        let error = error(ask(&stage.model_of(settings.clone()), request(vec![user("hello", Vec::new())])).await);
+        let error = error(ask(&stage.model_with(settings.clone()), request(vec![user("hello", Vec::new())])).await);
         let wanted = format!("{} can't be reached: check that the server runs, and models.main.base_url", who(wire));
         assert_eq!((error.to_string(), error.retryable), (wanted, true), "{wire:?}");
         settings.base_url = Some(SecretString::from("http://no-such-host.invalid/v1"));
-        let model = stage.patient(settings, RequestPolicy { repeats: 0, ..quick() });
+        let model = stage.model_with_policy(settings, RequestPolicy { max_retries: 0, ..short_policy() });
         let unresolved = ask(&model, request(vec![user("hello", Vec::new())])).await.error.unwrap();
         assert!(unresolved.reason.contains("can't be reached"), "{wire:?} {unresolved}");
     }
@@ -211,7 +211,7 @@ async fn a_wrong_address_is_told() {
         let stage = Stage::new().await;
         let mut settings = stage.settings(wire);
         settings.base_url = Some(SecretString::from(stage.server.base_url(ModelWire::Ollama) + "nowhere/"));
-        let error = error(ask(&stage.model_of(settings), request(vec![user("hello", Vec::new())])).await);
+        let error = error(ask(&stage.model_with(settings), request(vec![user("hello", Vec::new())])).await);
         let wanted = "the server at that address does not offer this API: check models.main.base_url";
         assert_eq!((error.to_string().as_str(), error.retryable), (wanted, false), "{wire:?}");
     }
@@ -230,7 +230,7 @@ async fn an_encrypted_way_that_leads_nowhere_is_told() {
     let stage = Stage::new().await;
     let settings =
         ModelSettings { base_url: Some(SecretString::from(address)), ..stage.settings(ModelWire::OpenAiChat) };
-    match RemoteModel::with_policy(settings, stage.blobs.clone(), quick()) {
+    match RemoteModel::with_policy(settings, stage.blobs.clone(), short_policy()) {
         Ok(model) => {
             let error = error(ask(&model, request(vec![user("hello", Vec::new())])).await);
             assert!(error.reason.starts_with("the server can't be reached") && error.retryable, "{error}");

@@ -3,7 +3,7 @@
 use satchel_fake_model::ModelWire;
 use satchel_models::{MediaKind, ModelSettings, RemoteModel};
 
-use crate::stage::{PDF, PNG, Stage, ask, provider, quick, request, user};
+use crate::stage::{PDF, PNG, Stage, ask, provider, request, short_policy, user};
 
 /// One file of each kind, with a type that every wire takes of it.
 const FILES: [(MediaKind, &str, &str, &[u8]); 4] = [
@@ -37,7 +37,7 @@ async fn every_accepted_kind_reaches_an_unlisted_model() {
         for (_, name, mime, bytes) in FILES {
             files.push(stage.file(name, mime, bytes).await);
         }
-        let model = stage.model_of(settings(&stage, wire, kinds));
+        let model = stage.model_with(settings(&stage, wire, kinds));
         let answer = ask(&model, request(vec![user("look", files)])).await;
         assert_eq!(answer.error, None, "{wire:?}");
         let asked = stage.server.last();
@@ -57,7 +57,7 @@ async fn a_kind_left_out_is_not_sent() {
         let stage = Stage::new().await;
         let photo = stage.file("a.png", "image/png", PNG).await;
         let settings = ModelSettings { accepts: Some(Vec::new()), ..stage.settings(wire) };
-        let answer = ask(&stage.model_of(settings), request(vec![user("look", vec![photo])])).await;
+        let answer = ask(&stage.model_with(settings), request(vec![user("look", vec![photo])])).await;
         assert_eq!(answer.error, None, "{wire:?}");
         let asked = stage.server.last();
         assert!(asked.files().is_empty(), "{wire:?}: the table says that it sees, the operator that it doesn't");
@@ -75,7 +75,7 @@ async fn a_refusal_names_the_setting_that_helps() {
         stage.file("c.csv", "text/csv", b"1;2").await,
         stage.file("d.svg", "image/svg+xml", b"<svg/>").await,
     ];
-    ask(&stage.model_of(settings), request(vec![user("look", files)])).await;
+    ask(&stage.model_with(settings), request(vec![user("look", files)])).await;
     let words = stage.server.last().words();
     let hint = "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
                 `models.main.accepts`.";
@@ -89,7 +89,7 @@ async fn the_limits_stay_with_accepted_kinds() {
     let mut large = stage.file("large.png", "image/png", PNG).await;
     large.bytes = 21_000_000;
     let heic = stage.file("photo.heic", "image/heic", b"ftypheic").await;
-    let model = stage.model_of(settings(&stage, ModelWire::OpenAiChat, &[MediaKind::Image]));
+    let model = stage.model_with(settings(&stage, ModelWire::OpenAiChat, &[MediaKind::Image]));
     ask(&model, request(vec![user("look", vec![large, heic])])).await;
     let asked = stage.server.last();
     assert!(asked.files().is_empty());
@@ -118,7 +118,7 @@ async fn a_kind_that_no_request_holds_is_refused() {
         ),
     ] {
         let settings = settings(&stage, wire, &[MediaKind::Image, kind]);
-        let refused = RemoteModel::with_policy(settings, stage.blobs.clone(), quick()).map(drop).unwrap_err();
+        let refused = RemoteModel::with_policy(settings, stage.blobs.clone(), short_policy()).map(drop).unwrap_err();
         assert_eq!(refused.to_string(), format!("models.main.accepts: {says}"));
     }
 }

@@ -111,7 +111,7 @@ async fn text_only_model_gets_file_notes_without_reading() {
             stage.file("b.pdf", "application/pdf", PDF).await,
             stage.file("c.csv", "text/csv", b"1;2").await,
         ];
-        let answer = ask(&stage.model_of(settings), request(vec![user("", files)])).await;
+        let answer = ask(&stage.model_with(settings), request(vec![user("", files)])).await;
         assert_eq!(answer.error, None, "{wire:?}");
         let asked = stage.server.last();
         assert!(asked.files().is_empty(), "{wire:?}");

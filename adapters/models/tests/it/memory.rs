@@ -66,7 +66,7 @@ async fn large_image_memory_use_is_bounded() {
     drop(bytes);
     let wire = ModelWire::OpenAiChat;
     let settings = ModelSettings { base_url: Some(SecretString::from(forgetful().await)), ..stage.settings(wire) };
-    let model = Arc::new(stage.model_of(settings));
+    let model = Arc::new(stage.model_with(settings));
     let before = memory("VmRSS:").ok_or("a system that tells how much memory a process has held");
     let Some(before) = required(before) else { return };
     let answer = ask(&*model, request(vec![user("look", vec![photo])])).await;

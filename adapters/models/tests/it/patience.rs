@@ -7,7 +7,7 @@ use satchel_fake_model::{AskedModel, Fate, Meaning, ModelFault, ModelReply, Mode
 use satchel_models::RequestPolicy;
 use satchel_ports::{LanguageModel, ModelEvent};
 
-use crate::stage::{Stage, ask, quick, request, user};
+use crate::stage::{Stage, ask, request, short_policy, user};
 
 fn gaps(asked: &[AskedModel]) -> Vec<Duration> {
     asked.windows(2).map(|two| two[1].at - two[0].at).collect()
@@ -30,8 +30,8 @@ async fn the_servers_wait_is_a_floor() {
 async fn waits_grow_and_end() {
     let stage = Stage::new().await;
     stage.server.reply(ModelReply::fault(ModelFault::Says(Meaning::Overloaded)).every_time());
-    let patience = RequestPolicy { first_wait: Duration::from_millis(60), ..quick() };
-    let model = stage.patient(stage.settings(ModelWire::Anthropic), patience);
+    let patience = RequestPolicy { min_delay: Duration::from_millis(60), ..short_policy() };
+    let model = stage.model_with_policy(stage.settings(ModelWire::Anthropic), patience);
     assert!(ask(&model, request(vec![user("hello", Vec::new())])).await.error.is_some());
     let gaps = gaps(&stage.server.asked());
     assert_eq!(gaps.len(), 3, "three repeats and no more");
@@ -45,9 +45,10 @@ async fn answer_that_never_starts_times_out_without_retry() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::fault(ModelFault::Hang).every_time());
-        let patience = RequestPolicy { begin: Duration::from_millis(150), ..quick() };
+        let patience = RequestPolicy { response_timeout: Duration::from_millis(150), ..short_policy() };
         let begun = Instant::now();
-        let answer = ask(&stage.patient(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
+        let answer =
+            ask(&stage.model_with_policy(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
         let error = answer.error.unwrap();
         assert!(error.reason.ends_with("did not start to answer in time") && error.retryable, "{wire:?} {error}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{wire:?}");
@@ -61,8 +62,9 @@ async fn an_answer_that_falls_silent_is_given_up() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         stage.server.reply(ModelReply::pieces([ReplyPiece::Text("Well, ".into()), ReplyPiece::Hang]));
-        let patience = RequestPolicy { silence: Duration::from_millis(150), ..quick() };
-        let answer = ask(&stage.patient(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
+        let patience = RequestPolicy { idle_timeout: Duration::from_millis(150), ..short_policy() };
+        let answer =
+            ask(&stage.model_with_policy(stage.settings(wire), patience), request(vec![user("hi", Vec::new())])).await;
         assert_eq!(answer.text(), "Well, ", "{wire:?}");
         let error = answer.error.unwrap();
         assert!(error.reason.contains("stopped sending in the middle of its answer"), "{wire:?} {error}");
@@ -76,8 +78,8 @@ async fn a_slow_answer_is_waited_for() {
     let stage = Stage::new().await;
     let slow = (0..20).flat_map(|_| [ReplyPiece::Wait(Duration::from_millis(100)), ReplyPiece::Ping]);
     stage.server.reply(ModelReply::pieces(slow.chain([ReplyPiece::Text("at last".into())])));
-    let patience = RequestPolicy { silence: Duration::from_millis(1_500), ..quick() };
-    let model = stage.patient(stage.settings(ModelWire::Anthropic), patience);
+    let patience = RequestPolicy { idle_timeout: Duration::from_millis(1_500), ..short_policy() };
+    let model = stage.model_with_policy(stage.settings(ModelWire::Anthropic), patience);
     let answer = ask(&model, request(vec![user("hi", Vec::new())])).await;
     assert_eq!((answer.text().as_str(), answer.error), ("at last", None));
 }

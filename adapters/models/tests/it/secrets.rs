@@ -51,15 +51,15 @@ async fn no_secret_is_told_or_logged() {
                 settings.base_url = Some(SecretString::from(address));
             }
             said += &format!("{settings:?}");
-            let model = stage.model_of(settings.clone());
+            let model = stage.model_with(settings.clone());
             said += &format!("{model:?}");
             let answer = ask(&model, request(vec![user("my private words", Vec::new())])).await;
             said += &format!("{:?}", answer.error.expect("it failed"));
             // The wrong key comes back in the server's answer.
             settings.api_key = Some(SecretString::from(format!("{}x", FakeModelServer::KEY)));
-            said += &format!("{:?}", stage.model_of(settings.clone()).check().await);
+            said += &format!("{:?}", stage.model_with(settings.clone()).check().await);
             settings.base_url = Some(SecretString::from(format!("http://127.0.0.1:9/{QUERY}")));
-            let answer = ask(&stage.model_of(settings), request(vec![user("my private words", Vec::new())])).await;
+            let answer = ask(&stage.model_with(settings), request(vec![user("my private words", Vec::new())])).await;
             said += &format!("{:?}", answer.error.expect("it failed"));
         }
     }

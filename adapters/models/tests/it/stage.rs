@@ -29,7 +29,7 @@ pub(crate) struct Stage {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Whole {
+pub(crate) struct ModelAnswer {
     pub(crate) texts: Vec<String>,
     pub(crate) calls: Vec<ModelToolCall>,
     pub(crate) usage: Option<TokenUsage>,
@@ -37,7 +37,7 @@ pub(crate) struct Whole {
     pub(crate) error: Option<ModelError>,
 }
 
-impl Whole {
+impl ModelAnswer {
     pub(crate) fn text(&self) -> String {
         self.texts.concat()
     }
@@ -60,15 +60,15 @@ impl Stage {
     }
 
     pub(crate) fn model(&self, wire: ModelWire) -> RemoteModel {
-        self.model_of(self.settings(wire))
+        self.model_with(self.settings(wire))
     }
 
-    pub(crate) fn model_of(&self, settings: ModelSettings) -> RemoteModel {
-        self.patient(settings, quick())
+    pub(crate) fn model_with(&self, settings: ModelSettings) -> RemoteModel {
+        self.model_with_policy(settings, short_policy())
     }
 
-    pub(crate) fn patient(&self, settings: ModelSettings, patience: RequestPolicy) -> RemoteModel {
-        RemoteModel::with_policy(settings, self.blobs.clone(), patience).expect("the settings are right")
+    pub(crate) fn model_with_policy(&self, settings: ModelSettings, policy: RequestPolicy) -> RemoteModel {
+        RemoteModel::with_policy(settings, self.blobs.clone(), policy).expect("the settings are right")
     }
 
     pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> Attachment {
@@ -93,14 +93,14 @@ impl Stage {
 }
 
 /// Waits that a test can afford.
-pub(crate) fn quick() -> RequestPolicy {
+pub(crate) fn short_policy() -> RequestPolicy {
     RequestPolicy {
-        connect: Duration::from_secs(5),
-        begin: Duration::from_secs(5),
-        silence: Duration::from_secs(5),
-        repeats: 3,
-        first_wait: Duration::from_millis(10),
-        longest_wait: Duration::from_secs(2),
+        connect_timeout: Duration::from_secs(5),
+        response_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(5),
+        max_retries: 3,
+        min_delay: Duration::from_millis(10),
+        max_delay: Duration::from_secs(2),
     }
 }
 
@@ -146,11 +146,11 @@ pub(crate) fn renamed(calls: &[ModelToolCall], turn: u128) -> Vec<ModelToolCall>
 }
 
 /// Asks and gathers the whole answer.
-pub(crate) async fn ask(model: &dyn LanguageModel, request: ModelRequest) -> Whole {
-    let mut whole = Whole::default();
+pub(crate) async fn ask(model: &dyn LanguageModel, request: ModelRequest) -> ModelAnswer {
+    let mut whole = ModelAnswer::default();
     let mut events = match model.stream(&request).await {
         Ok(events) => events,
-        Err(error) => return Whole { error: Some(error), ..whole },
+        Err(error) => return ModelAnswer { error: Some(error), ..whole },
     };
     while let Some(event) = events.next().await {
         assert!(!whole.done && whole.error.is_none(), "nothing comes after the end: {event:?}");

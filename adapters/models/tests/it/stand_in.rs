@@ -22,7 +22,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::stage::{PNG, Stage, ask, provider, quick, renamed, request, tool, user};
+use crate::stage::{PNG, Stage, ask, provider, renamed, request, short_policy, tool, user};
 
 /// What is installed, and what it answers.
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/system/node/models");
@@ -80,7 +80,7 @@ impl StandIn {
             model: Some(wire.model().into()),
             accepts: None,
         };
-        let patience = RequestPolicy { repeats: 1, ..quick() };
+        let patience = RequestPolicy { max_retries: 1, ..short_policy() };
         RemoteModel::with_policy(settings, blobs.clone(), patience).expect("the settings are right")
     }
 

@@ -215,7 +215,7 @@ async fn model_is_requested_by_its_full_name() {
         stage.server.add_model(name);
         let mut settings = stage.settings(wire);
         settings.model = Some(name.into());
-        let answer = ask(&stage.model_of(settings), request(vec![user("hi", Vec::new())])).await;
+        let answer = ask(&stage.model_with(settings), request(vec![user("hi", Vec::new())])).await;
         assert_eq!(answer.error, None, "{wire:?} {name}");
         let asked = stage.server.last();
         assert_eq!(asked.model, name, "{wire:?}");
@@ -233,7 +233,7 @@ async fn server_without_key_is_called_without_one() {
         stage.server.ask_for_no_key();
         let mut settings = stage.settings(wire);
         settings.api_key = None;
-        let answer = ask(&stage.model_of(settings), request(vec![user("hi", Vec::new())])).await;
+        let answer = ask(&stage.model_with(settings), request(vec![user("hi", Vec::new())])).await;
         assert_eq!((answer.text().as_str(), answer.error), ("Hello from the fake model.", None), "{wire:?}");
     }
 }
@@ -251,7 +251,7 @@ async fn signatures_survive_a_round_of_tools() {
         stage.server.add_model(name);
         let mut settings = stage.settings(wire);
         settings.model = Some(name.into());
-        let model = stage.model_of(settings.clone());
+        let model = stage.model_with(settings.clone());
         stage.server.reply(ModelReply::calls([
             ScriptedCall::new("file_read", r#"{"path": "a"}"#).signed("c2lnbmF0dXJl"),
             ScriptedCall::new("file_read", r#"{"path": "b"}"#),
@@ -272,7 +272,7 @@ async fn signatures_survive_a_round_of_tools() {
         assert_eq!(signatures, ["c2lnbmF0dXJl"], "{wire:?}");
 
         // After a restart nothing is remembered, and the request is still one that the provider takes.
-        let restarted = stage.model_of(settings);
+        let restarted = stage.model_with(settings);
         let again = ask(&restarted, request(messages)).await;
         assert_eq!(again.error, None, "{wire:?}");
     }

@@ -1,4 +1,4 @@
-//! What becomes of a call whose answer never comes, comes in part, or is none; and of uploads that stop moving.
+//! Missing, partial and invalid responses, and uploads that stall.
 
 use std::sync::{
     Arc,
@@ -15,16 +15,16 @@ use super::*;
 use crate::{
     ApiClient, ApiClientSettings, ServerUrl,
     error::tests::StubRefusal,
-    stub_server::{Script, StubServer},
+    stub_server::{ServerScript, StubServer},
 };
 
 const CANARY: &str = "canary-token";
 
-/// Timeouts for tests in which answers never come.
+/// Timeouts for tests in which no response arrives.
 const SHORT: HttpTimeouts = HttpTimeouts {
     connect: Duration::from_millis(500),
-    answer: Duration::from_millis(600),
-    silence: Duration::from_millis(400),
+    response: Duration::from_millis(600),
+    idle: Duration::from_millis(400),
 };
 
 fn client(server: &str) -> ApiClient {
@@ -49,7 +49,7 @@ async fn unwritten_requests_are_not_connected() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = socket.local_addr().unwrap().to_string();
-    let plain = StubServer::start(Script::Answer("no encryption")).await;
+    let plain = StubServer::start(ServerScript::Respond("no encryption")).await;
     for (scheme, host) in
         [("http", closed), ("http", "nowhere.invalid".to_owned()), ("https", format!("127.0.0.1:{}", plain.port))]
     {
@@ -60,14 +60,17 @@ async fn unwritten_requests_are_not_connected() {
 }
 
 #[rstest]
-#[case::connection_closed(Script::Answer(""), "")]
-#[case::silence(Script::AnswerAndHold(""), "no response in time")]
-#[case::half_a_head(Script::Answer("HTTP/1.1 200 OK\r\n"), "")]
-#[case::no_http(Script::Answer("what is this\r\n\r\n"), "")]
-#[case::half_a_body(Script::Answer("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "")]
-#[case::stopped(Script::AnswerAndHold("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "the response ended early")]
+#[case::connection_closed(ServerScript::Respond(""), "")]
+#[case::silence(ServerScript::RespondAndHold(""), "no response in time")]
+#[case::half_a_head(ServerScript::Respond("HTTP/1.1 200 OK\r\n"), "")]
+#[case::no_http(ServerScript::Respond("what is this\r\n\r\n"), "")]
+#[case::half_a_body(ServerScript::Respond("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"), "")]
+#[case::stopped(
+    ServerScript::RespondAndHold("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"),
+    "the response ended early"
+)]
 #[tokio::test]
-async fn incomplete_answers_are_lost(#[case] script: Script, #[case] expected: &str) {
+async fn incomplete_responses_are_lost(#[case] script: ServerScript, #[case] expected: &str) {
     let server = StubServer::start(script).await;
     let error = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap_err();
     assert!(matches!(&error, CallError::Lost { reason } if reason.contains(expected)), "{error:?}");
@@ -76,17 +79,17 @@ async fn incomplete_answers_are_lost(#[case] script: Script, #[case] expected: &
 }
 
 #[tokio::test]
-async fn endless_answer_is_no_answer() {
-    let server = StubServer::start(Script::AnswerForever).await;
+async fn endless_response_is_invalid() {
+    let server = StubServer::start(ServerScript::RespondForever).await;
     let error = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap_err();
-    let expected = CallError::NotAnAnswer { status: 200, reason: "the response is too long".to_owned() };
+    let expected = CallError::InvalidResponse { status: 200, reason: "the response is too long".to_owned() };
     assert_eq!(error, expected);
 }
 
 #[tokio::test]
-async fn answers_are_read_whatever_they_say() {
-    let answer = "HTTP/1.1 302 Found\r\nlocation: http://elsewhere.invalid\r\ncontent-length: 3\r\n\r\nyes";
-    let server = StubServer::start(Script::Answer(answer)).await;
+async fn redirect_response_is_returned_unfollowed() {
+    let response_text = "HTTP/1.1 302 Found\r\nlocation: http://elsewhere.invalid\r\ncontent-length: 3\r\n\r\nyes";
+    let server = StubServer::start(ServerScript::Respond(response_text)).await;
     let response = call("http", &format!("127.0.0.1:{}", server.port)).await.unwrap();
     assert_eq!((response.status, response.body.as_slice()), (302, &b"yes"[..]), "redirects are not followed");
     assert_eq!(response.headers["location"], "http://elsewhere.invalid");
@@ -123,13 +126,13 @@ async fn upload(
     exchange(request, &progress, timeouts).await
 }
 
-const YES: Script = Script::Answer("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes");
+const YES: ServerScript = ServerScript::Respond("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes");
 
 #[tokio::test]
-async fn slow_upload_outlasts_the_silence_limit() {
+async fn slow_upload_outlasts_idle_timeout() {
     let server = StubServer::start(YES).await;
     // Twice the time limit for silence, and never silent for long.
-    let timeouts = HttpTimeouts { silence: Duration::from_millis(700), ..SHORT };
+    let timeouts = HttpTimeouts { idle: Duration::from_millis(700), ..SHORT };
     let file = slow_file(10, Duration::from_millis(150), Arc::default()).take(10).boxed();
     let response = upload(&server, file, 10, timeouts).await.unwrap();
     assert_eq!(response.body, b"yes");
@@ -146,7 +149,7 @@ async fn stalled_upload_is_lost() {
 
 #[tokio::test]
 async fn files_are_read_no_faster_than_taken() {
-    let server = StubServer::start(Script::ReadNothing).await;
+    let server = StubServer::start(ServerScript::ReadNothing).await;
     let (counter, chunks) = (Arc::default(), 640);
     let error = upload(&server, slow_file(chunks, Duration::ZERO, Arc::clone(&counter)), chunks, SHORT).await;
     assert!(matches!(error, Err(CallError::Lost { .. })), "{error:?}");
@@ -174,7 +177,7 @@ async fn unreadable_file_leaves_its_request_incomplete() {
 
 #[tokio::test]
 async fn dropped_upload_closes_its_connection() {
-    let server = StubServer::start(Script::AnswerAndHold("")).await;
+    let server = StubServer::start(ServerScript::RespondAndHold("")).await;
     let counter: Arc<AtomicUsize> = Arc::default();
     let started = async {
         while counter.load(Ordering::Relaxed) < 5 {
@@ -182,8 +185,8 @@ async fn dropped_upload_closes_its_connection() {
         }
     };
     tokio::select! {
-        answered = upload(&server, slow_file(5, Duration::ZERO, Arc::clone(&counter)), 10, SHORT) => {
-            panic!("it never ends by itself: {answered:?}")
+        result = upload(&server, slow_file(5, Duration::ZERO, Arc::clone(&counter)), 10, SHORT) => {
+            panic!("it never ends by itself: {result:?}")
         }
         () = started => {}
     }

@@ -48,7 +48,7 @@ fn every_usual_sample_format_is_read(#[case] tag: u16, #[case] bits: u16, #[case
     let wav = riff(&[format(tag, 1, 22_050, bits), data(&content)]);
     for piece in [1, 3, 7, 1000] {
         let (samples, reader) = read(&wav, piece).unwrap();
-        assert_eq!((reader.rate(), reader.is_whole()), (Some(22_050), true));
+        assert_eq!((reader.rate(), reader.is_complete()), (Some(22_050), true));
         assert_eq!((samples[0], samples[1].abs() < 1e-6, samples[2] > 0.99, samples.len()), (-1.0, true, true, 3));
     }
 }
@@ -80,7 +80,7 @@ fn extensible_wav_is_read_by_its_subformat() {
 fn a_length_that_nobody_knew_is_none(#[case] length: u32) {
     let wav = riff(&[format(1, 1, 8_000, 8), chunk(b"data", length, &[255; 10])]);
     let (samples, reader) = read(&wav, 4).unwrap();
-    assert_eq!((samples.len(), reader.is_whole()), (10, true));
+    assert_eq!((samples.len(), reader.is_complete()), (10, true));
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn wavs_that_follow_one_another_are_one_sound() {
     let both = [one.clone(), two].concat();
     for piece in [1, 7, 1000] {
         let (samples, reader) = read(&both, piece).unwrap();
-        assert_eq!((samples.len(), samples[3] > 0.9, samples[4], reader.is_whole()), (10, true, -1.0, true));
+        assert_eq!((samples.len(), samples[3] > 0.9, samples[4], reader.is_complete()), (10, true, -1.0, true));
     }
     let broken = read(&both[..both.len() - 1], 9).unwrap().1;
-    assert!(!broken.is_whole(), "the second one broke off");
+    assert!(!broken.is_complete(), "the second one broke off");
     let faster = [one, riff(&[format(1, 1, 16_000, 8), data(&[0; 6])])].concat();
     assert_eq!(read(&faster, 9).err(), Some(UnsupportedAudio("WAV whose rate changes in the middle")));
 }
@@ -102,10 +102,10 @@ fn wavs_that_follow_one_another_are_one_sound() {
 fn sound_that_breaks_off_is_not_whole() {
     let wav = riff(&[format(1, 1, 8_000, 8), data(&[255; 10])]);
     for length in 0..wav.len() {
-        let whole = read(&wav[..length], 5).is_ok_and(|(_, reader)| reader.is_whole());
+        let whole = read(&wav[..length], 5).is_ok_and(|(_, reader)| reader.is_complete());
         assert!(!whole, "{length} of {} bytes", wav.len());
     }
-    assert!(read(&wav, 5).unwrap().1.is_whole());
+    assert!(read(&wav, 5).unwrap().1.is_complete());
 }
 
 #[rstest]
@@ -128,7 +128,7 @@ proptest! {
         let wav = riff(&[format(1, 2, 8_000, 16), bytes.clone()]);
         for bytes in [bytes, wav] {
             if let Ok((_, reader)) = read(&bytes, piece) {
-                prop_assert!(reader.rest.len() <= 1024 + 12);
+                prop_assert!(reader.buffer.len() <= 1024 + 12);
             }
         }
     }

@@ -157,9 +157,9 @@ async fn missing_engine_names_setting_and_overlong_text_fails() {
     let directory = tempfile::tempdir().unwrap();
     let nothing = voice(None, None, directory.path());
     assert!(!nothing.can_speak() && !nothing.can_transcribe());
-    assert!(speak(&nothing, "x").await.unwrap_err().for_owner().contains("speech.speak"));
+    assert!(speak(&nothing, "x").await.unwrap_err().owner_message().contains("speech.speak"));
     let error = nothing.transcribe(recording(b"x", "audio/ogg")).await.unwrap_err();
-    assert!(error.for_owner().contains("speech.transcribe") && !error.retryable);
+    assert!(error.owner_message().contains("speech.transcribe") && !error.retryable);
 
     let never = voice(Some(program(&["false"])), Some(program(&["false"])), directory.path());
     assert!(never.can_speak() && never.can_transcribe());

@@ -146,8 +146,8 @@ async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: 
     let voice = both(&fake, patience);
     fake.fail_next(fault.clone());
     let error = speak(&voice, "Good night.").await.unwrap_err();
-    assert!(error.for_owner().contains(reason), "`{reason}` is not in `{error}`");
-    assert!(!error.for_others().contains("speech."), "{error:?}");
+    assert!(error.owner_message().contains(reason), "`{reason}` is not in `{error}`");
+    assert!(!error.public_message().contains("speech."), "{error:?}");
     assert_eq!(error.retryable, retryable, "{error}");
     assert!(error.reason.contains("127.0.0.1:") && !error.reason.contains("canary"), "{error}");
 
@@ -156,8 +156,8 @@ async fn every_answer_has_its_words(#[case] fault: SpeechFault, #[case] reason: 
         fake.fail_next(fault);
         let error = voice.transcribe(recording(&tone(8_000, 100), "audio/wav")).await.unwrap_err();
         let reason = reason.replace("speech.speak", "speech.transcribe");
-        assert!(error.for_owner().contains(&reason) && error.retryable == retryable, "{error:?}");
-        assert!(!error.for_others().contains("speech."), "{error:?}");
+        assert!(error.owner_message().contains(&reason) && error.retryable == retryable, "{error:?}");
+        assert!(!error.public_message().contains("speech."), "{error:?}");
     }
     assert!(speak(&voice, "Good night.").await.is_ok(), "the next one is answered as ever");
 }
@@ -193,7 +193,7 @@ async fn unreachable_server_and_rejected_key_are_distinguished() {
     {
         let engine = EngineSettings::Server(server(&fake.base_url(), key));
         let error = speak(&voice(Some(engine), None, std::path::Path::new("unused")), "x").await.unwrap_err();
-        let told = error.for_owner();
+        let told = error.owner_message();
         assert!(told.contains(says) && !told.contains("canary") && !error.retryable, "{error}");
     }
 }
@@ -234,7 +234,7 @@ async fn server_side_refusal_is_reported_as_permanent() {
         (heard(wrong(None, None, Some("German")), sound).await, "ISO-639-1"),
         (heard(wrong(None, None, None), Vec::new()).await, "Unrecognized file format"),
     ] {
-        assert!(error.for_owner().contains(says) && !error.retryable, "`{says}` is not in `{error}`");
+        assert!(error.owner_message().contains(says) && !error.retryable, "`{says}` is not in `{error}`");
     }
     assert_eq!((fake.refused().len(), fake.asked().len()), (5, 0));
 }

@@ -1,4 +1,4 @@
-//! Why a script failed, in words for its author. Pure, and nothing of the host's paths is in it.
+//! Errors of a script, as text for its author. Pure; the texts contain no paths of the host.
 
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -8,13 +8,13 @@ use satchel_ports::ScriptError;
 
 use crate::protocol::{ErrorKind, ErrorReport, WORKER_MEMORY_BYTES};
 
-/// The longest message of a failure, in characters.
-const LONGEST_MESSAGE: usize = 8_000;
+/// The longest error message, in characters.
+const MAX_MESSAGE_CHARS: usize = 8_000;
 
-/// What a worker says has failed.
+/// Maps a worker's error report.
 pub(crate) fn script_error(failure: ErrorReport) -> ScriptError {
     let ErrorReport { kind, message, line, column } = failure;
-    let message = cut(&message, LONGEST_MESSAGE);
+    let message = truncate(&message, MAX_MESSAGE_CHARS);
     match (kind, line, column) {
         (ErrorKind::Syntax, line, None) => ScriptError::Syntax { line: line.unwrap_or(1), message },
         (ErrorKind::Syntax, line, Some(column)) => {
@@ -28,11 +28,11 @@ pub(crate) fn script_error(failure: ErrorReport) -> ScriptError {
     }
 }
 
-/// What the death of its worker means to a script. `complaint` is what the worker wrote on standard error.
-pub(crate) fn worker_died(status: ExitStatus, complaint: &str) -> ScriptError {
-    let message = if complaint.contains("memory allocation of") {
+/// Explains the exit of a worker to the script's author. `stderr` is what the worker wrote on standard error.
+pub(crate) fn worker_exit_error(status: ExitStatus, stderr: &str) -> ScriptError {
+    let message = if stderr.contains("memory allocation of") {
         format!("it needs more memory than the {} that a script may have", format_bytes(WORKER_MEMORY_BYTES))
-    } else if complaint.contains("has overflowed its stack") {
+    } else if stderr.contains("has overflowed its stack") {
         "it is nested too deeply".to_owned()
     } else {
         match (status.signal(), status.code()) {
@@ -45,9 +45,9 @@ pub(crate) fn worker_died(status: ExitStatus, complaint: &str) -> ScriptError {
     ScriptError::Failed { message }
 }
 
-/// A text of at most so many characters, with a sign where something is missing.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// Truncates a text to `max_chars`, and appends `…` if something is cut off.
+pub(crate) fn truncate(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
@@ -87,15 +87,15 @@ mod tests {
             (killed, "", "its worker ended unexpectedly (signal 9)"),
             (left, "/opt/satchel/satchel-script: broken", "its worker ended unexpectedly (code 2)"),
         ] {
-            let told = worker_died(ExitStatus::from_raw(status), complaint).to_string();
+            let told = worker_exit_error(ExitStatus::from_raw(status), complaint).to_string();
             assert!(told.contains(words) && !told.contains('/'), "{told}");
         }
     }
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
-        assert_eq!(cut("ёжик", 4), "ёжик");
-        assert_eq!(cut("ёжик", 3), "ёжи…");
+        assert_eq!(truncate("ёжик", 4), "ёжик");
+        assert_eq!(truncate("ёжик", 3), "ёжи…");
         let failure =
             ErrorReport { kind: ErrorKind::Execution, message: "й".repeat(99_999), line: None, column: None };
         assert!(script_error(failure).to_string().chars().count() < 8_100);

@@ -1,4 +1,4 @@
-//! A file that a script makes, as bytes that flow from its worker to whoever stores them.
+//! A file that a script creates, as a stream of bytes from its worker to the store.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use satchel_domain::Visibility;
 use satchel_ports::ByteStream;
 use tokio::sync::mpsc;
 
-use crate::protocol::{CHUNK, Chunk};
+use crate::protocol::{CHUNK_BYTES, Chunk};
 
-/// How many chunks wait to be stored.
+/// How many chunks may wait to be stored.
 const CHANNEL_CAPACITY: usize = 4;
 
 pub(crate) enum FileChunk {
@@ -20,39 +20,41 @@ pub(crate) enum FileChunk {
     End,
 }
 
-/// A way for the pieces of a file. A file whose [`Piece::End`] never comes ends with an error, so that nobody takes a
-/// part of it for the whole.
+/// A channel for the chunks of a file. The stream of a file whose [`FileChunk::End`] never arrives ends with an error,
+/// so that a part of it is never taken for the whole.
 pub(crate) fn file_channel() -> (mpsc::Sender<FileChunk>, ByteStream) {
-    let (pieces, coming) = mpsc::channel(CHANNEL_CAPACITY);
-    let stream = stream::unfold(Some(coming), |coming| async {
-        let mut coming = coming?;
-        match coming.recv().await {
-            Some(FileChunk::Bytes(bytes)) => Some((Ok(bytes), Some(coming))),
+    let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
+    let stream = stream::unfold(Some(receiver), |receiver| async {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(FileChunk::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
             Some(FileChunk::End) => None,
             None => {
-                let broken_off = io::Error::new(io::ErrorKind::UnexpectedEof, "the script broke off in the file");
-                Some((Err(broken_off), None))
+                let interrupted = io::Error::new(io::ErrorKind::UnexpectedEof, "the script broke off in the file");
+                Some((Err(interrupted), None))
             }
         }
     });
-    (pieces, stream.fuse().boxed())
+    (sender, stream.fuse().boxed())
 }
 
-/// The bytes of a chunk; `None` for one that is too large or can't be read.
-pub(crate) fn bytes_of(chunk: Chunk) -> Option<Bytes> {
+/// Decodes the bytes of a chunk; `None` for one that is too large or invalid.
+pub(crate) fn decode_chunk(chunk: Chunk) -> Option<Bytes> {
     let bytes = match chunk {
         Chunk::Text(text) => text.into_bytes(),
         Chunk::Base64(text) => STANDARD.decode(text).ok()?,
     };
-    (bytes.len() <= CHUNK).then(|| bytes.into())
+    (bytes.len() <= CHUNK_BYTES).then(|| bytes.into())
 }
 
-/// Who gets the file, or what to tell the script's author.
-pub(crate) fn visibility_of(word: &str) -> Result<Visibility, String> {
-    match word {
+/// Parses a file's visibility; the error is text for the script's author.
+pub(crate) fn parse_visibility(name: &str) -> Result<Visibility, String> {
+    match name {
         "deliver" => Ok(Visibility::Deliver),
         "internal" => Ok(Visibility::Internal),
-        other => Err(format!("visibility must be `deliver` or `internal`, not `{}`", super::error::cut(other, 60))),
+        other => {
+            Err(format!("visibility must be `deliver` or `internal`, not `{}`", super::error::truncate(other, 60)))
+        }
     }
 }
 
@@ -79,22 +81,22 @@ mod tests {
     #[test]
     fn chunk_is_bounded_text_or_base64() {
         let text = |length| Chunk::Text("x".repeat(length));
-        assert_eq!(bytes_of(text(CHUNK)).unwrap().len(), CHUNK);
-        assert_eq!(bytes_of(text(CHUNK + 1)), None);
-        assert_eq!(bytes_of(Chunk::Base64("AP8=".to_owned())).unwrap(), [0, 255].as_slice());
-        assert_eq!(bytes_of(Chunk::Base64(STANDARD.encode(vec![1; CHUNK]))).unwrap().len(), CHUNK);
-        assert_eq!(bytes_of(Chunk::Base64(STANDARD.encode(vec![1; CHUNK + 1]))), None);
+        assert_eq!(decode_chunk(text(CHUNK_BYTES)).unwrap().len(), CHUNK_BYTES);
+        assert_eq!(decode_chunk(text(CHUNK_BYTES + 1)), None);
+        assert_eq!(decode_chunk(Chunk::Base64("AP8=".to_owned())).unwrap(), [0, 255].as_slice());
+        assert_eq!(decode_chunk(Chunk::Base64(STANDARD.encode(vec![1; CHUNK_BYTES]))).unwrap().len(), CHUNK_BYTES);
+        assert_eq!(decode_chunk(Chunk::Base64(STANDARD.encode(vec![1; CHUNK_BYTES + 1]))), None);
         for wrong in ["AP8", "AP8 =", "A", "AP8=\n", "ёж"] {
-            assert_eq!(bytes_of(Chunk::Base64(wrong.to_owned())), None, "{wrong}");
+            assert_eq!(decode_chunk(Chunk::Base64(wrong.to_owned())), None, "{wrong}");
         }
     }
 
     #[test]
     fn a_visibility_is_one_of_two_words() {
-        assert_eq!(visibility_of("deliver"), Ok(Visibility::Deliver));
-        assert_eq!(visibility_of("internal"), Ok(Visibility::Internal));
-        let wrong = visibility_of("Deliver").unwrap_err();
+        assert_eq!(parse_visibility("deliver"), Ok(Visibility::Deliver));
+        assert_eq!(parse_visibility("internal"), Ok(Visibility::Internal));
+        let wrong = parse_visibility("Deliver").unwrap_err();
         assert_eq!(wrong, "visibility must be `deliver` or `internal`, not `Deliver`");
-        assert!(visibility_of(&"x".repeat(10_000)).unwrap_err().len() < 200);
+        assert!(parse_visibility(&"x".repeat(10_000)).unwrap_err().len() < 200);
     }
 }

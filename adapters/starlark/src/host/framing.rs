@@ -5,19 +5,19 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use crate::protocol::MAX_LINE_BYTES;
 
 /// How many bytes are read at once.
-const PIECE: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LineRead {
     /// A whole line, without its end.
     Line(Vec<u8>),
-    /// A line that is longer than any may be. Nothing that follows means anything.
+    /// The line is longer than allowed. What follows can't be parsed.
     TooLong,
-    /// Nothing more comes. Half a line at the end is none.
+    /// The input has ended. An incomplete last line is dropped.
     Closed,
 }
 
-/// Lines as they come.
+/// Reads lines as they arrive.
 pub(crate) struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
@@ -25,10 +25,10 @@ pub(crate) struct LineReader<R> {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source: BufReader::with_capacity(PIECE, source), line: Vec::new() }
+        Self { source: BufReader::with_capacity(BUFFER_BYTES, source), line: Vec::new() }
     }
 
-    /// The next line. A call that is dropped loses nothing of it.
+    /// Reads the next line. Cancel safe: dropping the call loses nothing.
     pub(crate) async fn next(&mut self) -> LineRead {
         let room = MAX_LINE_BYTES + 1 - self.line.len();
         let read = (&mut self.source).take(room as u64).read_until(b'\n', &mut self.line).await;
@@ -42,7 +42,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if self.line.len() > MAX_LINE_BYTES { LineRead::TooLong } else { LineRead::Closed }
     }
 
-    /// Whether something was read already that nobody has asked for.
+    /// Whether the buffer holds unread bytes.
     pub(crate) fn has_more(&self) -> bool {
         !self.source.buffer().is_empty()
     }
@@ -82,7 +82,7 @@ mod tests {
     async fn endless_line_uses_bounded_memory() {
         let mut lines = LineReader::new(tokio::io::repeat(b'x'));
         assert_eq!(lines.next().await, LineRead::TooLong);
-        assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + PIECE, "{}", lines.line.capacity());
+        assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + BUFFER_BYTES, "{}", lines.line.capacity());
         assert_eq!(lines.next().await, LineRead::TooLong, "asking again reads nothing more");
         assert_eq!(lines.line.len(), MAX_LINE_BYTES + 1);
     }
@@ -91,19 +91,19 @@ mod tests {
     async fn a_call_that_is_dropped_loses_nothing() {
         let (mut far, near) = tokio::io::duplex(4);
         let mut lines = LineReader::new(near);
-        let telling = tokio::spawn(async move {
+        let writing = tokio::spawn(async move {
             for piece in ["on", "e li", "ne\nmo", "re\n"] {
                 far.write_all(piece.as_bytes()).await.unwrap();
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         });
-        let mut heard = Vec::new();
-        while heard.len() < 2 {
-            let waited = tokio::time::timeout(std::time::Duration::from_millis(1), lines.next()).await;
-            heard.extend(waited.ok());
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            let result = tokio::time::timeout(std::time::Duration::from_millis(1), lines.next()).await;
+            received.extend(result.ok());
         }
-        assert_eq!(heard, [LineRead::Line(b"one line".to_vec()), LineRead::Line(b"more".to_vec())]);
-        telling.await.unwrap();
+        assert_eq!(received, [LineRead::Line(b"one line".to_vec()), LineRead::Line(b"more".to_vec())]);
+        writing.await.unwrap();
     }
 
     proptest! {

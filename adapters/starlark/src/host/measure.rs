@@ -1,4 +1,4 @@
-//! Measures what comes from a script and what goes into it, before it is kept.
+//! Measures values from and for a script before they are kept.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::protocol::{MAX_CALL_RESULT_BYTES, MAX_HOST_LINE_BYTES, MAX_LINE_BYTES, MAX_VALUE_DEPTH, ToWorker};
 
-/// The most values that one line may hold. A number of one digit takes seventy bytes when it was read: without this, a
-/// line of 8 MiB would become 300 MiB.
-pub(crate) const MOST_VALUES: usize = 1 << 17;
+/// The most values in one line. A number of one digit takes seventy bytes once parsed: without this limit, a line of
+/// 8 MiB would become 300 MiB.
+pub(crate) const MAX_VALUES: usize = 1 << 17;
 
-/// About how many values a line holds; never fewer than it does.
-pub(crate) fn values_in(line: &[u8]) -> usize {
+/// Estimates how many values a line holds; never too low.
+pub(crate) fn estimate_values(line: &[u8]) -> usize {
     let mut values = 1;
     let (mut quoted, mut escaped) = (false, false);
     for byte in line {
@@ -27,59 +27,59 @@ pub(crate) fn values_in(line: &[u8]) -> usize {
     values
 }
 
-/// How many values a value is, with all that it holds.
-pub(crate) fn values_of(value: &Value) -> usize {
+/// Counts a value and all values in it.
+pub(crate) fn count_values(value: &Value) -> usize {
     1 + match value {
-        Value::Array(values) => values.iter().map(values_of).sum(),
-        Value::Object(values) => values.values().map(values_of).sum(),
+        Value::Array(values) => values.iter().map(count_values).sum(),
+        Value::Object(values) => values.values().map(count_values).sum(),
         _ => 0,
     }
 }
 
-/// Whether a value is nested no deeper than any may be.
+/// Whether a value is nested no deeper than [`MAX_VALUE_DEPTH`].
 pub(crate) fn is_shallow(value: &Value) -> bool {
-    fn fits(value: &Value, room: usize) -> bool {
+    fn fits(value: &Value, levels: usize) -> bool {
         match value {
-            Value::Array(values) => room > 0 && values.iter().all(|value| fits(value, room - 1)),
-            Value::Object(values) => room > 0 && values.values().all(|value| fits(value, room - 1)),
+            Value::Array(values) => levels > 0 && values.iter().all(|value| fits(value, levels - 1)),
+            Value::Object(values) => levels > 0 && values.values().all(|value| fits(value, levels - 1)),
             _ => true,
         }
     }
     fits(value, MAX_VALUE_DEPTH)
 }
 
-/// What is to be said, as a line with its end; `None` if that is longer than any may be.
-pub(crate) fn line_of(message: &impl Serialize) -> Option<Vec<u8>> {
+/// Serializes a message as a line with its end; `None` if it is longer than allowed.
+pub(crate) fn to_line(message: &impl Serialize) -> Option<Vec<u8>> {
     bounded_line(message, MAX_LINE_BYTES)
 }
 
-/// The line by which a script is given a value; `None` if the value is larger than any may be.
+/// Serializes a value for a script as a line; `None` if the value is larger than allowed.
 pub(crate) fn value_line(value: Value) -> Option<Vec<u8>> {
-    let most = match &value {
-        // Of a text its own bytes count: nobody knows how many characters of a file JSON will escape.
+    let max_bytes = match &value {
+        // For a text its own bytes count: how many characters JSON will escape is not known in advance.
         Value::String(text) if text.len() > MAX_CALL_RESULT_BYTES => return None,
         Value::String(_) => MAX_HOST_LINE_BYTES,
         _ => MAX_LINE_BYTES,
     };
-    bounded_line(&ToWorker::Value(value), most)
+    bounded_line(&ToWorker::Value(value), max_bytes)
 }
 
-fn bounded_line(message: &impl Serialize, most: usize) -> Option<Vec<u8>> {
-    let mut line = BoundedBuffer { bytes: Vec::new(), most };
+fn bounded_line(message: &impl Serialize, max_bytes: usize) -> Option<Vec<u8>> {
+    let mut line = BoundedBuffer { bytes: Vec::new(), max_bytes };
     serde_json::to_writer(&mut line, message).ok()?;
     line.bytes.push(b'\n');
     Some(line.bytes)
 }
 
-/// Bytes that end at the longest line, so that a huge value is not written out first and measured afterwards.
+/// A buffer that fails at the longest line, so that a huge value is not serialized completely before it is measured.
 struct BoundedBuffer {
     bytes: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
 }
 
 impl io::Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > self.most {
+        if self.bytes.len() + bytes.len() > self.max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.bytes.extend_from_slice(bytes);
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn encoded_line_length_is_limited_exactly() {
-        let fits = line_of(&"x".repeat(MAX_LINE_BYTES - 2)).unwrap();
+        let fits = to_line(&"x".repeat(MAX_LINE_BYTES - 2)).unwrap();
         assert_eq!(fits.len(), MAX_LINE_BYTES + 1, "with its end");
-        assert_eq!(line_of(&"x".repeat(MAX_LINE_BYTES - 1)), None);
-        assert_eq!(line_of(&vec![0; MAX_LINE_BYTES / 2]), None);
-        assert_eq!(line_of(&json!({"a": "\n"})).unwrap(), b"{\"a\":\"\\n\"}\n", "no end of line stands inside");
+        assert_eq!(to_line(&"x".repeat(MAX_LINE_BYTES - 1)), None);
+        assert_eq!(to_line(&vec![0; MAX_LINE_BYTES / 2]), None);
+        assert_eq!(to_line(&json!({"a": "\n"})).unwrap(), b"{\"a\":\"\\n\"}\n", "no end of line stands inside");
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         #[test]
         fn no_value_is_overlooked(value in any_value()) {
             let line = serde_json::to_vec(&value).unwrap();
-            let (counted, real) = (values_in(&line), values_of(&value));
+            let (counted, real) = (estimate_values(&line), count_values(&value));
             prop_assert!(real <= counted && counted <= 2 * real, "{} {}", real, counted);
         }
     }

@@ -1,4 +1,4 @@
-//! One worker process: how it is started, heard, told something, and ended.
+//! One worker process: started, read from, written to, and killed.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,27 +19,27 @@ use super::{
     error,
     framing::{LineRead, LineReader},
 };
-use crate::protocol::{FromWorker, VERSION};
+use crate::protocol::{FromWorker, PROTOCOL_VERSION};
 
-/// How long a worker may take until it waits for a script.
+/// How long a worker may take until it is ready for a script.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long what a dead worker has said may still be on its way.
+/// How long the output of a dead worker may still be in flight.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How long a worker may live on after it has closed its output.
+/// How long a worker may run after it has closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long is waited for a killed worker to be gone. One that takes longer is gone soon, and does nothing meanwhile.
+/// How long to wait for a killed worker to exit. One that takes longer does nothing meanwhile.
 const KILL_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How much of standard error is kept, in bytes: its end.
-const COMPLAINT: usize = 4 << 10;
+/// How much of the end of standard error is kept, in bytes.
+const MAX_STDERR_BYTES: usize = 4 << 10;
 
-/// How much of its first line is told when a worker doesn't get ready, in characters.
+/// How much of its first line is reported when a worker doesn't get ready, in characters.
 const MAX_REASON_CHARS: usize = 160;
 
-/// Why no worker can be had.
+/// Why a worker can't be started.
 #[derive(Debug, thiserror::Error)]
 #[error("the script worker `{}` {reason}", worker.display())]
 pub struct ScriptHostError {
@@ -47,19 +47,19 @@ pub struct ScriptHostError {
     reason: String,
 }
 
-/// Starts one worker, looks whether it could evaluate scripts, ends it, and returns how long it took to get ready.
+/// Starts one worker, checks whether it can evaluate scripts, kills it, and returns how long it took to get ready.
 ///
 /// # Errors
-/// When it can't be started, or can't be understood.
+/// When it can't be started, or doesn't speak the protocol.
 pub async fn probe(worker: &Path) -> Result<Duration, ScriptHostError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let worker = ScriptWorker::start(worker).await?;
-    let took = begun.elapsed();
+    let elapsed = started.elapsed();
     worker.kill().await;
-    Ok(took)
+    Ok(elapsed)
 }
 
-/// A worker that waits for its script, or evaluates it. Dropping it kills it and everything that it has started.
+/// A worker that waits for its script or evaluates it. Dropping it kills it and everything that it has started.
 pub(crate) struct ScriptWorker {
     child: Child,
     group: Option<Pid>,
@@ -68,7 +68,7 @@ pub(crate) struct ScriptWorker {
     complaint: StderrTail,
 }
 
-/// How a worker that says no more has ended.
+/// How a worker that closed its output has exited.
 pub(crate) enum WorkerExit {
     Exited {
         status: ExitStatus,
@@ -81,38 +81,40 @@ pub(crate) enum WorkerExit {
 impl ScriptWorker {
     /// Starts one and waits until it is ready.
     pub(crate) async fn start(path: &Path) -> Result<Self, ScriptHostError> {
-        let refused = |reason: String| ScriptHostError { worker: path.to_owned(), reason };
+        let host_error = |reason: String| ScriptHostError { worker: path.to_owned(), reason };
         let mut worker = Self::spawn(path).map_err(|error| {
-            refused(match error.kind() {
+            host_error(match error.kind() {
                 std::io::ErrorKind::NotFound => "is not there".to_owned(),
                 std::io::ErrorKind::PermissionDenied => "may not be run".to_owned(),
                 _ => format!("can't be started: {error}"),
             })
         })?;
-        let said = match timeout(READY_TIMEOUT, worker.read_line()).await {
-            Err(_) => return Err(refused(format!("was not ready within {} s", READY_TIMEOUT.as_secs()))),
+        let message = match timeout(READY_TIMEOUT, worker.read_line()).await {
+            Err(_) => return Err(host_error(format!("was not ready within {} s", READY_TIMEOUT.as_secs()))),
             Ok(LineRead::Line(line)) => serde_json::from_slice(&line).ok(),
             Ok(LineRead::TooLong) => None,
             Ok(LineRead::Closed) => match worker.exit_status().await {
                 WorkerExit::StillRunning => None,
                 WorkerExit::Exited { status, complaint } => {
                     let complaint = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                    let complaint = error::cut(complaint, MAX_REASON_CHARS);
-                    return Err(refused(format!("ended before it was ready ({status}) {complaint}").trim().to_owned()));
+                    let complaint = error::truncate(complaint, MAX_REASON_CHARS);
+                    return Err(host_error(
+                        format!("ended before it was ready ({status}) {complaint}").trim().to_owned(),
+                    ));
                 }
             },
         };
-        match said {
-            Some(FromWorker::Ready { version: VERSION }) => Ok(worker),
-            Some(FromWorker::Ready { version }) => Err(refused(format!(
-                "belongs to another Satchel: it speaks version {version} of the protocol, and {VERSION} is needed"
+        match message {
+            Some(FromWorker::Ready { version: PROTOCOL_VERSION }) => Ok(worker),
+            Some(FromWorker::Ready { version }) => Err(host_error(format!(
+                "belongs to another Satchel: it speaks version {version} of the protocol, and {PROTOCOL_VERSION} is needed"
             ))),
-            _ => Err(refused("doesn't speak as a script worker does".to_owned())),
+            _ => Err(host_error("doesn't speak as a script worker does".to_owned())),
         }
     }
 
     fn spawn(path: &Path) -> std::io::Result<Self> {
-        // It runs elsewhere than Satchel does; where its program is must not depend on that.
+        // It runs in another working directory, so the program's path must be absolute.
         let mut child = Command::new(std::path::absolute(path)?)
             .env_clear()
             .current_dir("/")
@@ -130,59 +132,59 @@ impl ScriptWorker {
         Ok(Self { child, group, input, lines: LineReader::new(output), complaint: StderrTail::spawn(errors) })
     }
 
-    /// What it says next. A call that is dropped loses nothing of it.
+    /// Reads its next line. Cancel safe: dropping the call loses nothing.
     pub(crate) async fn read_line(&mut self) -> LineRead {
         let mut dead = false;
         loop {
             tokio::select! {
                 biased;
-                heard = self.lines.next() => return heard,
+                line = self.lines.next() => return line,
                 _ = self.child.wait(), if !dead => dead = true,
                 // Something else may hold its output open for ever.
                 () = sleep(STDERR_TIMEOUT), if dead => return LineRead::Closed,
             }
-            self.end_group();
+            self.kill_group();
         }
     }
 
-    /// Whether it has said something that nobody has heard yet.
+    /// Whether it has sent something that is not read yet.
     pub(crate) fn has_more(&self) -> bool {
         self.lines.has_more()
     }
 
-    /// Tells it something; `false` when it doesn't listen any more.
+    /// Writes a line to it; `false` when it has closed its input or exited.
     pub(crate) async fn write_line(&mut self, line: &[u8]) -> bool {
-        let telling = async { self.input.write_all(line).await.is_ok() && self.input.flush().await.is_ok() };
+        let write = async { self.input.write_all(line).await.is_ok() && self.input.flush().await.is_ok() };
         tokio::select! {
-            told = telling => told,
+            is_written = write => is_written,
             _ = self.child.wait() => false,
         }
     }
 
-    /// Waits until it is dead.
+    /// Waits until it has exited.
     pub(crate) async fn wait_exited(&mut self) {
-        // That it can't be waited for means that it was waited for.
+        // An error means that it was already waited for.
         let _ended = self.child.wait().await;
-        self.end_group();
+        self.kill_group();
     }
 
-    /// How it has ended, once it says no more.
+    /// Waits for its exit status after it closed its output.
     pub(crate) async fn exit_status(&mut self) -> WorkerExit {
         let Ok(Ok(status)) = timeout(EXIT_TIMEOUT, self.child.wait()).await else { return WorkerExit::StillRunning };
-        self.end_group();
+        self.kill_group();
         WorkerExit::Exited { status, complaint: self.complaint.finish().await }
     }
 
-    /// Kills it and everything that it has started, and waits until it is gone.
+    /// Kills it and everything that it has started, and waits until it has exited.
     pub(crate) async fn kill(mut self) {
-        self.end_group();
+        self.kill_group();
         let _killed = self.child.start_kill();
         let _gone = timeout(KILL_TIMEOUT, self.child.wait()).await;
     }
 
-    fn end_group(&mut self) {
+    fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            // One that has ended already can't be ended, and that is all right.
+            // It may have exited already.
             let _ended = kill_process_group(group, Signal::KILL);
         }
     }
@@ -190,42 +192,42 @@ impl ScriptWorker {
 
 impl Drop for ScriptWorker {
     fn drop(&mut self) {
-        self.end_group();
+        self.kill_group();
     }
 }
 
-/// What a worker writes on standard error. It is read as it comes, or the worker would wait for somebody to read it.
+/// The end of a worker's standard error. It is read as it arrives, or the worker would block on a full pipe.
 struct StderrTail {
-    kept: Arc<Mutex<Vec<u8>>>,
-    hearing: JoinHandle<()>,
+    tail: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl StderrTail {
     fn spawn(errors: ChildStderr) -> Self {
-        let kept = Arc::<Mutex<Vec<u8>>>::default();
-        Self { hearing: tokio::spawn(keep_the_end(errors, Arc::clone(&kept))), kept }
+        let tail = Arc::<Mutex<Vec<u8>>>::default();
+        Self { reader: tokio::spawn(read_tail(errors, Arc::clone(&tail))), tail }
     }
 
-    /// What is kept, once nothing more comes.
+    /// Returns the end of standard error once the worker has closed it.
     async fn finish(&mut self) -> String {
-        let _heard = timeout(STDERR_TIMEOUT, &mut self.hearing).await;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
+        let _heard = timeout(STDERR_TIMEOUT, &mut self.reader).await;
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&tail).into_owned()
     }
 }
 
 impl Drop for StderrTail {
     fn drop(&mut self) {
-        self.hearing.abort();
+        self.reader.abort();
     }
 }
 
-async fn keep_the_end(mut errors: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
-    let mut piece = vec![0; COMPLAINT];
-    while let Ok(length @ 1..) = errors.read(&mut piece).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&piece[..length]);
-        let surplus = kept.len().saturating_sub(COMPLAINT);
-        kept.drain(..surplus);
+async fn read_tail(mut errors: ChildStderr, tail: Arc<Mutex<Vec<u8>>>) {
+    let mut chunk = vec![0; MAX_STDERR_BYTES];
+    while let Ok(length @ 1..) = errors.read(&mut chunk).await {
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(&chunk[..length]);
+        let excess = tail.len().saturating_sub(MAX_STDERR_BYTES);
+        tail.drain(..excess);
     }
 }

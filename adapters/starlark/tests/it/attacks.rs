@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rstest::rstest;
-use satchel_starlark::protocol::{LARGEST_ARGUMENTS, LARGEST_NEW_FILE, LARGEST_VALUE, MAX_PRINTED_BYTES};
+use satchel_starlark::protocol::{MAX_ARGUMENTS_BYTES, MAX_FILE_HEADER_BYTES, MAX_PRINTED_BYTES, MAX_VALUE_BYTES};
 use serde_json::json;
 
 use crate::stage::{World, by, failure, limited, script, value};
@@ -99,10 +99,10 @@ async fn endless_prints_are_stopped() {
 #[tokio::test]
 async fn returned_value_size_is_limited_exactly() {
     for (surplus, fits) in [(0, true), (2_000, false)] {
-        let value = long("{\"done\":\"", LARGEST_VALUE - 2 + surplus, "\"}");
+        let value = long("{\"done\":\"", MAX_VALUE_BYTES - 2 + surplus, "\"}");
         let evaluation = by(&format!("begin; {value}; hang"), &script(""), &World::default()).await;
         match &evaluation.value {
-            Ok(value) => assert!(fits && value.as_str().unwrap().len() == LARGEST_VALUE - 2),
+            Ok(value) => assert!(fits && value.as_str().unwrap().len() == MAX_VALUE_BYTES - 2),
             Err(error) => assert!(!fits && error.to_string().contains("a value is too large"), "{error}"),
         }
     }
@@ -113,7 +113,7 @@ async fn arguments_may_be_so_large_and_no_larger() {
     for (surplus, fits) in [(0, true), (2_000, false)] {
         let call = long(
             "{\"call\":{\"function\":\"wait\",\"positional\":[\"",
-            LARGEST_ARGUMENTS - 4 + surplus,
+            MAX_ARGUMENTS_BYTES - 4 + surplus,
             "\"],\"named\":{}}}",
         );
         let world = World::default();
@@ -133,7 +133,7 @@ async fn file_description_size_is_limited_exactly() {
     for (surplus, fits) in [(0, true), (2_000, false)] {
         let create = long(
             "{\"create\":{\"filename\":\"a.txt\",\"mime_type\":\"\",\"visibility\":\"deliver\",\"description\":\"",
-            LARGEST_NEW_FILE - 80 + surplus,
+            MAX_FILE_HEADER_BYTES - 80 + surplus,
             "\"}}",
         );
         let world = World::default();

@@ -18,7 +18,7 @@ fn of(key: &str) -> ScriptRequest {
 #[tokio::test]
 async fn concurrency_is_limited_overall_and_per_conversation() {
     let stand_in = StandIn::new("begin; call wait; hear; done_with 1");
-    let settings = ScriptPoolSettings { at_once: 4, at_once_per_holder: 2, ..stand_in.settings() };
+    let settings = ScriptPoolSettings { max_concurrent: 4, max_concurrent_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     for (keys, most) in [(vec!["a"; 10], 2), (vec!["a", "b", "c", "a", "b", "c", "a", "b", "c", "d"], 4)] {
         let world = World { waits_for: most, ..World::default() };
@@ -36,7 +36,7 @@ async fn concurrency_is_limited_overall_and_per_conversation() {
 #[tokio::test]
 async fn busy_conversation_does_not_delay_another() {
     let stand_in = StandIn::new("begin; done_with 1");
-    let settings = ScriptPoolSettings { at_once: 1, at_once_per_holder: 2, ..stand_in.settings() };
+    let settings = ScriptPoolSettings { max_concurrent: 1, max_concurrent_per_holder: 2, ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     let ended = Arc::new(Mutex::new(Vec::new()));
     let run = |key: &'static str| {
@@ -63,7 +63,8 @@ async fn busy_conversation_does_not_delay_another() {
 #[tokio::test]
 async fn slot_wait_beyond_timeout_is_reported() {
     let stand_in = StandIn::new("begin; hang");
-    let settings = ScriptPoolSettings { at_once: 1, queue_timeout: Duration::from_millis(200), ..stand_in.settings() };
+    let settings =
+        ScriptPoolSettings { max_concurrent: 1, queue_timeout: Duration::from_millis(200), ..stand_in.settings() };
     let pool = WorkerPool::new(settings);
     let (world, cancel, slow, waiting) = (World::default(), CancellationToken::new(), of("a"), of("b"));
     let first = pool.run(&slow, &world, &cancel);
@@ -90,7 +91,7 @@ async fn slot_wait_beyond_timeout_is_reported() {
 #[tokio::test]
 async fn time_limit_starts_with_worker_not_queueing() {
     let stand_in = StandIn::new("begin; sleep 0.4; done_with 1");
-    let pool = WorkerPool::new(ScriptPoolSettings { at_once: 1, ..stand_in.settings() });
+    let pool = WorkerPool::new(ScriptPoolSettings { max_concurrent: 1, ..stand_in.settings() });
     let short = ScriptRequest { time_limit: Duration::from_millis(1_500), ..script("") };
     let world = World::default();
     let runs = (0..6).map(|_| async { pool.run(&short, &world, &CancellationToken::new()).await });

@@ -70,7 +70,7 @@ impl StandIn {
     }
 
     pub(crate) fn settings(&self) -> ScriptPoolSettings {
-        ScriptPoolSettings { warm: 0, ..ScriptPoolSettings::new(self.path()) }
+        ScriptPoolSettings { max_warm: 0, ..ScriptPoolSettings::new(self.path()) }
     }
 
     pub(crate) fn pool(&self) -> WorkerPool {

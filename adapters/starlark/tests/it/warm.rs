@@ -16,7 +16,7 @@ async fn runs(pool: &WorkerPool) {
 }
 
 fn warm(stand_in: &StandIn, warm: usize, idle: Duration) -> WorkerPool {
-    WorkerPool::new(ScriptPoolSettings { warm, idle, ..stand_in.settings() })
+    WorkerPool::new(ScriptPoolSettings { max_warm: warm, idle_timeout: idle, ..stand_in.settings() })
 }
 
 /// Waits until so many workers have ever waited, and the pool knows of each.

@@ -1,4 +1,4 @@
-//! What the Bot API answers to a call, and its refusals.
+//! Decodes responses of the Bot API.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use secrecy::SecretString;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-/// Why a call of the Bot API has no result.
+/// Why a Bot API request failed.
 pub(crate) type CallError = satchel_platform_http::CallError<ApiError>;
 
-/// A readable no of the Bot API.
+/// An error response of the Bot API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{description}")]
 pub(crate) struct ApiError {
-    /// The error code, which is the status of HTTP too.
+    /// The error code, which is also the HTTP status.
     pub(crate) code: u16,
-    /// The server's words, such as `Bad Request: chat not found`.
+    /// The server's description, such as `Bad Request: chat not found`.
     pub(crate) description: String,
-    /// The supergroup that the chat has become.
+    /// The supergroup that the chat was migrated to.
     pub(crate) migrated_to: Option<i64>,
-    /// How long the server wants to be left alone, as one that restarts may.
+    /// How long to wait before a retry, which a restarting server may request.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -37,32 +37,32 @@ struct ResponseBody<T> {
     error_code: Option<u16>,
     #[serde(default)]
     description: Option<String>,
-    /// Read by hand, so that nothing new in it can make the answer unreadable.
+    /// Decoded by hand, so that nothing new in it can make the response undecodable.
     #[serde(default)]
     parameters: Value,
 }
 
-/// Reads an answer, whatever its status. What can't be read says nothing about what was done: a proxy that answers in
-/// the server's place doesn't know it either.
+/// Decodes a response, whatever its status. An undecodable one says nothing about whether the request was performed: it
+/// may come from a proxy in front of the server.
 pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &SecretString) -> Result<T, CallError> {
     let ApiResponse { status, body, .. } = response;
-    let unreadable = |reason: &str| CallError::NotAnAnswer { status: *status, reason: reason.to_owned() };
+    let invalid_response = |reason: &str| CallError::InvalidResponse { status: *status, reason: reason.to_owned() };
     match serde_json::from_slice::<ResponseBody<T>>(body) {
         Ok(ResponseBody { ok: true, result: Some(result), .. }) => Ok(result),
         Ok(ResponseBody { ok: false, error_code, description: Some(description), parameters, .. }) => {
-            // A server of one's own may repeat the path that it was asked for.
+            // A self-hosted server may repeat the request's path.
             let description = redact_token(&description, token);
             let migrated_to = parameters.get("migrate_to_chat_id").and_then(Value::as_i64);
             let retry_after = parameters.get("retry_after").and_then(Value::as_u64).map(Duration::from_secs);
             Err(match (error_code.unwrap_or(*status), migrated_to) {
-                // Whom the limit means, the bot or the chat, it doesn't say.
+                // Telegram doesn't say whether the limit applies to the bot or to the chat.
                 (429, None) => CallError::RateLimited { retry_after, global: false, reason: description },
                 (code, migrated_to) => CallError::Refused(ApiError { code, description, migrated_to, retry_after }),
             })
         }
-        Ok(_) => Err(unreadable("it says neither yes nor no")),
-        // The parser's words would repeat pieces of the body, which people have written.
-        Err(error) if error.is_data() => Err(unreadable("the answer has another form than the Bot API's")),
-        Err(_) => Err(unreadable("the answer is no JSON")),
+        Ok(_) => Err(invalid_response("it says neither yes nor no")),
+        // The parser's error text would repeat parts of the body, which people have written.
+        Err(error) if error.is_data() => Err(invalid_response("the answer has another form than the Bot API's")),
+        Err(_) => Err(invalid_response("the answer is no JSON")),
     }
 }

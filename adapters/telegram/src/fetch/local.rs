@@ -1,4 +1,4 @@
-//! Files on the disk of a Bot API server of one's own: opened beneath its directory, through no symbolic link.
+//! Files on the disk of a self-hosted Bot API server: opened beneath its directory, never through a symbolic link.
 
 use std::{
     ffi::OsStr,
@@ -15,33 +15,33 @@ use rustix::{
 use satchel_ports::{FetchedFile, FileFetchError};
 use tokio_util::io::ReaderStream;
 
-use super::{not_set_up, permanent_error, retryable_error};
+use super::{not_configured_error, permanent_error, retryable_error};
 
-/// How much is read at once.
-const PIECE: usize = 64 * 1024;
+/// Chunk size of a read.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What is asked of everything that is opened: no link, and no waiting for whoever fills a pipe.
-const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+/// Flags for every `open`: don't follow links, don't block on a pipe.
+const OPEN_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
-/// Opens a file at the absolute `path` that the server told, which must lie beneath `root`.
+/// Opens a file at the absolute `path` that the server returned, which must be beneath `root`.
 pub(super) async fn open_local(root: Option<&Path>, path: &Path) -> Result<FetchedFile, FileFetchError> {
     let Some(root) = root else {
-        return Err(not_set_up(
+        return Err(not_configured_error(
             "the Bot API server stores the file on its own disk",
             "set `telegram.local_files` to that directory",
         ));
     };
     let Some(names) = relative_components(root, path) else {
-        return Err(not_set_up(
+        return Err(not_configured_error(
             "the Bot API server stores the file where I have no access",
             "its path is outside `telegram.local_files`",
         ));
     };
     let root = root.to_owned();
-    let opened = tokio::task::spawn_blocking(move || open_beneath(&root, &names)).await;
-    match opened.map_err(|_| retryable_error("it could not be opened"))? {
+    let result = tokio::task::spawn_blocking(move || open_beneath(&root, &names)).await;
+    match result.map_err(|_| retryable_error("it could not be opened"))? {
         Ok((file, bytes)) => {
-            let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), PIECE).boxed();
+            let content = ReaderStream::with_capacity(tokio::fs::File::from_std(file), CHUNK_BYTES).boxed();
             Ok(FetchedFile::Bytes { bytes: Some(bytes), content })
         }
         Err(LocalOpenError::Root(error)) => {
@@ -50,7 +50,7 @@ pub(super) async fn open_local(root: Option<&Path>, path: &Path) -> Result<Fetch
         }
         Err(LocalOpenError::File(error)) => Err(match error.kind() {
             io::ErrorKind::NotFound => retryable_error("the Bot API server no longer has the file"),
-            io::ErrorKind::PermissionDenied => not_set_up(
+            io::ErrorKind::PermissionDenied => not_configured_error(
                 "I have no permission to read the Bot API server's files",
                 "give the user that runs Satchel read access to `telegram.local_files`",
             ),
@@ -59,7 +59,7 @@ pub(super) async fn open_local(root: Option<&Path>, path: &Path) -> Result<Fetch
     }
 }
 
-/// The names that lead from `root` to `path`; `None` where it doesn't lie beneath, or goes up on its way.
+/// The components from `root` to `path`; `None` if it is not beneath `root` or contains `..`.
 fn relative_components(root: &Path, path: &Path) -> Option<Vec<PathBuf>> {
     let rest = path.strip_prefix(root).ok()?;
     let names: Option<Vec<PathBuf>> = rest
@@ -77,19 +77,19 @@ enum LocalOpenError {
     File(io::Error),
 }
 
-/// Opens one directory after the other, each from the one before, so that nothing swapped on the way leads elsewhere.
+/// Opens each directory relative to its parent, so that a directory that is swapped meanwhile can't lead outside.
 fn open_beneath(root: &Path, names: &[PathBuf]) -> Result<(File, u64), LocalOpenError> {
-    let directories = PLAIN.union(OFlags::DIRECTORY);
+    let directory_flags = OPEN_FLAGS.union(OFlags::DIRECTORY);
     // The root itself may be a link: the operator named it.
-    let whatever_it_is = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
-    let mut place =
-        open_root(root, whatever_it_is, Mode::empty()).map_err(|error| LocalOpenError::Root(error.into()))?;
-    let failed = |error: Errno| LocalOpenError::File(error.into());
-    let (name, above) = names.split_last().map_or((OsStr::new("."), names), |(name, above)| (name.as_os_str(), above));
-    for directory in above {
-        place = openat(&place, directory.as_os_str(), directories, Mode::empty()).map_err(failed)?;
+    let root_flags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
+    let mut parent = open_root(root, root_flags, Mode::empty()).map_err(|error| LocalOpenError::Root(error.into()))?;
+    let file_error = |error: Errno| LocalOpenError::File(error.into());
+    let (name, parents) =
+        names.split_last().map_or((OsStr::new("."), names), |(name, parents)| (name.as_os_str(), parents));
+    for directory in parents {
+        parent = openat(&parent, directory.as_os_str(), directory_flags, Mode::empty()).map_err(file_error)?;
     }
-    let file = File::from(openat(&place, name, PLAIN, Mode::empty()).map_err(failed)?);
+    let file = File::from(openat(&parent, name, OPEN_FLAGS, Mode::empty()).map_err(file_error)?);
     let metadata = file.metadata().map_err(LocalOpenError::File)?;
     if !metadata.is_file() {
         return Err(LocalOpenError::File(io::ErrorKind::InvalidInput.into()));
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
 
     async fn read(root: Option<&Path>, path: &Path) -> Result<Vec<u8>, String> {
-        let opening =
+        let result =
             tokio::time::timeout(Duration::from_secs(5), open_local(root, path)).await.expect("opening never waits");
-        match opening.map_err(|error| error.to_string())? {
+        match result.map_err(|error| error.to_string())? {
             FetchedFile::Bytes { bytes, content } => {
                 let read: Vec<u8> = content.try_collect::<Vec<_>>().await.unwrap().concat();
                 assert_eq!(bytes, Some(read.len() as u64));
@@ -157,14 +157,14 @@ mod tests {
         }
         let gone = read(Some(&root), &documents.join("gone")).await.expect_err("it is gone");
         assert!(gone.starts_with("not fetched: "), "{gone}");
-        // What only the operator can change is no part of what everybody reads.
+        // Configuration keys, which only the operator can change, are not shown to everyone.
         let nowhere = dir.path().join("nowhere");
         for (root, path) in [(&root, documents.join("link")), (&nowhere, nowhere.join("x"))] {
             match open_local(Some(root), &path).await.expect_err("it can't be opened") {
                 FileFetchError::Permanent { reason } | FileFetchError::Retryable { reason } => {
                     assert!(!reason.contains("telegram."), "{reason}");
                 }
-                FileFetchError::NotSetUp { reason, .. } => panic!("{reason}"),
+                FileFetchError::NotConfigured { reason, .. } => panic!("{reason}"),
             }
         }
         let unknown = read(None, &documents.join("file_0.txt")).await.expect_err("nobody said where it may lie");

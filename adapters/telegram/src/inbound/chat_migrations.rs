@@ -1,16 +1,16 @@
-//! Tells of groups that became supergroups what no update has told: what a send has learned by being refused.
+//! Reports migrations of groups to supergroups that were learned from a refused send and not from an update.
 
 use tokio_util::sync::CancellationToken;
 
 use super::processor::{InboundProcessor, ReceivedUpdate};
 use crate::cache::ChatCache;
 
-/// Tells of such moves until `over`. One that is told by an update too does no harm.
-pub(super) async fn report_migrations(known: &ChatCache, desk: &InboundProcessor, over: &CancellationToken) {
-    while let Some((from, to)) = over.run_until_cancelled(known.next_unreported_migration()).await {
-        if !desk.store_with_retry(&ReceivedUpdate::migration(from, to), over).await {
+/// Reports migrations until cancelled. Reporting one that an update has reported, too, does no harm.
+pub(super) async fn report_migrations(cache: &ChatCache, processor: &InboundProcessor, cancelled: &CancellationToken) {
+    while let Some((from, to)) = cancelled.run_until_cancelled(cache.next_unreported_migration()).await {
+        if !processor.store_with_retry(&ReceivedUpdate::migration(from, to), cancelled).await {
             return;
         }
-        known.mark_reported(from);
+        cache.mark_reported(from);
     }
 }

@@ -1,4 +1,4 @@
-//! What a message carries that is neither words nor a file, as words. Pure.
+//! Text for content of a message that is neither text nor a file. Pure.
 
 use std::fmt::Write;
 
@@ -6,26 +6,26 @@ use serde_json::Value;
 
 use super::wire::{ListItem, Location, MessageContent};
 
-/// Says what is in the message; `None` when words and files are all of it.
+/// Describes the content of a message; `None` if it has only text and files.
 pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
-    // A place holds a location too, which the message repeats for old clients.
+    // A venue holds a location, too, which the message repeats for old clients.
     if let Some(venue) = &content.venue {
-        return Some(format!("[place: {}, {}, {}]", venue.title, venue.address, point(&venue.location)));
+        return Some(format!("[place: {}, {}, {}]", venue.title, venue.address, format_point(&venue.location)));
     }
     if let Some(location) = &content.location {
         let accuracy = location.horizontal_accuracy.map(|metres| format!(", within {metres} m")).unwrap_or_default();
-        return Some(format!("[location: {}{accuracy}]", point(location)));
+        return Some(format!("[location: {}{accuracy}]", format_point(location)));
     }
     if let Some(contact) = &content.contact {
         let last = contact.last_name.as_ref().map(|last| format!(" {last}")).unwrap_or_default();
         return Some(format!("[contact: {}{last}, {}]", contact.first_name, contact.phone_number));
     }
     if let Some(poll) = &content.poll {
-        return Some(list("poll", &poll.question, &poll.options, |_| "- "));
+        return Some(format_list("poll", &poll.question, &poll.options, |_| "- "));
     }
     if let Some(checklist) = &content.checklist {
         let mark = |task: &ListItem| if task.completion_date == 0 { "- [ ] " } else { "- [x] " };
-        return Some(list("checklist", &checklist.title, &checklist.tasks, mark));
+        return Some(format_list("checklist", &checklist.title, &checklist.tasks, mark));
     }
     if let Some(dice) = &content.dice {
         return Some(format!("[dice: {} {}]", dice.emoji, dice.value));
@@ -44,42 +44,42 @@ pub(crate) fn describe_content(content: &MessageContent) -> Option<String> {
     }
     if let Some(rich) = &content.rich_message {
         let mut text = String::new();
-        blocks(&rich.blocks, &mut text);
+        push_blocks(&rich.blocks, &mut text);
         return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     }
-    let only_seen =
+    let placeholders =
         [(&content.story, "[story]"), (&content.giveaway, "[giveaway]"), (&content.giveaway_winners, "[giveaway]")];
-    if let Some((_, words)) = only_seen.into_iter().find(|(there, _)| there.is_some()) {
-        return Some(words.to_owned());
+    if let Some((_, placeholder)) = placeholders.into_iter().find(|(value, _)| value.is_some()) {
+        return Some(placeholder.to_owned());
     }
-    let nothing_to_see = content.paid_media.as_ref().filter(|paid| {
+    let unpaid_media = content.paid_media.as_ref().filter(|paid| {
         paid.paid_media.iter().all(|item| item.photo.is_empty() && item.video.is_none() && item.live_photo.is_none())
     });
-    nothing_to_see.map(|_| "[media that was not paid for]".to_owned())
+    unpaid_media.map(|_| "[media that was not paid for]".to_owned())
 }
 
-fn point(location: &Location) -> String {
+fn format_point(location: &Location) -> String {
     format!("{}, {}", location.latitude, location.longitude)
 }
 
-fn list(kind: &str, title: &str, lines: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
+fn format_list(kind: &str, title: &str, items: &[ListItem], mark: impl Fn(&ListItem) -> &'static str) -> String {
     let mut text = format!("[{kind}: {title}]");
-    for line in lines {
-        let _ = write!(text, "\n{}{}", mark(line), line.text);
+    for item in items {
+        let _ = write!(text, "\n{}{}", mark(item), item.text);
     }
     text
 }
 
-/// The words of a message that is built of blocks: each block on lines of its own, its formatting left out.
-fn blocks(value: &Value, text: &mut String) {
+/// Appends the text of a message that consists of blocks, each on its own lines, without formatting.
+fn push_blocks(value: &Value, text: &mut String) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| blocks(item, text)),
+        Value::Array(items) => items.iter().for_each(|item| push_blocks(item, text)),
         Value::Object(fields) => {
             for name in ["summary", "text", "expression", "caption", "label", "blocks", "items", "cells"] {
                 match fields.get(name) {
-                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => blocks(inner, text),
+                    Some(inner) if matches!(name, "blocks" | "items" | "cells" | "caption") => push_blocks(inner, text),
                     Some(inner) => {
-                        inline(inner, text);
+                        push_inline(inner, text);
                         text.push('\n');
                     }
                     None => {}
@@ -90,13 +90,13 @@ fn blocks(value: &Value, text: &mut String) {
     }
 }
 
-fn inline(value: &Value, text: &mut String) {
+fn push_inline(value: &Value, text: &mut String) {
     match value {
-        Value::String(words) => text.push_str(words),
-        Value::Array(items) => items.iter().for_each(|item| inline(item, text)),
+        Value::String(string) => text.push_str(string),
+        Value::Array(items) => items.iter().for_each(|item| push_inline(item, text)),
         Value::Object(fields) => {
             for name in ["text", "expression", "alternative_text"] {
-                fields.get(name).into_iter().for_each(|inner| inline(inner, text));
+                fields.get(name).into_iter().for_each(|inner| push_inline(inner, text));
             }
             if let Some(url) = fields.get("url").and_then(Value::as_str) {
                 let _ = write!(text, " ({url})");
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_has_words() {
+    fn every_content_kind_is_described() {
         let location = json!({ "latitude": 52.520_008, "longitude": -13.404_954 });
-        for (content, words) in [
+        for (content, expected) in [
             (json!({ "location": location }), "[location: 52.520008, -13.404954]"),
             (
                 json!({ "location": { "latitude": 1.5, "longitude": 2, "horizontal_accuracy": 12.5 } }),
@@ -155,7 +155,7 @@ mod tests {
             ),
         ] {
             let content: MessageContent = serde_json::from_value(content).unwrap();
-            assert_eq!(describe_content(&content).as_deref(), Some(words));
+            assert_eq!(describe_content(&content).as_deref(), Some(expected));
         }
         assert_eq!(describe_content(&MessageContent::default()), None);
     }

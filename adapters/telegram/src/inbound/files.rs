@@ -1,35 +1,35 @@
-//! The files of a message, with names that people recognise. Pure.
+//! References to the files of a message, with recognisable names. Pure.
 
 use satchel_domain::{FileReference, Filename};
 use serde_json::Value;
 
 use super::wire::{FileLocator, Media, MessageContent, PaidItem};
 
-/// The files that a message carries, in the order in which people see them. `number` is the message's own and tells
-/// apart what Telegram gives no name.
-pub(crate) fn files(content: &MessageContent, number: i64) -> Vec<FileReference> {
-    let mut found = FileCollector { number, files: Vec::new() };
+/// Returns the files of a message in the order in which people see them. `number` is the message's id, used in the
+/// names of files that have none.
+pub(crate) fn file_references(content: &MessageContent, number: i64) -> Vec<FileReference> {
+    let mut collector = FileCollector { number, files: Vec::new() };
     // Telegram repeats an animation as a document for old clients.
     match (&content.animation, &content.document) {
-        (Some(animation), _) => found.video("animation", animation),
-        (None, Some(document)) => found.push_named("document", document, "bin"),
+        (Some(animation), _) => collector.push_video("animation", animation),
+        (None, Some(document)) => collector.push_named("document", document, "bin"),
         (None, None) => {}
     }
-    found.photo(&content.photo);
+    collector.push_photo(&content.photo);
     if let Some(video) = &content.live_photo {
-        found.video("live-photo", video);
+        collector.push_video("live-photo", video);
     }
     if let Some(video) = &content.video {
-        found.video("video", video);
+        collector.push_video("video", video);
     }
     if let Some(video) = &content.video_note {
-        found.push(format!("video-note-{number}.mp4"), video, "video/mp4");
+        collector.push(format!("video-note-{number}.mp4"), video, "video/mp4");
     }
     if let Some(audio) = &content.audio {
-        found.audio(audio);
+        collector.push_audio(audio);
     }
     if let Some(voice) = &content.voice {
-        found.voice(voice);
+        collector.push_voice(voice);
     }
     if let Some(sticker) = &content.sticker {
         let (extension, mime) = match (sticker.is_animated, sticker.is_video) {
@@ -37,25 +37,25 @@ pub(crate) fn files(content: &MessageContent, number: i64) -> Vec<FileReference>
             (_, true) => ("webm", "video/webm"),
             _ => ("webp", "image/webp"),
         };
-        found.push(format!("sticker-{number}.{extension}"), sticker, mime);
+        collector.push(format!("sticker-{number}.{extension}"), sticker, mime);
     }
     for item in content.paid_media.iter().flat_map(|paid| &paid.paid_media) {
         let PaidItem { photo, video, live_photo } = item;
-        found.photo(photo);
+        collector.push_photo(photo);
         for video in [video, live_photo].into_iter().flatten() {
-            found.video("video", video);
+            collector.push_video("video", video);
         }
     }
     if let Some(rich) = &content.rich_message {
-        found.blocks(&rich.blocks);
+        collector.push_blocks(&rich.blocks);
     }
-    found.files
+    collector.files
 }
 
-/// The files of a message that the sender only passes on or answers. A voice in them is somebody else's, so that it is a
-/// recording like any other and not what the sender has to say.
-pub(crate) fn files_of_others(content: &MessageContent, number: i64) -> Vec<FileReference> {
-    files(content, number).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
+/// Returns the files of a message that the sender forwards or replies to. A voice note in them is someone else's, so it
+/// is treated as a recording and not as the sender's own words.
+pub(crate) fn quoted_file_references(content: &MessageContent, number: i64) -> Vec<FileReference> {
+    file_references(content, number).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
 }
 
 struct FileCollector {
@@ -64,53 +64,53 @@ struct FileCollector {
 }
 
 impl FileCollector {
-    /// A photo in its largest size.
-    fn photo(&mut self, sizes: &[Media]) {
+    /// Adds a photo in its largest size.
+    fn push_photo(&mut self, sizes: &[Media]) {
         if let Some(largest) = sizes.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
         {
-            let name = self.own_name("photo", "jpg");
+            let name = self.generated_name("photo", "jpg");
             self.push(name, largest, "image/jpeg");
         }
     }
 
-    fn video(&mut self, kind: &str, video: &Media) {
+    fn push_video(&mut self, kind: &str, video: &Media) {
         self.push_named(kind, video, "mp4");
     }
 
-    fn audio(&mut self, audio: &Media) {
-        let titled = match (&audio.performer, &audio.title) {
+    fn push_audio(&mut self, audio: &Media) {
+        let title = match (&audio.performer, &audio.title) {
             (Some(performer), Some(title)) => Some(format!("{performer} - {title}")),
             (None, Some(title)) => Some(title.clone()),
             _ => None,
         };
-        match titled.filter(|_| audio.file_name.is_none()) {
-            // A slash in a song's name is no path.
-            Some(titled) => {
-                let name = format!("{}.{}", titled.replace(['/', '\\'], "-"), extension(audio, "mp3"));
+        match title.filter(|_| audio.file_name.is_none()) {
+            // A slash in a song's title is not a path separator.
+            Some(title) => {
+                let name = format!("{}.{}", title.replace(['/', '\\'], "-"), file_extension(audio, "mp3"));
                 self.push(name, audio, "audio/mpeg");
             }
             None => self.push_named("audio", audio, "mp3"),
         }
     }
 
-    fn voice(&mut self, voice: &Media) {
-        let name = self.own_name("voice", "ogg");
+    fn push_voice(&mut self, voice: &Media) {
+        let name = self.generated_name("voice", "ogg");
         self.push(name, voice, "audio/ogg");
         if let Some(file) = self.files.last_mut() {
             file.voice_note = true;
         }
     }
 
-    /// A file that may have a name of its own.
-    fn push_named(&mut self, kind: &str, file: &Media, usual: &str) {
-        let own = self.own_name(kind, extension(file, usual));
+    /// Adds a file that may have a name of its own.
+    fn push_named(&mut self, kind: &str, file: &Media, default_extension: &str) {
+        let generated = self.generated_name(kind, file_extension(file, default_extension));
         let name = file.file_name.clone().filter(|name| !name.trim().is_empty());
-        self.push(name.unwrap_or(own), file, "");
+        self.push(name.unwrap_or(generated), file, "");
     }
 
-    fn push(&mut self, name: String, file: &Media, usual_mime: &str) {
+    fn push(&mut self, name: String, file: &Media, default_mime: &str) {
         let locator = serde_json::to_string(&FileLocator { file_id: file.file_id.clone() });
-        let mime = file.mime_type.clone().or_else(|| (!usual_mime.is_empty()).then(|| usual_mime.to_owned()));
+        let mime = file.mime_type.clone().or_else(|| (!default_mime.is_empty()).then(|| default_mime.to_owned()));
         self.files.push(FileReference {
             mime,
             bytes: file.file_size,
@@ -119,26 +119,28 @@ impl FileCollector {
     }
 
     /// `photo-12.jpg`, and `photo-12-2.jpg` for a second one.
-    fn own_name(&self, kind: &str, extension: &str) -> String {
-        let first = format!("{kind}-{}", self.number);
-        let taken = self.files.iter().filter(|file| file.filename.as_str().starts_with(&first)).count();
-        let nth = if taken == 0 { String::new() } else { format!("-{}", taken + 1) };
-        format!("{first}{nth}.{extension}")
+    fn generated_name(&self, kind: &str, extension: &str) -> String {
+        let stem = format!("{kind}-{}", self.number);
+        let count = self.files.iter().filter(|file| file.filename.as_str().starts_with(&stem)).count();
+        let suffix = if count == 0 { String::new() } else { format!("-{}", count + 1) };
+        format!("{stem}{suffix}.{extension}")
     }
 
-    /// The files in the blocks of a message that is built of them, however deep they lie.
-    fn blocks(&mut self, blocks: &Value) {
+    /// Adds the files in the blocks of a rich message, at any depth.
+    fn push_blocks(&mut self, blocks: &Value) {
         match blocks {
-            Value::Array(items) => items.iter().for_each(|item| self.blocks(item)),
+            Value::Array(items) => items.iter().for_each(|item| self.push_blocks(item)),
             Value::Object(fields) => {
                 for (name, value) in fields {
                     let file = || serde_json::from_value::<Media>(value.clone()).ok();
                     match name.as_str() {
-                        "photo" => self.photo(&serde_json::from_value::<Vec<Media>>(value.clone()).unwrap_or_default()),
-                        "animation" | "video" => file().iter().for_each(|video| self.video(name, video)),
-                        "audio" => file().iter().for_each(|audio| self.audio(audio)),
-                        "voice_note" => file().iter().for_each(|voice| self.voice(voice)),
-                        _ => self.blocks(value),
+                        "photo" => {
+                            self.push_photo(&serde_json::from_value::<Vec<Media>>(value.clone()).unwrap_or_default())
+                        }
+                        "animation" | "video" => file().iter().for_each(|video| self.push_video(name, video)),
+                        "audio" => file().iter().for_each(|audio| self.push_audio(audio)),
+                        "voice_note" => file().iter().for_each(|voice| self.push_voice(voice)),
+                        _ => self.push_blocks(value),
                     }
                 }
             }
@@ -147,8 +149,8 @@ impl FileCollector {
     }
 }
 
-/// The extension that goes with the type that the sender claims, for names that we make.
-fn extension<'a>(file: &Media, usual: &'a str) -> &'a str {
+/// The extension for the claimed media type, for generated names.
+fn file_extension<'a>(file: &Media, fallback: &'a str) -> &'a str {
     match file.mime_type.as_deref().unwrap_or_default() {
         "application/pdf" => "pdf",
         "application/zip" => "zip",
@@ -166,7 +168,7 @@ fn extension<'a>(file: &Media, usual: &'a str) -> &'a str {
         "video/mp4" => "mp4",
         "video/quicktime" => "mov",
         "video/webm" => "webm",
-        _ => usual,
+        _ => fallback,
     }
 }
 
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
 
     fn read(content: Value) -> Vec<FileReference> {
-        files(&serde_json::from_value(content).unwrap(), 12)
+        file_references(&serde_json::from_value(content).unwrap(), 12)
     }
 
     fn file(name: Option<&str>, mime: Option<&str>) -> Value {

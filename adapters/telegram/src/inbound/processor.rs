@@ -1,4 +1,4 @@
-//! Where updates are handed in: read, stored, and only then said to be taken.
+//! Processes updates: parses and stores them; only then are they confirmed.
 
 use std::{
     collections::BTreeSet,
@@ -16,44 +16,44 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     reader::{InboundEvent, InboundReader},
-    retry::{BACKOFF, stopped_within},
+    retry::{BACKOFF, wait_for_stop},
 };
 use crate::{
     address::{ConversationAddress, channel_name},
     message_ids::MessageIds,
 };
 
-/// How many pressed buttons wait at most for their answer; of more than that some go on spinning for a while.
+/// How many callback queries may wait for an answer; further ones are dropped, and their buttons spin for a while.
 const CALLBACK_QUEUE_CAPACITY: usize = 64;
 
-/// How many updates that could not be stored are remembered.
-const REMEMBERED: usize = 1_000;
+/// How many updates that could not be stored are tracked.
+const MAX_FAILED_KEYS: usize = 1_000;
 
 /// An update and what it means.
 #[derive(Debug)]
 pub(super) struct ReceivedUpdate {
-    /// What tells it from others.
+    /// Identifies it among other updates.
     key: String,
-    /// The update as it came.
+    /// The update as received.
     raw: Value,
-    pub(super) meaning: InboundEvent,
+    pub(super) event: InboundEvent,
 }
 
 impl ReceivedUpdate {
-    /// A move that no update has told of.
+    /// A migration that no update has reported.
     pub(super) fn migration(from: ChatId, to: ChatId) -> Self {
-        let meaning = InboundEvent::Migrated { from: from.0, to: to.0 };
-        Self { key: format!("moved:{from}"), raw: Value::Null, meaning }
+        let event = InboundEvent::Migrated { from: from.0, to: to.0 };
+        Self { key: format!("moved:{from}"), raw: Value::Null, event }
     }
 }
 
 pub(super) struct InboundProcessor {
     inbound: Arc<dyn Inbound>,
     reader: Mutex<InboundReader>,
-    presses: mpsc::Sender<String>,
+    callback_queries: mpsc::Sender<String>,
     message_ids: Arc<MessageIds>,
-    /// What could not be stored so far, so that it is told once and not with each try.
-    failing: Mutex<BTreeSet<String>>,
+    /// Keys of updates that could not be stored so far, so that an outage is logged once and not on each attempt.
+    failed_keys: Mutex<BTreeSet<String>>,
 }
 
 impl InboundProcessor {
@@ -63,20 +63,23 @@ impl InboundProcessor {
         reader: InboundReader,
         message_ids: Arc<MessageIds>,
     ) -> (Self, mpsc::Receiver<String>) {
-        let (presses, pressed) = mpsc::channel(CALLBACK_QUEUE_CAPACITY);
-        (Self { inbound, reader: Mutex::new(reader), presses, message_ids, failing: Mutex::default() }, pressed)
+        let (callback_queries, receiver) = mpsc::channel(CALLBACK_QUEUE_CAPACITY);
+        (
+            Self { inbound, reader: Mutex::new(reader), callback_queries, message_ids, failed_keys: Mutex::default() },
+            receiver,
+        )
     }
 
-    /// Looks through updates that came together, before the first of them is read.
+    /// Scans updates of one poll response for albums, before the first of them is parsed.
     pub(super) fn scan_albums(&self, updates: &[Value]) {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner).scan_albums(updates);
     }
 
-    /// Reads an update. Those of one chat must come in their order.
+    /// Parses an update. Updates of one chat must be passed in their order.
     pub(super) fn read(&self, raw: Value) -> ReceivedUpdate {
         let key = match raw.get("update_id").and_then(Value::as_i64) {
             Some(number) => number.to_string(),
-            // Nothing that Telegram sends; the same one is kept once all the same.
+            // Telegram doesn't send such updates; equal ones are still stored only once.
             None => {
                 let mut hasher = DefaultHasher::new();
                 raw.to_string().hash(&mut hasher);
@@ -86,16 +89,16 @@ impl InboundProcessor {
         if let Some((chat, message)) = message_id(&raw) {
             self.message_ids.observe_message(chat, message);
         }
-        let meaning = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
-        ReceivedUpdate { key, raw, meaning }
+        let event = self.reader.lock().unwrap_or_else(PoisonError::into_inner).read(&raw);
+        ReceivedUpdate { key, raw, event }
     }
 
-    /// Stores an update, however often it must be tried, and tells whether it is stored. A store that has begun is let
-    /// finish, for what is durable should be confirmed.
+    /// Stores an update, with retries until `stop`. Returns whether it is stored. A running store is not interrupted,
+    /// since a durable update should be confirmed.
     pub(super) async fn store_with_retry(&self, update: &ReceivedUpdate, stop: &CancellationToken) -> bool {
         let mut failures = 0;
         while !self.try_store(update).await {
-            if stopped_within(BACKOFF.delay(failures), stop).await {
+            if wait_for_stop(BACKOFF.delay(failures), stop).await {
                 return false;
             }
             failures += 1;
@@ -103,11 +106,11 @@ impl InboundProcessor {
         true
     }
 
-    /// Stores an update, and tells whether it is stored: once it is, Telegram may forget it.
+    /// Tries to store an update. Returns whether it is stored: once it is, it may be confirmed to Telegram.
     pub(super) async fn try_store(&self, update: &ReceivedUpdate) -> bool {
-        let stored = self.store(update).await;
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        match stored {
+        let result = self.store(update).await;
+        let mut failing = self.failed_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
             Ok(()) => {
                 if failing.remove(&update.key) && failing.is_empty() {
                     tracing::info!("storing updates works again");
@@ -119,7 +122,7 @@ impl InboundProcessor {
                     let error: &(dyn Error + 'static) = &error;
                     tracing::error!(error, "storing updates failed; Telegram will redeliver them");
                 }
-                if failing.len() < REMEMBERED {
+                if failing.len() < MAX_FAILED_KEYS {
                     failing.insert(update.key.clone());
                 }
                 false
@@ -128,8 +131,8 @@ impl InboundProcessor {
     }
 
     async fn store(&self, update: &ReceivedUpdate) -> Result<(), InboundError> {
-        match &update.meaning {
-            InboundEvent::Message { message, kept } => {
+        match &update.event {
+            InboundEvent::Message { message, album_items: kept } => {
                 for message in kept.iter().chain([message.as_ref()]) {
                     self.inbound.accept(message.clone()).await?;
                 }
@@ -142,44 +145,48 @@ impl InboundProcessor {
                     }
                     None => tracing::debug!(update.key, "ignoring a pressed button without one of our commands"),
                 }
-                let _spins_on = self.presses.try_send(query.clone());
+                let _queued = self.callback_queries.try_send(query.clone());
             }
             InboundEvent::Migrated { from, to } => {
-                let at = |chat: &i64| ConversationAddress { chat: ChatId(*chat), topic: None }.conversation();
-                self.inbound.rename_conversation(at(from), at(to)).await?;
+                let conversation_of_chat =
+                    |chat: &i64| ConversationAddress { chat: ChatId(*chat), topic: None }.conversation();
+                self.inbound.rename_conversation(conversation_of_chat(from), conversation_of_chat(to)).await?;
             }
             InboundEvent::Ignored(reason) => tracing::debug!(update.key, reason, "ignoring an update"),
             InboundEvent::Undecodable(reason) => {
-                let unreadable = UndecodableUpdate {
+                let undecodable = UndecodableUpdate {
                     channel: channel_name(),
                     key: update.key.clone(),
-                    sender: sender(&update.raw),
+                    sender: undecodable_sender(&update.raw),
                     raw: update.raw.clone(),
                     reason: (*reason).to_owned(),
                 };
-                self.inbound.record_undecodable(unreadable).await?;
+                self.inbound.record_undecodable(undecodable).await?;
             }
         }
         Ok(())
     }
 }
 
-/// The id of the message that an update tells of, whatever else it holds and whoever wrote it.
+/// The chat and id of the message in an update of any kind.
 fn message_id(update: &Value) -> Option<(ChatId, i64)> {
-    let id = |sent: &Value| Some((ChatId(sent.get("chat")?.get("id")?.as_i64()?), sent.get("message_id")?.as_i64()?));
+    let id = |message: &Value| {
+        Some((ChatId(message.get("chat")?.get("id")?.as_i64()?), message.get("message_id")?.as_i64()?))
+    };
     update.as_object()?.values().find_map(id)
 }
 
-/// Who sent what can't be read, as far as it tells: whoever shows, as with what can be read. In groups too, although
-/// whether it was said to us can't be told: an update that is new to us would otherwise be lost there for good.
-fn sender(update: &Value) -> Option<Sender> {
-    let shows = |sent: &Value| ["sender_chat", "from", "user"].into_iter().find_map(|field| sent.get(field)).cloned();
-    let shown = update.as_object()?.values().find_map(shows)?;
-    if shown.get("is_bot").and_then(Value::as_bool) == Some(true) {
+/// The visible sender of an undecodable update, by the same rules as for decodable ones. Groups are included, although
+/// it is unknown whether the bot was addressed: an update of a new kind would otherwise be lost.
+fn undecodable_sender(update: &Value) -> Option<Sender> {
+    let find_user =
+        |content: &Value| ["sender_chat", "from", "user"].into_iter().find_map(|field| content.get(field)).cloned();
+    let user = update.as_object()?.values().find_map(find_user)?;
+    if user.get("is_bot").and_then(Value::as_bool) == Some(true) {
         return None;
     }
-    let handle = shown.get("username").and_then(Value::as_str).map(str::to_owned);
-    Some(Sender { handle, ..Sender::new(shown.get("id")?.as_i64()?.to_string(), "") })
+    let handle = user.get("username").and_then(Value::as_str).map(str::to_owned);
+    Some(Sender { handle, ..Sender::new(user.get("id")?.as_i64()?.to_string(), "") })
 }
 
 #[cfg(test)]
@@ -198,18 +205,15 @@ mod tests {
     #[case::of_an_unknown_kind_too(json!({ "hologram": { "user": { "id": 7 }, "chat": { "id": -7 } } }), Some(("7", None)))]
     #[case::in_the_name_of_a_chat(json!({ "message": { "from": { "id": 1_087_968_824, "is_bot": true }, "sender_chat": { "id": -9, "username": "news" }, "chat": { "id": -7 } } }), Some(("-9", Some("news"))))]
     #[case::for_a_channel(json!({ "channel_post": { "sender_chat": { "id": -7 }, "chat": { "id": -7 } } }), Some(("-7", None)))]
-    // The attack: a person is named beside the one who shows, or deeper in.
+    // The attack: a person is named beside the visible sender, or nested deeper.
     #[case::in_the_name_of_no_chat(json!({ "message": { "from": { "id": 7 }, "sender_chat": { "id": "-9" } } }), None)]
     #[case::of_another(json!({ "message": { "from": { "id": "8" }, "reply_to_message": { "from": { "id": 7 } } } }), None)]
     #[case::by_another_bot(json!({ "message": { "from": { "id": 7, "is_bot": true }, "chat": { "id": -7 } } }), None)]
     #[case::a_number_that_is_none(json!({ "message": { "from": { "id": "7" }, "chat": { "id": 7 } } }), None)]
     #[case::of_nobody(json!({ "message": { "chat": { "id": 7 } } }), None)]
     #[case::nothing(json!([]), None)]
-    fn the_sender_of_what_cannot_be_read_is_whoever_shows(
-        #[case] update: Value,
-        #[case] shows: Option<(&str, Option<&str>)>,
-    ) {
-        let sender = sender(&update);
+    fn undecodable_update_keeps_visible_sender(#[case] update: Value, #[case] shows: Option<(&str, Option<&str>)>) {
+        let sender = undecodable_sender(&update);
         let shown = sender.as_ref().map(|sender| (sender.id.as_str(), sender.handle.as_deref()));
         assert_eq!(shown, shows);
     }

@@ -1,4 +1,4 @@
-//! What an update means: a message for us, a pressed button, or nothing. Pure, but for the albums that it remembers.
+//! Parses updates into events: a message for the bot, a pressed button, or nothing. Pure, except for the album tracker.
 
 mod group;
 pub(crate) mod kinds;
@@ -14,116 +14,117 @@ use self::kinds::{IGNORED_CONTENT, SERVICE_MESSAGES};
 use super::{
     albums::{Album, AlbumTracker},
     fallback_text::describe_content,
-    files::{files, files_of_others},
+    files::{file_references, quoted_file_references},
     text::{BotIdentity, LeadingCommand, ParsedText, parse_forwarded, parse_text},
     wire::{CallbackQuery, Chat, Message, MessageHeader},
 };
 use crate::address::ConversationAddress;
 
-/// The account in whose name an administrator writes who doesn't show who it is.
+/// The account that anonymous administrators write as.
 const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 
-/// Satchel's own commands that no menu offers, since they come with a code that it has told, or are its owners' alone, and
-/// the one that is offered only where links are given. Whatever the menu holds, they are commands.
+/// Satchel's own commands that are not in the menu, because they need a code or are for owners only, and the one that
+/// is registered only where links are enabled. They are always commands.
 const UNREGISTERED_COMMANDS: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
 
-/// The commands by which a person says whether a tool may run.
+/// The commands by which a person decides whether a tool may run.
 const DECISIONS: [&str; 2] = ["allow", "refuse"];
 
-/// Why most of what is written in groups is passed over.
+/// Why most messages in groups are ignored.
 const NOT_ADDRESSED_TEXT: &str = "it was not written to the bot";
 
-/// What an update means.
+/// A parsed update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum InboundEvent {
-    /// Somebody wrote to us.
+    /// A message to the bot.
     Message {
         message: Box<InboundMessage>,
-        /// The items of its album that came before it and named nobody, in their order. They are for us too.
-        kept: Vec<InboundMessage>,
+        /// Earlier items of its album, which did not mention the bot, in their order.
+        album_items: Vec<InboundMessage>,
     },
-    /// Somebody pressed a button of ours; the button waits for an answer to the query. Nothing is said by one that
-    /// carries no command.
+    /// A pressed button of the bot, whose callback query waits for an answer.
     ButtonPressed {
         query: String,
-        /// What was said with it.
+        /// The button's command as a message; `None` if it carries none.
         message: Option<Box<InboundMessage>>,
     },
-    /// A group became a supergroup, which is another chat.
+    /// A group was migrated to a supergroup, which is another chat.
     Migrated { from: i64, to: i64 },
-    /// Nothing that concerns us; the reason is for the log.
+    /// Nothing for the bot; the reason is for the log.
     Ignored(&'static str),
-    /// Something that can't be read; the reason holds nothing of it.
+    /// An undecodable update; the reason quotes nothing of it.
     Undecodable(&'static str),
 }
 
-/// Reads updates for one bot.
+/// Parses updates for one bot.
 #[derive(Debug)]
 pub(crate) struct InboundReader {
-    us: BotIdentity,
+    bot: BotIdentity,
     answers_in: Vec<String>,
     commands: Vec<String>,
     albums: AlbumTracker,
 }
 
-/// A message on its way to being read.
+/// A message with its parsed text and files.
 struct ParsedMessage<'a> {
     message: &'a Message,
-    /// The words as they were written.
+    /// The text as written.
     original: &'a str,
-    place: ConversationAddress,
+    address: ConversationAddress,
     album: Option<Album>,
-    said: ParsedText,
+    text: ParsedText,
     files: Vec<FileReference>,
-    described: Option<String>,
+    fallback_text: Option<String>,
 }
 
 impl InboundReader {
-    /// A reader for the bot that is `us`. `commands` are the names of those in the menu, which Satchel answers itself.
-    pub(crate) fn new(us: BotIdentity, answers_in: Vec<String>, mut commands: Vec<String>) -> Self {
+    /// Creates a reader. `commands` are the names in the menu, which Satchel handles itself.
+    pub(crate) fn new(bot: BotIdentity, answers_in: Vec<String>, mut commands: Vec<String>) -> Self {
         commands.extend(UNREGISTERED_COMMANDS.map(str::to_owned));
-        Self { us, answers_in, commands, albums: AlbumTracker::default() }
+        Self { bot, answers_in, commands, albums: AlbumTracker::default() }
     }
 
-    /// Looks through updates that came together, before the first of them is read: an album is for us whichever of its
-    /// items says so, and the words often stand beneath a later one.
+    /// Scans the updates of one poll response for albums, before the first of them is parsed: an album is addressed to
+    /// the bot if any of its items mentions it, and often a later one has the caption.
     ///
-    /// A webhook is told of one update at a time and can't look ahead: there, and where an album comes in two answers,
-    /// the items before the one that names us are kept meanwhile, and come with it ([`InboundEvent::Message`]).
+    /// A webhook gets one update at a time and can't look ahead: there, and if an album is split across responses, the
+    /// items before the one that mentions the bot are buffered and delivered with it ([`InboundEvent::Message`]).
     pub(crate) fn scan_albums(&mut self, updates: &[Value]) {
         for update in updates {
-            let of_album = |kind: &str| update.get(kind).is_some_and(|message| message.get("media_group_id").is_some());
-            if ["message", "channel_post", "edited_message", "edited_channel_post"].into_iter().any(of_album) {
-                // What is read twice means the same twice.
+            let is_album_item =
+                |kind: &str| update.get(kind).is_some_and(|message| message.get("media_group_id").is_some());
+            if ["message", "channel_post", "edited_message", "edited_channel_post"].into_iter().any(is_album_item) {
+                // Parsing an update twice gives the same event.
                 self.read(update);
             }
         }
-        // None of these has been passed over yet: each is read once more, in its turn, and confirmed with the others.
+        // None of these needs to be buffered: each is parsed again in its turn, and confirmed with the others.
         self.albums.release(|message| updates.contains(&message.raw));
     }
 
-    /// Keeps no longer what came with the item that names us: it is stored.
-    pub(crate) fn release_stored(&mut self, kept: &[InboundMessage]) {
-        self.albums.release(|message| kept.contains(message));
+    /// Removes buffered items that were stored with the item that mentions the bot.
+    pub(crate) fn release_stored(&mut self, items: &[InboundMessage]) {
+        self.albums.release(|message| items.contains(message));
     }
 
-    /// Reads an update. Updates of one chat must come in their order, for an album's first item speaks for the others.
+    /// Parses an update. Updates of one chat must be passed in their order, since an album's first item decides for the
+    /// others.
     pub(crate) fn read(&mut self, update: &Value) -> InboundEvent {
         let Some(fields) = update.as_object() else { return InboundEvent::Undecodable("it is no object") };
         for kind in ["message", "channel_post"] {
             if let Some(message) = fields.get(kind) {
-                return self.message(update, message, None);
+                return self.read_message(update, message, None);
             }
         }
         for kind in ["edited_message", "edited_channel_post"] {
             if let Some(message) = fields.get(kind) {
                 let number = fields.get("update_id").and_then(Value::as_i64).unwrap_or_default();
-                return self.message(update, message, Some(number));
+                return self.read_message(update, message, Some(number));
             }
         }
         if let Some(query) = fields.get("callback_query") {
             return match serde_json::from_value(query.clone()) {
-                Ok(query) => self.pressed(update, query),
+                Ok(query) => self.read_callback_query(update, query),
                 Err(_) => InboundEvent::Undecodable("its button has another form than the Bot API's"),
             };
         }
@@ -133,20 +134,20 @@ impl InboundReader {
         InboundEvent::Undecodable("its kind is unknown")
     }
 
-    /// `edit` is the update's number where the message was edited.
-    fn message(&mut self, update: &Value, raw: &Value, edit: Option<i64>) -> InboundEvent {
-        // The parser's own words would repeat what people have written.
+    /// `edit` is the update's id if the message was edited.
+    fn read_message(&mut self, update: &Value, raw: &Value, edit: Option<i64>) -> InboundEvent {
+        // The parser's error text would repeat what people have written.
         let Ok(message) = serde_json::from_value::<Message>(raw.clone()) else {
             return InboundEvent::Undecodable("its message has another form than the Bot API's");
         };
         let head = &message.head;
-        // Both chats tell of a move. Whoever missed the one hears of it by the other, and to be told twice does no harm.
+        // Both chats report a migration, so that one may be missed; a second report does no harm.
         match (head.migrate_from_chat_id, head.migrate_to_chat_id) {
             (Some(from), _) => return InboundEvent::Migrated { from, to: head.chat.id },
             (None, Some(to)) => return InboundEvent::Migrated { from: head.chat.id, to },
             (None, None) => {}
         }
-        if head.is_by(&self.us) {
+        if head.is_from(&self.bot) {
             return InboundEvent::Ignored("the bot wrote it itself");
         }
         if head.sender_chat.is_none() && head.from.as_ref().is_some_and(|from| from.is_bot) {
@@ -155,62 +156,62 @@ impl InboundReader {
         if edit.is_some() && message.content.location.is_some() {
             return InboundEvent::Ignored("a live location has moved");
         }
-        let Some(sender) = sender(head) else { return InboundEvent::Ignored("nobody wrote it") };
+        let Some(sender) = message_sender(head) else { return InboundEvent::Ignored("nobody wrote it") };
         let (text, entities) = match (&head.text, &head.caption) {
             (Some(text), _) => (text.as_str(), &head.entities),
             (None, Some(caption)) => (caption.as_str(), &head.caption_entities),
             (None, None) => ("", &head.entities),
         };
-        let said = match &head.forward_origin {
-            // Whoever passes on a message has not called us with it, nor given its command.
+        let parsed_text = match &head.forward_origin {
+            // A mention or command in a forwarded message is not the sender's own.
             Some(_) => ParsedText { text: parse_forwarded(text, entities), ..ParsedText::default() },
-            None => parse_text(text, entities, &self.us),
+            None => parse_text(text, entities, &self.bot),
         };
-        // All who write in the name of a chat have one name, so that any of them could answer for another.
-        if head.chat.is_group() && head.is_anonymous() && command_name(&said.text).is_some_and(is_decision) {
+        // All anonymous senders of a chat share one identity, so that any of them could decide for another.
+        if head.chat.is_group() && head.is_anonymous() && command_name(&parsed_text.text).is_some_and(is_decision) {
             return InboundEvent::Ignored("nobody can decide without showing who it is");
         }
-        let written = ParsedMessage {
+        let parsed = ParsedMessage {
             message: &message,
             original: text,
-            place: head.address(),
+            address: head.address(),
             album: head.media_group_id.as_ref().map(|id| Album {
                 chat: head.chat.id,
                 sender: sender.id.clone(),
                 id: id.clone(),
             }),
-            said,
+            text: parsed_text,
             files: match &head.forward_origin {
-                Some(_) => files_of_others(&message.content, head.message_id),
-                None => files(&message.content, head.message_id),
+                Some(_) => quoted_file_references(&message.content, head.message_id),
+                None => file_references(&message.content, head.message_id),
             },
-            described: describe_content(&message.content),
+            fallback_text: describe_content(&message.content),
         };
-        if text.is_empty() && written.files.is_empty() && written.described.is_none() {
-            let happened = raw.as_object().is_some_and(|fields: &Map<String, Value>| {
+        if text.is_empty() && parsed.files.is_empty() && parsed.fallback_text.is_none() {
+            let is_service_message = raw.as_object().is_some_and(|fields: &Map<String, Value>| {
                 fields.keys().any(|field| SERVICE_MESSAGES.contains(&field.as_str()))
             });
-            return if happened {
+            return if is_service_message {
                 InboundEvent::Ignored("it tells of something that happened in the chat")
             } else {
                 InboundEvent::Undecodable("its message carries nothing that is known")
             };
         }
-        if head.chat.is_group() && written.said.command == Some(LeadingCommand::OtherBot) {
+        if head.chat.is_group() && parsed.text.command == Some(LeadingCommand::OtherBot) {
             return InboundEvent::Ignored("it is a command for another bot");
         }
-        let is_for_us =
-            !head.chat.is_group() || group::is_addressed_to_bot(&written, &self.us, &self.answers_in, &self.albums);
-        if !is_for_us && written.album.is_none() {
+        let is_addressed =
+            !head.chat.is_group() || group::is_addressed_to_bot(&parsed, &self.bot, &self.answers_in, &self.albums);
+        if !is_addressed && parsed.album.is_none() {
             return InboundEvent::Ignored(NOT_ADDRESSED_TEXT);
         }
-        let leads =
-            is_for_us && written.album.as_ref().is_none_or(|album| self.albums.register_first(album, head.message_id));
-        let (text, files) = reply::compose(&written, &self.us, &self.commands, leads);
-        // Each bot counts the messages of a private chat, or of a small group, for itself.
-        let original = format!("{}/{}:{}", self.us.id, head.chat.id, head.message_id);
+        let is_first_item = is_addressed
+            && parsed.album.as_ref().is_none_or(|album| self.albums.register_first(album, head.message_id));
+        let (text, files) = reply::compose_text_and_files(&parsed, &self.bot, &self.commands, is_first_item);
+        // Message ids of private chats and basic groups are unique per bot only.
+        let original = format!("{}/{}:{}", self.bot.id, head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
-            // The date alone is no key: it counts seconds, and people edit twice in one.
+            // The date alone is not unique: it has a resolution of one second, and a message may be edited twice in it.
             Some(number) => (format!("{original}:{}:{number}", head.edit_date.unwrap_or_default()), Some(original)),
             None => (original, None),
         };
@@ -223,28 +224,29 @@ impl InboundReader {
             album: head.media_group_id.clone(),
             message: Some(MessageRef(head.message_id.to_string())),
             raw: update.clone(),
-            ..InboundMessage::new(written.place.conversation(), key, sender)
+            ..InboundMessage::new(parsed.address.conversation(), key, sender)
         };
-        let kept = match written.album {
-            Some(album) if !is_for_us => {
+        let album_items = match parsed.album {
+            Some(album) if !is_addressed => {
                 self.albums.buffer(album, message, head.date);
                 return InboundEvent::Ignored(NOT_ADDRESSED_TEXT);
             }
             Some(album) => self.albums.buffered_items(&album, &message),
             None => Vec::new(),
         };
-        InboundEvent::Message { message: Box::new(message), kept }
+        InboundEvent::Message { message: Box::new(message), album_items }
     }
 
-    /// A pressed button is its command, said by whoever pressed it. What is no command of ours is not taken for
-    /// anybody's words: nobody has written it, and a button may be older than we are.
-    fn pressed(&self, update: &Value, query: CallbackQuery) -> InboundEvent {
+    /// A pressed button is its command, sent by the person who pressed it. Anything but a command of Satchel is
+    /// ignored: no person has written it, and the button may come from an earlier program of this bot.
+    fn read_callback_query(&self, update: &Value, query: CallbackQuery) -> InboundEvent {
         let CallbackQuery { id, from, message, data } = query;
-        let may_say = |data: &String| {
-            let is_unknown = from.id == ANONYMOUS_ADMINISTRATOR && command_name(data).is_some_and(is_decision);
-            self.is_own_command(data) && !is_unknown
+        let is_allowed_command = |data: &String| {
+            let is_anonymous_decision =
+                from.id == ANONYMOUS_ADMINISTRATOR && command_name(data).is_some_and(is_decision);
+            self.is_own_command(data) && !is_anonymous_decision
         };
-        let said = match (message, data.filter(may_say)) {
+        let inbound_message = match (message, data.filter(is_allowed_command)) {
             (Some(Message { head, .. }), Some(command)) => Some(Box::new(InboundMessage {
                 group: head.chat.is_group(),
                 text: command,
@@ -253,15 +255,15 @@ impl InboundReader {
                 ..InboundMessage::new(
                     head.address().conversation(),
                     format!("callback:{id}"),
-                    sender_of(from.id, &from.name(), from.username),
+                    new_sender(from.id, &from.name(), from.username),
                 )
             })),
             _ => None,
         };
-        InboundEvent::ButtonPressed { query: id, message: said }
+        InboundEvent::ButtonPressed { query: id, message: inbound_message }
     }
 
-    /// Whether a text begins with a command that Satchel answers itself.
+    /// Whether a text starts with a command that Satchel handles itself.
     fn is_own_command(&self, text: &str) -> bool {
         command_name(text).is_some_and(|name| self.commands.contains(&name.to_lowercase()))
     }
@@ -276,26 +278,26 @@ fn is_decision(name: &str) -> bool {
     DECISIONS.iter().any(|decision| name.eq_ignore_ascii_case(decision))
 }
 
-/// Who wrote a message: whoever it shows. Who writes for a channel, or doesn't show who it is, is that chat.
-fn sender(head: &MessageHeader) -> Option<Sender> {
+/// The visible sender of a message. For channel posts and anonymous administrators that is the chat.
+fn message_sender(head: &MessageHeader) -> Option<Sender> {
     if let Some(chat) = &head.sender_chat {
-        return Some(sender_of(chat.id, &chat.name(), chat.username.clone()));
+        return Some(new_sender(chat.id, &chat.name(), chat.username.clone()));
     }
     if let Some(from) = head.from.as_ref().filter(|from| from.id != ANONYMOUS_ADMINISTRATOR) {
-        return Some(sender_of(from.id, &from.name(), from.username.clone()));
+        return Some(new_sender(from.id, &from.name(), from.username.clone()));
     }
     let chat = &head.chat;
-    chat.is_group().then(|| sender_of(chat.id, &chat.name(), chat.username.clone()))
+    chat.is_group().then(|| new_sender(chat.id, &chat.name(), chat.username.clone()))
 }
 
-fn sender_of(id: i64, name: &str, handle: Option<String>) -> Sender {
+fn new_sender(id: i64, name: &str, handle: Option<String>) -> Sender {
     Sender { id: id.to_string(), name: sanitize_name(name), handle }
 }
 
-/// A name without anything that can't be seen, and not longer than anybody reads.
+/// Returns a name without invisible characters, truncated to 100 characters.
 fn sanitize_name(name: &str) -> String {
-    let shown: String = name.chars().filter(|c| !is_unsafe_char(*c)).take(100).collect();
-    shown.trim().to_owned()
+    let visible: String = name.chars().filter(|c| !is_unsafe_char(*c)).take(100).collect();
+    visible.trim().to_owned()
 }
 
 impl MessageHeader {
@@ -304,25 +306,26 @@ impl MessageHeader {
         ConversationAddress { chat: ChatId(self.chat.id), topic: topic.map(|topic| ThreadId(MessageId(topic))) }
     }
 
-    /// Whether it shows a chat in the place of the person who wrote it.
+    /// Whether it shows a chat instead of the person who wrote it.
     fn is_anonymous(&self) -> bool {
         self.sender_chat.is_some() || self.from.as_ref().is_some_and(|from| from.id == ANONYMOUS_ADMINISTRATOR)
     }
 
     /// Whether the bot wrote it.
-    fn is_by(&self, us: &BotIdentity) -> bool {
-        self.from.as_ref().is_some_and(|from| from.id == us.id)
+    fn is_from(&self, bot: &BotIdentity) -> bool {
+        self.from.as_ref().is_some_and(|from| from.id == bot.id)
     }
 
-    /// The message that this one answers. In a topic every message answers the one that opened it, which is no answer.
+    /// The message that this one replies to. In a topic every message replies to the one that opened it, which is no
+    /// reply.
     fn replied_to(&self) -> Option<&Message> {
-        self.reply_to_message.as_deref().filter(|answered| answered.head.forum_topic_created.is_none())
+        self.reply_to_message.as_deref().filter(|replied| replied.head.forum_topic_created.is_none())
     }
 }
 
-/// The conversation in which a message would be answered, which is all that is said of it in the log.
-pub(crate) fn conversation(meaning: &InboundEvent) -> Option<&ConversationId> {
-    match meaning {
+/// The conversation of an event, by which its updates are ordered.
+pub(crate) fn event_conversation(event: &InboundEvent) -> Option<&ConversationId> {
+    match event {
         InboundEvent::Message { message, .. } | InboundEvent::ButtonPressed { message: Some(message), .. } => {
             Some(&message.conversation)
         }

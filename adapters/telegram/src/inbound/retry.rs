@@ -1,4 +1,4 @@
-//! How long to wait before Telegram is called again, and how to log an outage once instead of each time.
+//! Delays before retries of calls to Telegram, and logging of an outage once instead of on each attempt.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     bot::{ApiError, BotClient, CallError},
 };
 
-/// How the waits grow between calls that fail.
+/// Delays between retries.
 pub(super) const BACKOFF: Backoff =
     Backoff { min_delay: Duration::from_millis(250), max_delay: Duration::from_secs(30) };
 
-/// The longest wait that a server can ask for, so that an absurd number doesn't end the bot.
+/// Longest retry-after that is honoured, so that an absurd value doesn't stop the bot.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// What is wrong, as far as the log tells it apart.
+/// The kinds of outages that are logged separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutageKind {
     Unreachable,
@@ -27,25 +27,25 @@ pub(super) enum OutageKind {
     Refused,
 }
 
-/// Calls that fail and are made again.
+/// Tracks the retries of a call.
 pub(super) type RetryTracker = satchel_platform_http::RetryTracker<OutageKind>;
 
-/// What follows a failed call.
+/// What to do after a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryAction {
     Retry,
     Stop,
 }
 
-/// A tracker of calls that have not failed yet.
+/// Creates a tracker without failures.
 pub(super) fn new_retry_tracker() -> RetryTracker {
     RetryTracker::new(ApiError::PLATFORM, BACKOFF)
 }
 
-/// Waits as long as is right before a call is made again that has failed.
+/// Waits before the retry of a failed call, or until `stop`.
 ///
 /// # Errors
-/// When Telegram doesn't know the token: no further try can help.
+/// When Telegram does not accept the token: no retry can help.
 pub(super) async fn wait_before_retry(
     retries: &mut RetryTracker,
     client: &BotClient,
@@ -60,16 +60,16 @@ pub(super) async fn wait_before_retry(
         CallError::Refused(ApiError { retry_after, .. }) => (OutageKind::Refused, *retry_after),
         _ => (OutageKind::Unreachable, None),
     };
-    let wait = retries.next_delay().max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
+    let delay = retries.next_delay().max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
     let is_new = retries.start_outage(kind);
-    let waiting = async {
+    let pause = async {
         if is_new {
             log_outage(kind, client, error).await;
         }
-        tokio::time::sleep(wait).await;
+        tokio::time::sleep(delay).await;
     };
-    let waited = stop.run_until_cancelled(waiting).await;
-    Ok(if waited.is_some() { RetryAction::Retry } else { RetryAction::Stop })
+    let completed = stop.run_until_cancelled(pause).await;
+    Ok(if completed.is_some() { RetryAction::Retry } else { RetryAction::Stop })
 }
 
 async fn log_outage(kind: OutageKind, client: &BotClient, error: &CallError) {
@@ -77,35 +77,35 @@ async fn log_outage(kind: OutageKind, client: &BotClient, error: &CallError) {
         OutageKind::Unreachable => {
             tracing::warn!(error = %error, "cannot reach Telegram; retrying with backoff");
         }
-        OutageKind::Conflict => tracing::warn!("{}; retrying with backoff", explained(client).await),
+        OutageKind::Conflict => tracing::warn!("{}; retrying with backoff", explain_conflict(client).await),
         OutageKind::Busy => tracing::warn!(error = %error, "Telegram is overloaded; retrying with backoff"),
         OutageKind::Refused => tracing::warn!(error = %error, "Telegram refused the request; retrying with backoff"),
     }
 }
 
-/// Why Telegram gives the updates to somebody else.
-async fn explained(client: &BotClient) -> String {
-    match webhook(client).await.as_ref().map(|info| info.url.as_str()) {
+/// Explains why another process gets the updates.
+async fn explain_conflict(client: &BotClient) -> String {
+    match get_webhook_info(client).await.as_ref().map(|info| info.url.as_str()) {
         Some("") => "another process polls with this bot's token".to_owned(),
-        Some(url) => format!("another process has set a webhook for this bot, at {}", host(url)),
+        Some(url) => format!("another process has set a webhook for this bot, at {}", url_host(url)),
         None => "another process uses this bot's token".to_owned(),
     }
 }
 
-/// The webhook that is set for the bot: no address in it if there is none, `None` if Telegram doesn't say.
-pub(super) async fn webhook(client: &BotClient) -> Option<WebhookInfo> {
+/// Requests the bot's webhook: its URL is empty if none is set; `None` if the request fails.
+pub(super) async fn get_webhook_info(client: &BotClient) -> Option<WebhookInfo> {
     client.request_json("getWebhookInfo", b"{}".to_vec(), Duration::ZERO).await.ok()
 }
 
-/// The host of an address; what stands behind it may be a secret.
-pub(super) fn host(url: &str) -> String {
+/// The host of a URL; its path may be a secret.
+pub(super) fn url_host(url: &str) -> String {
     let uri: Option<axum::http::Uri> = url.parse().ok();
     uri.as_ref().and_then(axum::http::Uri::host).unwrap_or("an address").to_owned()
 }
 
-/// Waits, but no longer than until `stop`; tells whether it came.
-pub(super) async fn stopped_within(wait: Duration, stop: &CancellationToken) -> bool {
-    stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none()
+/// Waits for `stop` for at most the timeout. Returns whether it was requested.
+pub(super) async fn wait_for_stop(timeout: Duration, stop: &CancellationToken) -> bool {
+    stop.run_until_cancelled(tokio::time::sleep(timeout)).await.is_none()
 }
 
 #[cfg(test)]
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn of_an_address_only_the_host_is_told() {
-        assert_eq!(host("https://bot.example/secret-path?x=1"), "bot.example");
-        assert_eq!(host("no address"), "an address");
+    fn only_the_host_of_a_url_is_logged() {
+        assert_eq!(url_host("https://bot.example/secret-path?x=1"), "bot.example");
+        assert_eq!(url_host("no address"), "an address");
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked and told once, before updates come: who we are, and the commands that people are offered.
+//! Set-up of the listener: identifies the bot and registers its commands.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     bot::{ApiError, BotClient, CallError},
 };
 
-/// The most commands that Telegram takes.
-const MOST_COMMANDS: usize = 100;
+/// How many commands Telegram accepts.
+const MAX_COMMANDS: usize = 100;
 
-/// Who we are, however long it takes until Telegram says so; `None` when `stop` came first.
+/// Requests the bot's identity, with retries until Telegram responds; `None` if `stop` came first.
 pub(super) async fn identify_bot(
     client: &BotClient,
     answers_in: &[String],
@@ -26,20 +26,20 @@ pub(super) async fn identify_bot(
 ) -> Result<Option<BotIdentity>, TelegramError> {
     let mut retries = new_retry_tracker();
     loop {
-        let asked = client.request_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
-        let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(None) };
-        let error = match answered {
-            Ok(us) => {
+        let request = client.request_json::<User>("getMe", b"{}".to_vec(), Duration::ZERO);
+        let Some(result) = stop.run_until_cancelled(request).await else { return Ok(None) };
+        let error = match result {
+            Ok(user) => {
                 retries.reset();
-                if us.can_read_all_group_messages == Some(false) && !answers_in.is_empty() {
+                if user.can_read_all_group_messages == Some(false) && !answers_in.is_empty() {
                     tracing::warn!(
                         "in groups the bot only sees messages written to it, unless it is an administrator; to see all \
                          messages, turn off its privacy mode with /setprivacy at @BotFather"
                     );
                 }
-                return Ok(Some(BotIdentity { id: us.id, username: us.username.unwrap_or_default() }));
+                return Ok(Some(BotIdentity { id: user.id, username: user.username.unwrap_or_default() }));
             }
-            // A token that was never given to a bot makes an address that isn't found.
+            // A token that was never issued makes an unknown path.
             Err(CallError::Refused(ApiError { code: 404, .. })) => return Err(TelegramError::UnknownToken),
             Err(error) => error,
         };
@@ -49,19 +49,19 @@ pub(super) async fn identify_bot(
     }
 }
 
-/// Tells Telegram which commands to offer while a person types.
-pub(super) async fn offer_commands(client: &BotClient, commands: &[BotCommand], stop: &CancellationToken) {
+/// Registers the commands that Telegram shows while a person types.
+pub(super) async fn register_commands(client: &BotClient, commands: &[BotCommand], stop: &CancellationToken) {
     if commands.is_empty() {
         return;
     }
-    let offered: Vec<_> = commands
+    let menu: Vec<_> = commands
         .iter()
-        .take(MOST_COMMANDS)
+        .take(MAX_COMMANDS)
         .map(|command| json!({ "command": command.name, "description": command.description }))
         .collect();
-    let body = json!({ "commands": offered }).to_string().into_bytes();
-    let told = client.request_json::<bool>("setMyCommands", body, Duration::ZERO);
-    if let Some(Err(error)) = stop.run_until_cancelled(told).await {
+    let body = json!({ "commands": menu }).to_string().into_bytes();
+    let request = client.request_json::<bool>("setMyCommands", body, Duration::ZERO);
+    if let Some(Err(error)) = stop.run_until_cancelled(request).await {
         tracing::warn!(error = %error, "registering the commands with Telegram failed; they work when typed");
     }
 }

@@ -1,4 +1,4 @@
-//! What a text says once its entities are read: whether it means us, and the words without our name. Pure.
+//! Parses a text with its entities: whether it mentions the bot, its command, and the text without the mention. Pure.
 
 use satchel_domain::script::fenced_block;
 
@@ -11,65 +11,65 @@ pub(crate) struct BotIdentity {
     pub(crate) username: String,
 }
 
-/// The words of a message.
+/// The parsed text of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ParsedText {
-    /// The words, without our name and with the addresses of links.
+    /// The text without mentions of the bot and with the addresses of links.
     pub(crate) text: String,
-    /// Whether our name was among them.
-    pub(crate) mentions_us: bool,
-    /// The command that they begin with.
+    /// Whether it mentions the bot.
+    pub(crate) mentions_bot: bool,
+    /// The command that it starts with.
     pub(crate) command: Option<LeadingCommand>,
 }
 
 /// A command at the beginning of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeadingCommand {
-    /// One that may be for us: `/files`, `/files@our_bot`. Its name, without the slash.
+    /// One that may be for this bot: `/files`, `/files@this_bot`. Its name, without the slash.
     OwnBot(String),
     /// `/files@another_bot`.
     OtherBot,
 }
 
-/// Reads words that were written to us, or to a group that we are in.
-pub(crate) fn parse_text(text: &str, entities: &[MessageEntity], us: &BotIdentity) -> ParsedText {
-    read(text, entities, Some(us))
+/// Parses a text that was written to the bot, or in a group that it is in.
+pub(crate) fn parse_text(text: &str, entities: &[MessageEntity], bot: &BotIdentity) -> ParsedText {
+    parse(text, entities, Some(bot))
 }
 
-/// Words that were written to somebody else: as they are, with the addresses of links.
+/// Parses a text that was written to someone else: unchanged, but with the addresses of links.
 pub(crate) fn parse_forwarded(text: &str, entities: &[MessageEntity]) -> String {
-    read(text, entities, None).text
+    parse(text, entities, None).text
 }
 
-/// Reads a text. Entities that lie elsewhere than they say are passed over.
-fn read(text: &str, entities: &[MessageEntity], us: Option<&BotIdentity>) -> ParsedText {
-    let mut words = ParsedText::default();
+/// Parses a text. Entities with invalid offsets are ignored.
+fn parse(text: &str, entities: &[MessageEntity], bot: Option<&BotIdentity>) -> ParsedText {
+    let mut parsed = ParsedText::default();
     let mut spans: Vec<(usize, usize, &MessageEntity)> = entities
         .iter()
         .filter_map(|entity| {
-            let begin = byte_at(text, entity.offset)?;
-            Some((begin, byte_at(text, entity.offset.checked_add(entity.length)?)?, entity))
+            let start = byte_offset(text, entity.offset)?;
+            Some((start, byte_offset(text, entity.offset.checked_add(entity.length)?)?, entity))
         })
         .collect();
-    spans.sort_by_key(|(begin, ..)| *begin);
-    let mut said = 0;
-    let mut taken_out = false;
-    for (begin, end, entity) in spans {
-        // Spans may lie in each other, such as a bold link; what has been written is not written again.
-        if begin < said {
+    spans.sort_by_key(|(start, ..)| *start);
+    let mut copied_to = 0;
+    let mut removed_mention = false;
+    for (start, end, entity) in spans {
+        // Spans may be nested, such as a bold link; text that was copied is not copied again.
+        if start < copied_to {
             continue;
         }
-        let span = &text[begin..end];
-        let instead = match (entity.kind.as_str(), us) {
-            ("mention", Some(us)) if is_name(span, us) => None,
-            ("text_mention", Some(us)) if entity.user.as_ref().is_some_and(|user: &User| user.id == us.id) => None,
-            ("bot_command", Some(us)) if begin == 0 => {
-                let (name, bot) = span.split_once('@').unwrap_or((span, &us.username));
-                if !bot.eq_ignore_ascii_case(&us.username) {
-                    words.command = Some(LeadingCommand::OtherBot);
+        let span = &text[start..end];
+        let replacement = match (entity.kind.as_str(), bot) {
+            ("mention", Some(bot)) if is_bot_mention(span, bot) => None,
+            ("text_mention", Some(bot)) if entity.user.as_ref().is_some_and(|user: &User| user.id == bot.id) => None,
+            ("bot_command", Some(bot)) if start == 0 => {
+                let (name, username) = span.split_once('@').unwrap_or((span, &bot.username));
+                if !username.eq_ignore_ascii_case(&bot.username) {
+                    parsed.command = Some(LeadingCommand::OtherBot);
                     continue;
                 }
-                words.command = Some(LeadingCommand::OwnBot(name.trim_start_matches('/').to_lowercase()));
+                parsed.command = Some(LeadingCommand::OwnBot(name.trim_start_matches('/').to_lowercase()));
                 Some(name.to_owned())
             }
             ("text_link", _) => match &entity.url {
@@ -77,54 +77,54 @@ fn read(text: &str, entities: &[MessageEntity], us: Option<&BotIdentity>) -> Par
                 _ => continue,
             },
             ("pre", _) => match &entity.language {
-                // Apps take the fence away that a person types, and say here what stood behind it.
-                Some(language) => Some(splice_block(text, begin, end, fenced_block(language, span))),
+                // Apps remove the fence that a person types, and report its language here.
+                Some(language) => Some(splice_block(text, start, end, fenced_block(language, span))),
                 None => continue,
             },
             _ => continue,
         };
-        append(&mut words.text, &text[said..begin], taken_out);
-        taken_out = instead.is_none();
-        words.mentions_us |= taken_out;
-        words.text.push_str(instead.as_deref().unwrap_or_default());
-        said = end;
+        append_text(&mut parsed.text, &text[copied_to..start], removed_mention);
+        removed_mention = replacement.is_none();
+        parsed.mentions_bot |= removed_mention;
+        parsed.text.push_str(replacement.as_deref().unwrap_or_default());
+        copied_to = end;
     }
-    append(&mut words.text, &text[said..], taken_out);
-    words
+    append_text(&mut parsed.text, &text[copied_to..], removed_mention);
+    parsed
 }
 
-/// What stands in the place of a span, with line breaks where the text around it has none.
-fn splice_block(text: &str, begin: usize, end: usize, block: String) -> String {
-    let before = if begin == 0 || text[..begin].ends_with('\n') { "" } else { "\n" };
-    let behind = if end == text.len() || text[end..].starts_with('\n') { "" } else { "\n" };
-    format!("{before}{block}{behind}")
+/// Returns a block that replaces a span, with line breaks where the surrounding text has none.
+fn splice_block(text: &str, start: usize, end: usize, block: String) -> String {
+    let before = if start == 0 || text[..start].ends_with('\n') { "" } else { "\n" };
+    let after = if end == text.len() || text[end..].starts_with('\n') { "" } else { "\n" };
+    format!("{before}{block}{after}")
 }
 
-/// Goes on after a name was taken out, so that neither its comma nor a second space is left.
-fn append(text: &mut String, mut rest: &str, after_a_name: bool) {
-    if after_a_name && text.trim().is_empty() {
+/// Appends text; after a removed mention, without the mention's punctuation or a double space.
+fn append_text(text: &mut String, mut rest: &str, after_mention: bool) {
+    if after_mention && text.trim().is_empty() {
         text.clear();
         rest = rest.trim_start_matches([',', ':', ';']).trim_start();
-    } else if after_a_name && !rest.starts_with(char::is_alphanumeric) {
+    } else if after_mention && !rest.starts_with(char::is_alphanumeric) {
         text.truncate(text.trim_end_matches(' ').len());
     }
     text.push_str(rest);
 }
 
-fn is_name(span: &str, us: &BotIdentity) -> bool {
-    span.strip_prefix('@').is_some_and(|name| name.eq_ignore_ascii_case(&us.username))
+fn is_bot_mention(span: &str, bot: &BotIdentity) -> bool {
+    span.strip_prefix('@').is_some_and(|name| name.eq_ignore_ascii_case(&bot.username))
 }
 
-/// Where in the text so many UTF-16 units end; `None` in the middle of a character and beyond the end.
-fn byte_at(text: &str, units: usize) -> Option<usize> {
-    let mut passed = 0;
-    for (at, character) in text.char_indices() {
-        if passed >= units {
-            return (passed == units).then_some(at);
+/// The byte offset of a UTF-16 offset; `None` in the middle of a character and beyond the end.
+fn byte_offset(text: &str, units: usize) -> Option<usize> {
+    let mut counted = 0;
+    for (offset, character) in text.char_indices() {
+        if counted >= units {
+            return (counted == units).then_some(offset);
         }
-        passed += character.len_utf16();
+        counted += character.len_utf16();
     }
-    (passed == units).then_some(text.len())
+    (counted == units).then_some(text.len())
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    fn words_of(text: &str, entities: Value) -> ParsedText {
+    fn parse_with_entities(text: &str, entities: Value) -> ParsedText {
         let entities: Vec<MessageEntity> = serde_json::from_value(entities).unwrap();
         parse_text(text, &entities, &BotIdentity { id: 7, username: "Satchel_Bot".into() })
     }
@@ -152,42 +152,45 @@ mod tests {
             ("👨‍👩‍👧 @satchel_bot ещё", 9, "👨‍👩‍👧 ещё"),
             ("@satchel_bot", 0, ""),
         ] {
-            let words = words_of(text, json!([{ "type": "mention", "offset": offset, "length": 12 }]));
-            assert!(words.mentions_us, "{text}");
-            assert_eq!(words.text, left, "{text}");
+            let parsed = parse_with_entities(text, json!([{ "type": "mention", "offset": offset, "length": 12 }]));
+            assert!(parsed.mentions_bot, "{text}");
+            assert_eq!(parsed.text, left, "{text}");
         }
     }
 
     #[test]
-    fn other_names_stay_and_mean_nobody() {
+    fn other_mentions_stay_in_text() {
         for (text, entity) in [
             ("@ann look", json!({ "type": "mention", "offset": 0, "length": 4 })),
             ("@satchel_bots look", json!({ "type": "mention", "offset": 0, "length": 13 })),
             ("Ann look", json!({ "type": "text_mention", "offset": 0, "length": 3, "user": { "id": 8 } })),
             ("mail me@satchel_bot", json!({ "type": "email", "offset": 5, "length": 14 })),
         ] {
-            assert_eq!(words_of(text, json!([entity])), ParsedText { text: text.into(), ..ParsedText::default() });
+            assert_eq!(
+                parse_with_entities(text, json!([entity])),
+                ParsedText { text: text.into(), ..ParsedText::default() }
+            );
         }
         let by_id = json!([{ "type": "text_mention", "offset": 0, "length": 3, "user": { "id": 7 } }]);
-        assert!(words_of("You look", by_id).mentions_us);
+        assert!(parse_with_entities("You look", by_id).mentions_bot);
     }
 
     #[test]
     fn a_command_is_the_first_word_only() {
         let command = |offset, length| json!([{ "type": "bot_command", "offset": offset, "length": length }]);
-        let ours = |name: &str, text: &str| ParsedText {
+        let own_command = |name: &str, text: &str| ParsedText {
             text: text.into(),
-            mentions_us: false,
+            mentions_bot: false,
             command: Some(LeadingCommand::OwnBot(name.into())),
         };
-        assert_eq!(words_of("/files", command(0, 6)), ours("files", "/files"));
-        assert_eq!(words_of("/Files@satchel_bot now", command(0, 18)), ours("files", "/Files now"));
-        assert_eq!(words_of("/files@other_bot", command(0, 16)).command, Some(LeadingCommand::OtherBot));
-        assert_eq!(words_of("see /files", command(4, 6)).command, None);
+        assert_eq!(parse_with_entities("/files", command(0, 6)), own_command("files", "/files"));
+        assert_eq!(parse_with_entities("/Files@satchel_bot now", command(0, 18)), own_command("files", "/Files now"));
+        assert_eq!(parse_with_entities("/files@other_bot", command(0, 16)).command, Some(LeadingCommand::OtherBot));
+        assert_eq!(parse_with_entities("see /files", command(4, 6)).command, None);
     }
 
     #[test]
-    fn words_to_others_keep_their_names_and_commands() {
+    fn forwarded_text_keeps_mentions_and_commands() {
         let entities = json!([
             { "type": "bot_command", "offset": 0, "length": 18 },
             { "type": "mention", "offset": 19, "length": 12 },
@@ -199,9 +202,12 @@ mod tests {
     #[test]
     fn the_address_of_a_link_is_not_lost() {
         let link = |url: &str| json!([{ "type": "text_link", "offset": 5, "length": 4, "url": url }]);
-        assert_eq!(words_of("read this now", link("https://a.example/b")).text, "read [this](https://a.example/b) now");
+        assert_eq!(
+            parse_with_entities("read this now", link("https://a.example/b")).text,
+            "read [this](https://a.example/b) now"
+        );
         let shown = json!([{ "type": "text_link", "offset": 0, "length": 9, "url": "https://a.example/" }]);
-        assert_eq!(words_of("a.example", shown).text, "[a.example](https://a.example/)");
+        assert_eq!(parse_with_entities("a.example", shown).text, "[a.example](https://a.example/)");
     }
 
     #[test]
@@ -209,25 +215,29 @@ mod tests {
         let pre = |offset: usize, length: usize, language: Option<&str>| json!([{ "type": "pre", "offset": offset, "length": length, "language": language }]);
         let script = "x = \"ä\"\nreturn x";
         let length = script.encode_utf16().count();
-        let whole = words_of(script, pre(0, length, Some("starlark"))).text;
-        assert_eq!(satchel_domain::script::parse_script_message(&whole), Some("x = \"ä\"\nreturn x\n"), "{whole}");
-        let within = words_of("see code, ok", pre(4, 4, Some("rust"))).text;
+        let fenced = parse_with_entities(script, pre(0, length, Some("starlark"))).text;
+        assert_eq!(satchel_domain::script::parse_script_message(&fenced), Some("x = \"ä\"\nreturn x\n"), "{fenced}");
+        let within = parse_with_entities("see code, ok", pre(4, 4, Some("rust"))).text;
         assert_eq!(within, "see \n```rust\ncode\n```\n, ok");
-        assert_eq!(words_of(script, pre(0, length, None)).text, script, "without a label nothing is known of it");
+        assert_eq!(
+            parse_with_entities(script, pre(0, length, None)).text,
+            script,
+            "without a label nothing is known of it"
+        );
     }
 
     #[test]
-    fn entities_that_lie_elsewhere_are_passed_over() {
+    fn invalid_entities_are_ignored() {
         for (offset, length) in [(0, 99), (99, 1), (1, 1), (usize::MAX, 2), (2, usize::MAX)] {
             let entity = json!([{ "type": "mention", "offset": offset, "length": length }]);
-            assert_eq!(words_of("😀 @satchel_bot", entity).text, "😀 @satchel_bot");
+            assert_eq!(parse_with_entities("😀 @satchel_bot", entity).text, "😀 @satchel_bot");
         }
         let twice = json!([
             { "type": "text_link", "offset": 0, "length": 4, "url": "https://x.example" },
             { "type": "text_link", "offset": 0, "length": 4, "url": "https://y.example" },
             { "type": "text_link", "offset": 2, "length": 2, "url": "https://z.example" },
         ]);
-        assert_eq!(words_of("this", twice).text, "[this](https://x.example)");
+        assert_eq!(parse_with_entities("this", twice).text, "[this](https://x.example)");
     }
 
     proptest! {
@@ -245,7 +255,7 @@ mod tests {
             let entities: Vec<MessageEntity> = spans.into_iter().map(entity).collect();
             prop_assert_eq!(parse_forwarded(&text, &entities), text.clone());
             let read = parse_text(&text, &entities, &BotIdentity { id: 7, username: "satchel_bot".into() });
-            prop_assert!(read.mentions_us || read.text.to_lowercase().len() <= text.to_lowercase().len());
+            prop_assert!(read.mentions_bot || read.text.to_lowercase().len() <= text.to_lowercase().len());
         }
     }
 }

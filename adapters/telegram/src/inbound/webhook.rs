@@ -1,4 +1,4 @@
-//! Is told of updates: a small server that Telegram calls, and that answers only once an update is stored.
+//! The webhook: registers it, and serves Telegram's calls, which are confirmed only once an update is stored.
 
 mod health;
 mod server;
@@ -18,7 +18,7 @@ use self::{
 use super::{
     processor::InboundProcessor,
     reader::kinds::ALLOWED_UPDATES,
-    retry::{self, RetryAction, host, new_retry_tracker, wait_before_retry},
+    retry::{self, RetryAction, new_retry_tracker, url_host, wait_before_retry},
     wire::WebhookInfo,
 };
 use crate::{
@@ -26,122 +26,123 @@ use crate::{
     bot::{ApiError, BotClient, CallError},
 };
 
-/// How soon it is looked whether the webhook is still ours and Telegram gets through to it. Each look is made after
-/// twice the time of the one before: who has just set it up wrong hears of it while they look.
+/// Delay before the first check that the webhook is still set and reachable. It doubles with each check, so that a
+/// wrong set-up is reported while the operator is still there.
 const FIRST_CHECK_DELAY: Duration = Duration::from_secs(2);
 
-/// How often at least.
+/// Longest interval between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How often it is set again at most because of calls without the secret, which anybody can make.
+/// Shortest interval between resets that are caused by calls without the secret, which anyone can make.
 const SUSPECT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Sets the webhook and serves it until `stop`. It stays set then, and Telegram keeps what comes until we are back.
+/// Sets the webhook and serves it until `stop`. It stays set afterwards, and Telegram keeps updates until the next
+/// start.
 pub(super) async fn run_webhook(
     client: &BotClient,
     webhook: &WebhookSettings,
-    desk: Arc<InboundProcessor>,
+    processor: Arc<InboundProcessor>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
     let address = webhook.listen;
     let listener = TcpListener::bind(address).await.map_err(|source| TelegramError::Listen { address, source })?;
     let secret = new_secret()?;
-    let path = path(webhook.url.expose_secret());
-    let standing = watch::Sender::new(WebhookOwnership::Unknown);
-    let door = WebhookHandler::new(path, secret.clone(), desk, standing.clone());
-    let over = stop.child_token();
-    // The page's limits: what can be reached from everywhere is the same door twice.
+    let path = url_path(webhook.url.expose_secret());
+    let ownership = watch::Sender::new(WebhookOwnership::Unknown);
+    let handler = WebhookHandler::new(path, secret.clone(), processor, ownership.clone());
+    let cancelled = stop.child_token();
+    // The same limits as for the web page, since both are reachable from the internet.
     let settings = ServerSettings { trusted_proxies: webhook.trusted_proxies.clone(), ..ServerSettings::default() };
-    let router = server::router(Arc::new(door));
-    let serving = satchel_http_server::serve(listener, router, settings, over.clone());
-    let keeping = async {
-        let kept = keep_set(client, &webhook.url, &secret, &standing, stop).await;
-        // A webhook that is refused ends the serving too.
-        over.cancel();
-        kept
+    let router = server::router(Arc::new(handler));
+    let serving = satchel_http_server::serve(listener, router, settings, cancelled.clone());
+    let maintaining = async {
+        let result = maintain_webhook(client, &webhook.url, &secret, &ownership, stop).await;
+        // A refused webhook stops the server, too.
+        cancelled.cancel();
+        result
     };
-    let ((), kept) = tokio::join!(serving, keeping);
-    kept
+    let ((), result) = tokio::join!(serving, maintaining);
+    result
 }
 
-/// Sets the webhook, and sets it again when somebody has taken it away: to another address, or to ours with a secret of
-/// their own. The latter only the calls tell, for Telegram doesn't say which secret it was told.
-async fn keep_set(
+/// Sets the webhook, and sets it again when another process has changed its URL or its secret. A changed secret shows
+/// only in the calls, since Telegram doesn't return it.
+async fn maintain_webhook(
     client: &BotClient,
     url: &SecretString,
     secret: &SecretString,
-    standing: &watch::Sender<WebhookOwnership>,
+    ownership: &watch::Sender<WebhookOwnership>,
     stop: &CancellationToken,
 ) -> Result<(), TelegramError> {
-    let mut doubted_from = Instant::now();
-    let mut reached = WebhookHealth::default();
+    let mut next_suspect_check = Instant::now();
+    let mut health = WebhookHealth::default();
     loop {
         set_webhook(client, url, secret, stop).await?;
-        standing.send_replace(WebhookOwnership::Unknown);
-        let is_lost = async {
+        ownership.send_replace(WebhookOwnership::Unknown);
+        let webhook_lost = async {
             tokio::select! {
-                () = wait_until_replaced(client, url, secret, &mut reached) => {
+                () = wait_until_replaced(client, url, secret, &mut health) => {
                     tracing::warn!("another process changed this bot's webhook; setting it again");
                 }
-                () = wait_until_suspect(standing, doubted_from) => doubted_from = Instant::now() + SUSPECT_CHECK_INTERVAL,
+                () = wait_until_suspect(ownership, next_suspect_check) => next_suspect_check = Instant::now() + SUSPECT_CHECK_INTERVAL,
             }
         };
-        if stop.run_until_cancelled(is_lost).await.is_none() {
+        if stop.run_until_cancelled(webhook_lost).await.is_none() {
             return Ok(());
         }
     }
 }
 
-/// Returns once the webhook leads to another address. Until then it tells whether Telegram gets through to ours.
+/// Waits until the webhook has another URL. Meanwhile logs whether Telegram can reach it.
 async fn wait_until_replaced(
     client: &BotClient,
     url: &SecretString,
     secret: &SecretString,
-    reached: &mut WebhookHealth,
+    health: &mut WebhookHealth,
 ) {
-    if let Some(info) = retry::webhook(client).await {
-        reached.set_baseline(&info);
+    if let Some(info) = retry::get_webhook_info(client).await {
+        health.set_baseline(&info);
     }
-    let mut looks = FIRST_CHECK_DELAY;
+    let mut delay = FIRST_CHECK_DELAY;
     loop {
-        tokio::time::sleep(looks).await;
-        looks = (looks * 2).min(CHECK_INTERVAL);
-        let Some(info) = retry::webhook(client).await else { continue };
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(CHECK_INTERVAL);
+        let Some(info) = retry::get_webhook_info(client).await else { continue };
         if !is_same_url(&info.url, url.expose_secret()) {
             return;
         }
-        log_health(client, info, url, secret, reached);
+        log_health(client, info, url, secret, health);
     }
 }
 
-/// Tells what is new of how Telegram fares with the webhook.
+/// Logs changes of the webhook's health.
 fn log_health(
     client: &BotClient,
     info: WebhookInfo,
     url: &SecretString,
     secret: &SecretString,
-    reached: &mut WebhookHealth,
+    health: &mut WebhookHealth,
 ) {
-    let last_error_message = info.last_error_message.map(|words| client.without_token(&words));
+    let last_error_message = info.last_error_message.map(|text| client.redact_token(&text));
     let info = WebhookInfo { last_error_message, ..info };
-    let (url, path) = (url.expose_secret(), path(url.expose_secret()));
-    match reached.update(&info, &[url, &path, secret.expose_secret()]) {
+    let (url, path) = (url.expose_secret(), url_path(url.expose_secret()));
+    match health.update(&info, &[url, &path, secret.expose_secret()]) {
         HealthChange::None => {}
-        HealthChange::Failing { words: reason, waiting } => {
+        HealthChange::Failing { reason, waiting } => {
             tracing::warn!(reason, waiting, "Telegram can't reach this bot's webhook; Telegram keeps retrying");
         }
         HealthChange::Recovered => tracing::info!("Telegram reaches this bot's webhook again"),
     }
 }
 
-/// Returns once only strangers have called, but not before `earliest`.
-async fn wait_until_suspect(standing: &watch::Sender<WebhookOwnership>, earliest: Instant) {
+/// Waits until all calls since the webhook was set lacked the secret, but not before `earliest`.
+async fn wait_until_suspect(ownership: &watch::Sender<WebhookOwnership>, earliest: Instant) {
     tokio::time::sleep_until(earliest).await;
-    let in_doubt = |standing: &WebhookOwnership| *standing == WebhookOwnership::Suspect;
-    standing.subscribe().wait_for(in_doubt).await.expect("its sender is borrowed");
+    let is_suspect = |ownership: &WebhookOwnership| *ownership == WebhookOwnership::Suspect;
+    ownership.subscribe().wait_for(is_suspect).await.expect("its sender is borrowed");
 }
 
-/// Sets the webhook, however long it takes until Telegram can be reached.
+/// Sets the webhook, with retries until Telegram can be reached or `stop`.
 async fn set_webhook(
     client: &BotClient,
     url: &SecretString,
@@ -156,12 +157,12 @@ async fn set_webhook(
     let body = body.to_string().into_bytes();
     let mut retries = new_retry_tracker();
     loop {
-        let asked = client.request_json::<bool>("setWebhook", body.clone(), Duration::ZERO);
-        let Some(answered) = stop.run_until_cancelled(asked).await else { return Ok(()) };
-        let error = match answered {
+        let request = client.request_json::<bool>("setWebhook", body.clone(), Duration::ZERO);
+        let Some(result) = stop.run_until_cancelled(request).await else { return Ok(()) };
+        let error = match result {
             Ok(_) => {
                 retries.reset();
-                tracing::info!("the webhook is set to {}", host(url.expose_secret()));
+                tracing::info!("the webhook is set to {}", url_host(url.expose_secret()));
                 return Ok(());
             }
             Err(error) => error,
@@ -177,7 +178,7 @@ async fn set_webhook(
     }
 }
 
-/// 256 random bits, as Telegram takes them: letters and digits.
+/// Returns 256 random bits in hexadecimal, which Telegram accepts.
 fn new_secret() -> Result<SecretString, TelegramError> {
     let mut random = [0; 32];
     getrandom::fill(&mut random)
@@ -185,13 +186,13 @@ fn new_secret() -> Result<SecretString, TelegramError> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
 }
 
-/// Whether two addresses lead to the same place. Telegram may write one differently than it was told it.
+/// Whether two URLs are equivalent. Telegram may return one in another spelling than it was set.
 fn is_same_url(one: &str, other: &str) -> bool {
-    host(one) == host(other) && path(one) == path(other)
+    url_host(one) == url_host(other) && url_path(one) == url_path(other)
 }
 
-/// The path of an address, which is where Telegram's calls arrive.
-fn path(url: &str) -> String {
+/// The path of a URL, at which Telegram's calls arrive.
+fn url_path(url: &str) -> String {
     let uri: Option<axum::http::Uri> = url.parse().ok();
     uri.map_or_else(|| "/".to_owned(), |uri| uri.path().to_owned())
 }
@@ -201,18 +202,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_is_the_addresss_own() {
+    fn url_path_excludes_query_and_fragment() {
         for (url, expected) in [
             ("https://bot.example", "/"),
             ("https://bot.example/", "/"),
             ("https://bot.example:8443/telegram/x?y=1#z", "/telegram/x"),
         ] {
-            assert_eq!(path(url), expected, "{url}");
+            assert_eq!(url_path(url), expected, "{url}");
         }
     }
 
     #[test]
-    fn a_place_can_be_written_differently() {
+    fn equivalent_urls_are_the_same() {
         for (url, same) in [
             ("https://bot.example:443/x", true),
             ("https://bot.example/x?", true),

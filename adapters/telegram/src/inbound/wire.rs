@@ -1,7 +1,7 @@
-//! The shapes of updates as the Bot API documents them, as far as they are read.
+//! The Bot API's types for updates, with the fields that are used.
 //!
-//! Own types and not teloxide's: those refuse a message that holds something newer than they know, and an update that
-//! can be read must not be lost for it. Whatever may be missing is optional here, and what is new is not looked at.
+//! teloxide's types are not used: they reject a message with an unknown field value, and such an update must not be
+//! lost. Everything that may be missing is optional here, and unknown fields are ignored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,11 +28,11 @@ pub(crate) struct User {
     pub(crate) first_name: String,
     pub(crate) last_name: Option<String>,
     pub(crate) username: Option<String>,
-    /// Told of the bot itself only.
+    /// Returned by `getMe` only.
     pub(crate) can_read_all_group_messages: Option<bool>,
 }
 
-/// A span of a text, in UTF-16 units.
+/// An entity of a text; its offset and length are in UTF-16 units.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageEntity {
     #[serde(rename = "type")]
@@ -44,7 +44,7 @@ pub(crate) struct MessageEntity {
     pub(crate) language: Option<String>,
 }
 
-/// Where a forwarded message comes from: a person, one who hides it, a chat or a channel.
+/// Origin of a forwarded message: a user, a hidden user, a chat or a channel.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageOrigin {
     pub(crate) sender_user: Option<User>,
@@ -53,13 +53,13 @@ pub(crate) struct MessageOrigin {
     pub(crate) chat: Option<Chat>,
 }
 
-/// The words of another message that a reply is about.
+/// The quoted part of the replied-to message.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct TextQuote {
     pub(crate) text: String,
 }
 
-/// A file of any kind; which fields are there depends on it.
+/// A file of any kind, which decides which fields are set.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Media {
     pub(crate) file_id: String,
@@ -87,7 +87,7 @@ pub(crate) struct Location {
     pub(crate) horizontal_accuracy: Option<f64>,
 }
 
-/// A place with a name.
+/// A venue.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Venue {
     pub(crate) location: Location,
@@ -95,7 +95,7 @@ pub(crate) struct Venue {
     pub(crate) address: String,
 }
 
-/// An entry of an address book.
+/// A phone contact.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Contact {
     pub(crate) phone_number: String,
@@ -117,7 +117,7 @@ pub(crate) struct Checklist {
     pub(crate) tasks: Vec<ListItem>,
 }
 
-/// An answer of a poll, or a task.
+/// An option of a poll, or a task of a checklist.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ListItem {
     pub(crate) text: String,
@@ -138,7 +138,7 @@ pub(crate) struct TitledContent {
     pub(crate) title: String,
 }
 
-/// Files that were paid for.
+/// Paid media.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PaidMedia {
     pub(crate) paid_media: Vec<PaidItem>,
@@ -152,13 +152,13 @@ pub(crate) struct PaidItem {
     pub(crate) live_photo: Option<Media>,
 }
 
-/// A message that is built of blocks.
+/// A message that consists of blocks.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RichMessage {
     pub(crate) blocks: Value,
 }
 
-/// What a message carries besides its words. A message and what is known of one in another chat carry it alike.
+/// The content of a message besides its text, shared by messages and external replies.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageContent {
@@ -186,11 +186,11 @@ pub(crate) struct MessageContent {
     pub(crate) venue: Option<Venue>,
 }
 
-/// Something of which only that it is there matters.
+/// A field of which only the presence matters.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Present {}
 
-/// What every message has, whatever it carries.
+/// The fields that every kind of message has.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct MessageHeader {
     pub(crate) message_id: i64,
@@ -226,7 +226,7 @@ pub(crate) struct Message {
     pub(crate) content: MessageContent,
 }
 
-/// A message of another chat, as far as a reply to it tells.
+/// A replied-to message of another chat, with the fields that a reply contains.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct ExternalReply {
@@ -234,7 +234,7 @@ pub(crate) struct ExternalReply {
     pub(crate) content: MessageContent,
 }
 
-/// What is known of a message of another chat.
+/// The header of a message of another chat.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ExternalHeader {
     pub(crate) origin: MessageOrigin,
@@ -267,7 +267,7 @@ pub(crate) struct CallbackQuery {
     pub(crate) data: Option<String>,
 }
 
-/// Whether a webhook is set, and how Telegram fares with it.
+/// The webhook's URL and delivery state, as returned by `getWebhookInfo`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct WebhookInfo {
     #[serde(default)]
@@ -279,28 +279,28 @@ pub(crate) struct WebhookInfo {
     pub(crate) pending_update_count: u64,
 }
 
-/// A file as `getFile` tells of it.
+/// A file, as returned by `getFile`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct FileInfo {
     pub(crate) file_path: Option<String>,
     pub(crate) file_size: Option<u64>,
 }
 
-/// What is kept of a file until it is fetched.
+/// The stored locator of a file that has not been fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileLocator {
     pub(crate) file_id: String,
 }
 
 impl Chat {
-    /// Whether others can read along.
+    /// Whether several people can read messages.
     pub(crate) fn is_group(&self) -> bool {
         self.kind != "private"
     }
 
     /// The name that people see.
     pub(crate) fn name(&self) -> String {
-        let person = join_lines(self.first_name.as_deref(), self.last_name.as_deref());
+        let person = join_names(self.first_name.as_deref(), self.last_name.as_deref());
         let name = self.title.clone().or(person).or_else(|| self.username.clone());
         name.unwrap_or_else(|| self.id.to_string())
     }
@@ -309,13 +309,13 @@ impl Chat {
 impl User {
     /// The name that people see.
     pub(crate) fn name(&self) -> String {
-        let name = join_lines(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
+        let name = join_names(Some(&self.first_name), self.last_name.as_deref()).or_else(|| self.username.clone());
         name.unwrap_or_else(|| self.id.to_string())
     }
 }
 
 impl MessageOrigin {
-    /// The name of whoever wrote the message first.
+    /// The name of the original author.
     pub(crate) fn name(&self) -> String {
         let user = self.sender_user.as_ref().map(User::name).or_else(|| self.sender_user_name.clone());
         let chat = self.sender_chat.as_ref().or(self.chat.as_ref());
@@ -323,7 +323,7 @@ impl MessageOrigin {
     }
 }
 
-fn join_lines(first: Option<&str>, last: Option<&str>) -> Option<String> {
+fn join_names(first: Option<&str>, last: Option<&str>) -> Option<String> {
     let names: Vec<&str> = [first, last].into_iter().flatten().map(str::trim).filter(|name| !name.is_empty()).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }

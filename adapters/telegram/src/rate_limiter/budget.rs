@@ -1,14 +1,14 @@
-//! What may still be sent, as a function of what was: pure, with time as an argument.
+//! The rate budget of a chat or of the bot: a token bucket and a sliding window. Pure, with time as an argument.
 
 use std::{collections::VecDeque, time::Duration};
 
 use satchel_domain::capabilities::RateLimits;
 use tokio::time::Instant;
 
-/// By how much we are slower than allowed: what leaves evenly arrives unevenly.
-const SLOWER_BY: f64 = 0.02;
+/// How much slower than allowed messages are sent: evenly sent messages arrive unevenly.
+const SAFETY_MARGIN: f64 = 0.02;
 
-/// The part of a window that edits leave to sends.
+/// Edits leave one in this many requests of a window to sends.
 const RESERVED_REQUESTS: usize = 4;
 
 /// The budget of a chat, or of all of them.
@@ -19,7 +19,7 @@ pub(super) struct RateBudget {
     closed_until: Option<Instant>,
 }
 
-/// One message each interval, and so many at once after a silence.
+/// One message per interval, with a burst after a pause.
 #[derive(Debug, Clone)]
 struct Bucket {
     interval: Duration,
@@ -28,72 +28,72 @@ struct Bucket {
     full_at: Option<Instant>,
 }
 
-/// So many messages in any span of a length.
+/// At most this many messages in any period of this length.
 #[derive(Debug, Clone)]
 struct SlidingWindow {
     length: Duration,
-    most: usize,
+    max_messages: usize,
     sent: VecDeque<Instant>,
 }
 
 impl RateBudget {
-    /// One that never ends.
+    /// Creates a budget without limits.
     pub(super) fn unlimited() -> Self {
         Self { bucket: None, window: None, closed_until: None }
     }
 
-    /// What all chats have together. Most of it is spread over the second: what leaves all at once arrives late, and
-    /// then together with what leaves next.
-    pub(super) fn global(pace: &RateLimits) -> Self {
-        let window = pace.per_second.map(|most| SlidingWindow::new(Duration::from_secs(1), most));
-        let bucket = pace.per_second.filter(|rate| *rate > 0).map(|rate| Bucket::new(rate, rate / 10));
+    /// Creates the budget that all chats share. Most of it is spread over the second: messages that are sent at once
+    /// arrive late, and then together with the next ones.
+    pub(super) fn global(limits: &RateLimits) -> Self {
+        let window = limits.per_second.map(|max_messages| SlidingWindow::new(Duration::from_secs(1), max_messages));
+        let bucket = limits.per_second.filter(|rate| *rate > 0).map(|rate| Bucket::new(rate, rate / 10));
         Self { bucket, window, ..Self::unlimited() }
     }
 
-    /// What one chat has.
-    pub(super) fn for_chat(pace: &RateLimits, is_group: bool) -> Self {
-        let rate = pace.per_conversation_second.filter(|rate| *rate > 0);
-        let bucket = rate.map(|rate| Bucket::new(rate, pace.burst));
-        let minute = pace.per_group_minute.filter(|_| is_group);
-        let window = minute.map(|most| SlidingWindow::new(Duration::from_secs(60), most));
+    /// Creates the budget of one chat.
+    pub(super) fn for_chat(limits: &RateLimits, is_group: bool) -> Self {
+        let rate = limits.per_conversation_second.filter(|rate| *rate > 0);
+        let bucket = rate.map(|rate| Bucket::new(rate, limits.burst));
+        let minute = limits.per_group_minute.filter(|_| is_group);
+        let window = minute.map(|max_messages| SlidingWindow::new(Duration::from_secs(60), max_messages));
         Self { bucket, window, ..Self::unlimited() }
     }
 
-    /// Counts a call with so many messages, or tells when it may be made.
+    /// Counts a call with this many messages, or returns when it may be made.
     pub(super) fn acquire(&mut self, now: Instant, messages: usize) -> Result<(), Instant> {
-        let next = self.next(now, messages);
-        if next > now {
-            return Err(next);
+        let ready_at = self.ready_at(now, messages);
+        if ready_at > now {
+            return Err(ready_at);
         }
         if let Some(bucket) = &mut self.bucket {
             bucket.full_at = Some(bucket.full_at.map_or(now, |full_at| full_at.max(now)) + bucket.interval);
         }
         if let Some(window) = &mut self.window {
             window.sent.extend(std::iter::repeat_n(now, messages));
-            while window.sent.len() > window.most {
+            while window.sent.len() > window.max_messages {
                 window.sent.pop_front();
             }
         }
         Ok(())
     }
 
-    /// Whether an edit may be made and leaves room for sends that may come.
-    pub(super) fn has_room_for_an_edit(&self, now: Instant) -> bool {
-        let left = self.window.as_ref().map_or(0, |window| window.most / RESERVED_REQUESTS);
-        self.next(now, 1 + left) <= now
+    /// Whether an edit may be made and still leaves room for sends.
+    pub(super) fn has_room_for_edit(&self, now: Instant) -> bool {
+        let reserved = self.window.as_ref().map_or(0, |window| window.max_messages / RESERVED_REQUESTS);
+        self.ready_at(now, 1 + reserved) <= now
     }
 
-    /// Takes nothing before `until`.
+    /// Closes the budget until this time.
     pub(super) fn close_until(&mut self, until: Instant) {
-        self.closed_until = Some(self.closed_until.map_or(until, |known| known.max(until)));
+        self.closed_until = Some(self.closed_until.map_or(until, |current| current.max(until)));
     }
 
-    /// Whether nothing is taken now.
+    /// Whether the budget is closed.
     pub(super) fn is_closed(&self, now: Instant) -> bool {
         self.closed_until.is_some_and(|until| until > now)
     }
 
-    /// Whether it is as if nothing had been sent.
+    /// Whether it is in the state of a new budget.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         let is_full = self.bucket.as_ref().and_then(|bucket| bucket.full_at).is_none_or(|full_at| full_at <= now);
         let is_empty = self
@@ -103,17 +103,17 @@ impl RateBudget {
         is_full && is_empty && !self.is_closed(now)
     }
 
-    /// When a call with so many messages may be made; what has passed means now.
-    pub(super) fn next(&self, now: Instant, messages: usize) -> Instant {
+    /// When a call with this many messages may be made, `now` at the earliest.
+    pub(super) fn ready_at(&self, now: Instant, messages: usize) -> Instant {
         let bucket = self.bucket.as_ref().and_then(|bucket| {
-            let ahead = bucket.interval * (bucket.burst - 1);
-            bucket.full_at.and_then(|full_at| full_at.checked_sub(ahead))
+            let burst_tolerance = bucket.interval * (bucket.burst - 1);
+            bucket.full_at.and_then(|full_at| full_at.checked_sub(burst_tolerance))
         });
         let window = self.window.as_ref().and_then(|window| {
-            // More than the window ever holds are let through when it is empty.
-            let others = window.most.saturating_sub(messages);
-            let in_the_way = window.sent.len().checked_sub(others + 1)?;
-            Some(window.sent[in_the_way] + window.length)
+            // A call with more messages than the window holds proceeds when it is empty.
+            let max_others = window.max_messages.saturating_sub(messages);
+            let blocking_index = window.sent.len().checked_sub(max_others + 1)?;
+            Some(window.sent[blocking_index] + window.length)
         });
         [bucket, window, self.closed_until].into_iter().flatten().fold(now, Instant::max)
     }
@@ -126,14 +126,14 @@ impl Bucket {
 }
 
 impl SlidingWindow {
-    fn new(length: Duration, most: u32) -> Self {
-        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-        Self { length: with_margin(length), most, sent: VecDeque::new() }
+    fn new(length: Duration, max_messages: u32) -> Self {
+        let max_messages = usize::try_from(max_messages).unwrap_or(usize::MAX).max(1);
+        Self { length: with_margin(length), max_messages, sent: VecDeque::new() }
     }
 }
 
 fn with_margin(time: Duration) -> Duration {
-    time.mul_f64(1.0 + SLOWER_BY)
+    time.mul_f64(1.0 + SAFETY_MARGIN)
 }
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
         let (mut now, end) = (start, start + Duration::from_secs(seconds));
         let mut sent = Vec::new();
         while now < end {
-            let next = budgets.iter().map(|budget| budget.next(now, 1)).fold(now, Instant::max);
+            let next = budgets.iter().map(|budget| budget.ready_at(now, 1)).fold(now, Instant::max);
             if next > now {
                 now = next;
                 continue;
@@ -162,11 +162,11 @@ mod tests {
     }
 
     /// The most that arrive in any span of a length, each later than it left by no more than `late`.
-    fn most_within(sent: &[Duration], length: Duration, late: impl Fn(usize) -> Duration) -> usize {
-        let mut arrived: Vec<Duration> = sent.iter().enumerate().map(|(index, at)| *at + late(index)).collect();
-        arrived.sort_unstable();
-        let within = |start: &Duration| arrived.iter().filter(|at| **at >= *start && **at < *start + length).count();
-        arrived.iter().map(within).max().unwrap_or(0)
+    fn max_arrivals_within(sent: &[Duration], length: Duration, late: impl Fn(usize) -> Duration) -> usize {
+        let mut arrivals: Vec<Duration> = sent.iter().enumerate().map(|(index, at)| *at + late(index)).collect();
+        arrivals.sort_unstable();
+        let within = |start: &Duration| arrivals.iter().filter(|at| **at >= *start && **at < *start + length).count();
+        arrivals.iter().map(within).max().unwrap_or(0)
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
     fn group_gets_nineteen_or_twenty_per_minute() {
         let sent = greedy(vec![&mut RateBudget::for_chat(&TELEGRAM, true)], Instant::now(), 600);
         let jitter = |index: usize| Duration::from_millis([0, 300, 20, 150][index % 4]);
-        assert!(most_within(&sent, Duration::from_secs(60), jitter) <= 20);
+        assert!(max_arrivals_within(&sent, Duration::from_secs(60), jitter) <= 20);
         assert!(sent.len() >= 190, "{} of 200 in ten minutes", sent.len());
     }
 
@@ -191,7 +191,7 @@ mod tests {
     fn all_chats_together_get_almost_thirty_a_second() {
         let sent = greedy(vec![&mut RateBudget::global(&TELEGRAM)], Instant::now(), 60);
         let jitter = |index: usize| Duration::from_millis([0, 15, 3, 8][index % 4]);
-        assert!(most_within(&sent, Duration::from_secs(1), jitter) <= 30);
+        assert!(max_arrivals_within(&sent, Duration::from_secs(1), jitter) <= 30);
         assert!(sent.len() >= 60 * 30 * 95 / 100, "{} of 1800", sent.len());
     }
 
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_album_counts_as_what_it_shows() {
+    fn album_counts_each_item() {
         let start = Instant::now();
         let mut budget = RateBudget::for_chat(&TELEGRAM, true);
         assert_eq!(budget.acquire(start, 10), Ok(()));
@@ -227,7 +227,7 @@ mod tests {
         let mut edits = 0;
         for second in 0..60 {
             let now = start + Duration::from_secs(second);
-            if budget.has_room_for_an_edit(now) {
+            if budget.has_room_for_edit(now) {
                 budget.acquire(now, 1).unwrap();
                 edits += 1;
             }
@@ -249,10 +249,10 @@ mod tests {
             }
             let none = |_: usize| Duration::ZERO;
             for seconds in [1, 2, 10, 60] {
-                let most = 3 + usize::try_from(seconds).unwrap();
-                prop_assert!(most_within(&sent, Duration::from_secs(seconds), none) <= most);
+                let max_arrivals = 3 + usize::try_from(seconds).unwrap();
+                prop_assert!(max_arrivals_within(&sent, Duration::from_secs(seconds), none) <= max_arrivals);
             }
-            prop_assert!(!group || most_within(&sent, Duration::from_secs(60), none) <= 20);
+            prop_assert!(!group || max_arrivals_within(&sent, Duration::from_secs(60), none) <= 20);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who may go before whom, as a function of who came when: pure, with time as an argument.
+//! A fair queue of waiters for a rate budget. Pure, with time as an argument.
 
 use std::time::Duration;
 
@@ -8,107 +8,107 @@ use tokio::time::Instant;
 
 use super::budget::RateBudget;
 
-/// How long somebody who was told to come back is waited for when their time has come.
+/// How long a reserved slot delays others after its time has come.
 const RETURN_GRACE: Duration = Duration::from_millis(250);
 
-/// How long the place is kept of somebody who does not come back: longer than the longest wait between two tries.
+/// How long a slot is reserved for a waiter that does not return: longer than the longest delay between two attempts.
 const RESERVATION_TTL: Duration = Duration::from_secs(120);
 
-/// How many places are kept at most for those who are away; of more than that some go to the end when they come back.
+/// How many slots are kept; beyond that a returning waiter starts at the end of the queue.
 const MAX_WAITERS: usize = 1_000;
 
-/// Who waits: a part for its chat.
+/// A part that waits to be sent to its chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiter {
     pub(super) chat: ChatId,
     pub(super) part: PartId,
 }
 
-/// A budget, and those who wait for it in the order in which they may go.
+/// A budget and its waiters, in the order in which they may proceed.
 #[derive(Debug)]
 pub(super) struct FairQueue {
     /// What may still be sent.
     pub(super) budget: RateBudget,
-    tickets: Vec<QueueSlot>,
+    slots: Vec<QueueSlot>,
 }
 
-/// A place in the line.
+/// A waiter's slot in the queue.
 #[derive(Debug)]
 struct QueueSlot {
-    caller: Waiter,
-    /// Whoever has a lower one goes first.
+    waiter: Waiter,
+    /// Lower ranks proceed first.
     rank: Instant,
     messages: usize,
-    /// When somebody comes back who does not wait here.
-    away_until: Option<Instant>,
+    /// When the waiter returns, if it does not wait here.
+    returns_at: Option<Instant>,
 }
 
 impl FairQueue {
-    /// A line in which nobody waits.
+    /// Creates an empty queue.
     pub(super) fn new(budget: RateBudget) -> Self {
-        Self { budget, tickets: Vec::new() }
+        Self { budget, slots: Vec::new() }
     }
 
-    /// Lets somebody wait, at the place that is kept for them or by their rank. Returns the rank that counts.
-    pub(super) fn join(&mut self, caller: Waiter, rank: Instant, messages: usize, now: Instant) -> Instant {
-        self.tickets.retain(|ticket| ticket.away_until.is_none_or(|until| until + RESERVATION_TTL > now));
-        if let Some(ticket) = self.tickets.iter_mut().find(|ticket| ticket.caller == caller) {
-            ticket.away_until = None;
-            ticket.messages = messages;
-            return ticket.rank;
+    /// Adds a waiter at its reserved slot, or by its rank. Returns the effective rank.
+    pub(super) fn join(&mut self, waiter: Waiter, rank: Instant, messages: usize, now: Instant) -> Instant {
+        self.slots.retain(|slot| slot.returns_at.is_none_or(|until| until + RESERVATION_TTL > now));
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.waiter == waiter) {
+            slot.returns_at = None;
+            slot.messages = messages;
+            return slot.rank;
         }
-        let place = self.tickets.partition_point(|ticket| ticket.rank <= rank);
-        self.tickets.insert(place, QueueSlot { caller, rank, messages, away_until: None });
+        let index = self.slots.partition_point(|slot| slot.rank <= rank);
+        self.slots.insert(index, QueueSlot { waiter, rank, messages, returns_at: None });
         rank
     }
 
-    /// When somebody may go who waits here: once all have gone who may go before.
-    pub(super) fn ready_at(&self, caller: Waiter, now: Instant) -> Instant {
+    /// When a waiter may proceed: after all that are before it.
+    pub(super) fn ready_at(&self, waiter: Waiter, now: Instant) -> Instant {
         let mut budget = self.budget.clone();
         let mut at = now;
-        for ticket in &self.tickets {
-            at = budget.next(at, ticket.messages);
-            if ticket.caller == caller {
+        for slot in &self.slots {
+            at = budget.ready_at(at, slot.messages);
+            if slot.waiter == waiter {
                 break;
             }
-            if ticket.away_until.is_none_or(|until| until + RETURN_GRACE > now) {
-                // It is the moment that was just asked for.
-                let _ = budget.acquire(at, ticket.messages);
+            if slot.returns_at.is_none_or(|until| until + RETURN_GRACE > now) {
+                // `at` is the time that the budget has just returned.
+                let _ = budget.acquire(at, slot.messages);
             }
         }
         at
     }
 
-    /// Counts a call as made by somebody whose turn it is.
-    pub(super) fn proceed(&mut self, caller: Waiter, messages: usize, now: Instant) {
-        // Whose turn it is was just looked up under the same lock.
+    /// Counts the call of a waiter that is ready, and removes it.
+    pub(super) fn proceed(&mut self, waiter: Waiter, messages: usize, now: Instant) {
+        // Readiness was just checked under the same lock.
         let _ = self.budget.acquire(now, messages);
-        self.remove(caller);
+        self.remove(waiter);
     }
 
-    /// Keeps the place of somebody who comes back later.
-    pub(super) fn reserve_until(&mut self, caller: Waiter, until: Instant) {
-        if self.tickets.len() > MAX_WAITERS {
-            return self.remove(caller);
+    /// Reserves the slot of a waiter that returns later.
+    pub(super) fn reserve_until(&mut self, waiter: Waiter, until: Instant) {
+        if self.slots.len() > MAX_WAITERS {
+            return self.remove(waiter);
         }
-        self.tickets.iter_mut().filter(|ticket| ticket.caller == caller).for_each(|ticket| {
-            ticket.away_until = Some(until);
+        self.slots.iter_mut().filter(|slot| slot.waiter == waiter).for_each(|slot| {
+            slot.returns_at = Some(until);
         });
     }
 
-    /// Gives up somebody's place.
-    pub(super) fn remove(&mut self, caller: Waiter) {
-        self.tickets.retain(|ticket| ticket.caller != caller);
+    /// Removes a waiter's slot.
+    pub(super) fn remove(&mut self, waiter: Waiter) {
+        self.slots.retain(|slot| slot.waiter != waiter);
     }
 
-    /// Gives up the place of somebody who waits here, but not the one that is kept for them.
-    pub(super) fn stop_waiting(&mut self, caller: Waiter) {
-        self.tickets.retain(|ticket| ticket.caller != caller || ticket.away_until.is_some());
+    /// Removes the slot of a waiter that waits here, but not a reserved one.
+    pub(super) fn stop_waiting(&mut self, waiter: Waiter) {
+        self.slots.retain(|slot| slot.waiter != waiter || slot.returns_at.is_some());
     }
 
-    /// Whether it is as if nobody had ever come.
+    /// Whether it is in the state of a new queue and can be evicted.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
-        let is_forgotten = |ticket: &QueueSlot| ticket.away_until.is_some_and(|until| until + RESERVATION_TTL <= now);
-        self.tickets.iter().all(is_forgotten) && self.budget.is_fresh(now)
+        let has_expired = |slot: &QueueSlot| slot.returns_at.is_some_and(|until| until + RESERVATION_TTL <= now);
+        self.slots.iter().all(has_expired) && self.budget.is_fresh(now)
     }
 }

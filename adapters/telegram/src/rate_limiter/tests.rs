@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The order and delays of waiting calls.
 
 use std::sync::{
     Mutex as StdMutex,
@@ -22,49 +22,50 @@ fn part() -> PartId {
     PartId(Uuid::from_u128(PARTS.fetch_add(1, Ordering::Relaxed).into()))
 }
 
-/// Makes a call as the ledger's owner does: whoever is told to come back does so a little late. Tells how often they were.
-async fn make(pacer: &RateLimiter, place: ConversationAddress, call: CallKind) -> usize {
-    let (part, mut told) = (part(), 0);
-    while let Err(wait) = pacer.acquire(place, part, call).await {
+/// Acquires a permit as a lane's holder does, which retries a little later than told. Returns how often it was
+/// deferred.
+async fn acquire_until_granted(rate_limiter: &RateLimiter, address: ConversationAddress, call: CallKind) -> usize {
+    let (part, mut deferrals) = (part(), 0);
+    while let Err(wait) = rate_limiter.acquire(address, part, call).await {
         assert!(wait > MAX_LOCAL_WAIT, "{wait:?} is waited for here");
-        told += 1;
+        deferrals += 1;
         tokio::time::sleep(wait + Duration::from_millis(10)).await;
     }
-    told
+    deferrals
 }
 
-async fn take(pacer: &RateLimiter, place: ConversationAddress, calls: usize) {
+async fn acquire_many(rate_limiter: &RateLimiter, address: ConversationAddress, calls: usize) {
     for _ in 0..calls {
-        make(pacer, place, CallKind::Send(1)).await;
+        acquire_until_granted(rate_limiter, address, CallKind::Send(1)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_pace_is_no_waiting() {
     let start = Instant::now();
-    take(&RateLimiter::new(None), chat(1), 1_000).await;
+    acquire_many(&RateLimiter::new(None), chat(1), 1_000).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_chats_wait_is_not_anothers() {
-    let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(1), 3).await;
+    let rate_limiter = RateLimiter::new(Some(TELEGRAM));
+    acquire_many(&rate_limiter, chat(1), 3).await;
     let start = Instant::now();
-    take(&pacer, chat(2), 3).await;
+    acquire_many(&rate_limiter, chat(2), 3).await;
     assert!(start.elapsed() < Duration::from_millis(200), "only what all chats share is waited for");
-    take(&pacer, chat(1), 1).await;
+    acquire_many(&rate_limiter, chat(1), 1).await;
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn sends_to_chat_keep_their_order() {
-    let pacer = RateLimiter::new(Some(TELEGRAM));
+    let rate_limiter = RateLimiter::new(Some(TELEGRAM));
     let order = StdMutex::new(Vec::new());
     let sends = (0..10).map(|number| {
-        let (pacer, order) = (&pacer, &order);
+        let (rate_limiter, order) = (&rate_limiter, &order);
         async move {
-            make(pacer, chat(1), CallKind::Send(1)).await;
+            acquire_until_granted(rate_limiter, chat(1), CallKind::Send(1)).await;
             order.lock().unwrap().push(number);
         }
     });
@@ -74,16 +75,16 @@ async fn sends_to_chat_keep_their_order() {
 
 #[tokio::test(start_paused = true)]
 async fn send_overtakes_earlier_edit() {
-    let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(1), 3).await;
+    let rate_limiter = RateLimiter::new(Some(TELEGRAM));
+    acquire_many(&rate_limiter, chat(1), 3).await;
     let start = Instant::now();
     let edit = async {
-        make(&pacer, chat(1), CallKind::Edit).await;
+        acquire_until_granted(&rate_limiter, chat(1), CallKind::Edit).await;
         start.elapsed()
     };
     let send = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        make(&pacer, chat(1), CallKind::Send(1)).await;
+        acquire_until_granted(&rate_limiter, chat(1), CallKind::Send(1)).await;
         start.elapsed()
     };
     let (edited, sent) = tokio::join!(edit, send);
@@ -92,17 +93,17 @@ async fn send_overtakes_earlier_edit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_does_not_give_way_for_ever() {
-    let pacer = RateLimiter::new(Some(TELEGRAM));
+async fn edits_are_not_starved() {
+    let rate_limiter = RateLimiter::new(Some(TELEGRAM));
     let start = Instant::now();
     let flood = async {
         loop {
-            make(&pacer, chat(1), CallKind::Send(1)).await;
+            acquire_until_granted(&rate_limiter, chat(1), CallKind::Send(1)).await;
         }
     };
     let edit = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        make(&pacer, chat(1), CallKind::Edit).await;
+        acquire_until_granted(&rate_limiter, chat(1), CallKind::Edit).await;
     };
     tokio::select! {
         () = flood => {}
@@ -114,18 +115,20 @@ async fn an_edit_does_not_give_way_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn whoever_stops_waiting_leaves_no_gap() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(1), 3).await;
+    acquire_many(&pacer, chat(1), 3).await;
     let start = Instant::now();
-    let given_up = tokio::time::timeout(Duration::from_millis(500), make(&pacer, chat(1), CallKind::Send(1))).await;
+    let given_up =
+        tokio::time::timeout(Duration::from_millis(500), acquire_until_granted(&pacer, chat(1), CallKind::Send(1)))
+            .await;
     assert!(given_up.is_err());
-    take(&pacer, chat(1), 1).await;
+    acquire_many(&pacer, chat(1), 1).await;
     assert!(start.elapsed() < Duration::from_millis(1_100), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn long_wait_fails_fast() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(-1), 20).await;
+    acquire_many(&pacer, chat(-1), 20).await;
     let (start, mine) = (Instant::now(), part());
     let wait = pacer.acquire(chat(-1), mine, CallKind::Send(1)).await.unwrap_err();
     assert_eq!(start.elapsed(), Duration::ZERO, "nobody was kept waiting");
@@ -139,7 +142,7 @@ async fn long_wait_fails_fast() {
 #[tokio::test(start_paused = true)]
 async fn reserved_permit_survives_newcomers() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(-1), 20).await;
+    acquire_many(&pacer, chat(-1), 20).await;
     // As many as may go at once when the time has come.
     let (first, mut wait) = ([part(), part(), part()], Duration::ZERO);
     for part in first {
@@ -148,7 +151,7 @@ async fn reserved_permit_survives_newcomers() {
     tokio::time::sleep(wait).await;
     let order = StdMutex::new(Vec::new());
     let newcomer = async {
-        make(&pacer, chat(-1), CallKind::Send(1)).await;
+        acquire_until_granted(&pacer, chat(-1), CallKind::Send(1)).await;
         order.lock().unwrap().push("newcomer");
     };
     let back = async {
@@ -165,14 +168,14 @@ async fn reserved_permit_survives_newcomers() {
 #[tokio::test(start_paused = true)]
 async fn unclaimed_permit_delays_nobody() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(-1), 20).await;
+    acquire_many(&pacer, chat(-1), 20).await;
     let mut wait = Duration::ZERO;
     for _ in 0..3 {
         wait = pacer.acquire(chat(-1), part(), CallKind::Send(1)).await.unwrap_err();
     }
     tokio::time::sleep(wait).await;
     let start = Instant::now();
-    take(&pacer, chat(-1), 1).await;
+    acquire_many(&pacer, chat(-1), 1).await;
     assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
 }
 
@@ -180,7 +183,7 @@ async fn unclaimed_permit_delays_nobody() {
 async fn forum_topics_reach_full_rate_with_few_retries() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
     let start = Instant::now();
-    let topics = (0..200).map(|_| make(&pacer, chat(-1), CallKind::Send(1)));
+    let topics = (0..200).map(|_| acquire_until_granted(&pacer, chat(-1), CallKind::Send(1)));
     let told = futures::future::join_all(topics).await;
     assert!(told.iter().all(|told| *told <= 2), "{told:?}");
     // Twenty at once, and then twenty a minute.
@@ -193,7 +196,10 @@ async fn forum_topics_reach_full_rate_with_few_retries() {
 async fn many_chats_reach_full_rate_with_few_retries() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
     let start = Instant::now();
-    let told = futures::future::join_all((1..=900).map(|number| make(&pacer, chat(number), CallKind::Send(1)))).await;
+    let told = futures::future::join_all(
+        (1..=900).map(|number| acquire_until_granted(&pacer, chat(number), CallKind::Send(1))),
+    )
+    .await;
     assert!(told.iter().all(|told| *told <= 2), "{told:?}");
     let share = 30.0 / start.elapsed().as_secs_f64();
     assert!(share >= 0.95, "{share}");
@@ -215,9 +221,9 @@ async fn rate_limit_closes_chat_and_repeated_ones_everything() {
             pacer.close_until(chat(*number), Duration::from_secs(5));
         }
         let start = Instant::now();
-        take(&pacer, chat(10), 1).await;
+        acquire_many(&pacer, chat(10), 1).await;
         assert_eq!(start.elapsed() >= Duration::from_secs(9), means_the_bot, "{closed:?}: {:?}", start.elapsed());
-        take(&pacer, chat(closed[0]), 1).await;
+        acquire_many(&pacer, chat(closed[0]), 1).await;
         assert_eq!(start.elapsed().as_secs(), 9, "{closed:?}");
     }
 }
@@ -225,7 +231,7 @@ async fn rate_limit_closes_chat_and_repeated_ones_everything() {
 #[tokio::test(start_paused = true)]
 async fn rate_limit_applies_to_waiters() {
     let pacer = RateLimiter::new(Some(TELEGRAM));
-    take(&pacer, chat(1), 3).await;
+    acquire_many(&pacer, chat(1), 3).await;
     let start = Instant::now();
     let told = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -240,8 +246,8 @@ async fn rate_limit_applies_to_waiters() {
 async fn quiet_chats_are_forgotten() {
     let pacer = RateLimiter::new(Some(RateLimits { per_second: None, ..TELEGRAM }));
     for number in 0..3_000 {
-        take(&pacer, chat(number), 1).await;
+        acquire_many(&pacer, chat(number), 1).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(pacer.lines().chats.len() <= REMEMBERED, "{}", pacer.lines().chats.len());
+    assert!(pacer.lock().chats.len() <= MAX_CHAT_QUEUES, "{}", pacer.lock().chats.len());
 }

@@ -1,4 +1,4 @@
-//! Telegram's HTML as it is written: escaped, counted, and nested only as Telegram allows it.
+//! Writer for Telegram's HTML: escapes and counts characters, and nests spans only as Telegram allows.
 //!
 //! <https://core.telegram.org/bots/api#formatting-options>: bold, italic and struck text may contain and be part of
 //! anything but code; links and code can't contain each other; quotes can't be nested.
@@ -15,12 +15,13 @@ pub(super) enum HtmlSpan {
     Quote,
 }
 
-/// A span that is open, or one that can't stand where it is and has no tag.
+/// An open span, or one that is not allowed here and has no tag (`None`).
 #[derive(Debug)]
 struct OpenSpan {
     span: Option<HtmlSpan>,
-    /// A tag is written only when characters follow it: an empty one would count as an entity.
-    written: bool,
+    /// Whether its tag has been written. It is written with the first character: an empty span would count as an
+    /// entity.
+    has_tag: bool,
 }
 
 #[derive(Debug, Default)]
@@ -29,18 +30,18 @@ pub(super) struct HtmlWriter {
     open: Vec<OpenSpan>,
     units: usize,
     entities: usize,
-    /// The most spans that are formatted; `None` for any number.
-    most: Option<usize>,
+    /// How many spans may be formatted; `None` for any number.
+    max_entities: Option<usize>,
 }
 
 impl HtmlWriter {
-    /// HTML in which at most so many spans are formatted; the words of further ones stand bare. Telegram would drop their
-    /// formatting too, and chooses for itself which.
+    /// Creates a writer that formats at most this many spans; the text of further ones is plain. Telegram itself would
+    /// drop the formatting of some, but not necessarily of the last ones.
     pub(super) fn with_entity_limit(entities: Option<usize>) -> Self {
-        Self { most: entities, ..Self::default() }
+        Self { max_entities: entities, ..Self::default() }
     }
 
-    /// How many UTF-16 units a person sees.
+    /// How many UTF-16 units are visible.
     pub(super) fn units(&self) -> usize {
         self.units
     }
@@ -50,7 +51,7 @@ impl HtmlWriter {
         self.entities
     }
 
-    /// The HTML. Spans that are still open would be an error to Telegram.
+    /// Closes all spans and returns the HTML.
     pub(super) fn into_text(mut self) -> String {
         while !self.open.is_empty() {
             self.close();
@@ -58,18 +59,18 @@ impl HtmlWriter {
         self.text
     }
 
-    /// Begins a span. One that Telegram doesn't allow here is passed over.
+    /// Opens a span. One that Telegram doesn't allow here gets no tag.
     pub(super) fn open(&mut self, span: HtmlSpan) {
-        let allowed = !self.open.iter().flat_map(|open| &open.span).any(|around| match (&span, around) {
+        let allowed = !self.open.iter().flat_map(|open| &open.span).any(|outer| match (&span, outer) {
             (HtmlSpan::Link(_), HtmlSpan::Link(_)) => true,
-            (span, around) => span == around,
+            (span, outer) => span == outer,
         });
-        self.open.push(OpenSpan { span: allowed.then_some(span), written: false });
+        self.open.push(OpenSpan { span: allowed.then_some(span), has_tag: false });
     }
 
-    /// Ends the innermost span.
+    /// Closes the innermost span.
     pub(super) fn close(&mut self) {
-        if let Some(OpenSpan { span: Some(span), written: true }) = self.open.pop() {
+        if let Some(OpenSpan { span: Some(span), has_tag: true }) = self.open.pop() {
             self.end_tag(&span);
         }
     }
@@ -80,52 +81,53 @@ impl HtmlWriter {
     }
 
     /// Writes characters into the open spans.
-    pub(super) fn push_text(&mut self, words: &str) {
-        if words.is_empty() {
+    pub(super) fn push_text(&mut self, text: &str) {
+        if text.is_empty() {
             return;
         }
         for index in 0..self.open.len() {
-            if self.open[index].written {
+            if self.open[index].has_tag {
                 continue;
             }
-            self.open[index].written = true;
-            if !self.has_room() {
+            self.open[index].has_tag = true;
+            if !self.has_entity_room() {
                 self.open[index].span = None;
             }
             if let Some(span) = self.open[index].span.clone() {
                 self.start_tag(&span);
             }
         }
-        self.characters(words);
+        self.push_escaped(text);
     }
 
     /// Writes characters before spans that are open and empty so far, such as the line break before a bold word.
-    pub(super) fn between(&mut self, words: &str) {
-        self.characters(words);
+    pub(super) fn push_before_open_spans(&mut self, text: &str) {
+        self.push_escaped(text);
     }
 
-    /// Writes a piece of code. Bold and its like end before it and go on behind it; in a link it is words like others.
+    /// Writes inline code. Bold, italic and struck spans are closed before it and reopened after it; in a link it is
+    /// plain text.
     pub(super) fn push_code(&mut self, code: &str) {
         if code.is_empty() {
             return;
         }
-        if !self.has_room() || self.open.iter().any(|open| matches!(open.span, Some(HtmlSpan::Link(_)))) {
+        if !self.has_entity_room() || self.open.iter().any(|open| matches!(open.span, Some(HtmlSpan::Link(_)))) {
             return self.push_text(code);
         }
         for index in (0..self.open.len()).rev() {
             match self.open[index].span.clone() {
                 Some(HtmlSpan::Quote) => break,
-                Some(span) if self.open[index].written => {
-                    self.open[index].written = false;
+                Some(span) if self.open[index].has_tag => {
+                    self.open[index].has_tag = false;
                     self.end_tag(&span);
                 }
                 _ => {}
             }
         }
-        self.write_quote();
+        self.start_pending_quote();
         self.entities += 1;
         self.text.push_str("<code>");
-        self.characters(code);
+        self.push_escaped(code);
         self.text.push_str("</code>");
     }
 
@@ -134,35 +136,35 @@ impl HtmlWriter {
         if code.is_empty() {
             return;
         }
-        if !self.has_room() {
+        if !self.has_entity_room() {
             return self.push_text(code);
         }
-        self.write_quote();
+        self.start_pending_quote();
         self.entities += 1;
         if language.is_empty() {
             self.text.push_str("<pre>");
-            self.characters(code);
+            self.push_escaped(code);
             self.text.push_str("</pre>");
         } else {
             self.text.push_str("<pre><code class=\"language-");
             escape(language, &mut self.text);
             self.text.push_str("\">");
-            self.characters(code);
+            self.push_escaped(code);
             self.text.push_str("</code></pre>");
         }
     }
 
-    /// Writes the tag of the quote that code is the first thing in; nothing else may be around it.
-    fn write_quote(&mut self) {
-        let quote = self.open.iter_mut().find(|open| open.span == Some(HtmlSpan::Quote) && !open.written);
+    /// Writes the tag of an open quote that starts with code; only a quote may contain code.
+    fn start_pending_quote(&mut self) {
+        let quote = self.open.iter_mut().find(|open| open.span == Some(HtmlSpan::Quote) && !open.has_tag);
         if let Some(quote) = quote {
-            quote.written = true;
+            quote.has_tag = true;
             self.start_tag(&HtmlSpan::Quote);
         }
     }
 
-    fn has_room(&self) -> bool {
-        self.most.is_none_or(|most| self.entities < most)
+    fn has_entity_room(&self) -> bool {
+        self.max_entities.is_none_or(|max| self.entities < max)
     }
 
     fn start_tag(&mut self, span: &HtmlSpan) {
@@ -173,21 +175,21 @@ impl HtmlWriter {
                 escape(address, &mut self.text);
                 self.text.push_str("\">");
             }
-            _ => write!(self.text, "<{}>", name(span)).expect("a text takes everything"),
+            _ => write!(self.text, "<{}>", tag_name(span)).expect("a text takes everything"),
         }
     }
 
     fn end_tag(&mut self, span: &HtmlSpan) {
-        write!(self.text, "</{}>", name(span)).expect("a text takes everything");
+        write!(self.text, "</{}>", tag_name(span)).expect("a text takes everything");
     }
 
-    fn characters(&mut self, characters: &str) {
+    fn push_escaped(&mut self, characters: &str) {
         self.units += characters.encode_utf16().count();
         escape(characters, &mut self.text);
     }
 }
 
-fn name(span: &HtmlSpan) -> &'static str {
+fn tag_name(span: &HtmlSpan) -> &'static str {
     match span {
         HtmlSpan::Bold => "b",
         HtmlSpan::Italic => "i",
@@ -197,15 +199,15 @@ fn name(span: &HtmlSpan) -> &'static str {
     }
 }
 
-/// Telegram asks for these three; the quote besides, because addresses stand in attributes.
-fn escape(characters: &str, into: &mut String) {
+/// Telegram requires the first three; the quotation mark is for addresses in attributes.
+fn escape(characters: &str, output: &mut String) {
     for character in characters.chars() {
         match character {
-            '&' => into.push_str("&amp;"),
-            '<' => into.push_str("&lt;"),
-            '>' => into.push_str("&gt;"),
-            '"' => into.push_str("&quot;"),
-            other => into.push(other),
+            '&' => output.push_str("&amp;"),
+            '<' => output.push_str("&lt;"),
+            '>' => output.push_str("&gt;"),
+            '"' => output.push_str("&quot;"),
+            other => output.push(other),
         }
     }
 }

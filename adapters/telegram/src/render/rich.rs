@@ -1,4 +1,4 @@
-//! Markdown as a person would want to read it in Telegram, which knows neither headings nor lists nor tables.
+//! Renders Markdown readably for Telegram, which has no headings, lists or tables.
 
 use std::ops::Range;
 
@@ -6,35 +6,35 @@ use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEn
 
 use super::{
     html::{HtmlSpan, HtmlWriter},
-    link::{address_text, linkable},
+    link::{address_text, link_target},
     table::{self, MarkdownTable},
 };
 
-/// What models write beyond CommonMark.
-fn options() -> Options {
+/// The Markdown extensions that models use.
+fn parser_options() -> Options {
     Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_FOOTNOTES
 }
 
-/// What the marks of an item are, by how deep it lies.
+/// Bullets by nesting depth.
 const BULLETS: [&str; 3] = ["•", "◦", "▪"];
 
-/// What the lines of a block begin with.
+/// A container that prefixes the lines of its blocks.
 enum RichContainer {
-    /// A quote; Telegram's own where nothing is around it, for it can't be nested.
+    /// A quote; Telegram's own (`has_tag`) if it is outermost, since those can't be nested.
     Quote { has_tag: bool },
-    /// An item of a list, whose further lines stand below its words.
+    /// An item of a list, whose further lines are indented.
     Item { indent: usize },
 }
 
-/// A link or an image that is open.
+/// An open link or image.
 struct OpenLink {
-    /// Where it goes, if that has to be said in words.
-    address: Option<String>,
+    /// Its address, if it has to be shown as text.
+    visible_address: Option<String>,
     has_tag: bool,
-    said: String,
+    text: String,
 }
 
-/// A text as it is rendered.
+/// Renders one text.
 pub(super) struct RichRenderer<'text> {
     source: &'text str,
     html: HtmlWriter,
@@ -44,18 +44,18 @@ pub(super) struct RichRenderer<'text> {
     links: Vec<OpenLink>,
     code: Option<(String, String)>,
     table: Option<MarkdownTable<'text>>,
-    /// Up to where the source has been shown.
-    shown: usize,
-    /// Line breaks that are due before the next character.
-    breaks: usize,
-    /// Whether something stands on this line.
-    line_begun: bool,
-    /// Whether a block ended, so that what follows begins a new line.
+    /// Up to which byte the source has been rendered.
+    rendered_to: usize,
+    /// Line breaks to write before the next character.
+    pending_breaks: usize,
+    /// Whether the current line has content.
+    line_has_content: bool,
+    /// Whether a block ended, so that the next one starts on a new line.
     block_ended: bool,
 }
 
 pub(super) fn render(text: &str) -> HtmlWriter {
-    let mut rich = RichRenderer {
+    let mut renderer = RichRenderer {
         source: text,
         html: HtmlWriter::default(),
         containers: Vec::new(),
@@ -63,15 +63,15 @@ pub(super) fn render(text: &str) -> HtmlWriter {
         links: Vec::new(),
         code: None,
         table: None,
-        shown: 0,
-        breaks: 0,
-        line_begun: false,
+        rendered_to: 0,
+        pending_breaks: 0,
+        line_has_content: false,
         block_ended: false,
     };
-    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
-        rich.handle_event(event, range);
+    for (event, range) in Parser::new_ext(text, parser_options()).into_offset_iter() {
+        renderer.handle_event(event, range);
     }
-    rich.html
+    renderer.html
 }
 
 impl<'text> RichRenderer<'text> {
@@ -95,28 +95,28 @@ impl<'text> RichRenderer<'text> {
                 self.begin_block(range.start);
                 self.push_text("────────");
                 self.block_ended = true;
-                self.shown = self.end_of(&range);
+                self.rendered_to = self.content_end(&range);
             }
             inline => {
                 self.continue_block(range.start);
-                self.inline(&inline);
-                self.shown = range.end;
+                self.handle_inline(&inline);
+                self.rendered_to = range.end;
             }
         }
     }
 
-    /// What stands on a line. Tables call it for their cells.
-    pub(super) fn inline(&mut self, event: &Event<'text>) {
+    /// Renders an inline event. Tables call it for their cells.
+    pub(super) fn handle_inline(&mut self, event: &Event<'text>) {
         match event {
             Event::Text(text) => self.push_text(text),
             Event::Code(code) => {
-                self.break_lines();
+                self.flush_breaks();
                 self.html.push_code(code);
-                self.line_begun = true;
+                self.line_has_content = true;
             }
-            Event::Html(html) | Event::InlineHtml(html) if is_line_break(html) => self.breaks += 1,
-            Event::Html(html) | Event::InlineHtml(html) => self.lines(html),
-            Event::SoftBreak | Event::HardBreak => self.breaks += 1,
+            Event::Html(html) | Event::InlineHtml(html) if is_line_break(html) => self.pending_breaks += 1,
+            Event::Html(html) | Event::InlineHtml(html) => self.push_lines(html),
+            Event::SoftBreak | Event::HardBreak => self.pending_breaks += 1,
             Event::TaskListMarker(done) => self.push_text(if *done { "☑ " } else { "☐ " }),
             Event::FootnoteReference(label) => self.push_text(&format!("[{label}]")),
             Event::Start(tag) => self.start_inline(tag),
@@ -141,30 +141,30 @@ impl<'text> RichRenderer<'text> {
                     self.html.open(HtmlSpan::Quote);
                 } else {
                     self.push_text("> ");
-                    self.line_begun = false;
+                    self.line_has_content = false;
                 }
             }
             Tag::CodeBlock(kind) => {
-                self.begin_block_of_columns(range.start);
+                self.begin_full_width_block(range.start);
                 let language = match kind {
-                    CodeBlockKind::Fenced(info) => language(&info),
+                    CodeBlockKind::Fenced(info) => sanitize_language(&info),
                     CodeBlockKind::Indented => String::new(),
                 };
                 self.code = Some((language, String::new()));
             }
             Tag::HtmlBlock => self.begin_block(range.start),
             Tag::List(start) => {
-                self.block_ended |= self.line_begun;
+                self.block_ended |= self.line_has_content;
                 self.lists.push(start);
             }
-            Tag::Item => self.item(range),
+            Tag::Item => self.start_item(range),
             Tag::FootnoteDefinition(label) => {
                 self.begin_block(range.start);
                 self.push_text(&format!("[{label}] "));
-                self.line_begun = false;
+                self.line_has_content = false;
             }
             Tag::Table(_) => {
-                self.begin_block_of_columns(range.start);
+                self.begin_full_width_block(range.start);
                 self.table = Some(MarkdownTable::default());
             }
             inline => {
@@ -178,7 +178,7 @@ impl<'text> RichRenderer<'text> {
         match tag {
             TagEnd::Paragraph | TagEnd::FootnoteDefinition => self.block_ended = true,
             TagEnd::HtmlBlock => {
-                self.breaks = 0;
+                self.pending_breaks = 0;
                 self.block_ended = true;
             }
             TagEnd::Heading(_) => {
@@ -194,7 +194,7 @@ impl<'text> RichRenderer<'text> {
             TagEnd::CodeBlock => {
                 if let Some((language, code)) = self.code.take() {
                     self.html.code_block(&language, code.trim_end_matches('\n'));
-                    self.line_begun = true;
+                    self.line_has_content = true;
                 }
                 self.block_ended = true;
             }
@@ -208,17 +208,17 @@ impl<'text> RichRenderer<'text> {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    table::show(&table, &self.source[range.clone()], self);
+                    table::render_table(&table, &self.source[range.clone()], self);
                 }
                 self.block_ended = true;
             }
             inline => self.end_inline(inline),
         }
-        self.shown = self.end_of(range);
+        self.rendered_to = self.content_end(range);
     }
 
-    /// Where a block ends: the line breaks behind it belong to the gap that follows.
-    fn end_of(&self, range: &Range<usize>) -> usize {
+    /// The end of a block's content; trailing line breaks belong to the gap after it.
+    fn content_end(&self, range: &Range<usize>) -> usize {
         range.start + self.source[range.clone()].trim_end().len()
     }
 
@@ -227,12 +227,12 @@ impl<'text> RichRenderer<'text> {
             Tag::Emphasis => self.html.open(HtmlSpan::Italic),
             Tag::Strong => self.html.open(HtmlSpan::Bold),
             Tag::Strikethrough => self.html.open(HtmlSpan::Struck),
-            // Telegram finds bare addresses by itself.
-            Tag::Link { link_type: LinkType::Autolink | LinkType::Email, .. } => self.link(""),
-            Tag::Link { dest_url, .. } => self.link(dest_url),
+            // Telegram detects bare addresses by itself.
+            Tag::Link { link_type: LinkType::Autolink | LinkType::Email, .. } => self.start_link(""),
+            Tag::Link { dest_url, .. } => self.start_link(dest_url),
             Tag::Image { dest_url, .. } => {
-                self.break_lines();
-                self.link(dest_url);
+                self.flush_breaks();
+                self.start_link(dest_url);
                 self.html.push_text("🖼 ");
             }
             _ => {}
@@ -243,32 +243,32 @@ impl<'text> RichRenderer<'text> {
         match tag {
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => self.html.close(),
             TagEnd::Link | TagEnd::Image => {
-                if tag == TagEnd::Image && self.links.last().is_some_and(|link| link.said.is_empty()) {
+                if tag == TagEnd::Image && self.links.last().is_some_and(|link| link.text.is_empty()) {
                     self.push_text("image");
                 }
                 let Some(link) = self.links.pop() else { return };
                 if link.has_tag {
                     self.html.close();
                 }
-                if let Some(words) = link.address.and_then(|address| address_text(&address, &link.said)) {
-                    self.push_text(&words);
+                if let Some(suffix) = link.visible_address.and_then(|address| address_text(&address, &link.text)) {
+                    self.push_text(&suffix);
                 }
             }
             _ => {}
         }
     }
 
-    fn link(&mut self, address: &str) {
-        let linkable = linkable(address);
+    fn start_link(&mut self, address: &str) {
+        let linkable = link_target(address);
         let has_tag = linkable.is_some();
         let address = (!has_tag && !address.is_empty()).then(|| address.to_owned());
-        self.links.push(OpenLink { address, has_tag, said: String::new() });
-        if let Some(address) = linkable {
-            self.html.open(HtmlSpan::Link(address));
+        self.links.push(OpenLink { visible_address: address, has_tag, text: String::new() });
+        if let Some(target_address) = linkable {
+            self.html.open(HtmlSpan::Link(target_address));
         }
     }
 
-    fn item(&mut self, range: &Range<usize>) {
+    fn start_item(&mut self, range: &Range<usize>) {
         self.begin_block(range.start);
         let depth = self.lists.len().saturating_sub(1);
         let is_task = is_task(&self.source[range.clone()]);
@@ -278,87 +278,87 @@ impl<'text> RichRenderer<'text> {
                 *number = number.saturating_add(1);
                 marker
             }
-            // The box takes the place of the bullet.
+            // A task's checkbox replaces the bullet.
             _ if is_task => String::new(),
             _ => format!("{} ", BULLETS[depth.min(BULLETS.len() - 1)]),
         };
         self.push_text(&marker);
-        self.line_begun = false;
+        self.line_has_content = false;
         self.containers.push(RichContainer::Item { indent: marker.chars().count().max(2) });
     }
 
-    /// Begins a block that stands on lines of its own.
+    /// Starts a block on a new line.
     fn begin_block(&mut self, at: usize) {
-        self.block_ended |= self.line_begun;
+        self.block_ended |= self.line_has_content;
         self.continue_block(at);
-        self.break_lines();
+        self.flush_breaks();
     }
 
-    /// Begins a block that Telegram shows across the whole width, so that nothing stands before it.
-    fn begin_block_of_columns(&mut self, at: usize) {
-        self.block_ended |= self.line_begun;
+    /// Starts a block that Telegram shows across the full width, without prefixes.
+    fn begin_full_width_block(&mut self, at: usize) {
+        self.block_ended |= self.line_has_content;
         self.continue_block(at);
-        self.html.between(&"\n".repeat(self.breaks));
-        self.breaks = 0;
-        self.line_begun = false;
+        self.html.push_before_open_spans(&"\n".repeat(self.pending_breaks));
+        self.pending_breaks = 0;
+        self.line_has_content = false;
     }
 
-    /// Goes on after a block that has ended, with an empty line where the source has one.
+    /// Separates the next block from the last one, with an empty line if the source has one.
     fn continue_block(&mut self, at: usize) {
         if !self.block_ended {
             return;
         }
         self.block_ended = false;
-        let between = self.source.get(self.shown..at).unwrap_or_default();
-        self.breaks = if between.matches('\n').count() > 1 { 2 } else { 1 };
+        let gap = self.source.get(self.rendered_to..at).unwrap_or_default();
+        self.pending_breaks = if gap.matches('\n').count() > 1 { 2 } else { 1 };
     }
 
-    /// Writes words on the current line.
-    pub(super) fn push_text(&mut self, words: &str) {
-        self.break_lines();
-        self.html.push_text(words);
-        self.line_begun = true;
+    /// Writes text on the current line.
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.flush_breaks();
+        self.html.push_text(text);
+        self.line_has_content = true;
         if let Some(link) = self.links.last_mut() {
-            link.said.push_str(words);
+            link.text.push_str(text);
         }
     }
 
-    /// Writes words in bold or italic.
+    /// Writes inside a span.
     pub(super) fn with_span(&mut self, span: HtmlSpan, write: impl FnOnce(&mut Self)) {
-        self.break_lines();
+        self.flush_breaks();
         self.html.open(span);
         write(self);
         self.html.close();
     }
 
-    /// Breaks the line before whatever comes next.
+    /// Adds a line break before the next character.
     pub(super) fn new_line(&mut self) {
-        self.breaks += 1;
+        self.pending_breaks += 1;
     }
 
-    /// Writes a block of code, for what has to keep its columns.
-    pub(super) fn columns(&mut self, lines: &str) {
+    /// Writes preformatted lines as a code block, which keeps their columns.
+    pub(super) fn push_preformatted(&mut self, lines: &str) {
         self.html.code_block("", lines);
-        self.line_begun = true;
+        self.line_has_content = true;
     }
 
-    fn lines(&mut self, text: &str) {
+    fn push_lines(&mut self, text: &str) {
         for (number, line) in text.split('\n').enumerate() {
-            self.breaks += usize::from(number > 0);
+            self.pending_breaks += usize::from(number > 0);
             if !line.is_empty() {
                 self.push_text(line.trim_end_matches('\r'));
             }
         }
     }
 
-    /// Writes the line breaks that are due, and what the new line begins with.
-    fn break_lines(&mut self) {
-        if self.breaks == 0 {
+    /// Writes the pending line breaks and the prefix of the new line.
+    fn flush_breaks(&mut self) {
+        if self.pending_breaks == 0 {
             return;
         }
-        self.html.between(&"\n".repeat(self.breaks));
-        self.breaks = 0;
-        self.line_begun = false;
+        self.html.push_before_open_spans(&"\n".repeat(self.pending_breaks));
+        self.pending_breaks = 0;
+        self.line_has_content = false;
         let mut prefix = String::new();
         for container in &self.containers {
             match container {
@@ -367,24 +367,24 @@ impl<'text> RichRenderer<'text> {
                 RichContainer::Item { indent } => prefix.push_str(&" ".repeat(*indent)),
             }
         }
-        self.html.between(&prefix);
+        self.html.push_before_open_spans(&prefix);
     }
 }
 
-/// The name of a language as an attribute takes it.
-fn language(info: &str) -> String {
-    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '#' | '-' | '_' | '.');
+/// Returns the language name of a code block if it is a safe attribute value, else an empty string.
+fn sanitize_language(info: &str) -> String {
+    let is_allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '#' | '-' | '_' | '.');
     let first = info.split([' ', ',', '{']).next().unwrap_or_default();
-    if first.chars().all(|c| plain(&c)) { first.to_lowercase() } else { String::new() }
+    if first.chars().all(|c| is_allowed(&c)) { first.to_lowercase() } else { String::new() }
 }
 
-/// Whether HTML is the one tag that models use for line breaks inside of tables.
+/// Whether HTML is `<br>`, which models use for line breaks in tables.
 pub(super) fn is_line_break(html: &str) -> bool {
     matches!(html.trim().to_ascii_lowercase().as_str(), "<br>" | "<br/>" | "<br />")
 }
 
-/// Whether an item begins with a box.
+/// Whether an item starts with a checkbox.
 fn is_task(item: &str) -> bool {
-    let words = item.trim_start().trim_start_matches(['-', '*', '+']).trim_start();
-    ["[ ] ", "[x] ", "[X] "].iter().any(|mark| words.starts_with(mark))
+    let text = item.trim_start().trim_start_matches(['-', '*', '+']).trim_start();
+    ["[ ] ", "[x] ", "[X] "].iter().any(|mark| text.starts_with(mark))
 }

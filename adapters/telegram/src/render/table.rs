@@ -1,27 +1,26 @@
-//! A table, which Telegram doesn't know: in columns where it is narrow, one record after another where it is wide.
+//! Renders tables, which Telegram lacks: narrow ones in columns, wide ones as one record after another.
 
 use pulldown_cmark::{Event, Tag};
 use unicode_width::UnicodeWidthStr;
 
 use super::{html::HtmlSpan, rich::RichRenderer};
 
-/// The widest table that a telephone shows without breaking its lines, in columns.
+/// Widest table that a phone shows without wrapping, in character columns.
 const MAX_TABLE_WIDTH: usize = 44;
 
-/// What parts two columns.
 const COLUMN_SEPARATOR: &str = " │ ";
 
-/// What stands in a cell, unrendered.
+/// The unrendered content of a cell.
 type TableCell<'text> = Vec<Event<'text>>;
 
-/// A table as it is read; its first row holds the headings.
+/// A parsed table; its first row holds the headings.
 #[derive(Default)]
 pub(super) struct MarkdownTable<'text> {
     rows: Vec<Vec<TableCell<'text>>>,
 }
 
 impl<'text> MarkdownTable<'text> {
-    /// Reads what comes next in it.
+    /// Adds the next event inside the table.
     pub(super) fn handle_event(&mut self, event: Event<'text>) {
         match event {
             Event::Start(Tag::TableHead | Tag::TableRow) => self.rows.push(Vec::new()),
@@ -34,30 +33,30 @@ impl<'text> MarkdownTable<'text> {
         }
     }
 
-    /// How many letters and digits it holds, those of its addresses included.
-    fn letters(&self) -> usize {
-        let of = |event: &Event<'_>| match event {
+    /// How many letters and digits it contains, including those in link addresses.
+    fn alphanumeric_count(&self) -> usize {
+        let event_letters = |event: &Event<'_>| match event {
             Event::Text(text) | Event::Code(text) | Event::InlineHtml(text) | Event::FootnoteReference(text) => {
-                letters(text)
+                count_alphanumeric(text)
             }
             Event::Start(Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. }) => {
-                letters(dest_url) + letters(title)
+                count_alphanumeric(dest_url) + count_alphanumeric(title)
             }
             _ => 0,
         };
-        self.rows.iter().flatten().flatten().map(of).sum()
+        self.rows.iter().flatten().flatten().map(event_letters).sum()
     }
 
-    /// The rows in columns, unless that would be too wide or hide where a link goes.
-    fn in_columns(&self) -> Option<String> {
-        let links = |event: &Event<'_>| matches!(event, Event::Start(Tag::Link { .. } | Tag::Image { .. }));
-        if self.rows.iter().flatten().flatten().any(links) {
+    /// Formats the rows in columns; `None` if that is too wide or would hide a link's address.
+    fn render_columns(&self) -> Option<String> {
+        let is_link = |event: &Event<'_>| matches!(event, Event::Start(Tag::Link { .. } | Tag::Image { .. }));
+        if self.rows.iter().flatten().flatten().any(is_link) {
             return None;
         }
         let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(cell_text).collect()).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-        let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
+        let column_width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+        let widths: Vec<usize> = (0..columns).map(|column| column_width(column).unwrap_or(0)).collect();
         let width = widths.iter().sum::<usize>() + COLUMN_SEPARATOR.width() * columns.saturating_sub(1);
         if width > MAX_TABLE_WIDTH {
             return None;
@@ -73,77 +72,77 @@ impl<'text> MarkdownTable<'text> {
     }
 }
 
-/// Shows a table; `source` is how it was written.
-pub(super) fn show<'text>(table: &MarkdownTable<'text>, source: &str, rich: &mut RichRenderer<'text>) {
-    // A row with more cells than there are headings loses them when it is read. It is shown as it stands.
-    if table.letters() < letters(source) {
-        return rich.columns(source.trim_end());
+/// Renders a table; `source` is its Markdown.
+pub(super) fn render_table<'text>(table: &MarkdownTable<'text>, source: &str, renderer: &mut RichRenderer<'text>) {
+    // The parser drops cells beyond the number of headings. Such a table is shown as its source.
+    if table.alphanumeric_count() < count_alphanumeric(source) {
+        return renderer.push_preformatted(source.trim_end());
     }
-    if let Some(columns) = table.in_columns() {
-        return rich.columns(&columns);
+    if let Some(columns) = table.render_columns() {
+        return renderer.push_preformatted(&columns);
     }
     let Some((headings, records)) = table.rows.split_first() else { return };
     if headings.len() <= 2 || records.is_empty() {
-        rich.with_span(HtmlSpan::Italic, |rich| pair(headings, rich));
+        renderer.with_span(HtmlSpan::Italic, |renderer| write_cells(headings, renderer));
     }
     for (number, record) in records.iter().enumerate() {
         if headings.len() <= 2 {
-            rich.new_line();
-            pair(record, rich);
+            renderer.new_line();
+            write_cells(record, renderer);
             continue;
         }
         if number > 0 {
-            rich.new_line();
-            rich.new_line();
+            renderer.new_line();
+            renderer.new_line();
         }
         for (column, (heading, value)) in headings.iter().zip(record).enumerate() {
             if column == 0 {
-                rich.with_span(HtmlSpan::Bold, |rich| write_labelled(heading, value, rich));
+                renderer.with_span(HtmlSpan::Bold, |renderer| write_labelled(heading, value, renderer));
             } else {
-                rich.new_line();
-                write_labelled(heading, value, rich);
+                renderer.new_line();
+                write_labelled(heading, value, renderer);
             }
         }
     }
 }
 
-/// The cells of a row after each other.
-fn pair<'text>(cells: &[TableCell<'text>], rich: &mut RichRenderer<'text>) {
-    for (number, words) in cells.iter().enumerate() {
+/// Writes the cells of a row on one line.
+fn write_cells<'text>(cells: &[TableCell<'text>], renderer: &mut RichRenderer<'text>) {
+    for (number, content) in cells.iter().enumerate() {
         if number > 0 {
-            rich.push_text(": ");
+            renderer.push_text(": ");
         }
-        cell(words, rich);
+        write_cell(content, renderer);
     }
 }
 
-fn write_labelled<'text>(heading: &TableCell<'text>, value: &TableCell<'text>, rich: &mut RichRenderer<'text>) {
+fn write_labelled<'text>(heading: &TableCell<'text>, value: &TableCell<'text>, renderer: &mut RichRenderer<'text>) {
     if !heading.is_empty() {
-        cell(heading, rich);
-        rich.push_text(": ");
+        write_cell(heading, renderer);
+        renderer.push_text(": ");
     }
-    cell(value, rich);
+    write_cell(value, renderer);
 }
 
-fn cell<'text>(cell: &TableCell<'text>, rich: &mut RichRenderer<'text>) {
-    cell.iter().for_each(|event| rich.inline(event));
+fn write_cell<'text>(cell: &TableCell<'text>, renderer: &mut RichRenderer<'text>) {
+    cell.iter().for_each(|event| renderer.handle_inline(event));
 }
 
 fn cell_text(cell: &TableCell<'_>) -> String {
-    let mut words = String::new();
+    let mut output = String::new();
     for event in cell {
         match event {
-            Event::Text(text) | Event::Code(text) => words.push_str(text),
-            Event::FootnoteReference(label) => words.push_str(&format!("[{label}]")),
-            Event::InlineHtml(html) if !super::rich::is_line_break(html) => words.push_str(html),
-            Event::InlineHtml(_) | Event::SoftBreak | Event::HardBreak => words.push(' '),
+            Event::Text(text) | Event::Code(text) => output.push_str(text),
+            Event::FootnoteReference(label) => output.push_str(&format!("[{label}]")),
+            Event::InlineHtml(html) if !super::rich::is_line_break(html) => output.push_str(html),
+            Event::InlineHtml(_) | Event::SoftBreak | Event::HardBreak => output.push(' '),
             _ => {}
         }
     }
-    words
+    output
 }
 
-fn letters(text: &str) -> usize {
+fn count_alphanumeric(text: &str) -> usize {
     text.chars().filter(|c| c.is_alphanumeric()).count()
 }
 

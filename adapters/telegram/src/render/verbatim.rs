@@ -1,7 +1,7 @@
-//! Markdown with its inline spans alone: every other character stays as it was written.
+//! Renders only the inline spans of Markdown; every other character stays as it is.
 //!
-//! What is left out here is what the measure of a text leaves out too (the markers of emphasis, code and inline links),
-//! read with the same extensions, so that a text which was measured to fit does.
+//! It omits exactly what the measurement of a text omits (the markers of emphasis, code and inline links), parsed with
+//! the same extensions, so that a text that was measured to fit does fit.
 
 use std::ops::Range;
 
@@ -9,32 +9,32 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::{
     html::{HtmlSpan, HtmlWriter},
-    link::linkable,
+    link::link_target,
 };
 
-/// What takes the place of a range of the text.
+/// Replacement for a range of the text.
 enum MarkupEdit {
     Open(HtmlSpan),
     Close,
-    /// Nothing: the marker of a link that can't be one.
+    /// Nothing; for the markers of a link with an unsupported address.
     None,
     Code(Range<usize>),
     CodeBlock(Vec<Range<usize>>),
 }
 
-/// Renders a text with at most so many formatted spans: what can't be split further, such as one letter in bold and
-/// italics, may have more than there is room for.
+/// Renders a text with at most this many formatted spans: a text that can't be split further, such as one letter in
+/// bold italics, may have more than are allowed.
 pub(super) fn render(text: &str, entities: Option<usize>) -> HtmlWriter {
     let mut html = HtmlWriter::with_entity_limit(entities);
-    let mut shown = 0;
-    for (range, mark) in markup_edits(text) {
-        html.push_text(&text[shown..range.start]);
-        shown = range.end;
-        match mark {
+    let mut rendered_to = 0;
+    for (range, edit) in markup_edits(text) {
+        html.push_text(&text[rendered_to..range.start]);
+        rendered_to = range.end;
+        match edit {
             MarkupEdit::Open(span) => html.open(span),
             MarkupEdit::Close => html.close(),
             MarkupEdit::None => {}
-            // In another span it would cut that in two, and there may be no room for one span more.
+            // Code would split the surrounding span in two, which may exceed the limit.
             MarkupEdit::Code(code) if html.is_in_span() => html.push_text(&text[code]),
             MarkupEdit::Code(code) => html.push_code(&text[code]),
             MarkupEdit::CodeBlock(lines) => {
@@ -46,30 +46,30 @@ pub(super) fn render(text: &str, entities: Option<usize>) -> HtmlWriter {
             }
         }
     }
-    html.push_text(&text[shown..]);
+    html.push_text(&text[rendered_to..]);
     html
 }
 
-/// The marks in the order of the text.
+/// The edits in the order of the text.
 fn markup_edits(text: &str) -> Vec<(Range<usize>, MarkupEdit)> {
-    let mut marks = Vec::new();
-    let mut block: Option<Vec<Range<usize>>> = None;
+    let mut edits = Vec::new();
+    let mut code_lines: Option<Vec<Range<usize>>> = None;
     let mut links = Vec::new();
-    // Where the last event inside the open link ended: its closing marker begins there.
+    // The end of the last event inside the open link, where its closing marker starts.
     let mut last_end = 0;
     for (event, range) in Parser::new_ext(text, Options::ENABLE_STRIKETHROUGH).into_offset_iter() {
         match event {
             Event::Start(tag) => {
                 last_end = range.start;
                 match tag {
-                    Tag::Emphasis => span(HtmlSpan::Italic, &range, 1, &mut marks),
-                    Tag::Strong => span(HtmlSpan::Bold, &range, 2, &mut marks),
+                    Tag::Emphasis => push_span_edits(HtmlSpan::Italic, &range, 1, &mut edits),
+                    Tag::Strong => push_span_edits(HtmlSpan::Bold, &range, 2, &mut edits),
                     Tag::Strikethrough => {
                         let width = if text[range.clone()].starts_with("~~") { 2 } else { 1 };
-                        span(HtmlSpan::Struck, &range, width, &mut marks);
+                        push_span_edits(HtmlSpan::Struck, &range, width, &mut edits);
                     }
-                    Tag::Link { dest_url, .. } => links.push(linkable(&dest_url)),
-                    Tag::CodeBlock(_) => block = Some(Vec::new()),
+                    Tag::Link { dest_url, .. } => links.push(link_target(&dest_url)),
+                    Tag::CodeBlock(_) => code_lines = Some(Vec::new()),
                     _ => {}
                 }
                 continue;
@@ -83,35 +83,35 @@ fn markup_edits(text: &str) -> Vec<(Range<usize>, MarkupEdit)> {
                 if is_inline {
                     let has_tag = address.is_some();
                     let open = address.map_or(MarkupEdit::None, |address| MarkupEdit::Open(HtmlSpan::Link(address)));
-                    marks.push((range.start..range.start + 1, open));
-                    marks.push((last_end..range.end, if has_tag { MarkupEdit::Close } else { MarkupEdit::None }));
+                    edits.push((range.start..range.start + 1, open));
+                    edits.push((last_end..range.end, if has_tag { MarkupEdit::Close } else { MarkupEdit::None }));
                 }
             }
             Event::End(TagEnd::CodeBlock) => {
-                marks.extend(block.take().map(|lines| (range.clone(), MarkupEdit::CodeBlock(lines))));
+                edits.extend(code_lines.take().map(|lines| (range.clone(), MarkupEdit::CodeBlock(lines))));
             }
             Event::Text(_) => {
-                if let Some(lines) = &mut block {
+                if let Some(lines) = &mut code_lines {
                     lines.push(range.clone());
                 }
             }
             Event::Code(_) => {
                 let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
                 if range.len() > 2 * ticks {
-                    marks.push((range.clone(), MarkupEdit::Code(range.start + ticks..range.end - ticks)));
+                    edits.push((range.clone(), MarkupEdit::Code(range.start + ticks..range.end - ticks)));
                 }
             }
             _ => {}
         }
         last_end = range.end;
     }
-    marks.sort_by_key(|(range, _)| range.start);
-    marks
+    edits.sort_by_key(|(range, _)| range.start);
+    edits
 }
 
-fn span(span: HtmlSpan, range: &Range<usize>, width: usize, marks: &mut Vec<(Range<usize>, MarkupEdit)>) {
+fn push_span_edits(span: HtmlSpan, range: &Range<usize>, width: usize, edits: &mut Vec<(Range<usize>, MarkupEdit)>) {
     if range.len() > 2 * width {
-        marks.push((range.start..range.start + width, MarkupEdit::Open(span)));
-        marks.push((range.end - width..range.end, MarkupEdit::Close));
+        edits.push((range.start..range.start + width, MarkupEdit::Open(span)));
+        edits.push((range.end - width..range.end, MarkupEdit::Close));
     }
 }

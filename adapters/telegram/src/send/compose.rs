@@ -1,4 +1,4 @@
-//! What a part becomes in the words of the Bot API: pure.
+//! Composes the Bot API call for a part. Pure.
 
 use satchel_domain::{
     Button, Filename, MessageRef, PartContent, Sha256,
@@ -23,24 +23,23 @@ use teloxide::{
 
 use crate::{address::ConversationAddress, render::render};
 
-/// What a voice is called that goes as a file.
+/// File name of a voice message that is sent as a file.
 pub(crate) const VOICE_NAME: &str = "voice.ogg";
 
-/// The longest command that a button carries (Bot API, InlineKeyboardButton: "1-64 bytes").
+/// Longest command of a button (Bot API, InlineKeyboardButton: "1-64 bytes").
 const MAX_CALLBACK_DATA_BYTES: usize = 64;
 
-/// How many characters the labels of buttons share on one row of a telephone.
-const ROW: usize = 24;
+/// How many characters the labels of one row of buttons may have, to fit on a phone.
+const MAX_ROW_CHARS: usize = 24;
 
-/// A call, ready to be made.
+/// A composed Bot API call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComposedMessage {
     pub(crate) method: &'static str,
-    /// Its parameters; a file's is `attach://` and the name of its upload.
+    /// Its parameters; that of a file is `attach://` and the name of its upload.
     pub(crate) fields: Map<String, Value>,
-    /// The files that go with it.
     pub(crate) uploads: Vec<FileUpload>,
-    /// What people are shown while they go.
+    /// The chat action that is shown during the upload.
     pub(crate) activity: ChatAction,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct ComposedMessage {
 pub(crate) struct FileUpload {
     /// Its name in the request.
     pub(crate) name: String,
-    /// The address of its bytes.
+    /// The digest of its bytes.
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
     /// The file's name as people see it.
@@ -57,34 +56,34 @@ pub(crate) struct FileUpload {
     pub(crate) mime: String,
 }
 
-/// Why a part can't become a call.
+/// Why a part can't be composed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ComposeError {
     /// There is nothing to be sent.
     Empty,
-    /// Files can't ride on a text.
+    /// A text message can't carry files.
     FilesOnText,
-    /// The message can't be made to show it.
+    /// An existing message can't be edited into this content.
     NotEditable,
 }
 
-/// The call that sends a part as a new message.
-pub(crate) fn new_message(
+/// Composes the call that sends a part as a new message.
+pub(crate) fn compose_message(
     content: &PartContent,
-    place: ConversationAddress,
+    address: ConversationAddress,
     reply_to: Option<&MessageRef>,
     limit: &TextLimit,
 ) -> Result<ComposedMessage, ComposeError> {
-    let to = SendTarget { place, reply: reply_to.and_then(reply) };
+    let to = SendTarget { address, reply: reply_to.and_then(reply_parameters) };
     match content {
         PartContent::Text { files, .. } if !files.is_empty() => Err(ComposeError::FilesOnText),
         PartContent::Text { text, markup, .. } => Ok(text_message(text, *markup, &[], &to, limit)),
         PartContent::Notice { text } => Ok(text_message(text, Markup::Rich, &[], &to, limit)),
         PartContent::Question { text, buttons } => Ok(text_message(text, Markup::Rich, buttons, &to, limit)),
-        PartContent::File(item) => Ok(file(item, &to)),
+        PartContent::File(item) => Ok(file_message(item, &to)),
         PartContent::Album { items } => match items.as_slice() {
-            [only] => Ok(file(only, &to)),
-            items => Ok(album(items, &to)),
+            [only] => Ok(file_message(only, &to)),
+            items => Ok(album_message(items, &to)),
         },
         PartContent::Voice { prepared: Some(voice), as_file, caption, .. } => {
             Ok(voice_message(voice, *as_file, caption, &to))
@@ -93,10 +92,10 @@ pub(crate) fn new_message(
     }
 }
 
-/// The call that makes a message show a part. Buttons that it had go, unless the part has some.
-pub(crate) fn edit(
+/// Composes the call that edits a message into a part. Its buttons are removed unless the part has some.
+pub(crate) fn compose_edit(
     content: &PartContent,
-    place: ConversationAddress,
+    address: ConversationAddress,
     message: MessageId,
     limit: &TextLimit,
 ) -> Result<ComposedMessage, ComposeError> {
@@ -105,39 +104,39 @@ pub(crate) fn edit(
         PartContent::Notice { text } => (text, Markup::Rich, &[]),
         PartContent::Question { text, buttons } => (text, Markup::Rich, buttons),
         PartContent::File(item) => {
-            let (upload, input) = upload(item, 0);
-            let payload = EditMessageMedia::new(place.chat, message, media(item, input));
-            return Ok(ComposedMessage::new(&payload, vec![upload], activity(item.form)));
+            let (upload, input) = file_upload(item, 0);
+            let payload = EditMessageMedia::new(address.chat, message, input_media(item, input));
+            return Ok(ComposedMessage::new(&payload, vec![upload], upload_action(item.form)));
         }
         PartContent::Text { .. } => return Err(ComposeError::FilesOnText),
         PartContent::Withdraw => return Err(ComposeError::Empty),
-        // An album is several messages, and a voice can't take the place of anything.
+        // An album is several messages, and no message can be edited into a voice message.
         PartContent::Album { .. } | PartContent::Voice { .. } => return Err(ComposeError::NotEditable),
     };
     let (text, mode) = render_text(text, markup, limit);
-    let mut payload = EditMessageText::new(place.chat, message, text).link_preview_options(no_preview());
+    let mut payload = EditMessageText::new(address.chat, message, text).link_preview_options(disabled_link_preview());
     payload.parse_mode = mode;
-    payload.reply_markup = keyboard(buttons);
+    payload.reply_markup = inline_keyboard(buttons);
     Ok(ComposedMessage::new(&payload, Vec::new(), ChatAction::Typing))
 }
 
 /// Where a message goes.
 struct SendTarget {
-    place: ConversationAddress,
+    address: ConversationAddress,
     reply: Option<ReplyParameters>,
 }
 
-/// Puts the topic and the message that is answered into any kind of payload; each has setters of its own.
+/// Sets the topic and the replied-to message of any kind of payload; each has setters of its own.
 macro_rules! addressed {
     ($payload:expr, $to:expr) => {{
         let mut payload = $payload;
-        payload.message_thread_id = $to.place.topic;
+        payload.message_thread_id = $to.address.topic;
         payload.reply_parameters = $to.reply.clone();
         payload
     }};
 }
 
-/// Puts a caption into any kind of payload. Descriptions are no Markdown, so nothing is rendered.
+/// Sets the caption of any kind of payload. Captions are plain text, so nothing is rendered.
 macro_rules! captioned {
     ($payload:expr, $caption:expr) => {{
         let mut payload = $payload;
@@ -148,16 +147,18 @@ macro_rules! captioned {
 
 fn text_message(text: &str, markup: Markup, buttons: &[Button], to: &SendTarget, limit: &TextLimit) -> ComposedMessage {
     let (text, mode) = render_text(text, markup, limit);
-    let mut payload = addressed!(SendMessage::new(to.place.chat, text), to).link_preview_options(no_preview());
+    let mut payload =
+        addressed!(SendMessage::new(to.address.chat, text), to).link_preview_options(disabled_link_preview());
     payload.parse_mode = mode;
-    payload.reply_markup = keyboard(buttons).map(Into::into);
+    payload.reply_markup = inline_keyboard(buttons).map(Into::into);
     ComposedMessage::new(&payload, Vec::new(), ChatAction::Typing)
 }
 
-fn file(item: &FileItem, to: &SendTarget) -> ComposedMessage {
-    let (upload, input) = upload(item, 0);
-    let (chat, caption, media, activity) = (to.place.chat, &item.caption, item.attachment.media, activity(item.form));
-    let seconds = media.duration_ms.map(seconds);
+fn file_message(item: &FileItem, to: &SendTarget) -> ComposedMessage {
+    let (upload, input) = file_upload(item, 0);
+    let (chat, caption, media, activity) =
+        (to.address.chat, &item.caption, item.attachment.media, upload_action(item.form));
+    let seconds = media.duration_ms.map(whole_seconds);
     match item.form {
         FileForm::Photo => {
             let payload = captioned!(addressed!(SendPhoto::new(chat, input), to), caption);
@@ -181,25 +182,25 @@ fn file(item: &FileItem, to: &SendTarget) -> ComposedMessage {
         }
         FileForm::Document => {
             let payload = captioned!(addressed!(SendDocument::new(chat, input), to), caption);
-            // What was meant as a file stays one.
+            // Otherwise Telegram may turn the document into a photo or video.
             let payload = payload.disable_content_type_detection(true);
             ComposedMessage::new(&payload, vec![upload], activity)
         }
     }
 }
 
-fn album(items: &[FileItem], to: &SendTarget) -> ComposedMessage {
+fn album_message(items: &[FileItem], to: &SendTarget) -> ComposedMessage {
     let (mut uploads, mut group) = (Vec::new(), Vec::new());
     for (index, item) in items.iter().enumerate() {
-        let (upload, input) = upload(item, index);
+        let (upload, input) = file_upload(item, index);
         uploads.push(upload);
-        group.push(media(item, input));
+        group.push(input_media(item, input));
     }
-    let payload = addressed!(SendMediaGroup::new(to.place.chat, group), to);
+    let payload = addressed!(SendMediaGroup::new(to.address.chat, group), to);
     ComposedMessage::new(
         &payload,
         uploads,
-        items.first().map_or(ChatAction::UploadDocument, |item| activity(item.form)),
+        items.first().map_or(ChatAction::UploadDocument, |item| upload_action(item.form)),
     )
 }
 
@@ -213,31 +214,31 @@ fn voice_message(voice: &PreparedVoice, as_file: bool, caption: &str, to: &SendT
         filename: Filename::from_untrusted(VOICE_NAME),
         mime: "audio/ogg".to_owned(),
     };
-    let duration = seconds(voice.duration_ms);
+    let duration = whole_seconds(voice.duration_ms);
     if as_file {
-        let payload = captioned!(addressed!(SendAudio::new(to.place.chat, input), to), caption).duration(duration);
+        let payload = captioned!(addressed!(SendAudio::new(to.address.chat, input), to), caption).duration(duration);
         ComposedMessage::new(&payload, vec![upload], ChatAction::UploadVoice)
     } else {
-        let payload = captioned!(addressed!(SendVoice::new(to.place.chat, input), to), caption).duration(duration);
+        let payload = captioned!(addressed!(SendVoice::new(to.address.chat, input), to), caption).duration(duration);
         ComposedMessage::new(&payload, vec![upload], ChatAction::UploadVoice)
     }
 }
 
-/// A file as an item of an album, or in the place of what a message shows.
-fn media(item: &FileItem, input: InputFile) -> InputMedia {
+/// Composes a file as an item of an album or as the new media of a message.
+fn input_media(item: &FileItem, input: InputFile) -> InputMedia {
     let media = item.attachment.media;
-    let short = |number: Option<u32>| number.and_then(|number| u16::try_from(number).ok());
-    let seconds = short(media.duration_ms.map(seconds));
+    let to_u16 = |number: Option<u32>| number.and_then(|number| u16::try_from(number).ok());
+    let seconds = to_u16(media.duration_ms.map(whole_seconds));
     match item.form {
         FileForm::Photo => InputMedia::Photo(captioned!(InputMediaPhoto::new(input), item.caption)),
         FileForm::Video => {
             let mut video = captioned!(InputMediaVideo::new(input), item.caption).supports_streaming(true);
-            (video.width, video.height, video.duration) = (short(media.width), short(media.height), seconds);
+            (video.width, video.height, video.duration) = (to_u16(media.width), to_u16(media.height), seconds);
             InputMedia::Video(video)
         }
         FileForm::Animation => {
             let mut animation = captioned!(InputMediaAnimation::new(input), item.caption);
-            (animation.width, animation.height) = (short(media.width), short(media.height));
+            (animation.width, animation.height) = (to_u16(media.width), to_u16(media.height));
             animation.duration = seconds;
             InputMedia::Animation(animation)
         }
@@ -254,8 +255,8 @@ fn media(item: &FileItem, input: InputFile) -> InputMedia {
     }
 }
 
-/// A file, and what stands for it among the parameters.
-fn upload(item: &FileItem, index: usize) -> (FileUpload, InputFile) {
+/// Returns the upload of a file and the parameter that refers to it.
+fn file_upload(item: &FileItem, index: usize) -> (FileUpload, InputFile) {
     let name = format!("file{index}");
     let input = InputFile::file_id(FileId(format!("attach://{name}")));
     let attachment = &item.attachment;
@@ -269,7 +270,7 @@ fn upload(item: &FileItem, index: usize) -> (FileUpload, InputFile) {
     (upload, input)
 }
 
-/// A text in the form in which it is sent. Where nothing of it would be seen, its marks are what it says.
+/// Renders a text for sending. If nothing of it would be visible, it is sent unrendered.
 fn render_text(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option<ParseMode>) {
     match markup {
         Markup::Plain => (text.to_owned(), None),
@@ -280,16 +281,16 @@ fn render_text(text: &str, markup: Markup, limit: &TextLimit) -> (String, Option
     }
 }
 
-/// Buttons in rows. One whose command is too long is left out: the words of the question name it.
-fn keyboard(buttons: &[Button]) -> Option<InlineKeyboardMarkup> {
-    let fits = |button: &&Button| !button.command.is_empty() && button.command.len() <= MAX_CALLBACK_DATA_BYTES;
+/// Arranges buttons in rows. A button whose command is too long is dropped: the text of the question names the command.
+fn inline_keyboard(buttons: &[Button]) -> Option<InlineKeyboardMarkup> {
+    let is_sendable = |button: &&Button| !button.command.is_empty() && button.command.len() <= MAX_CALLBACK_DATA_BYTES;
     let mut rows: Vec<(usize, Vec<InlineKeyboardButton>)> = Vec::new();
-    for Button { label, command } in buttons.iter().filter(fits) {
+    for Button { label, command } in buttons.iter().filter(is_sendable) {
         let width = label.chars().count() + 2;
         let button = InlineKeyboardButton::callback(label.clone(), command.clone());
         match rows.last_mut() {
-            Some((used, row)) if *used + width <= ROW => {
-                *used += width;
+            Some((row_chars, row)) if *row_chars + width <= MAX_ROW_CHARS => {
+                *row_chars += width;
                 row.push(button);
             }
             _ => rows.push((width, vec![button])),
@@ -298,14 +299,14 @@ fn keyboard(buttons: &[Button]) -> Option<InlineKeyboardMarkup> {
     (!rows.is_empty()).then(|| InlineKeyboardMarkup::new(rows.into_iter().map(|(_, row)| row)))
 }
 
-/// The message that is answered. It may be gone.
-fn reply(message: &MessageRef) -> Option<ReplyParameters> {
+/// Parameters of a reply. The replied-to message may have been deleted.
+fn reply_parameters(message: &MessageRef) -> Option<ReplyParameters> {
     let message = message.0.parse().ok()?;
     Some(ReplyParameters::new(MessageId(message)).allow_sending_without_reply())
 }
 
-/// Links that a model mentions are not meant as pictures of what they lead to.
-fn no_preview() -> LinkPreviewOptions {
+/// Disables link previews: links that a model mentions are not meant as content.
+fn disabled_link_preview() -> LinkPreviewOptions {
     LinkPreviewOptions {
         is_disabled: true,
         url: None,
@@ -315,7 +316,7 @@ fn no_preview() -> LinkPreviewOptions {
     }
 }
 
-fn activity(form: FileForm) -> ChatAction {
+fn upload_action(form: FileForm) -> ChatAction {
     match form {
         FileForm::Photo => ChatAction::UploadPhoto,
         FileForm::Video | FileForm::Animation => ChatAction::UploadVideo,
@@ -324,8 +325,8 @@ fn activity(form: FileForm) -> ChatAction {
     }
 }
 
-/// Whole seconds, never less than the playing time.
-fn seconds(milliseconds: u64) -> u32 {
+/// Converts to whole seconds, rounded up.
+fn whole_seconds(milliseconds: u64) -> u32 {
     u32::try_from(milliseconds.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
@@ -337,7 +338,7 @@ impl ComposedMessage {
         Self { method: P::NAME, fields, uploads, activity }
     }
 
-    /// How many bytes its files have.
+    /// Total size of its uploads.
     pub(crate) fn bytes(&self) -> u64 {
         self.uploads.iter().map(|upload| upload.bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! What parts become on the wire, as Telegram's manual has it.
+//! The Bot API calls that parts are composed into.
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Button, Filename, MediaInfo, MessageRef, PartContent, Sha256,
@@ -38,7 +38,7 @@ fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &
 }
 
 /// The call as one value, to be compared as a whole.
-fn shown(composed: &ComposedMessage) -> Value {
+fn call_json(composed: &ComposedMessage) -> Value {
     let uploads: Vec<_> = composed
         .uploads
         .iter()
@@ -47,20 +47,20 @@ fn shown(composed: &ComposedMessage) -> Value {
     json!({ "method": composed.method, "fields": composed.fields, "uploads": uploads })
 }
 
-fn sent(content: &PartContent, place: ConversationAddress) -> Value {
+fn message_call(content: &PartContent, address: ConversationAddress) -> Value {
     let reply_to = MessageRef("7".to_owned());
-    shown(&new_message(content, place, Some(&reply_to), &limit()).unwrap())
+    call_json(&compose_message(content, address, Some(&reply_to), &limit()).unwrap())
 }
 
 #[test]
-fn every_part_is_a_call_of_the_manual() {
+fn every_content_kind_becomes_documented_call() {
     let sides = MediaInfo { width: Some(640), height: Some(480), ..MediaInfo::default() };
     let film = MediaInfo { duration_ms: Some(61_500), ..sides };
     let photo = item("a.jpg", "image/jpeg", FileForm::Photo, sides, "*not* <b>markup</b>");
     let video = item("б.mp4", "video/mp4", FileForm::Video, film, "");
     let song = MediaInfo { duration_ms: Some(1_000), ..MediaInfo::default() };
     let spoken = |as_file| PartContent::Voice {
-        words: "hello".to_owned(),
+        text: "hello".to_owned(),
         in_text: true,
         prepared: Some(PreparedVoice {
             sha256: Sha256([2; 32]),
@@ -83,23 +83,26 @@ fn every_part_is_a_call_of_the_manual() {
     };
     let plain = PartContent::Text { text: "*as* <is>".to_owned(), markup: Markup::Plain, files: Vec::new() };
     let calls = [
-        ("text", sent(&PartContent::from_text("**Hi** <you>"), TOPIC)),
-        ("plain text", sent(&plain, CHAT)),
-        ("a text of which nothing would be seen", sent(&PartContent::from_text("```\n```"), CHAT)),
-        ("notice", sent(&PartContent::Notice { text: "3 of 4 sent".to_owned() }, CHAT)),
-        ("question", sent(&question, CHAT)),
-        ("photo", sent(&PartContent::File(photo.clone()), TOPIC)),
-        ("video", sent(&PartContent::File(video.clone()), CHAT)),
-        ("animation", sent(&PartContent::File(item("a.gif", "image/gif", FileForm::Animation, sides, "")), CHAT)),
-        ("audio", sent(&PartContent::File(item("a.mp3", "audio/mpeg", FileForm::Audio, song, "")), CHAT)),
+        ("text", message_call(&PartContent::from_text("**Hi** <you>"), TOPIC)),
+        ("plain text", message_call(&plain, CHAT)),
+        ("a text of which nothing would be seen", message_call(&PartContent::from_text("```\n```"), CHAT)),
+        ("notice", message_call(&PartContent::Notice { text: "3 of 4 sent".to_owned() }, CHAT)),
+        ("question", message_call(&question, CHAT)),
+        ("photo", message_call(&PartContent::File(photo.clone()), TOPIC)),
+        ("video", message_call(&PartContent::File(video.clone()), CHAT)),
+        (
+            "animation",
+            message_call(&PartContent::File(item("a.gif", "image/gif", FileForm::Animation, sides, "")), CHAT),
+        ),
+        ("audio", message_call(&PartContent::File(item("a.mp3", "audio/mpeg", FileForm::Audio, song, "")), CHAT)),
         (
             "document",
-            sent(&PartContent::File(item("a\".pdf", "application/pdf", FileForm::Document, sides, "c")), CHAT),
+            message_call(&PartContent::File(item("a\".pdf", "application/pdf", FileForm::Document, sides, "c")), CHAT),
         ),
-        ("album", sent(&PartContent::Album { items: vec![photo.clone(), video] }, TOPIC)),
-        ("album of one", sent(&PartContent::Album { items: vec![photo.clone()] }, CHAT)),
-        ("voice", sent(&spoken(false), CHAT)),
-        ("voice as a file", sent(&spoken(true), CHAT)),
+        ("album", message_call(&PartContent::Album { items: vec![photo.clone(), video] }, TOPIC)),
+        ("album of one", message_call(&PartContent::Album { items: vec![photo.clone()] }, CHAT)),
+        ("voice", message_call(&spoken(false), CHAT)),
+        ("voice as a file", message_call(&spoken(true), CHAT)),
     ];
     for (name, call) in calls {
         insta::assert_json_snapshot!(name, call);
@@ -108,7 +111,7 @@ fn every_part_is_a_call_of_the_manual() {
 
 #[test]
 fn edit_replaces_content_and_removes_old_buttons() {
-    let edited = |content: &PartContent| shown(&edit(content, CHAT, MessageId(9), &limit()).unwrap());
+    let edited = |content: &PartContent| call_json(&compose_edit(content, CHAT, MessageId(9), &limit()).unwrap());
     let text = edited(&PartContent::from_text("_done_"));
     let expected = json!({
         "chat_id": 4711, "message_id": 9, "text": "<i>done</i>", "parse_mode": "HTML",
@@ -122,14 +125,14 @@ fn edit_replaces_content_and_removes_old_buttons() {
 }
 
 #[test]
-fn what_has_no_call_says_why() {
+fn unsendable_content_fails_to_compose() {
     let text_with_files = PartContent::Text {
         text: "x".to_owned(),
         markup: Markup::Rich,
         files: vec![item("a.txt", "text/plain", FileForm::Document, MediaInfo::default(), "")],
     };
-    let unspoken = PartContent::Voice {
-        words: "x".to_owned(),
+    let unprepared_voice = PartContent::Voice {
+        text: "x".to_owned(),
         in_text: false,
         prepared: None,
         as_file: false,
@@ -137,10 +140,10 @@ fn what_has_no_call_says_why() {
     };
     for (content, sending, editing) in [
         (&text_with_files, ComposeError::FilesOnText, ComposeError::FilesOnText),
-        (&unspoken, ComposeError::Empty, ComposeError::NotEditable),
+        (&unprepared_voice, ComposeError::Empty, ComposeError::NotEditable),
         (&PartContent::Withdraw, ComposeError::Empty, ComposeError::Empty),
     ] {
-        assert_eq!(new_message(content, CHAT, None, &limit()), Err(sending));
-        assert_eq!(edit(content, CHAT, MessageId(1), &limit()), Err(editing));
+        assert_eq!(compose_message(content, CHAT, None, &limit()), Err(sending));
+        assert_eq!(compose_edit(content, CHAT, MessageId(1), &limit()), Err(editing));
     }
 }

@@ -1,7 +1,7 @@
 //! The way in: nothing is forgotten before it is stored, and everything that people send arrives.
 
-mod bench;
 mod fetching;
+mod harness;
 mod kinds;
 mod polling;
 mod starting;

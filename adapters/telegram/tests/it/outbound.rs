@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
-mod answers;
 mod contents;
 mod contract;
 mod lookup;
 mod pace;
+mod responses;
 mod secrets;
 mod streams;
 
@@ -30,12 +30,12 @@ use uuid::Uuid;
 /// Waits for tests in which answers never come.
 pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
     connect: Duration::from_millis(500),
-    answer: Duration::from_millis(600),
-    silence: Duration::from_millis(400),
+    response: Duration::from_millis(600),
+    idle: Duration::from_millis(400),
 };
 
 /// A bot, the platform that it works on, and one person's chat with it.
-pub(crate) struct Stage {
+pub(crate) struct OutboundHarness {
     pub(crate) telegram: FakeTelegram,
     pub(crate) channel: Arc<TelegramChannel>,
     pub(crate) blobs: Arc<MemoryBlobs>,
@@ -69,7 +69,7 @@ pub(crate) fn settings(telegram: &FakeTelegram, capabilities: ChannelCapabilitie
     }
 }
 
-impl Stage {
+impl OutboundHarness {
     /// A stage with all limits of the platform but its pace.
     pub(crate) async fn new() -> Self {
         Self::with(TelegramRules::default(), unpaced()).await
@@ -87,7 +87,7 @@ impl Stage {
 
     pub(crate) fn part_in(&self, chat: i64, content: PartContent) -> SendRequest {
         SendRequest {
-            part: PartId(Uuid::now_v7()),
+            part_id: PartId(Uuid::now_v7()),
             turn: TurnId(Uuid::from_u128(1)),
             conversation: conversation(&chat.to_string()),
             content,
@@ -131,7 +131,7 @@ impl Stage {
         let prepared =
             PreparedVoice { sha256: stored.sha256, bytes: stored.bytes, duration_ms: 1_200, waveform: vec![0, 255] };
         PartContent::Voice {
-            words: "hello".to_owned(),
+            text: "hello".to_owned(),
             in_text: true,
             prepared: Some(prepared),
             as_file,

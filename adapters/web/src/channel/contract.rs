@@ -99,7 +99,7 @@ fn fixture() -> Fixture {
         rate_limits: None,
     };
     let key_file = dir.path().join("web.key");
-    let key = SigningKey::load_or_make(&key_file).unwrap();
+    let key = SigningKey::load_or_create(&key_file).unwrap();
     let links = SignedLinks::new(key.clone(), RevokedLinks::load(&key_file).unwrap());
     let channel = WebChannel { capabilities, blobs: Arc::clone(&blobs), key, links };
     Fixture { noted: Arc::new(RecordingBus { channel, arrived: Mutex::default() }), blobs, _dir: dir }
@@ -119,13 +119,13 @@ impl ChannelFixture for Fixture {
         Arc::clone(&self.blobs)
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let arrived = |(message, content): &(MessageRef, PartContent)| {
             let (text, voice) = match content {
                 PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
                     (text.clone(), None)
                 }
-                PartContent::Voice { words, prepared, .. } => (words.clone(), prepared.as_ref()),
+                PartContent::Voice { text: words, prepared, .. } => (words.clone(), prepared.as_ref()),
                 PartContent::File(_) | PartContent::Album { .. } | PartContent::Withdraw => (String::new(), None),
             };
             let files = content.files().iter().map(|item| &item.attachment);
@@ -160,8 +160,8 @@ mod promises {
             RateLimited,
             ServerError,
             Reset,
-            AnswerLost,
-            NotAnAnswer,
+            ResponseLost,
+            ForeignResponse,
             Hang,
             Forbidden,
         ]
@@ -172,7 +172,7 @@ mod promises {
 async fn lost_upload_is_refused_with_remedy() {
     let fixture = fixture();
     let reference = fixture.person_sends("a.txt", Bytes::from_static(b"x")).await.unwrap();
-    let mut upload: UploadHandle = fixture.noted.channel.key.read(Purpose::Upload, &reference.locator).unwrap();
+    let mut upload: UploadHandle = fixture.noted.channel.key.verify(Purpose::Upload, &reference.locator).unwrap();
     upload.blob.sha256 = Sha256([7; 32]);
     let locator = fixture.noted.channel.key.sign(Purpose::Upload, &upload);
     let answer = fixture.channel().fetch(&FileReference { locator, ..reference }).await;

@@ -1,4 +1,4 @@
-//! Shows one conversation to everybody who looks at it: reads once, renders once, and sends the same bytes to all.
+//! Renders a conversation for all its subscribers: reads once, renders once, and sends the same bytes to all.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,102 +27,103 @@ use crate::{
     wire::{self, Blocks, Gone, LiveTool, Question, QuestionButton, Snapshot, ToolChange},
 };
 
-/// How many turns a page is shown at first.
+/// The number of turns in a snapshot.
 pub(crate) const MAX_SNAPSHOT_TURNS: u32 = 30;
 
-/// The least time between two renderings of a growing text.
+/// The minimum interval between two renderings of streamed text.
 const RENDER_INTERVAL: Duration = Duration::from_millis(60);
 
-/// A rendering of this many bytes makes the time until the next one twice as long: what is large changes less often.
-const LARGE: usize = 32 * 1024;
+/// The rendered size by which the interval grows by another [`RENDER_INTERVAL`], so that large texts are rendered less
+/// often.
+const RENDER_STEP_BYTES: usize = 32 * 1024;
 
-/// The most time between two renderings.
-const SLOWEST: Duration = Duration::from_secs(2);
+/// The maximum interval between two renderings.
+const MAX_RENDER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How often what is unfinished is read again, in case that a hint was lost.
-const UNFINISHED: Duration = Duration::from_secs(2);
+/// How often unfinished turns are polled, in case an event was lost.
+const UNFINISHED_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How often the newest turns are read again, in case that a hint was lost.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often the newest turns are polled, in case an event was lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How many of the newest turns that are.
-const NEWEST: u32 = 5;
+/// How many of the newest turns are polled.
+const MAX_POLLED_TURNS: u32 = 5;
 
-/// How many changed turns are shown before clients get time to take what they were sent.
-const AT_ONCE: usize = 16;
+/// How many changed turns are sent in one step, so that clients have time to read.
+const MAX_TURNS_PER_STEP: usize = 16;
 
-/// More changed calls than these are shown all at once.
-const FEW_CALLS: usize = 8;
+/// Up to this many changed calls are sent one by one, more of them in one frame.
+const MAX_SINGLE_CALL_UPDATES: usize = 8;
 
-/// How long one read may take.
-const READ_TIME: Duration = Duration::from_secs(10);
+/// The timeout of one read.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What one task knows of its room.
+/// The state of a room's render task.
 struct RoomRenderer {
     hub: Arc<LiveHub>,
     room: Arc<LiveRoom>,
     clients: Vec<Subscriber>,
-    /// What was last shown of each turn, as a digest.
-    shown: HashMap<TurnId, u64>,
-    /// Turns of which something will still change, and whether they are answered.
+    /// The digest of each turn's last frame.
+    shown_digests: HashMap<TurnId, u64>,
+    /// The turns that can still change, and whether they have ended.
     unfinished: BTreeMap<TurnId, bool>,
-    live: Option<RenderedTurn>,
-    /// When a growing text may be rendered again.
+    rendered: Option<RenderedTurn>,
+    /// When streamed text may be rendered again.
     render_at: Instant,
     read_at: Instant,
 }
 
-/// What clients see of a running turn.
+/// The last frames of a running turn.
 struct RenderedTurn {
     turn: TurnId,
     text: String,
     live: wire::Live,
 }
 
-/// Shows a room until nobody is left in it.
+/// Renders a room until it has no subscribers.
 pub(super) async fn run_room(hub: Arc<LiveHub>, room: Arc<LiveRoom>) {
     let now = Instant::now();
-    let mut tending = RoomRenderer {
+    let mut renderer = RoomRenderer {
         hub,
         room,
         clients: Vec::new(),
-        shown: HashMap::new(),
+        shown_digests: HashMap::new(),
         unfinished: BTreeMap::new(),
-        live: None,
+        rendered: None,
         render_at: now,
         read_at: now,
     };
-    while let Some(due) = tending.step().await {
-        let (hub, room) = (&tending.hub, &tending.room);
+    while let Some(next_at) = renderer.step().await {
+        let (hub, room) = (&renderer.hub, &renderer.room);
         tokio::select! {
             () = hub.stop.cancelled() => break,
             () = room.wake.notified() => {}
-            () = sleep_until(due) => {}
+            () = sleep_until(next_at) => {}
         }
     }
 }
 
 impl RoomRenderer {
-    /// Shows what has changed and tells when to look again at the latest; `None` when nobody is left.
+    /// Sends what has changed. Returns when to continue at the latest; `None` without subscribers.
     async fn step(&mut self) -> Option<Instant> {
-        // Before anything is read: a first word is wanted at once.
+        // Before anything is read, so that the first text appears at once.
         self.render(false);
         let (joining, dirty) = self.take_work();
-        if let Err(error) = self.read(dirty).await {
+        if let Err(error) = self.refresh(dirty).await {
             tracing::warn!(chat.id = %self.room.conversation, error = &error as &dyn std::error::Error,
                 "reading the state of a page failed");
         }
-        let mut due = self.render(!joining.is_empty());
+        let mut next_at = self.render(!joining.is_empty());
         if !joining.is_empty() {
             match self.snapshot().await {
                 Ok(snapshot) => {
                     for client in joining {
                         self.clients.extend(try_send_first(&snapshot, client));
                     }
-                    // What the snapshot knew to be complete grows no longer.
-                    due = self.render(true);
+                    // A turn that the snapshot shows as complete is no longer live.
+                    next_at = self.render(true);
                 }
-                // They come back by themselves.
+                // The clients reconnect automatically.
                 Err(error) => tracing::warn!(chat.id = %self.room.conversation,
                     error = &error as &dyn std::error::Error, "showing a conversation failed"),
             }
@@ -131,12 +132,12 @@ impl RoomRenderer {
         if self.clients.is_empty() && self.hub.remove_if_empty(&self.room) {
             return None;
         }
-        Some(due.map_or(self.read_at, |due| due.min(self.read_at)))
+        Some(next_at.map_or(self.read_at, |at| at.min(self.read_at)))
     }
 
     fn take_work(&self) -> (Vec<Subscriber>, Vec<TurnId>) {
         let mut state = self.room.state();
-        let dirty: Vec<TurnId> = state.dirty.iter().take(AT_ONCE).copied().collect();
+        let dirty: Vec<TurnId> = state.dirty.iter().take(MAX_TURNS_PER_STEP).copied().collect();
         dirty.iter().for_each(|turn| {
             state.dirty.remove(turn);
         });
@@ -146,227 +147,229 @@ impl RoomRenderer {
         (std::mem::take(&mut state.joining), dirty)
     }
 
-    /// Reads what may have changed, and now and then what may have changed without a word.
-    async fn read(&mut self, dirty: Vec<TurnId>) -> Result<(), LedgerError> {
-        let mut wanted = dirty;
+    /// Reads the turns that may have changed, and polls others at intervals.
+    async fn refresh(&mut self, dirty: Vec<TurnId>) -> Result<(), LedgerError> {
+        let mut turns = dirty;
         if self.clients.is_empty() {
             return Ok(());
         }
         if Instant::now() >= self.read_at {
-            self.schedule();
-            let newest = self.turns(NEWEST).await?;
-            self.note_all(&newest);
-            wanted.extend(self.unfinished.keys().take(AT_ONCE));
-            wanted.retain(|turn| !newest.iter().any(|record| record.id == *turn));
+            self.schedule_poll();
+            let newest = self.newest_turns(MAX_POLLED_TURNS).await?;
+            self.apply_records(&newest);
+            turns.extend(self.unfinished.keys().take(MAX_TURNS_PER_STEP));
+            turns.retain(|turn| !newest.iter().any(|record| record.id == *turn));
         }
-        // The turn that runs may be another one now, which changes how that one is shown.
-        let next = self.newest_unanswered();
-        for turn in wanted {
-            self.read_one(turn).await?;
+        // If another turn is next now, its state has changed.
+        let next = self.oldest_unanswered();
+        for turn in turns {
+            self.refresh_turn(turn).await?;
         }
-        if let Some(turn) = self.newest_unanswered().filter(|turn| Some(*turn) != next) {
-            self.read_one(turn).await?;
+        if let Some(turn) = self.oldest_unanswered().filter(|turn| Some(*turn) != next) {
+            self.refresh_turn(turn).await?;
         }
-        self.schedule_sooner();
+        self.schedule_unfinished_poll();
         Ok(())
     }
 
-    async fn read_one(&mut self, turn: TurnId) -> Result<(), LedgerError> {
-        let read = timeout(READ_TIME, self.hub.ledger.turn(turn)).await.map_err(|_| too_slow())?;
+    async fn refresh_turn(&mut self, turn: TurnId) -> Result<(), LedgerError> {
+        let read = timeout(READ_TIMEOUT, self.hub.ledger.turn(turn)).await.map_err(|_| read_timeout_error())?;
         let Some(record) = read?.filter(|record| record.conversation == self.room.conversation) else {
             self.unfinished.remove(&turn);
             return Ok(());
         };
         if record.id != turn {
             self.unfinished.remove(&turn);
-            if self.shown.remove(&turn).is_some() {
-                self.send(&frame::event_frame("gone", &Gone { turn: &turn.to_string() }));
+            if self.shown_digests.remove(&turn).is_some() {
+                self.broadcast(&frame::event_frame("gone", &Gone { turn: &turn.to_string() }));
             }
         }
-        self.note_all(std::slice::from_ref(&record));
+        self.apply_records(std::slice::from_ref(&record));
         Ok(())
     }
 
-    async fn turns(&self, limit: u32) -> Result<Vec<TurnRecord>, LedgerError> {
+    async fn newest_turns(&self, limit: u32) -> Result<Vec<TurnRecord>, LedgerError> {
         let query = TurnQuery { conversation: self.room.conversation.clone(), before: None, limit };
-        timeout(READ_TIME, self.hub.ledger.turns(&query)).await.map_err(|_| too_slow())?
+        timeout(READ_TIMEOUT, self.hub.ledger.turns(&query)).await.map_err(|_| read_timeout_error())?
     }
 
-    /// Everything that a page shows, for those who have just come.
+    /// Returns the snapshot frame for new subscribers.
     async fn snapshot(&mut self) -> Result<Bytes, LedgerError> {
-        let mut records = self.turns(MAX_SNAPSHOT_TURNS + 1).await?;
+        let mut records = self.newest_turns(MAX_SNAPSHOT_TURNS + 1).await?;
         let more = records.len() > MAX_SNAPSHOT_TURNS as usize;
         if more {
             records.remove(0);
         }
-        self.note_all(&records);
+        self.apply_records(&records);
         self.render(true);
-        let live = self.live.as_ref().map(|shown| shown.live.clone());
-        self.schedule_sooner();
-        Ok(frame::first_frame("snapshot", &Snapshot { turns: view::turns(&records), more, live }))
+        let live = self.rendered.as_ref().map(|rendered| rendered.live.clone());
+        self.schedule_unfinished_poll();
+        Ok(frame::first_frame("snapshot", &Snapshot { turns: view::to_wire_turns(&records), more, live }))
     }
 
-    /// Takes in what the ledger says of turns, and shows those that have changed.
-    fn note_all(&mut self, records: &[TurnRecord]) {
+    /// Applies records of the ledger, and sends the turns that have changed.
+    fn apply_records(&mut self, records: &[TurnRecord]) {
         for record in records {
             if record.ending.is_some() {
                 self.room.state().on_turn_completed(record.id);
             }
-            if view::is_over(record) {
+            if view::is_final(record) {
                 self.unfinished.remove(&record.id);
             } else {
                 self.unfinished.insert(record.id, record.ending.is_some());
             }
         }
-        // What grows is being answered, or else what has waited longest.
-        let growing = self.room.state().growing.as_ref().map(|growing| growing.turn);
-        let next = growing.or_else(|| self.newest_unanswered());
+        // The live turn is running, or else the one that has waited longest.
+        let live_turn = self.room.state().live_turn.as_ref().map(|live_turn| live_turn.turn);
+        let next = live_turn.or_else(|| self.oldest_unanswered());
         for record in records {
-            let turn = frame::event_frame("turn", &view::turn(record, next));
+            let turn = frame::event_frame("turn", &view::to_wire_turn(record, next));
             let mut digest = DefaultHasher::new();
             turn.hash(&mut digest);
             let digest = digest.finish();
-            if self.shown.insert(record.id, digest) != Some(digest) {
-                self.send(&turn);
+            if self.shown_digests.insert(record.id, digest) != Some(digest) {
+                self.broadcast(&turn);
             }
         }
-        self.forget_old();
+        self.evict_old_digests();
     }
 
-    /// The oldest turn that is not answered yet.
-    fn newest_unanswered(&self) -> Option<TurnId> {
+    /// Returns the oldest turn that has not ended.
+    fn oldest_unanswered(&self) -> Option<TurnId> {
         self.unfinished.iter().find(|(_, answered)| !**answered).map(|(turn, _)| *turn)
     }
 
-    /// Shows a growing text if it is time, and tells when it will be.
-    fn render(&mut self, at_once: bool) -> Option<Instant> {
+    /// Renders the live turn if it is time; else returns when it will be.
+    fn render(&mut self, is_forced: bool) -> Option<Instant> {
         let now = Instant::now();
-        let growing = {
+        let live_turn = {
             let state = self.room.state();
-            let Some(growing) = &state.growing else {
-                self.live = None;
+            let Some(live_turn) = &state.live_turn else {
+                self.rendered = None;
                 return None;
             };
-            let same_text =
-                self.live.as_ref().is_some_and(|shown| shown.turn == growing.turn && shown.text == growing.text);
-            if !same_text && !at_once && now < self.render_at {
+            let same_text = self
+                .rendered
+                .as_ref()
+                .is_some_and(|rendered| rendered.turn == live_turn.turn && rendered.text == live_turn.text);
+            if !same_text && !is_forced && now < self.render_at {
                 return Some(self.render_at);
             }
-            growing.clone()
+            live_turn.clone()
         };
-        let rendered = self.show(growing);
-        if rendered > 0 {
-            self.render_at = now + render_interval(rendered);
+        let rendered_bytes = self.send_changes(live_turn);
+        if rendered_bytes > 0 {
+            self.render_at = now + render_interval(rendered_bytes);
         }
         None
     }
 
-    /// Sends what of a running turn has changed, and tells how many bytes of its text were sent.
-    fn show(&mut self, growing: LiveTurn) -> usize {
-        let LiveTurn { turn, text, tools, .. } = growing;
+    /// Sends the changes of a live turn. Returns how many bytes of its text were sent.
+    fn send_changes(&mut self, live_turn: LiveTurn) -> usize {
+        let LiveTurn { turn, text, tools, .. } = live_turn;
         let name = turn.to_string();
-        let tools: Vec<LiveTool> = tools.into_iter().map(live_tool).collect();
-        let Some(mut shown) = self.live.take().filter(|shown| shown.turn == turn) else {
-            let live = wire::Live { turn: name, blocks: markdown::blocks(&text), tools };
-            self.send(&frame::event_frame("live", &live));
+        let tools: Vec<LiveTool> = tools.into_iter().map(to_live_tool).collect();
+        let Some(mut rendered) = self.rendered.take().filter(|rendered| rendered.turn == turn) else {
+            let live = wire::Live { turn: name, blocks: markdown::to_html_blocks(&text), tools };
+            self.broadcast(&frame::event_frame("live", &live));
             let bytes = live.blocks.iter().map(String::len).sum();
-            self.live = Some(RenderedTurn { turn, text, live });
+            self.rendered = Some(RenderedTurn { turn, text, live });
             return bytes;
         };
-        let changed: Vec<&LiveTool> = tools.iter().filter(|tool| !shown.live.tools.contains(tool)).collect();
-        if changed.len() > FEW_CALLS {
-            shown.live.tools.clone_from(&tools);
-            self.send(&frame::event_frame("live", &shown.live));
+        let changed: Vec<&LiveTool> = tools.iter().filter(|tool| !rendered.live.tools.contains(tool)).collect();
+        if changed.len() > MAX_SINGLE_CALL_UPDATES {
+            rendered.live.tools.clone_from(&tools);
+            self.broadcast(&frame::event_frame("live", &rendered.live));
         } else {
             for tool in changed {
-                self.send(&frame::event_frame("tool", &ToolChange { turn: &name, tool }));
+                self.broadcast(&frame::event_frame("tool", &ToolChange { turn: &name, tool }));
             }
         }
-        shown.live.tools = tools;
+        rendered.live.tools = tools;
         let mut bytes = 0;
-        if shown.text != text {
-            let blocks = markdown::blocks(&text);
-            let same = blocks.iter().zip(&shown.live.blocks).take_while(|(new, old)| new == old).count();
-            if same < blocks.len() || same < shown.live.blocks.len() {
+        if rendered.text != text {
+            let blocks = markdown::to_html_blocks(&text);
+            let same = blocks.iter().zip(&rendered.live.blocks).take_while(|(new, old)| new == old).count();
+            if same < blocks.len() || same < rendered.live.blocks.len() {
                 let rest = &blocks[same..];
                 bytes = rest.iter().map(String::len).sum::<usize>().max(1);
-                self.send(&frame::event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
+                self.broadcast(&frame::event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
             }
-            (shown.text, shown.live.blocks) = (text, blocks);
+            (rendered.text, rendered.live.blocks) = (text, blocks);
         }
-        self.live = Some(shown);
+        self.rendered = Some(rendered);
         bytes
     }
 
-    /// Sends a frame to everybody; who lets too much wait is cut off.
-    fn send(&mut self, frame: &Bytes) {
+    /// Sends a frame to all subscribers and disconnects those that are too slow.
+    fn broadcast(&mut self, frame: &Bytes) {
         let clients = std::mem::take(&mut self.clients);
         self.clients = clients.into_iter().filter_map(|client| try_send(frame, client)).collect();
     }
 
-    fn schedule(&mut self) {
-        self.read_at = Instant::now() + IDLE_TIMEOUT;
-        self.schedule_sooner();
+    fn schedule_poll(&mut self) {
+        self.read_at = Instant::now() + POLL_INTERVAL;
+        self.schedule_unfinished_poll();
     }
 
-    fn schedule_sooner(&mut self) {
+    fn schedule_unfinished_poll(&mut self) {
         if !self.unfinished.is_empty() {
-            self.read_at = self.read_at.min(Instant::now() + UNFINISHED);
+            self.read_at = self.read_at.min(Instant::now() + UNFINISHED_POLL_INTERVAL);
         }
     }
 
-    /// Digests of turns that nobody will hear of again are forgotten.
-    fn forget_old(&mut self) {
-        if self.shown.len() > 4 * MAX_SNAPSHOT_TURNS as usize {
-            let mut turns: Vec<TurnId> = self.shown.keys().copied().collect();
+    /// Removes the digests of old turns.
+    fn evict_old_digests(&mut self) {
+        if self.shown_digests.len() > 4 * MAX_SNAPSHOT_TURNS as usize {
+            let mut turns: Vec<TurnId> = self.shown_digests.keys().copied().collect();
             turns.sort_unstable();
             for turn in &turns[..2 * MAX_SNAPSHOT_TURNS as usize] {
-                self.shown.remove(turn);
+                self.shown_digests.remove(turn);
             }
         }
     }
 }
 
-/// Puts a frame into a client's queue and returns the client, unless it has gone or lets too much wait.
+/// Queues a frame for a client and returns the client, unless it is gone or too slow.
 fn try_send(frame: &Bytes, client: Subscriber) -> Option<Subscriber> {
     try_enqueue(frame, frame.len().div_ceil(1024), client)
 }
 
-/// Puts the snapshot into a client's queue, which takes none of its room: however large it is, a client that came back
-/// for it must be able to get it.
+/// Queues the snapshot for a client without counting its size: a reconnecting client must get it, however large it is.
 fn try_send_first(snapshot: &Bytes, client: Subscriber) -> Option<Subscriber> {
     try_enqueue(snapshot, 0, client)
 }
 
 fn try_enqueue(frame: &Bytes, kib: usize, client: Subscriber) -> Option<Subscriber> {
-    let room = u32::try_from(kib).ok().and_then(|kib| Arc::clone(&client.room).try_acquire_many_owned(kib).ok());
-    let waits = room.map(|room| client.frames.try_send(QueuedFrame { frame: frame.clone(), _room: room }));
-    match waits {
+    let permit =
+        u32::try_from(kib).ok().and_then(|kib| Arc::clone(&client.queue_budget).try_acquire_many_owned(kib).ok());
+    let queued = permit.map(|permit| client.frames.try_send(QueuedFrame { frame: frame.clone(), _permit: permit }));
+    match queued {
         Some(Ok(())) => Some(client),
         Some(Err(TrySendError::Closed(_))) => None,
         Some(Err(TrySendError::Full(_))) | None => {
             tracing::debug!("closing the connection of a client that does not read");
-            client.cut.cancel();
+            client.closed.cancel();
             None
         }
     }
 }
 
-/// How long to wait after so many bytes were rendered.
+/// Returns the interval until the next rendering, by the rendered size.
 fn render_interval(bytes: usize) -> Duration {
-    let times = u32::try_from(1 + bytes / LARGE).unwrap_or(u32::MAX);
-    RENDER_INTERVAL.saturating_mul(times).min(SLOWEST)
+    let times = u32::try_from(1 + bytes / RENDER_STEP_BYTES).unwrap_or(u32::MAX);
+    RENDER_INTERVAL.saturating_mul(times).min(MAX_RENDER_INTERVAL)
 }
 
-fn live_tool(called: LiveCall) -> LiveTool {
+fn to_live_tool(live_call: LiveCall) -> LiveTool {
     let button = |button: Button| QuestionButton { label: button.label, command: button.command };
-    let question = called.question.map(|(text, buttons)| Question {
-        html: markdown::html(&text),
+    let question = live_call.question.map(|(text, buttons)| Question {
+        html: markdown::to_html(&text),
         buttons: buttons.into_iter().map(button).collect(),
     });
-    LiveTool { call: called.call.to_string(), tool: called.tool, state: called.state, question }
+    LiveTool { call: live_call.call.to_string(), tool: live_call.tool, state: live_call.state, question }
 }
 
-fn too_slow() -> LedgerError {
-    LedgerError::Store { doing: "reading what a page shows", source: "it took too long".into() }
+fn read_timeout_error() -> LedgerError {
+    LedgerError::Store { operation: "reading the turns of a conversation", source: "it took too long".into() }
 }

@@ -1,4 +1,4 @@
-//! What is known of one conversation from events alone. They may come twice, late, in any order, or not at all.
+//! The state of a conversation from events alone, which may be repeated, late, reordered or lost.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,38 +8,38 @@ use satchel_ports::BusEvent;
 use super::Subscriber;
 use crate::wire::ToolState;
 
-/// The longest text that is shown while it grows; the rest comes with the turn.
-const LONGEST: usize = 256 * 1024;
+/// The maximum size of streamed text; the rest is shown with the complete turn.
+const MAX_LIVE_TEXT_BYTES: usize = 256 * 1024;
 
-/// The most calls that are shown while a turn runs.
+/// The maximum number of tool calls shown of a running turn.
 const MAX_LIVE_CALLS: usize = 200;
 
-/// How many turns are known to have ended, so that what comes late says nothing.
-const ENDED: usize = 32;
+/// How many ended turns are remembered, to ignore late events.
+const ENDED_TURN_CACHE_SIZE: usize = 32;
 
-/// A conversation as events tell it.
+/// The live state of a conversation.
 #[derive(Default)]
 pub(super) struct RoomState {
     /// The turn that is running.
-    pub(super) growing: Option<LiveTurn>,
-    /// The turns of which something may have changed.
+    pub(super) live_turn: Option<LiveTurn>,
+    /// The turns that may have changed.
     pub(super) dirty: BTreeSet<TurnId>,
-    /// Who wants to be shown the conversation.
+    /// New subscribers that wait for their snapshot.
     pub(super) joining: Vec<Subscriber>,
-    /// Whether a task shows it already.
-    pub(super) tended: bool,
-    ended: VecDeque<TurnId>,
+    /// Whether a task renders it.
+    pub(super) has_renderer: bool,
+    ended_turns: VecDeque<TurnId>,
 }
 
 /// A turn that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LiveTurn {
     pub(super) turn: TurnId,
-    /// Which of its model messages is being written.
+    /// The index of the model message that is being streamed.
     message: u32,
     pub(super) text: String,
-    /// A text that was too long grows no further; pieces after a gap would be nonsense.
-    full: bool,
+    /// Whether the text has reached its maximum size; later deltas are dropped.
+    is_full: bool,
     pub(super) tools: Vec<LiveCall>,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct LiveCall {
     pub(super) call: CallId,
     pub(super) tool: String,
     pub(super) state: ToolState,
-    /// What a person is asked before it runs, in Markdown, until they have answered.
+    /// The open question to a person, in Markdown, with its buttons.
     pub(super) question: Option<(String, Vec<Button>)>,
-    /// Whether the question has been answered, so that one that comes late asks nothing.
-    answered: bool,
+    /// Whether the question was decided, so that a late question event is ignored.
+    is_decided: bool,
 }
 
 impl RoomState {
-    /// Takes an event in.
+    /// Applies an event.
     pub(super) fn apply(&mut self, event: &BusEvent) {
         match event {
             BusEvent::MessageReceived { turn, .. } | BusEvent::DeliveryPart { turn, .. } => {
@@ -67,77 +67,83 @@ impl RoomState {
                 self.dirty.insert(*turn);
             }
             BusEvent::TextDelta { turn, message, text, .. } => {
-                if let Some(growing) = self.live_turn(*turn) {
-                    growing.write(*message, text);
+                if let Some(live_turn) = self.live_turn(*turn) {
+                    live_turn.push_delta(*message, text);
                 }
             }
-            BusEvent::ToolStarted { call, tool, .. } => self.tool(*call, tool, ToolState::Started),
+            BusEvent::ToolStarted { call, tool, .. } => self.update_tool_call(*call, tool, ToolState::Started),
             BusEvent::ToolFinished { call, tool, failed, .. } => {
-                self.tool(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
+                self.update_tool_call(*call, tool, if *failed { ToolState::Failed } else { ToolState::Finished });
             }
             BusEvent::ToolQuestion { call, text, buttons, .. } => {
-                if let Some(called) = self.live_call(*call).filter(|called| !called.answered) {
-                    called.question = Some((text.clone(), buttons.clone()));
+                if let Some(live_call) = self.live_call(*call).filter(|live_call| !live_call.is_decided) {
+                    live_call.question = Some((text.clone(), buttons.clone()));
                 }
             }
             BusEvent::ToolDecided { call, .. } => {
-                if let Some(called) = self.live_call(*call) {
-                    (called.question, called.answered) = (None, true);
+                if let Some(live_call) = self.live_call(*call) {
+                    (live_call.question, live_call.is_decided) = (None, true);
                 }
             }
             BusEvent::ResponseBinary { .. } => {}
         }
     }
 
-    /// Notes that a turn is complete: nothing of it grows any more.
+    /// Records that a turn is complete.
     pub(super) fn on_turn_completed(&mut self, turn: TurnId) {
-        if !self.ended.contains(&turn) {
-            self.ended.push_back(turn);
-            if self.ended.len() > ENDED {
-                self.ended.pop_front();
+        if !self.ended_turns.contains(&turn) {
+            self.ended_turns.push_back(turn);
+            if self.ended_turns.len() > ENDED_TURN_CACHE_SIZE {
+                self.ended_turns.pop_front();
             }
         }
-        if self.growing.as_ref().is_some_and(|growing| growing.turn <= turn) {
-            self.growing = None;
+        if self.live_turn.as_ref().is_some_and(|live_turn| live_turn.turn <= turn) {
+            self.live_turn = None;
         }
     }
 
-    /// The running turn, if this is it: one that has ended isn't, and neither is one before it.
+    /// Returns the running turn if it is this one: an ended turn isn't, and neither is an earlier one.
     fn live_turn(&mut self, turn: TurnId) -> Option<&mut LiveTurn> {
-        let known = self.growing.as_ref().map(|growing| growing.turn);
-        if self.ended.contains(&turn) || known.is_some_and(|known| known > turn) {
+        let current = self.live_turn.as_ref().map(|live_turn| live_turn.turn);
+        if self.ended_turns.contains(&turn) || current.is_some_and(|current| current > turn) {
             return None;
         }
-        if known != Some(turn) {
-            self.growing = Some(LiveTurn { turn, message: 0, text: String::new(), full: false, tools: Vec::new() });
-            // Its first sign of life: it runs, and its files have been looked at.
+        if current != Some(turn) {
+            self.live_turn =
+                Some(LiveTurn { turn, message: 0, text: String::new(), is_full: false, tools: Vec::new() });
+            // Its first event: it runs now, and its files were processed.
             self.dirty.insert(turn);
         }
-        self.growing.as_mut()
+        self.live_turn.as_mut()
     }
 
-    fn tool(&mut self, call: CallId, tool: &str, state: ToolState) {
-        let Some(called) = self.live_call(call) else { return };
-        if called.tool.is_empty() {
-            tool.clone_into(&mut called.tool);
+    fn update_tool_call(&mut self, call: CallId, tool: &str, state: ToolState) {
+        let Some(live_call) = self.live_call(call) else { return };
+        if live_call.tool.is_empty() {
+            tool.clone_into(&mut live_call.tool);
         }
-        // A start that comes after its end changes nothing.
-        called.state = state.max(called.state);
-        if called.state != ToolState::Started {
-            called.question = None;
+        // A late start event doesn't change a finished call.
+        live_call.state = state.max(live_call.state);
+        if live_call.state != ToolState::Started {
+            live_call.question = None;
         }
     }
 
-    /// The call of the running turn, whatever of it was heard first.
+    /// Returns the call of the running turn, and creates it on its first event.
     fn live_call(&mut self, call: CallId) -> Option<&mut LiveCall> {
-        let growing = self.live_turn(call.turn)?;
-        match growing.tools.binary_search_by_key(&call, |called| called.call) {
-            Ok(at) => growing.tools.get_mut(at),
-            Err(at) if growing.tools.len() < MAX_LIVE_CALLS => {
-                let called =
-                    LiveCall { call, tool: String::new(), state: ToolState::Started, question: None, answered: false };
-                growing.tools.insert(at, called);
-                growing.tools.get_mut(at)
+        let live_turn = self.live_turn(call.turn)?;
+        match live_turn.tools.binary_search_by_key(&call, |live_call| live_call.call) {
+            Ok(at) => live_turn.tools.get_mut(at),
+            Err(at) if live_turn.tools.len() < MAX_LIVE_CALLS => {
+                let live_call = LiveCall {
+                    call,
+                    tool: String::new(),
+                    state: ToolState::Started,
+                    question: None,
+                    is_decided: false,
+                };
+                live_turn.tools.insert(at, live_call);
+                live_turn.tools.get_mut(at)
             }
             Err(_) => None,
         }
@@ -145,15 +151,15 @@ impl RoomState {
 }
 
 impl LiveTurn {
-    fn write(&mut self, message: u32, piece: &str) {
+    fn push_delta(&mut self, message: u32, delta: &str) {
         if message > self.message {
-            (self.message, self.full) = (message, false);
+            (self.message, self.is_full) = (message, false);
             self.text.clear();
         }
-        if message == self.message && !self.full {
-            self.full = self.text.len() + piece.len() > LONGEST;
-            if !self.full {
-                self.text.push_str(piece);
+        if message == self.message && !self.is_full {
+            self.is_full = self.text.len() + delta.len() > MAX_LIVE_TEXT_BYTES;
+            if !self.is_full {
+                self.text.push_str(delta);
             }
         }
     }
@@ -193,7 +199,7 @@ mod tests {
     fn check(events: &[BusEvent], expected: Seen<'_>) {
         let mut state = RoomState::default();
         events.iter().for_each(|event| state.apply(event));
-        let growing = state.growing.as_ref();
+        let growing = state.live_turn.as_ref();
         let tools: Vec<ToolState> =
             growing.iter().flat_map(|growing| &growing.tools).map(|called| called.state).collect();
         let seen = growing.map(|growing| (growing.turn.0.as_u128(), growing.text.as_str(), tools.as_slice()));
@@ -222,14 +228,14 @@ mod tests {
             state.apply(&delta(1, 0, &piece));
             state.apply(&tool(1, ordinal, None));
         }
-        let growing = state.growing.as_ref().unwrap();
-        assert!(growing.text.len() <= LONGEST && growing.tools.len() == MAX_LIVE_CALLS);
+        let growing = state.live_turn.as_ref().unwrap();
+        assert!(growing.text.len() <= MAX_LIVE_TEXT_BYTES && growing.tools.len() == MAX_LIVE_CALLS);
         state.apply(&delta(1, 1, "next"));
-        assert_eq!(state.growing.unwrap().text, "next", "another message begins anew");
+        assert_eq!(state.live_turn.unwrap().text, "next", "another message begins anew");
         for number in 2..1_000 {
             let mut other = RoomState::default();
             other.apply(&completed(number));
-            assert_eq!(other.ended.len(), 1);
+            assert_eq!(other.ended_turns.len(), 1);
         }
     }
 
@@ -239,11 +245,11 @@ mod tests {
             ("web:a".parse::<satchel_domain::ConversationId>().unwrap(), CallId { turn: turn(1), ordinal: 0 });
         let asked =
             BusEvent::ToolQuestion { conversation: conversation.clone(), call, text: "May I?".into(), buttons: vec![] };
-        let decided = BusEvent::ToolDecided { conversation, call, allowed: true, words: "Allowed".into() };
+        let decided = BusEvent::ToolDecided { conversation, call, allowed: true, text: "Allowed".into() };
         let stands = |events: &[&BusEvent]| {
             let mut state = RoomState::default();
             events.iter().for_each(|event| state.apply(event));
-            state.growing.unwrap().tools[0].question.is_some()
+            state.live_turn.unwrap().tools[0].question.is_some()
         };
         let (started, finished) = (tool(1, 0, None), tool(1, 0, Some(false)));
         assert!(stands(&[&started, &asked]) && stands(&[&asked, &started]));

@@ -85,7 +85,7 @@ async fn stalled_client_is_disconnected_and_others_miss_nothing() {
     let (sleeper, mut reader) = (hub.subscribe(&conversation()), hub.subscribe(&conversation()));
     assert_eq!(next(&mut reader).await.unwrap().0, "snapshot");
     let call = |ordinal| satchel_domain::CallId { turn: turn(1), ordinal };
-    for ordinal in 0..WAITING_FRAMES as u32 + 10 {
+    for ordinal in 0..MAX_QUEUED_FRAMES as u32 + 10 {
         let (conversation, call) = (conversation(), call(ordinal));
         hub.on_event(&BusEvent::ToolStarted { conversation, call, tool: "t".into() });
         let wanted = Value::from(call.to_string());
@@ -96,8 +96,8 @@ async fn stalled_client_is_disconnected_and_others_miss_nothing() {
             }
         }
     }
-    assert!(sleeper.cut.is_cancelled() && !reader.cut.is_cancelled());
-    assert_eq!(sleeper.frames.len(), WAITING_FRAMES, "no more was kept for it");
+    assert!(sleeper.closed.is_cancelled() && !reader.closed.is_cancelled());
+    assert_eq!(sleeper.frames.len(), MAX_QUEUED_FRAMES, "no more was kept for it");
 }
 
 #[tokio::test]
@@ -117,12 +117,12 @@ async fn few_large_frames_disconnect_stalled_client_too() {
             }
         }
     }
-    assert!(sleeper.cut.is_cancelled() && !reader.cut.is_cancelled());
+    assert!(sleeper.closed.is_cancelled() && !reader.closed.is_cancelled());
     let mut kept = 0;
     while let Ok(waiting) = sleeper.frames.try_recv() {
         kept += waiting.frame.len();
     }
-    assert!((1 << 20..=WAITING_KIB * 1024 + 4096).contains(&kept), "{kept} bytes were kept for it");
+    assert!((1 << 20..=MAX_QUEUED_KIB * 1024 + 4096).contains(&kept), "{kept} bytes were kept for it");
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn unwatched_draft_is_visible_until_turn_completes() {
     assert_eq!((name.as_str(), &snapshot["live"]["blocks"][0]), ("snapshot", &Value::from("<p>Hello</p>")));
     drop(client);
     let ended = async {
-        while hub.rooms().values().any(|room| room.state().tended) {
+        while hub.rooms().values().any(|room| room.state().has_renderer) {
             hub.on_event(&delta("."));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -185,5 +185,5 @@ async fn a_stopped_hub_lets_everybody_go() {
     next(&mut client).await.unwrap();
     hub.stop.cancel();
     timeout(Duration::from_secs(10), hub.wait_stopped()).await.expect("it ends");
-    assert!(client.cut.is_cancelled());
+    assert!(client.closed.is_cancelled());
 }

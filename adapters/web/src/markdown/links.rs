@@ -1,30 +1,30 @@
-//! Which addresses a link may lead to, and those that stand in a text without being marked.
+//! Checks the addresses of links, and links bare addresses in text.
 
 use super::escape;
 
-/// The beginnings of addresses that may be followed; everything else, such as `javascript:`, stays words.
+/// The allowed schemes of links; others, such as `javascript:`, stay text.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
-/// Whether a link may lead there.
-pub(super) fn may_be_followed(address: &str) -> bool {
-    let begins = |scheme: &str| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    let hidden = |c: char| c.is_control() || c.is_whitespace();
-    SCHEMES.iter().any(|scheme| begins(scheme) && address.len() > scheme.len()) && !address.contains(hidden)
+/// Whether a link to an address is allowed.
+pub(super) fn is_allowed_address(address: &str) -> bool {
+    let has_scheme = |scheme: &str| address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let is_hidden = |c: char| c.is_control() || c.is_whitespace();
+    SCHEMES.iter().any(|scheme| has_scheme(scheme) && address.len() > scheme.len()) && !address.contains(is_hidden)
 }
 
-/// Writes the beginning of a link.
-pub(super) fn open(address: &str, html: &mut String) {
+/// Writes the opening tag of a link.
+pub(super) fn open_anchor(address: &str, html: &mut String) {
     html.push_str("<a href=\"");
     escape(address, html);
     html.push_str("\" rel=\"noopener noreferrer\" target=\"_blank\">");
 }
 
-/// Writes text in which addresses of the web can be followed.
-pub(super) fn with_links(text: &str, html: &mut String) {
+/// Writes text with links for bare web addresses.
+pub(super) fn push_linked_text(text: &str, html: &mut String) {
     let mut rest = text;
     while let Some((start, end)) = next_address(rest) {
         escape(&rest[..start], html);
-        open(&rest[start..end], html);
+        open_anchor(&rest[start..end], html);
         escape(&rest[start..end], html);
         html.push_str("</a>");
         rest = &rest[end..];
@@ -32,7 +32,7 @@ pub(super) fn with_links(text: &str, html: &mut String) {
     escape(rest, html);
 }
 
-/// Finds where the first address begins and ends.
+/// Returns the range of the first address.
 fn next_address(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text[from..].find("://") {
@@ -43,9 +43,9 @@ fn next_address(text: &str) -> Option<(usize, usize)> {
         if text[..start].ends_with(|before: char| before.is_alphanumeric()) {
             continue;
         }
-        let stops = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`');
-        let end = text[from..].find(stops).map_or(text.len(), |length| from + length);
-        let end = start + without_punctuation(&text[start..end]).len();
+        let is_end = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`');
+        let end = text[from..].find(is_end).map_or(text.len(), |length| from + length);
+        let end = start + trim_punctuation(&text[start..end]).len();
         if end > from {
             return Some((start, end));
         }
@@ -53,24 +53,24 @@ fn next_address(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Leaves out what belongs to the sentence: signs at the end, and a bracket that was opened before the address.
-fn without_punctuation(address: &str) -> &str {
-    // How many of each bracket were opened elsewhere. Counted once: counting anew for each sign takes minutes where a
-    // million of them stand in a row.
+/// Removes what belongs to the sentence: trailing punctuation, and a bracket that was opened before the address.
+fn trim_punctuation(address: &str) -> &str {
+    // How many of each bracket were opened elsewhere. Counted once, because counting again for each character would be
+    // quadratic.
     let mut surplus = [('(', ')'), ('[', ']'), ('{', '}')]
         .map(|(open, close)| (close, address.matches(close).count().saturating_sub(address.matches(open).count())));
     let mut address = address;
     loop {
         let Some(last) = address.chars().next_back() else { return address };
-        let belongs = match surplus.iter_mut().find(|(close, _)| *close == last) {
-            Some((_, more)) if *more > 0 => {
-                *more -= 1;
+        let is_part_of_address = match surplus.iter_mut().find(|(close, _)| *close == last) {
+            Some((_, count)) if *count > 0 => {
+                *count -= 1;
                 false
             }
             Some(_) => true,
             None => !matches!(last, '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | '_' | '~' | '…' | '»' | '”'),
         };
-        if belongs {
+        if is_part_of_address {
             return address;
         }
         address = &address[..address.len() - last.len_utf8()];

@@ -4,7 +4,7 @@ use super::*;
 
 fn check(cases: &[(&str, &str)]) {
     for (markdown, expected) in cases {
-        assert_eq!(html(markdown), *expected, "{markdown:?}");
+        assert_eq!(to_html(markdown), *expected, "{markdown:?}");
     }
 }
 
@@ -123,7 +123,7 @@ fn url_with_a_million_brackets_is_linked_quickly() {
         ] {
             let began = std::time::Instant::now();
             let mut html = String::new();
-            links::with_links(&format!("http://a{tail}"), &mut html);
+            links::push_linked_text(&format!("http://a{tail}"), &mut html);
             assert!(began.elapsed().as_secs() < 5, "{close}");
             let address = format!("http://a{inside}");
             assert!(html == format!("{}{outside}", link(&address, &address)), "{close}");
@@ -137,13 +137,13 @@ fn whatever_comes_elements_are_ours_and_closed() {
     let nested = format!("{}x", "> - ".repeat(500));
     let brackets = "[".repeat(20_000);
     let table = format!("|{}\n|{}\n{}", "a|".repeat(300), "-|".repeat(300), "a\n".repeat(3_000));
-    assert_eq!(html(&table), escape_text(&table), "a table that would grow a hundredfold stays text");
+    assert_eq!(to_html(&table), escape_text(&table), "a table that would grow a hundredfold stays text");
     let emphasis = format!("{}a{}", "*_".repeat(2_000), "_*".repeat(2_000));
     let quotes = ">".repeat(100_000);
     let mixed = "- **a [b](https://c) `d`**\n\n  > 1. e\n\n| f |\n|:-:|\n| <g> |\n";
     for text in [&nested, &brackets, &table, &emphasis, &quotes, mixed] {
         let began = std::time::Instant::now();
-        let html = html(text);
+        let html = to_html(text);
         assert!(began.elapsed().as_secs() < 5, "{:.40}", text);
         assert!(html.len() <= text.len() * 33 + 70_000, "{} of {}: {:.40}", html.len(), text.len(), text);
         let mut open: Vec<&str> = Vec::new();
@@ -164,10 +164,10 @@ fn whatever_comes_elements_are_ours_and_closed() {
 #[test]
 fn a_growing_text_changes_at_its_end() {
     let text = "# Title\n\nFirst.\n\n- one\n- two\n\n```rust\nfn a() {}\n```\n\nLast.";
-    let whole = blocks(text);
+    let whole = to_html_blocks(text);
     assert_eq!(whole.len(), 5);
     for end in 0..text.len() {
-        let grown = blocks(&text[..end]);
+        let grown = to_html_blocks(&text[..end]);
         let settled = grown.len().saturating_sub(1);
         assert_eq!(grown[..settled], whole[..settled], "{:?}", &text[..end]);
     }

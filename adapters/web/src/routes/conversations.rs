@@ -1,4 +1,4 @@
-//! What has been said: the list of conversations, and the turns of each.
+//! The list of conversations, and the turns of each.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::{
     wire::{Conversation, Conversations, Turns},
 };
 
-/// How many conversations are listed unless more are asked for.
-const LISTED: u32 = 100;
+/// The default number of listed conversations.
+const DEFAULT_CONVERSATIONS: u32 = 100;
 
-/// The most of anything that one answer lists.
-const MOST: u32 = 200;
+/// The maximum number of items in one response.
+const MAX_LISTED: u32 = 200;
 
-/// How many turns are shown unless more are asked for.
+/// The default number of listed turns.
 const DEFAULT_TURNS: u32 = 30;
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct ConversationListQuery {
     limit: Option<u32>,
 }
 
-/// Lists the conversations of the web, the one last used first.
+/// Lists the conversations of the web, most recently used first.
 #[utoipa::path(
     get,
     path = "/api/conversations",
@@ -37,15 +37,15 @@ pub(crate) struct ConversationListQuery {
     responses((status = 200, body = Conversations)),
 )]
 pub(crate) async fn list(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiQuery(query): ApiQuery<ConversationListQuery>,
 ) -> Result<Json<Conversations>, Problem> {
-    let limit = query.limit.unwrap_or(LISTED).clamp(1, MOST);
-    let known = site.ledger.conversations(&site.channel_name(), limit).await?;
-    let conversations = known.into_iter().map(|known| Conversation {
-        id: known.conversation.to_string(),
-        title: known.title,
-        last_at: known.last_at.0,
+    let limit = query.limit.unwrap_or(DEFAULT_CONVERSATIONS).clamp(1, MAX_LISTED);
+    let summaries = state.ledger.conversations(&state.channel_name(), limit).await?;
+    let conversations = summaries.into_iter().map(|summary| Conversation {
+        id: summary.conversation.to_string(),
+        title: summary.title,
+        last_at: summary.last_at.0,
     });
     Ok(Json(Conversations { conversations: conversations.collect() }))
 }
@@ -58,7 +58,7 @@ pub(crate) struct TurnListQuery {
     limit: Option<u32>,
 }
 
-/// Reads turns of a conversation, oldest first. One of which nothing is known is empty: whoever writes into it makes it.
+/// Lists turns of a conversation, oldest first. An unknown conversation is empty: its first message creates it.
 #[utoipa::path(
     get,
     path = "/api/conversations/{id}/turns",
@@ -73,18 +73,18 @@ pub(crate) struct TurnListQuery {
     )
 )]
 pub(crate) async fn turns(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
     ApiQuery(query): ApiQuery<TurnListQuery>,
 ) -> Result<Json<Turns>, Problem> {
     let before = query.before.map(|before| before.parse()).transpose();
     let before = before.map_err(|_| Problem::invalid("`before` must be the id of a turn."))?;
-    let limit = query.limit.unwrap_or(DEFAULT_TURNS).clamp(1, MOST);
-    let conversation = site.conversation(&id)?;
-    let mut records = site.ledger.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
+    let limit = query.limit.unwrap_or(DEFAULT_TURNS).clamp(1, MAX_LISTED);
+    let conversation = state.conversation(&id)?;
+    let mut records = state.ledger.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
     let more = records.len() > limit as usize;
     if more {
         records.remove(0);
     }
-    Ok(Json(Turns { turns: view::turns(&records), more }))
+    Ok(Json(Turns { turns: view::to_wire_turns(&records), more }))
 }

@@ -1,4 +1,4 @@
-//! What happens in a conversation, as it happens: a stream of events that begins with all there is.
+//! The event stream of a conversation, which starts with a snapshot.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use crate::{
     state::AppState,
 };
 
-/// How long nothing is sent before a sign of life is.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+/// The interval of keep-alive comments on an idle stream.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Streams what happens in a conversation (`text/event-stream`): first `snapshot`, then `turn`, `live`, `blocks`,
-/// `tool` and `gone`. A client that takes nothing is cut off; it comes back and gets a snapshot.
+/// Streams the events of a conversation (`text/event-stream`): first `snapshot`, then `turn`, `live`, `blocks`, `tool`
+/// and `gone`. A client that doesn't read is disconnected; when it reconnects, it gets a snapshot.
 #[utoipa::path(
     get,
     path = "/api/conversations/{id}/events",
@@ -34,26 +34,26 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
     )
 )]
 pub(crate) async fn events(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
 ) -> Result<Response, Problem> {
-    let conversation = site.conversation(&id)?;
-    let frames = stream::unfold(site.hub.subscribe(&conversation), async |mut listening| {
-        next(&mut listening).await.map(|frame| (Ok::<_, Infallible>(frame), listening))
+    let conversation = state.conversation(&id)?;
+    let frames = stream::unfold(state.hub.subscribe(&conversation), async |mut subscription| {
+        next_frame(&mut subscription).await.map(|frame| (Ok::<_, Infallible>(frame), subscription))
     });
-    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"))];
-    // Some proxies gather what they pass on, which would make a stream of it that stutters.
-    let through = [("x-accel-buffering", HeaderValue::from_static("no"))];
-    Ok((kind, through, Body::from_stream(frames)).into_response())
+    let content_type = [(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"))];
+    // Some proxies buffer responses, which would delay the events.
+    let no_proxy_buffering = [("x-accel-buffering", HeaderValue::from_static("no"))];
+    Ok((content_type, no_proxy_buffering, Body::from_stream(frames)).into_response())
 }
 
-async fn next(listening: &mut LiveSubscription) -> Option<Bytes> {
-    let LiveSubscription { frames, cut } = listening;
+async fn next_frame(subscription: &mut LiveSubscription) -> Option<Bytes> {
+    let LiveSubscription { frames, closed } = subscription;
     tokio::select! {
         biased;
-        () = cut.cancelled() => None,
-        frame = timeout(SIGN_OF_LIFE, frames.recv()) => match frame {
-            Ok(waiting) => waiting.map(|waiting| waiting.frame),
+        () = closed.cancelled() => None,
+        frame = timeout(KEEP_ALIVE_INTERVAL, frames.recv()) => match frame {
+            Ok(queued) => queued.map(|queued| queued.frame),
             Err(_) => Some(Bytes::from_static(KEEP_ALIVE)),
         },
     }

@@ -1,4 +1,4 @@
-//! What stands in a path and after it; what can't be read is told like everything else that is wrong.
+//! Extractors for paths and queries that reject with a [`Problem`].
 
 use axum::{
     extract::{FromRequestParts, Path, Query},
@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
-/// The variable pieces of a path.
+/// The variable segments of a path.
 #[derive(Debug)]
 pub(crate) struct ApiPath<T>(pub(crate) T);
 
-/// The parameters after a path.
+/// The query parameters.
 #[derive(Debug)]
 pub(crate) struct ApiQuery<T>(pub(crate) T);
 
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for ApiPath
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::from_request_parts(parts, state).await;
-        path.map(|Path(pieces)| Self(pieces)).map_err(|_| Problem::not_found("page"))
+        path.map(|Path(segments)| Self(segments)).map_err(|_| Problem::not_found("page"))
     }
 }
 

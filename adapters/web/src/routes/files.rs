@@ -1,4 +1,4 @@
-//! Files on their way out: whole or in pieces, and never so that a browser runs what is in them.
+//! Serves files, completely or in ranges, so that a browser never runs their content.
 
 use std::{io, sync::Arc};
 
@@ -28,13 +28,13 @@ use crate::{
     wire::Inline,
 };
 
-/// What a served file may do, should a browser show it as a page after all: nothing.
+/// The content security policy of files: nothing is allowed if a browser shows one as a page.
 const FILE_POLICY: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
 
-/// What a link to a file may add.
+/// The query of a file's URL.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DownloadQuery {
-    /// `1`: to be saved, not shown.
+    /// `1`: download instead of showing inline.
     download: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl DownloadQuery {
     }
 }
 
-/// A file that is sent.
+/// A file to be served.
 pub(crate) struct ServedFile<'a> {
     pub(crate) sha256: Sha256,
     pub(crate) bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct ServedFile<'a> {
     pub(crate) filename: &'a Filename,
 }
 
-/// Sends a file of the conversation, or the piece that `Range` asks for.
+/// Sends a file of the conversation, or the range that `Range` requests.
 #[utoipa::path(
     get,
     path = "/api/conversations/{id}/files/{attachment}",
@@ -70,20 +70,20 @@ pub(crate) struct ServedFile<'a> {
     )
 )]
 pub(crate) async fn file(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath((id, attachment)): ApiPath<(String, String)>,
-    ApiQuery(how): ApiQuery<DownloadQuery>,
+    ApiQuery(query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let conversation = site.conversation(&id)?;
+    let conversation = state.conversation(&id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
-    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    serve_file(&*site.blobs, &headers, served, how.is_download()).await
+    serve_file(&*state.blobs, &headers, served, query.is_download()).await
 }
 
-/// Sends the sound of a voice part.
+/// Sends the audio of a voice part.
 #[utoipa::path(
     get,
     path = "/api/conversations/{id}/voices/{part}",
@@ -98,49 +98,52 @@ pub(crate) async fn file(
     )
 )]
 pub(crate) async fn voice(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath((id, part)): ApiPath<(String, String)>,
-    ApiQuery(how): ApiQuery<DownloadQuery>,
+    ApiQuery(download_query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let conversation = Some(site.conversation(&id)?);
+    let conversation = Some(state.conversation(&id)?);
     let part = Some(part.parse().map_err(|_| Problem::not_found("voice"))?);
     let query = OutboxQuery { conversation, part, include_delivered: true, limit: Some(1), ..OutboxQuery::default() };
-    let part = site.ledger.outbox(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
+    let part = state.ledger.outbox(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
     let PartContent::Voice { prepared: Some(voice), .. } = &part.content else {
         return Err(Problem::not_found("voice"));
     };
-    let filename = view::voice_name(&part);
-    let served = ServedFile { sha256: voice.sha256, bytes: voice.bytes, mime: view::VOICE, filename: &filename };
-    serve_file(&*site.blobs, &headers, served, how.is_download()).await
+    let filename = view::voice_filename(&part);
+    let served = ServedFile { sha256: voice.sha256, bytes: voice.bytes, mime: view::VOICE_MIME, filename: &filename };
+    serve_file(&*state.blobs, &headers, served, download_query.is_download()).await
 }
 
-/// Answers with a file, or the piece of it that is asked for.
+/// Responds with a file, or the requested range of it.
 pub(crate) async fn serve_file(
     blobs: &dyn Blobs,
     headers: &HeaderMap,
     served: ServedFile<'_>,
-    download: bool,
+    is_download: bool,
 ) -> Result<Response, Problem> {
     let tag = format!("\"{}\"", served.sha256);
-    let shown = view::inline(served.mime) != Inline::None;
-    // What isn't shown needs no type either: a script that is served as one could be run by a page of ours.
-    let kind = if shown { served.mime } else { "application/octet-stream" };
-    let mut answer = HeaderMap::new();
+    let is_inline = view::inline_kind(served.mime) != Inline::None;
+    // A file that isn't shown gets no type: a script with its type could be run by our own page.
+    let content_type = if is_inline { served.mime } else { "application/octet-stream" };
+    let mut response_headers = HeaderMap::new();
     for (name, value) in [
         (header::ETAG, tag.clone()),
-        (header::CONTENT_DISPOSITION, disposition(shown && !download, served.filename.as_str())),
+        (header::CONTENT_DISPOSITION, content_disposition(is_inline && !is_download, served.filename.as_str())),
     ] {
-        answer.insert(name, HeaderValue::try_from(value).expect("it is escaped to plain ASCII"));
+        response_headers.insert(name, HeaderValue::try_from(value).expect("it is escaped to plain ASCII"));
     }
-    // Asked for again each time, since whoever sits there may have logged out; the tag makes that a 304.
-    answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    answer.insert(header::CONTENT_SECURITY_POLICY, FILE_POLICY);
-    answer.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    // Revalidated each time, because the user may have logged out; the tag makes that a 304.
+    response_headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response_headers.insert(header::CONTENT_SECURITY_POLICY, FILE_POLICY);
+    response_headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if is_not_modified(headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, answer).into_response());
+        return Ok((StatusCode::NOT_MODIFIED, response_headers).into_response());
     }
-    answer.insert(header::CONTENT_TYPE, HeaderValue::try_from(kind).expect("types that are shown are plain ASCII"));
+    response_headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::try_from(content_type).expect("types that are shown are plain ASCII"),
+    );
     let bytes = served.bytes;
     let (status, range) = match parse_range(headers, &tag, bytes) {
         RangeRequest::Full => (StatusCode::OK, None),
@@ -152,44 +155,45 @@ pub(crate) async fn serve_file(
         }
     };
     let length = range.as_ref().map_or(bytes, |range| range.end - range.start);
-    answer.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    response_headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     if let Some(range) = &range {
-        let told = format!("bytes {}-{}/{bytes}", range.start, range.end - 1);
-        answer.insert(header::CONTENT_RANGE, HeaderValue::try_from(told).expect("numbers are plain ASCII"));
+        let content_range = format!("bytes {}-{}/{bytes}", range.start, range.end - 1);
+        response_headers
+            .insert(header::CONTENT_RANGE, HeaderValue::try_from(content_range).expect("numbers are plain ASCII"));
     }
     let content = blobs.open(&served.sha256, range).await?;
-    Ok((status, answer, Body::from_stream(last_held_back(content))).into_response())
+    Ok((status, response_headers, Body::from_stream(hold_back_last_chunk(content))).into_response())
 }
 
-/// How a browser is told what to do with a file and what it is called (RFC 6266, RFC 8187).
-fn disposition(shown: bool, filename: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._- ()+,@!#$&~^".contains(c);
-    let simple: String = filename.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    let exact = |byte: u8| match byte {
+/// Returns the `Content-Disposition` header (RFC 6266, RFC 8187).
+fn content_disposition(is_inline: bool, filename: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._- ()+,@!#$&~^".contains(c);
+    let simple: String = filename.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let percent_encode = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
     };
-    let escaped: String = filename.bytes().map(exact).collect();
-    let how = if shown { "inline" } else { "attachment" };
-    format!("{how}; filename=\"{simple}\"; filename*=UTF-8''{escaped}")
+    let escaped: String = filename.bytes().map(percent_encode).collect();
+    let kind = if is_inline { "inline" } else { "attachment" };
+    format!("{kind}; filename=\"{simple}\"; filename*=UTF-8''{escaped}")
 }
 
-/// Sends the last piece only once the stream has ended well. The store tells at the end that a file is damaged, and a
-/// client that had all its bytes by then would take it for whole.
-fn last_held_back(content: ByteStream) -> impl futures::Stream<Item = io::Result<Bytes>> + Send {
-    stream::unfold((content, None::<Bytes>), async |(mut content, mut held)| {
+/// Holds the last chunk back until the stream has ended successfully. The store reports a damaged file only at its end,
+/// and a client with all the bytes would treat the file as complete.
+fn hold_back_last_chunk(content: ByteStream) -> impl futures::Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold((content, None::<Bytes>), async |(mut content, mut pending)| {
         loop {
             match content.next().await {
                 Some(Ok(piece)) if piece.is_empty() => {}
-                Some(Ok(piece)) => match held.replace(piece) {
-                    Some(before) => return Some((Ok(before), (content, held))),
+                Some(Ok(piece)) => match pending.replace(piece) {
+                    Some(before) => return Some((Ok(before), (content, pending))),
                     None => continue,
                 },
                 Some(Err(error)) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "reading a file failed before its end");
                     return Some((Err(error), (stream::empty().boxed(), None)));
                 }
-                None => return held.take().map(|last| (Ok(last), (stream::empty().boxed(), None))),
+                None => return pending.take().map(|last| (Ok(last), (stream::empty().boxed(), None))),
             }
         }
     })
@@ -215,9 +219,9 @@ mod tests {
             ("100%'*.txt", "attachment; filename=\"100___.txt\"; filename*=UTF-8''100%25%27%2A.txt"),
             ("a\\b", "attachment; filename=\"a_b\"; filename*=UTF-8''a%5Cb"),
         ] {
-            assert_eq!(disposition(false, name), header);
+            assert_eq!(content_disposition(false, name), header);
         }
-        assert!(disposition(true, "a.png").starts_with("inline; "));
+        assert!(content_disposition(true, "a.png").starts_with("inline; "));
     }
 
     #[tokio::test]
@@ -229,9 +233,9 @@ mod tests {
             }
             stream::iter(pieces).boxed()
         };
-        let sound: Vec<_> = last_held_back(pieces(false)).map(Result::unwrap).collect().await;
+        let sound: Vec<_> = hold_back_last_chunk(pieces(false)).map(Result::unwrap).collect().await;
         assert_eq!(sound.concat(), b"ab");
-        let damaged: Vec<_> = last_held_back(pieces(true)).collect().await;
+        let damaged: Vec<_> = hold_back_last_chunk(pieces(true)).collect().await;
         assert!(damaged[0].as_ref().is_ok_and(|piece| piece == "a") && damaged[1].is_err() && damaged.len() == 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the server is alive and can work, and its figures.
+//! Liveness, readiness and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,26 +11,26 @@ use tokio::time::timeout;
 
 use crate::{problem::Problem, state::AppState};
 
-/// How long the ledger may take to show that it answers.
-const READY_TIME: Duration = Duration::from_secs(2);
+/// The timeout of the ledger's ping.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// `GET /healthz`: somebody is there.
+/// `GET /healthz`: the process is alive.
 pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
-/// `GET /readyz`: messages can be taken in.
-pub(crate) async fn ready(State(site): State<Arc<AppState>>) -> Result<&'static str, Problem> {
-    match timeout(READY_TIME, site.ledger.ping()).await {
+/// `GET /readyz`: messages can be stored.
+pub(crate) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, Problem> {
+    match timeout(READY_TIMEOUT, state.ledger.ping()).await {
         Ok(Ok(_)) => Ok("ready\n"),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::unavailable("The database does not answer.")),
     }
 }
 
-/// `GET /metrics`: figures, where there are any. Who may read them is decided as for the API.
-pub(crate) async fn metrics(State(site): State<Arc<AppState>>) -> Result<Response, Problem> {
-    let write = site.settings.metrics.as_ref().ok_or_else(|| Problem::not_found("page"))?;
-    let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))];
-    Ok((kind, write()).into_response())
+/// `GET /metrics`: the metrics, if enabled. Needs the same authorization as the API.
+pub(crate) async fn metrics(State(state): State<Arc<AppState>>) -> Result<Response, Problem> {
+    let write = state.settings.metrics.as_ref().ok_or_else(|| Problem::not_found("page"))?;
+    let content_type = [(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))];
+    Ok((content_type, write()).into_response())
 }

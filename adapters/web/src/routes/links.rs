@@ -24,10 +24,10 @@ use crate::{
     wire::{Link, NewLink},
 };
 
-/// The longest life of a link.
-const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
+/// The maximum lifetime of a link.
+const MAX_LINK_TTL: Duration = Duration::from_secs(720 * 60 * 60);
 
-/// Makes a link to a file.
+/// Creates a link to a file.
 #[utoipa::path(
     post,
     path = "/api/conversations/{id}/files/{attachment}/link",
@@ -42,20 +42,20 @@ const LONGEST_LINK: Duration = Duration::from_secs(720 * 60 * 60);
     )
 )]
 pub(crate) async fn make(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath((id, attachment)): ApiPath<(String, String)>,
     request: Request,
 ) -> Result<Json<Link>, Problem> {
-    let (conversation, attachment) = resolve_link(&site, &id, &attachment).await?;
+    let (conversation, attachment) = resolve_link(&state, &id, &attachment).await?;
     let OwnOrigin(origin) = request.extensions().get().cloned().expect("the guard has found out the origin");
     let NewLink { hours } = read_json(request).await?;
-    let life = Duration::from_secs(u64::from(hours) * 60 * 60);
-    if life.is_zero() || life > LONGEST_LINK {
+    let ttl = Duration::from_secs(u64::from(hours) * 60 * 60);
+    if ttl.is_zero() || ttl > MAX_LINK_TTL {
         return Err(Problem::invalid("`hours` must be from 1 to 720."));
     }
-    let origin = site.hosts.public_origin().unwrap_or(origin);
-    let made = site.channel.links().make(&origin, &conversation, attachment, site.ledger.now(), life);
-    Ok(Json(Link { url: made.url, expires_at: made.expires_at.0 }))
+    let origin = state.hosts.public_origin().unwrap_or(origin);
+    let link = state.channel.links().create(&origin, &conversation, attachment, state.ledger.now(), ttl);
+    Ok(Json(Link { url: link.url, expires_at: link.expires_at.0 }))
 }
 
 /// Revokes all links of a file.
@@ -72,18 +72,18 @@ pub(crate) async fn make(
     )
 )]
 pub(crate) async fn revoke(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath((id, attachment)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    let (_, attachment) = resolve_link(&site, &id, &attachment).await?;
-    site.channel.links().revoke(attachment, site.ledger.now()).await.map_err(|error| {
+    let (_, attachment) = resolve_link(&state, &id, &attachment).await?;
+    state.channel.links().revoke(attachment, state.ledger.now()).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "failed to revoke the links to a file");
         Problem::unavailable("The links could not be revoked; please try again.")
     })?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Opens a link. It needs no login: whoever has it may read this one file.
+/// Opens a link. It needs no login: anyone with the link may read this one file.
 #[utoipa::path(
     get,
     path = "/links/{link}",
@@ -98,12 +98,12 @@ pub(crate) async fn revoke(
     )
 )]
 pub(crate) async fn open_link(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath(link): ApiPath<String>,
-    ApiQuery(how): ApiQuery<DownloadQuery>,
+    ApiQuery(query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (conversation, attachment) = match site.channel.links().check(&link, site.ledger.now()) {
+    let (conversation, attachment) = match state.channel.links().check(&link, state.ledger.now()) {
         LinkCheck::Valid(conversation, attachment) => (conversation, attachment),
         LinkCheck::Revoked => {
             let detail = "This link has expired or was revoked. Ask for a new one.";
@@ -111,19 +111,19 @@ pub(crate) async fn open_link(
         }
         LinkCheck::Unknown => return Err(Problem::not_found("link")),
     };
-    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file any more"))?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
-    let mut answer = serve_file(&*site.blobs, &headers, served, how.is_download()).await?;
-    // A browser that kept it would open it after its end.
-    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(answer)
+    let mut response = serve_file(&*state.blobs, &headers, served, query.is_download()).await?;
+    // A cached response would outlive the link.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
-async fn resolve_link(site: &AppState, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
-    let conversation = site.conversation(id)?;
+async fn resolve_link(state: &AppState, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
+    let conversation = state.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
-    let found = site.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     found
         .filter(|file| !file.is_forgotten())
         .map(|_| (conversation, attachment))

@@ -1,4 +1,4 @@
-//! The way in for words and the files that were uploaded for them.
+//! Accepts messages and the files that were uploaded for them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     wire::{Accepted, NewMessage},
 };
 
-/// Takes a message in. When this answers, the message is stored and will be answered whatever happens.
+/// Accepts a message. When this responds, the message is durable and will be answered.
 #[utoipa::path(
     post,
     path = "/api/conversations/{id}/messages",
@@ -33,24 +33,24 @@ use crate::{
     )
 )]
 pub(crate) async fn accept(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
     request: Request,
 ) -> Result<(StatusCode, Json<Accepted>), Problem> {
-    let conversation = site.conversation(&id)?;
+    let conversation = state.conversation(&id)?;
     let NewMessage { key, text, uploads, edit_of } = read_json(request).await?;
-    let key = unique(&conversation, &key)?;
-    let edit_of = edit_of.map(|original| unique(&conversation, &original)).transpose()?;
-    let most = site.settings.files_per_message;
-    if uploads.len() > most {
-        let detail = format!("You attached {} files; a message can have at most {most}.", uploads.len());
+    let key = scoped_key(&conversation, &key)?;
+    let edit_of = edit_of.map(|original| scoped_key(&conversation, &original)).transpose()?;
+    let max_files = state.settings.files_per_message;
+    if uploads.len() > max_files {
+        let detail = format!("You attached {} files; a message can have at most {max_files}.", uploads.len());
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_files", detail));
     }
     if text.trim().is_empty() && uploads.is_empty() {
         return Err(Problem::invalid("Write something or attach a file."));
     }
     let files =
-        uploads.into_iter().map(|handle| file_reference(&site, &conversation, handle)).collect::<Result<_, _>>()?;
+        uploads.into_iter().map(|handle| file_reference(&state, &conversation, handle)).collect::<Result<_, _>>()?;
     let message = InboundMessage {
         message: Some(MessageRef(key.clone())),
         edit_of,
@@ -58,28 +58,28 @@ pub(crate) async fn accept(
         files,
         ..InboundMessage::new(conversation, key, Sender::new("owner", "Owner"))
     };
-    let Some(turn) = site.inbound.accept(message).await? else {
+    let Some(turn) = state.inbound.accept(message).await? else {
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", "You are not allowed to send messages here."));
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { turn: turn.to_string() })))
 }
 
-/// Keys are unique within a channel, and clients make theirs for one conversation.
-fn unique(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if !(1..=64).contains(&key.len()) || !key.bytes().all(plain) {
+/// Returns a dedup key that is unique within the channel from a client's key, which is unique within a conversation.
+fn scoped_key(conversation: &ConversationId, key: &str) -> Result<String, Problem> {
+    let is_key_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !(1..=64).contains(&key.len()) || !key.bytes().all(is_key_byte) {
         return Err(Problem::invalid("A key consists of 1 to 64 letters, digits, `-` and `_`."));
     }
     Ok(format!("{}/{key}", conversation.key()))
 }
 
-fn file_reference(site: &AppState, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
-    let upload: Option<UploadHandle> = site.channel.key().read(Purpose::Upload, &handle);
+fn file_reference(state: &AppState, conversation: &ConversationId, handle: String) -> Result<FileReference, Problem> {
+    let upload: Option<UploadHandle> = state.channel.key().verify(Purpose::Upload, &handle);
     let Some(upload) = upload.filter(|upload| upload.conversation == *conversation) else {
         let detail = "The message names an upload that doesn't belong to this conversation.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
     };
-    if site.ledger.now().saturating_duration_since(upload.at) > upload::UPLOAD_TTL {
+    if state.ledger.now().saturating_duration_since(upload.at) > upload::UPLOAD_TTL {
         let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
         return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
     }

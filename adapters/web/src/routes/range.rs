@@ -1,63 +1,63 @@
-//! What a client has already, and which piece it wants: `If-None-Match`, `If-Range`, `Range` (RFC 9110).
+//! Conditional and range requests: `If-None-Match`, `If-Range`, `Range` (RFC 9110).
 
 use std::ops::Range;
 
 use axum::http::{HeaderMap, header};
 
-/// Whether the client has the content with this tag already.
+/// Whether the client already has the content with this tag.
 pub(crate) fn is_not_modified(headers: &HeaderMap, tag: &str) -> bool {
     let lines = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
     let mut tags = lines.flat_map(|line| line.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    tags.any(|candidate| candidate == "*" || candidate.strip_prefix("W/").unwrap_or(candidate) == tag)
 }
 
-/// What of a file is to be sent.
+/// The requested range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RangeRequest {
     Full,
     Partial(Range<u64>),
-    /// Something that lies behind its end.
+    /// A range beyond the end.
     Unsatisfiable,
 }
 
-/// Reads which piece is wanted. What can't be read, and several pieces at once, is answered with the whole.
+/// Parses the requested range. Invalid headers and several ranges at once request the full file.
 pub(crate) fn parse_range(headers: &HeaderMap, tag: &str, bytes: u64) -> RangeRequest {
     let mut lines = headers.get_all(header::RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return RangeRequest::Full };
-    // A piece of what has changed since would not fit to what the client has.
-    if headers.get(header::IF_RANGE).is_some_and(|known| known.as_bytes() != tag.as_bytes()) {
+    // A range of a changed file would not match the client's part.
+    if headers.get(header::IF_RANGE).is_some_and(|candidate| candidate.as_bytes() != tag.as_bytes()) {
         return RangeRequest::Full;
     }
-    let asked = line.to_str().ok().and_then(|line| line.split_once('='));
-    match asked {
-        Some((unit, asked)) if unit.trim().eq_ignore_ascii_case("bytes") => piece(asked.trim(), bytes),
+    let requested = line.to_str().ok().and_then(|line| line.split_once('='));
+    match requested {
+        Some((unit, range)) if unit.trim().eq_ignore_ascii_case("bytes") => parse_single_range(range.trim(), bytes),
         _ => RangeRequest::Full,
     }
 }
 
-fn piece(asked: &str, bytes: u64) -> RangeRequest {
-    let Some((first, last)) = asked.split_once('-') else { return RangeRequest::Full };
-    match (number(first), number(last)) {
-        // The last so many bytes.
+fn parse_single_range(range: &str, bytes: u64) -> RangeRequest {
+    let Some((first, last)) = range.split_once('-') else { return RangeRequest::Full };
+    match (parse_number(first), parse_number(last)) {
+        // A suffix range.
         (None, Some(length)) if first.is_empty() => match length.min(bytes) {
             0 => RangeRequest::Unsatisfiable,
             length => RangeRequest::Partial(bytes - length..bytes),
         },
-        (Some(first), None) if last.is_empty() => from(first, u64::MAX, bytes),
-        (Some(first), Some(last)) if first <= last => from(first, last, bytes),
+        (Some(first), None) if last.is_empty() => clamp_range(first, u64::MAX, bytes),
+        (Some(first), Some(last)) if first <= last => clamp_range(first, last, bytes),
         _ => RangeRequest::Full,
     }
 }
 
-fn from(first: u64, last: u64, bytes: u64) -> RangeRequest {
+fn clamp_range(first: u64, last: u64, bytes: u64) -> RangeRequest {
     if first >= bytes {
         return RangeRequest::Unsatisfiable;
     }
     RangeRequest::Partial(first..last.saturating_add(1).min(bytes))
 }
 
-/// Reads a number; one that is too large for the type is as large as the type holds.
-fn number(digits: &str) -> Option<u64> {
+/// Parses a number and saturates if it is too large.
+fn parse_number(digits: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }

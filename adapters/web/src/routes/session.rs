@@ -1,4 +1,4 @@
-//! Who asks, and the way in with a token.
+//! The client's session, and logins.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::read_json_within;
+use super::read_json_with_timeout;
 use crate::{
     problem::{Problem, ProblemBody},
     state::AppState,
     wire::{Limits, Login, Session},
 };
 
-/// How long a token may take to come: whoever sends one is not known yet.
-const LOGIN_TIME: Duration = Duration::from_secs(10);
+/// The timeout for receiving a login, short because the client isn't authenticated.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Tells what a page must know first; needs no login.
+/// Returns the session of the client; needs no login.
 #[utoipa::path(
     get,
     path = "/api/session",
@@ -28,22 +28,22 @@ const LOGIN_TIME: Duration = Duration::from_secs(10);
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn session(State(site): State<Arc<AppState>>, request: Request) -> Result<Json<Session>, Problem> {
-    let authorized = match site.admits(&request) {
+pub(crate) async fn session(State(state): State<Arc<AppState>>, request: Request) -> Result<Json<Session>, Problem> {
+    let authorized = match state.is_authorized(&request) {
         Err(problem) if problem.status() == StatusCode::TOO_MANY_REQUESTS => return Err(problem),
-        admits => admits.unwrap_or(false),
+        result => result.unwrap_or(false),
     };
     Ok(Json(Session {
         authorized,
-        token_required: site.access.needs_token(),
-        model: authorized.then(|| site.settings.model.clone()),
-        model_is_offline: authorized.then_some(site.settings.model_is_offline),
+        token_required: state.authenticator.needs_token(),
+        model: authorized.then(|| state.settings.model.clone()),
+        model_is_offline: authorized.then_some(state.settings.model_is_offline),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        limits: Limits { file_bytes: site.settings.file_bytes, files_per_message: site.settings.files_per_message },
+        limits: Limits { file_bytes: state.settings.file_bytes, files_per_message: state.settings.files_per_message },
     }))
 }
 
-/// Logs in with the token or a login link: the answer sets a cookie.
+/// Logs in with the token or a login link: the response sets a cookie.
 #[utoipa::path(
     post,
     path = "/api/login",
@@ -54,26 +54,26 @@ pub(crate) async fn session(State(site): State<Arc<AppState>>, request: Request)
         (status = 429, description = "Wrong, and there were too many wrong logins before.", body = ProblemBody, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn login(State(site): State<Arc<AppState>>, request: Request) -> Result<Response, Problem> {
-    let sender = site.sender(&request);
+pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) -> Result<Response, Problem> {
+    let client = state.client_network(&request);
     match parse_login(request).await? {
-        Login::Token(token) => site.access.verify_token(&token, sender)?,
-        Login::Link(secret) => redeem(&site, secret, sender).await?,
+        Login::Token(token) => state.authenticator.verify_token(&token, client)?,
+        Login::Link(secret) => redeem_link(&state, secret, client).await?,
     }
-    if !site.access.needs_token() {
+    if !state.authenticator.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let cookie = site.access.cookie(site.ledger.now());
+    let cookie = state.authenticator.create_cookie(state.ledger.now());
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
-/// Uses a login link up.
-async fn redeem(site: &AppState, secret: String, sender: IpAddr) -> Result<(), Problem> {
-    let login_links = site.login_links.clone();
+/// Redeems a login link.
+async fn redeem_link(state: &AppState, secret: String, client: IpAddr) -> Result<(), Problem> {
+    let login_links = state.login_links.clone();
     let redeemed = tokio::task::spawn_blocking(move || login_links.redeem(&secret)).await;
     match redeemed.map_err(std::io::Error::other).flatten() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(site.access.refuse(sender, Problem::invalid_link())),
+        Ok(false) => Err(state.authenticator.record_failure(client, Problem::invalid_link())),
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "checking a login link failed");
             Err(Problem::unavailable("The link could not be checked. Please get a new one and try again."))
@@ -82,7 +82,7 @@ async fn redeem(site: &AppState, secret: String, sender: IpAddr) -> Result<(), P
 }
 
 async fn parse_login(request: Request) -> Result<Login, Problem> {
-    read_json_within(request, LOGIN_TIME).await
+    read_json_with_timeout(request, LOGIN_TIMEOUT).await
 }
 
 #[cfg(test)]

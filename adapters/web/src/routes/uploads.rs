@@ -1,4 +1,4 @@
-//! Files on their way in: streamed into the file store, never whole in memory, and gone when they break off.
+//! Uploads: streamed into the file store, never completely in memory, and discarded when interrupted.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -28,16 +28,16 @@ use crate::{
     wire::{Inline, Uploaded},
 };
 
-/// How long an upload may stand still.
+/// How long an upload may stall.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct UploadQuery {
-    /// What the file is called.
+    /// The file's name.
     filename: String,
 }
 
-/// Stores a file and answers with what a message names it by. The body is the file.
+/// Stores a file and returns the handle by which a message names it. The body is the file.
 #[utoipa::path(
     post,
     path = "/api/conversations/{id}/uploads",
@@ -54,25 +54,27 @@ pub(crate) struct UploadQuery {
     )
 )]
 pub(crate) async fn upload(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath(id): ApiPath<String>,
-    ApiQuery(named): ApiQuery<UploadQuery>,
+    ApiQuery(query): ApiQuery<UploadQuery>,
     request: Request,
 ) -> Result<(StatusCode, Json<Uploaded>), Problem> {
-    let conversation = site.conversation(&id)?;
-    let filename = Filename::from_untrusted(&named.filename);
-    let limit = site.settings.file_bytes;
-    let told = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if told.is_some_and(|bytes: u64| bytes > limit) {
+    let conversation = state.conversation(&id)?;
+    let filename = Filename::from_untrusted(&query.filename);
+    let limit = state.settings.file_bytes;
+    let content_length =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if content_length.is_some_and(|bytes: u64| bytes > limit) {
         return Err(Problem::file_too_large(limit));
     }
-    let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: told };
-    let blob = site.blobs.put(body_stream(request.into_body()), &hint, limit).await?;
+    let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: content_length };
+    let blob = state.blobs.put(body_stream(request.into_body()), &hint, limit).await?;
     let (bytes, mime) = (blob.bytes, blob.mime.clone());
-    let upload = UploadHandle { blob, conversation: conversation.clone(), filename, at: site.ledger.now() };
-    let handle = site.channel.key().sign(Purpose::Upload, &upload);
-    let inline = view::inline(&mime);
-    let preview = (inline != Inline::None).then(|| format!("{}/uploads/{handle}", view::path(&conversation)));
+    let upload = UploadHandle { blob, conversation: conversation.clone(), filename, at: state.ledger.now() };
+    let handle = state.channel.key().sign(Purpose::Upload, &upload);
+    let inline = view::inline_kind(&mime);
+    let preview =
+        (inline != Inline::None).then(|| format!("{}/uploads/{handle}", view::conversation_path(&conversation)));
     let filename = upload.filename.to_string();
     Ok((StatusCode::CREATED, Json(Uploaded { upload: handle, filename, bytes, mime, inline, preview })))
 }
@@ -91,30 +93,30 @@ pub(crate) async fn upload(
     )
 )]
 pub(crate) async fn preview(
-    State(site): State<Arc<AppState>>,
+    State(state): State<Arc<AppState>>,
     ApiPath((id, handle)): ApiPath<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let conversation = site.conversation(&id)?;
-    let upload: Option<UploadHandle> = site.channel.key().read(Purpose::Upload, &handle);
+    let conversation = state.conversation(&id)?;
+    let upload: Option<UploadHandle> = state.channel.key().verify(Purpose::Upload, &handle);
     let upload = upload.filter(|upload| upload.conversation == conversation);
     let UploadHandle { blob, filename, .. } = upload.ok_or_else(|| Problem::not_found("upload"))?;
     let served = ServedFile { sha256: blob.sha256, bytes: blob.bytes, mime: &blob.mime, filename: &filename };
-    serve_file(&*site.blobs, &headers, served, false).await
+    serve_file(&*state.blobs, &headers, served, false).await
 }
 
-/// The bytes of a body as they come; one that stands still ends in an error.
+/// Returns the chunks of a body; a stalled one ends with an error.
 fn body_stream(body: Body) -> ByteStream {
-    let pieces = stream::unfold(Some(body.into_data_stream()), async |pieces| {
-        let mut pieces = pieces?;
-        match timeout(STALL_TIMEOUT, pieces.next()).await {
-            Ok(Some(Ok(piece))) => Some((Ok(piece), Some(pieces))),
+    let chunks = stream::unfold(Some(body.into_data_stream()), async |body| {
+        let mut body = body?;
+        match timeout(STALL_TIMEOUT, body.next()).await {
+            Ok(Some(Ok(chunk))) => Some((Ok(chunk), Some(body))),
             Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
             Ok(None) => None,
             Err(_) => Some((Err(io::ErrorKind::TimedOut.into()), None)),
         }
     });
-    pieces.boxed()
+    chunks.boxed()
 }
 
 #[cfg(test)]

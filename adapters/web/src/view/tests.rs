@@ -26,6 +26,6 @@ fn only_harmless_types_are_displayed_inline() {
         ("image/png; charset=x", Inline::None),
         ("", Inline::None),
     ] {
-        assert_eq!(inline(mime), shown, "{mime}");
+        assert_eq!(inline_kind(mime), shown, "{mime}");
     }
 }

@@ -156,7 +156,7 @@ async fn a_voice_is_heard_under_its_part() {
     let sound = stage.made("voice.ogg", "OggS and so on").await;
     let prepared = PreparedVoice { sha256: sound.sha256, bytes: sound.bytes, duration_ms: 1_200, waveform: vec![1] };
     let voice = PartContent::Voice {
-        words: "spoken *words*".into(),
+        text: "spoken *words*".into(),
         in_text: true,
         prepared: Some(prepared),
         as_file: false,

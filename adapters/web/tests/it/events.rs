@@ -114,7 +114,7 @@ async fn steering_messages_move_into_consuming_turn() {
     let lease = stage.ledger.claim_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap();
     let injected = stage.ledger.list_queued_behind(&lease, first).await.unwrap();
     let entry = satchel_ports::ledger::JournalEntry::Model {
-        asks: Vec::new(),
+        awaiting_decision: Vec::new(),
         steered: vec![satchel_ports::ledger::SteeringMessage {
             id: injected[0].id,
             sender: injected[0].message.sender.clone(),

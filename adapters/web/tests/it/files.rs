@@ -1,6 +1,6 @@
 //! Files on their way out: exactly their bytes, and nothing that a browser would run.
 
-use satchel_ports::ledger::usage::{ForgetFile, Forgotten};
+use satchel_ports::ledger::usage::{ForgetOutcome, ForgetRequest};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -161,9 +161,9 @@ async fn a_reader_that_goes_away_harms_nobody() {
 async fn removed_file_is_listed_as_removed_and_unavailable() {
     let stage = Stage::new().await;
     let (made, path) = stage.file("secret.txt", "some words").await;
-    let forget = ForgetFile { conversation: made.conversation.clone(), number: 1, only_of: None };
+    let forget = ForgetRequest { conversation: made.conversation.clone(), number: 1, restricted_to: None };
     let forgotten = stage.ledger.forget_file(&forget).await.unwrap();
-    assert!(matches!(forgotten, Forgotten::Done(_)), "{forgotten:?}");
+    assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
     problem(stage.get(&path).await, 404, "not_found").await;
     let turns = stage.json("/api/conversations/a/turns").await;
     let shown = turns.to_string();

@@ -1,6 +1,6 @@
-//! What the prepared script calls where the written one says something that Starlark doesn't know.
+//! The functions that a prepared script calls in place of syntax that Starlark doesn't have.
 
-use satchel_starlark::protocol::LARGEST_VALUE;
+use satchel_starlark::protocol::MAX_VALUE_BYTES;
 use starlark::{
     environment::GlobalsBuilder,
     eval::Evaluator,
@@ -8,7 +8,7 @@ use starlark::{
     values::{Value, none::NoneType},
 };
 
-use crate::{errors::script_error, evaluate::evaluation, format::format, values::to_json};
+use crate::{errors::script_error, evaluate::current_evaluation, format::format_value, values::to_json};
 
 /// The function that stands for `return` outside of a function.
 pub(crate) const RETURN: &str = "_satchel_return";
@@ -18,13 +18,13 @@ pub(crate) const FORMAT: &str = "_satchel_format";
 
 #[starlark_module]
 pub(super) fn functions(builder: &mut GlobalsBuilder) {
-    /// Keeps the script's value and ends it by an error, since nothing in Starlark can catch one.
+    /// Stores the script's value and ends the script with an error, which Starlark can't catch.
     fn _satchel_return<'v>(
         #[starlark(require = pos)] value: Value<'v>,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let value = to_json(value, evaluator.heap(), LARGEST_VALUE).map_err(script_error)?;
-        evaluation().returned.replace(Some(value));
+        let value = to_json(value, evaluator.heap(), MAX_VALUE_BYTES).map_err(script_error)?;
+        current_evaluation().returned_value.replace(Some(value));
         Err(script_error("the script has returned"))
     }
 
@@ -32,6 +32,6 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(require = pos)] value: Value<'v>,
         #[starlark(require = pos)] spec: &str,
     ) -> starlark::Result<String> {
-        format(value, spec).map_err(script_error)
+        format_value(value, spec).map_err(script_error)
     }
 }

@@ -1,10 +1,10 @@
-//! `attachment_create`: a file of the script's own making, handed to the host in pieces.
+//! `attachment_create`: creates a file and sends it to the host in chunks.
 
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
 };
-use satchel_starlark::protocol::{CHUNK, Chunk, FileHeader, FromWorker, LARGEST_NEW_FILE};
+use satchel_starlark::protocol::{CHUNK_BYTES, Chunk, FileHeader, FromWorker, MAX_FILE_HEADER_BYTES};
 use starlark::{
     environment::GlobalsBuilder,
     eval::Evaluator,
@@ -12,21 +12,21 @@ use starlark::{
     values::{Value, ValueLike, bytes::StarlarkBytes},
 };
 
-use crate::{errors::script_error, evaluate::evaluation, host_connection::HostConnection, values::size};
+use crate::{errors::script_error, evaluate::current_evaluation, host_connection::HostConnection, values::json_bytes};
 
 use super::host::call_host;
 
-/// Takes the padding or its absence: models write both.
-const READER: GeneralPurpose = GeneralPurpose::new(
+/// Accepts base64 with and without padding: models write both.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What a file holds, as the script gave it.
+/// The content of a file, as the script gave it.
 enum FileContent<'v> {
     Text(&'v str),
     Bytes(&'v [u8]),
-    /// Bytes that were written in base64.
+    /// Bytes that were given as base64.
     Decoded(Vec<u8>),
 }
 
@@ -50,45 +50,45 @@ impl<'v> FileContent<'v> {
         };
         match encoding.as_str() {
             "utf-8" | "utf8" => Ok(Self::Text(text)),
-            "base64" => decode(text).map(Self::Decoded),
+            "base64" => decode_base64(text).map(Self::Decoded),
             _ => Err(format!("encoding must be \"utf-8\" or \"base64\", not {encoding:?}")),
         }
     }
 
-    /// Says it to the host, piece by piece.
-    fn send_chunks(&self, conversation: &HostConnection) {
+    /// Sends it to the host, chunk by chunk.
+    fn send_chunks(&self, host: &HostConnection) {
         let bytes = match self {
             Self::Text(text) => {
-                return chunks(text)
-                    .for_each(|piece| conversation.send(&FromWorker::Chunk(Chunk::Text(piece.to_owned()))));
+                return text_chunks(text)
+                    .for_each(|chunk| host.send(&FromWorker::Chunk(Chunk::Text(chunk.to_owned()))));
             }
             Self::Bytes(bytes) => *bytes,
             Self::Decoded(bytes) => bytes.as_slice(),
         };
-        for piece in bytes.chunks(CHUNK) {
-            conversation.send(&FromWorker::Chunk(Chunk::Base64(STANDARD.encode(piece))));
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            host.send(&FromWorker::Chunk(Chunk::Base64(STANDARD.encode(chunk))));
         }
     }
 }
 
-/// The text in pieces of at most [`CHUNK`] bytes, none of which ends within a character.
-fn chunks(mut text: &str) -> impl Iterator<Item = &str> {
+/// Splits the text into chunks of at most [`CHUNK_BYTES`], none of which ends within a character.
+fn text_chunks(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
-        let (piece, rest) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
+        let (chunk, rest) = text.split_at(text.floor_char_boundary(CHUNK_BYTES.min(text.len())));
         text = rest;
-        (!piece.is_empty()).then_some(piece)
+        (!chunk.is_empty()).then_some(chunk)
     })
 }
 
-/// The bytes that base64 stands for, however its lines are broken.
-fn decode(text: &str) -> Result<Vec<u8>, String> {
+/// Decodes base64, ignoring white space.
+fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    READER.decode(text).map_err(|error| format!("content is not the base64 that encoding says it is: {error}"))
+    BASE64.decode(text).map_err(|error| format!("content is not the base64 that encoding says it is: {error}"))
 }
 
 #[starlark_module]
 pub(super) fn functions(builder: &mut GlobalsBuilder) {
-    /// Makes a file and gives what the host calls it.
+    /// Creates a file and returns the host's response.
     fn attachment_create<'v>(
         content: Value<'v>,
         filename: &str,
@@ -98,20 +98,20 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         #[starlark(default = "utf-8")] encoding: &str,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        // Read in full before the host hears of it, so that it never gets half a file.
+        // Read completely before anything is sent, so that the host never gets half a file.
         let content = FileContent::new(content, encoding).map_err(script_error)?;
-        let new_file = FileHeader {
+        let header = FileHeader {
             filename: filename.to_owned(),
             description: description.to_owned(),
             mime_type: mime_type.to_owned(),
             visibility: visibility.to_owned(),
         };
-        if size(&new_file) > LARGEST_NEW_FILE {
-            let why = "filename, description, mime_type and visibility have more than";
-            return Err(script_error(format!("{why} {LARGEST_NEW_FILE} bytes together as JSON")));
+        if json_bytes(&header) > MAX_FILE_HEADER_BYTES {
+            let message = "filename, description, mime_type and visibility have more than";
+            return Err(script_error(format!("{message} {MAX_FILE_HEADER_BYTES} bytes together as JSON")));
         }
-        let conversation = &evaluation().conversation;
-        conversation.send(&FromWorker::Create(new_file));
+        let conversation = &current_evaluation().host;
+        conversation.send(&FromWorker::Create(header));
         content.send_chunks(conversation);
         call_host(&FromWorker::End, evaluator)
     }

@@ -1,6 +1,6 @@
-//! The host's functions, and what else a script says to its host.
+//! The host's functions, and `wake_llm`.
 
-use satchel_starlark::protocol::{FromWorker, HostCall, LARGEST_ARGUMENTS, LARGEST_VALUE, WakeMessage};
+use satchel_starlark::protocol::{FromWorker, HostCall, MAX_ARGUMENTS_BYTES, MAX_VALUE_BYTES, WakeMessage};
 use serde_json::{Map, Value as Json};
 use starlark::{
     environment::{Globals, GlobalsBuilder},
@@ -11,8 +11,8 @@ use starlark::{
 
 use crate::{
     errors::script_error,
-    evaluate::evaluation,
-    values::{from_json, size, to_json},
+    evaluate::current_evaluation,
+    values::{from_json, json_bytes, to_json},
 };
 
 /// The built-in function behind all of the host's.
@@ -20,24 +20,23 @@ const CALL_BUILTIN: &str = "_satchel_call";
 
 /// The host's function of this name, as a value.
 ///
-/// It is `partial(CALL_BUILTIN, name)`: a type of our own that can be called would take an implementation that is unsafe to
-/// write.
+/// It is `partial(CALL_BUILTIN, name)`: a callable type of our own would need an unsafe implementation.
 pub(crate) fn host_function<'v>(
     name: &str,
     globals: &Globals,
     evaluator: &mut Evaluator<'v, '_, '_>,
 ) -> starlark::Result<Value<'v>> {
-    let built_in = |wanted: &str| {
-        let found = globals.iter().find(|(name, _)| *name == wanted);
+    let find_builtin = |builtin: &str| {
+        let found = globals.iter().find(|(name, _)| *name == builtin);
         found.expect("it is among the functions that are built in").1.to_value()
     };
     let name = evaluator.heap().alloc(name);
-    evaluator.eval_function(built_in("partial"), &[built_in(CALL_BUILTIN), name], &[])
+    evaluator.eval_function(find_builtin("partial"), &[find_builtin(CALL_BUILTIN), name], &[])
 }
 
-/// Says it to the host and gives the script what the host answers.
+/// Sends a message to the host and returns its response to the script.
 pub(super) fn call_host<'v>(message: &FromWorker, evaluator: &Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
-    let answer = evaluation().conversation.request(message).map_err(script_error)?;
+    let answer = current_evaluation().host.request(message).map_err(script_error)?;
     from_json(&answer, evaluator.heap()).map_err(script_error)
 }
 
@@ -53,44 +52,44 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         let Some(function) = positional.next().and_then(Value::unpack_str) else {
             return Err(script_error(format!("{CALL_BUILTIN} takes the name of a function first")));
         };
-        let mut left = LARGEST_ARGUMENTS;
+        let mut remaining = MAX_ARGUMENTS_BYTES;
         let too_large = |why| script_error(format!("the arguments of {function}: {why}"));
-        let mut taken = |value: Value<'v>| -> starlark::Result<Json> {
-            let json = to_json(value, heap, left).map_err(too_large)?;
-            left = left.saturating_sub(size(&json));
+        let mut encode_argument = |value: Value<'v>| -> starlark::Result<Json> {
+            let json = to_json(value, heap, remaining).map_err(too_large)?;
+            remaining = remaining.saturating_sub(json_bytes(&json));
             Ok(json)
         };
-        let positional = positional.map(&mut taken).collect::<Result<_, _>>()?;
+        let positional = positional.map(&mut encode_argument).collect::<Result<_, _>>()?;
         let mut named = Map::new();
         for (name, value) in arguments.names_map()? {
-            named.insert(name.as_str().to_owned(), taken(value)?);
+            named.insert(name.as_str().to_owned(), encode_argument(value)?);
         }
         let call = HostCall { function: function.to_owned(), positional, named };
-        // Names and commas have a length too.
-        if size(&call) > LARGEST_ARGUMENTS {
-            return Err(too_large(format!("they have more than {LARGEST_ARGUMENTS} bytes as JSON")));
+        // Names and commas count, too.
+        if json_bytes(&call) > MAX_ARGUMENTS_BYTES {
+            return Err(too_large(format!("they have more than {MAX_ARGUMENTS_BYTES} bytes as JSON")));
         }
         call_host(&FromWorker::Call(call), evaluator)
     }
 
-    /// Asks that a model look at something when the script has ended.
+    /// Requests a model call with this context after the script.
     fn wake_llm<'v>(
         context: Value<'v>,
         #[starlark(default = true)] include_event: bool,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<NoneType> {
-        let context = to_json(context, evaluator.heap(), LARGEST_VALUE).map_err(script_error)?;
+        let context = to_json(context, evaluator.heap(), MAX_VALUE_BYTES).map_err(script_error)?;
         let wake = FromWorker::Wake(WakeMessage { context, include_event });
-        let evaluation = evaluation();
-        // As a line, or a million of the smallest could be said.
-        let woken = evaluation.woken.get() + size(&wake);
-        if woken > LARGEST_VALUE {
+        let evaluation = current_evaluation();
+        // The whole line counts, or a million empty ones would be free.
+        let wake_bytes = evaluation.wake_bytes.get() + json_bytes(&wake);
+        if wake_bytes > MAX_VALUE_BYTES {
             return Err(script_error(format!(
-                "the contexts of wake_llm have more than {LARGEST_VALUE} bytes together"
+                "the contexts of wake_llm have more than {MAX_VALUE_BYTES} bytes together"
             )));
         }
-        evaluation.woken.set(woken);
-        evaluation.conversation.send(&wake);
+        evaluation.wake_bytes.set(wake_bytes);
+        evaluation.host.send(&wake);
         Ok(NoneType)
     }
 }

@@ -1,6 +1,6 @@
-//! `json_encode` and `json_decode`, which are also there as `json.encode` and `json.decode`.
+//! `json_encode` and `json_decode`, also available as `json.encode` and `json.decode`.
 //!
-//! The interpreter's own `json` makes floats of large integers and panics at others.
+//! The interpreter's own `json` turns large integers into floats and panics at larger ones.
 
 use serde::Serialize;
 use serde_json::{Serializer, Value as Json, ser::PrettyFormatter};
@@ -15,14 +15,14 @@ use crate::{
     values::{from_json, to_json},
 };
 
-/// The most bytes of JSON that is read or written at once; reading it takes many times that in memory.
+/// The most bytes of JSON that are decoded or encoded at once; decoding takes many times that in memory.
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
-const WIDEST_INDENT: usize = 16;
+const MAX_INDENT: usize = 16;
 
 #[starlark_module]
 pub(super) fn functions(builder: &mut GlobalsBuilder) {
-    /// The value as JSON, on one line or indented.
+    /// Encodes the value as JSON, on one line or indented.
     fn json_encode<'v>(
         value: Value<'v>,
         #[starlark(default = NoneOr::None)] indent: NoneOr<i32>,
@@ -31,13 +31,13 @@ pub(super) fn functions(builder: &mut GlobalsBuilder) {
         encode_json(value, indent, heap).map_err(script_error)
     }
 
-    /// The value that is written in the text as JSON.
+    /// Decodes the value from JSON.
     fn json_decode<'v>(text: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        read(text, heap).map_err(script_error)
+        decode_json(text, heap).map_err(script_error)
     }
 }
 
-/// The names that Starlark has elsewhere.
+/// The same functions under their usual Starlark names.
 #[starlark_module]
 pub(super) fn namespace(builder: &mut GlobalsBuilder) {
     fn encode<'v>(value: Value<'v>, heap: Heap<'v>) -> starlark::Result<String> {
@@ -45,7 +45,7 @@ pub(super) fn namespace(builder: &mut GlobalsBuilder) {
     }
 
     fn decode<'v>(text: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
-        read(text, heap).map_err(script_error)
+        decode_json(text, heap).map_err(script_error)
     }
 }
 
@@ -53,12 +53,12 @@ fn encode_json<'v>(value: Value<'v>, indent: NoneOr<i32>, heap: Heap<'v>) -> Res
     let json = to_json(value, heap, MAX_TEXT_BYTES)?;
     let NoneOr::Other(indent) = indent else { return Ok(json.to_string()) };
     match usize::try_from(indent) {
-        Ok(indent) if indent <= WIDEST_INDENT => Ok(indented(&json, indent)),
-        _ => Err(format!("indent must be from 0 to {WIDEST_INDENT}, not {indent}")),
+        Ok(indent) if indent <= MAX_INDENT => Ok(to_indented_json(&json, indent)),
+        _ => Err(format!("indent must be from 0 to {MAX_INDENT}, not {indent}")),
     }
 }
 
-fn read<'v>(text: Value<'v>, heap: Heap<'v>) -> Result<Value<'v>, String> {
+fn decode_json<'v>(text: Value<'v>, heap: Heap<'v>) -> Result<Value<'v>, String> {
     let Some(text) = text.unpack_str() else {
         return Err(format!("json_decode takes text, not {}", text.get_type()));
     };
@@ -69,7 +69,7 @@ fn read<'v>(text: Value<'v>, heap: Heap<'v>) -> Result<Value<'v>, String> {
     from_json(&json, heap).map_err(|why| format!("json_decode: {why}"))
 }
 
-fn indented(json: &Json, indent: usize) -> String {
+fn to_indented_json(json: &Json, indent: usize) -> String {
     let spaces = " ".repeat(indent);
     let mut text = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(spaces.as_bytes()));

@@ -1,4 +1,4 @@
-//! One pass over the tokens of a script, which finds what has to be edited.
+//! One pass over the tokens of a script, which collects the edits.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -13,36 +13,36 @@ use super::{
 };
 use crate::{builtins::RETURN, evaluate::dialect};
 
-/// How often the pass starts anew for a format spec that the lexer can't read past, each time with that spec hidden.
-const MOST_HIDDEN: usize = 100;
+/// How often the pass restarts after a format spec that the lexer can't skip, each time with that spec hidden.
+const MAX_HIDDEN_SPECS: usize = 100;
 
-/// What the pass found.
+/// The result of the pass.
 pub(super) struct PassResult<'a> {
     /// The script with a space for every tab that is not in a string.
     pub(super) base: Cow<'a, str>,
-    /// What has to be edited in it.
+    /// The edits.
     pub(super) edits: Vec<TextEdit>,
 }
 
-/// Goes over a script.
+/// Runs the pass over a script.
 pub(super) fn run_pass(script: &str) -> PassResult<'_> {
-    let mut lexed = script.replace('\t', " ");
+    let mut masked = script.replace('\t', " ");
     let mut edits = Vec::new();
-    let mut may_hide = MOST_HIDDEN;
+    let mut hides_left = MAX_HIDDEN_SPECS;
     loop {
-        let mut pass = RewritePass { starts_statement: true, may_hide: may_hide > 0, ..RewritePass::default() };
-        let Some(hidden) = pass.run(&lexed) else {
+        let mut pass = RewritePass { is_statement_start: true, can_hide: hides_left > 0, ..RewritePass::default() };
+        let Some(hidden) = pass.run(&masked) else {
             edits.append(&mut pass.edits);
-            return PassResult { base: untabbed(script, &pass.strings), edits };
+            return PassResult { base: replace_tabs(script, &pass.strings), edits };
         };
-        lexed.replace_range(hidden.range.clone(), &" ".repeat(hidden.range.len()));
+        masked.replace_range(hidden.range.clone(), &" ".repeat(hidden.range.len()));
         edits.extend(hidden.edits);
-        may_hide = may_hide.saturating_sub(1);
+        hides_left = hides_left.saturating_sub(1);
     }
 }
 
-/// The script with a space for every tab that is in none of these ranges.
-fn untabbed<'a>(script: &'a str, strings: &[Range<usize>]) -> Cow<'a, str> {
+/// Replaces every tab outside of these ranges by a space.
+fn replace_tabs<'a>(script: &'a str, strings: &[Range<usize>]) -> Cow<'a, str> {
     if !script.contains('\t') {
         return Cow::Borrowed(script);
     }
@@ -57,7 +57,7 @@ fn untabbed<'a>(script: &'a str, strings: &[Range<usize>]) -> Cow<'a, str> {
     Cow::Owned(base)
 }
 
-/// An expression in an f-string that has not ended yet.
+/// An open expression in an f-string.
 struct Replacement {
     start: usize,
     /// How many brackets are open in it.
@@ -83,13 +83,13 @@ struct HiddenSpec {
     range: Range<usize>,
 }
 
-/// Where the pass is, and what it has found so far.
+/// The state of the pass.
 #[derive(Default)]
 struct RewritePass {
     edits: Vec<TextEdit>,
-    /// Where text stands that keeps its tabs.
+    /// The ranges of strings, which keep their tabs.
     strings: Vec<Range<usize>>,
-    may_hide: bool,
+    can_hide: bool,
     indent: usize,
     functions: Vec<FunctionScope>,
     brackets: usize,
@@ -97,19 +97,19 @@ struct RewritePass {
     lambdas: Vec<usize>,
     quotes: Vec<FStringQuote>,
     replacements: Vec<Replacement>,
-    starts_statement: bool,
+    is_statement_start: bool,
     /// In a `return` outside of a function: whether a value has been seen.
-    returning: Option<bool>,
+    open_return: Option<bool>,
     /// Where the last token ended.
-    end: usize,
+    last_token_end: usize,
     /// Where the format spec ends that the pass is in.
     spec_end: usize,
-    /// How many errors of the lexer it may still contain: at most one a byte, and the lexer may repeat one for ever.
+    /// How many lexer errors it may still contain: at most one per byte, since the lexer may repeat one for ever.
     spec_errors: usize,
 }
 
 impl RewritePass {
-    /// Goes over the tokens up to the end or the first error, which the parser will find too.
+    /// Visits the tokens up to the end or the first error, which the parser will find too.
     fn run(&mut self, text: &str) -> Option<HiddenSpec> {
         for token in Lexer::new(text, &dialect(), CodeMap::new("script".to_owned(), text.to_owned())) {
             match token {
@@ -122,11 +122,11 @@ impl RewritePass {
                         return Some(hidden);
                     }
                 }
-                Err(_) if self.end < self.spec_end && self.spec_errors > 0 => self.spec_errors -= 1,
+                Err(_) if self.last_token_end < self.spec_end && self.spec_errors > 0 => self.spec_errors -= 1,
                 Err(_) => break,
             }
         }
-        self.end_return();
+        self.close_return();
         None
     }
 
@@ -144,33 +144,33 @@ impl RewritePass {
                 return None;
             }
             Token::Newline | Token::Semicolon => {
-                self.end_return();
-                self.starts_statement = true;
+                self.close_return();
+                self.is_statement_start = true;
                 self.lambdas.clear();
                 if matches!(token, Token::Newline) {
-                    self.end_line();
+                    self.on_line_end();
                 }
                 return None;
             }
             _ => {}
         }
-        let starts_statement = std::mem::replace(&mut self.starts_statement, false);
-        if let Some(has_value) = &mut self.returning {
+        let starts_statement = std::mem::replace(&mut self.is_statement_start, false);
+        if let Some(has_value) = &mut self.open_return {
             *has_value = true;
         }
         if let Some(function @ FunctionScope::Colon) = self.functions.last_mut() {
             *function = FunctionScope::Line;
         }
-        self.end = end;
+        self.last_token_end = end;
         match token {
             Token::Return if starts_statement && self.functions.is_empty() => {
-                self.edit(start..end, format!("{RETURN}(("), true);
-                self.returning = Some(false);
+                self.push_edit(start..end, format!("{RETURN}(("), true);
+                self.open_return = Some(false);
             }
             Token::Def => self.functions.push(FunctionScope::Head),
             Token::Lambda => self.lambdas.push(self.brackets),
-            Token::OpeningRound | Token::OpeningSquare | Token::OpeningCurly => self.bracket(1),
-            Token::ClosingRound | Token::ClosingSquare | Token::ClosingCurly => self.bracket(-1),
+            Token::OpeningRound | Token::OpeningSquare | Token::OpeningCurly => self.on_bracket(1),
+            Token::ClosingRound | Token::ClosingSquare | Token::ClosingCurly => self.on_bracket(-1),
             Token::String(_) | Token::Bytes(_) | Token::FStringText(_) => self.strings.push(start..end),
             Token::FStringStart(quote) => self.quotes.push(*quote),
             Token::FStringEnd => {
@@ -187,23 +187,23 @@ impl RewritePass {
                     replacement.conversion = Some(start);
                 }
             }
-            Token::Colon => return self.colon(text, start),
+            Token::Colon => return self.on_colon(text, start),
             _ => {}
         }
         None
     }
 
-    /// A colon ends the head of a `lambda`, begins a format spec or a slice, or ends the head of a block.
-    fn colon(&mut self, text: &str, at: usize) -> Option<HiddenSpec> {
+    /// A colon ends the head of a `lambda`, starts a format spec or a slice, or ends the head of a block.
+    fn on_colon(&mut self, text: &str, offset: usize) -> Option<HiddenSpec> {
         if self.lambdas.last() == Some(&self.brackets) {
             self.lambdas.pop();
             return None;
         }
         if let Some(replacement) = self.replacements.last() {
-            return if replacement.brackets == 0 { self.spec(text, at) } else { None };
+            return if replacement.brackets == 0 { self.on_spec(text, offset) } else { None };
         }
         if self.brackets == 0 {
-            self.starts_statement = true;
+            self.is_statement_start = true;
             if let Some(function @ FunctionScope::Head) = self.functions.last_mut() {
                 *function = FunctionScope::Colon;
             }
@@ -211,30 +211,30 @@ impl RewritePass {
         None
     }
 
-    /// A colon at the top of an expression in an f-string: what follows it up to the brace is its format spec.
-    fn spec(&mut self, text: &str, colon: usize) -> Option<HiddenSpec> {
+    /// Handles a colon at the top level of an f-string's expression: the text up to the brace is its format spec.
+    fn on_spec(&mut self, text: &str, colon: usize) -> Option<HiddenSpec> {
         let quote = self.quotes.last()?;
         let replacement = self.replacements.last()?;
-        let end = spec::find_end(text, colon + 1, *quote)?;
+        let end = spec::find_spec_end(text, colon + 1, *quote)?;
         let spec = SpecSpan { start: replacement.start, conversion: replacement.conversion, colon, end };
-        let edits = spec.edits(text)?;
+        let edits = spec.to_edits(text)?;
         if spec::can_be_lexed(&text[colon + 1..end]) {
             self.edits.extend(edits);
             self.spec_end = end;
             self.spec_errors = end - colon;
             return None;
         }
-        self.may_hide.then_some(HiddenSpec { edits, range: colon..end })
+        self.can_hide.then_some(HiddenSpec { edits, range: colon..end })
     }
 
-    fn bracket(&mut self, opened: isize) {
-        self.brackets = self.brackets.saturating_add_signed(opened);
+    fn on_bracket(&mut self, delta: isize) {
+        self.brackets = self.brackets.saturating_add_signed(delta);
         if let Some(replacement) = self.replacements.last_mut() {
-            replacement.brackets = replacement.brackets.saturating_add_signed(opened);
+            replacement.brackets = replacement.brackets.saturating_add_signed(delta);
         }
     }
 
-    fn end_line(&mut self) {
+    fn on_line_end(&mut self) {
         match self.functions.last_mut() {
             Some(FunctionScope::Line | FunctionScope::Head) => {
                 self.functions.pop();
@@ -244,14 +244,14 @@ impl RewritePass {
         }
     }
 
-    fn end_return(&mut self) {
-        if let Some(has_value) = self.returning.take() {
+    fn close_return(&mut self) {
+        if let Some(has_value) = self.open_return.take() {
             let closing = if has_value { "))" } else { "None))" };
-            self.edit(self.end..self.end, closing.to_owned(), true);
+            self.push_edit(self.last_token_end..self.last_token_end, closing.to_owned(), true);
         }
     }
 
-    fn edit(&mut self, replaced: Range<usize>, inserted: String, returns: bool) {
-        self.edits.push(TextEdit { at: replaced.start, removed: replaced.len(), inserted, returns });
+    fn push_edit(&mut self, replaced: Range<usize>, inserted: String, is_return: bool) {
+        self.edits.push(TextEdit { start: replaced.start, removed_bytes: replaced.len(), inserted, is_return });
     }
 }

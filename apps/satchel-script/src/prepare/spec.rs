@@ -5,7 +5,7 @@ use starlark_syntax::lexer::FStringQuote;
 use super::TextEdit;
 use crate::builtins::FORMAT;
 
-/// Where the parts of a replacement with a format spec are.
+/// The offsets of a replacement with a format spec.
 pub(super) struct SpecSpan {
     /// The start of its expression.
     pub(super) start: usize,
@@ -17,8 +17,8 @@ pub(super) struct SpecSpan {
     pub(super) end: usize,
 }
 
-/// The brace that ends a spec which begins here; `None` when the string or its line ends before it does.
-pub(super) fn find_end(text: &str, from: usize, quote: FStringQuote) -> Option<usize> {
+/// Finds the brace that ends a spec; `None` when the string or its line ends first.
+pub(super) fn find_spec_end(text: &str, from: usize, quote: FStringQuote) -> Option<usize> {
     let ends_string = match quote {
         FStringQuote::Single => Some('\''),
         FStringQuote::Double => Some('"'),
@@ -38,37 +38,37 @@ pub(super) fn find_end(text: &str, from: usize, quote: FStringQuote) -> Option<u
     None
 }
 
-/// Whether the lexer finds the end of a replacement with this spec, though it takes it for a part of the expression.
+/// Whether the lexer finds the end of a replacement with this spec, although it lexes it as part of the expression.
 pub(super) fn can_be_lexed(spec: &str) -> bool {
     !spec.contains(|character: char| "#'\"()[]{}\\".contains(character) || character.is_control())
 }
 
 impl SpecSpan {
-    /// What makes a call of it; `None` for a conversion that doesn't exist, which the parser will name.
-    pub(super) fn edits(&self, text: &str) -> Option<Vec<TextEdit>> {
+    /// The edits that turn it into a call; `None` for an unknown conversion, which the parser will report.
+    pub(super) fn to_edits(&self, text: &str) -> Option<Vec<TextEdit>> {
         let conversion = match self.conversion {
             None => None,
-            Some(at) => match text.get(at + 1..self.colon)?.trim() {
+            Some(offset) => match text.get(offset + 1..self.colon)?.trim() {
                 "r" => Some("repr("),
                 "s" => Some("str("),
                 _ => return None,
             },
         };
-        let mut edits = vec![edit(self.start, self.start, format!("{FORMAT}({}", conversion.unwrap_or_default()))];
-        let closed = if conversion.is_some() { ")" } else { "" };
+        let mut edits = vec![text_edit(self.start, self.start, format!("{FORMAT}({}", conversion.unwrap_or_default()))];
+        let closing_paren = if conversion.is_some() { ")" } else { "" };
         let mut replaced_from = self.conversion.unwrap_or(self.colon);
-        let mut joined = format!("{closed},");
-        let mut from = self.colon + 1;
-        // The expressions in the spec stay where they are, so that an error in them has its place.
-        while let Some(opening) = text[from..self.end].find('{').map(|at| from + at) {
+        let mut separator = format!("{closing_paren},");
+        let mut position = self.colon + 1;
+        // The expressions in the spec stay where they are, so that errors in them keep their positions.
+        while let Some(opening) = text[position..self.end].find('{').map(|at| position + at) {
             let closing = matching_brace(text, opening + 1, self.end)?;
-            let literal = skip_quoted(&text[from..opening]);
-            edits.push(edit(replaced_from, opening + 1, format!("{joined}{literal}+str(")));
-            joined = ")+".to_owned();
-            (replaced_from, from) = (closing, closing + 1);
+            let literal = quote_literal(&text[position..opening]);
+            edits.push(text_edit(replaced_from, opening + 1, format!("{separator}{literal}+str(")));
+            separator = ")+".to_owned();
+            (replaced_from, position) = (closing, closing + 1);
         }
-        let literal = skip_quoted(&text[from..self.end]);
-        edits.push(edit(replaced_from, self.end, format!("{joined}{literal})")));
+        let literal = quote_literal(&text[position..self.end]);
+        edits.push(text_edit(replaced_from, self.end, format!("{separator}{literal})")));
         Some(edits)
     }
 }
@@ -86,12 +86,12 @@ fn matching_brace(text: &str, from: usize, to: usize) -> Option<usize> {
     None
 }
 
-fn edit(from: usize, to: usize, inserted: String) -> TextEdit {
-    TextEdit { at: from, removed: to - from, inserted, returns: false }
+fn text_edit(from: usize, to: usize, inserted: String) -> TextEdit {
+    TextEdit { start: from, removed_bytes: to - from, inserted, is_return: false }
 }
 
-/// The text as a string of Starlark on one line.
-fn skip_quoted(text: &str) -> String {
+/// Quotes the text as a Starlark string on one line.
+fn quote_literal(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
         match character {

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::prepare;
+use super::prepare_script;
 
 fn check(script: &str, expected: &str) {
-    assert_eq!(prepare(script).text, expected, "{script}");
+    assert_eq!(prepare_script(script).text, expected, "{script}");
 }
 
 #[test]
@@ -60,19 +60,19 @@ fn a_tab_becomes_a_space_but_in_strings() {
 #[test]
 fn prepared_positions_map_back_to_script() {
     let script = "return f'{x:>3}' + y";
-    let prepared = prepare(script);
+    let prepared = prepare_script(script);
     for word in ["f'", "x", "y"] {
         let at = prepared.text.rfind(word).unwrap();
-        assert_eq!(prepared.original(at), script.rfind(word).unwrap(), "{word}");
+        assert_eq!(prepared.original_offset(at), script.rfind(word).unwrap(), "{word}");
     }
-    assert_eq!(prepared.original(0), 0);
-    assert_eq!(prepared.original(prepared.text.len()), script.len());
-    assert_eq!(prepared.original(usize::MAX / 2), script.len());
+    assert_eq!(prepared.original_offset(0), 0);
+    assert_eq!(prepared.original_offset(prepared.text.len()), script.len());
+    assert_eq!(prepared.original_offset(usize::MAX / 2), script.len());
 }
 
 #[test]
 fn without_returns_the_rest_stays_edited() {
-    let prepared = prepare("return f'{x:>3}'");
+    let prepared = prepare_script("return f'{x:>3}'");
     assert_eq!(prepared.without_returns().text, "return f'{_satchel_format(x,\">3\")}'");
 }
 
@@ -80,7 +80,7 @@ fn without_returns_the_rest_stays_edited() {
 #[test]
 fn many_unreadable_format_specs_stay_fast() {
     let script = "f'{x:#x}'\n".repeat(20_000);
-    let prepared = prepare(&script);
+    let prepared = prepare_script(&script);
     assert_eq!(prepared.text.matches("_satchel_format").count(), 100);
 }
 
@@ -139,10 +139,10 @@ proptest! {
 
     #[test]
     fn any_text_is_prepared_with_valid_positions(script in pieces()) {
-        let prepared = prepare(&script);
+        let prepared = prepare_script(&script);
         let mut last = 0;
         for at in 0..=prepared.text.len() {
-            let original = prepared.original(at);
+            let original = prepared.original_offset(at);
             prop_assert!(original >= last, "{} after {last}", original);
             prop_assert!(original <= script.len());
             last = original;
@@ -154,13 +154,13 @@ proptest! {
     #[test]
     fn what_needs_no_edit_is_not_edited(script in pieces()) {
         let script = script.replace(['\t', ':'], "-").replace("return", "turn");
-        prop_assert_eq!(prepare(&script).text, script);
+        prop_assert_eq!(prepare_script(&script).text, script);
     }
 
     #[test]
     fn what_was_not_inserted_is_the_same_character(script in pieces()) {
-        let prepared = prepare(&script);
-        let removed: usize = prepared.edits.iter().map(|edit| edit.removed).sum();
+        let prepared = prepare_script(&script);
+        let removed: usize = prepared.edits.iter().map(|edit| edit.removed_bytes).sum();
         let inserted: usize = prepared.edits.iter().map(|edit| edit.inserted.len()).sum();
         prop_assert_eq!(prepared.text.len() + removed, script.len() + inserted);
     }

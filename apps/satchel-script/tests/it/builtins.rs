@@ -1,7 +1,7 @@
 //! The worker's own functions, as scripts use them.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_starlark::protocol::{CHUNK, Chunk, FileHeader, FromWorker};
+use satchel_starlark::protocol::{CHUNK_BYTES, Chunk, FileHeader, FromWorker};
 use serde_json::json;
 
 use crate::worker::{Told, evaluate, failure, value};
@@ -52,8 +52,8 @@ fn a_file_has_the_usual_defaults() {
 #[test]
 fn a_long_text_is_cut_between_characters() {
     let (_, chunks) = file(&evaluate("attachment_create('a' + '–' * 100000, 'x')"));
-    assert_eq!(chunks.len(), 300_001_usize.div_ceil(CHUNK));
-    assert!(chunks.iter().all(|chunk| matches!(chunk, Chunk::Text(text) if text.len() <= CHUNK)));
+    assert_eq!(chunks.len(), 300_001_usize.div_ceil(CHUNK_BYTES));
+    assert!(chunks.iter().all(|chunk| matches!(chunk, Chunk::Text(text) if text.len() <= CHUNK_BYTES)));
     assert_eq!(bytes(&chunks), format!("a{}", "–".repeat(100_000)).into_bytes());
 }
 
@@ -66,7 +66,7 @@ fn bytes_and_base64_arrive_as_they_were() {
     assert_eq!(bytes(&file(&evaluate(&script)).1), [0, 255, 0, 255]);
     let (_, chunks) = file(&evaluate("attachment_create('AAAA' * 50000 + 'QQ', 'x', encoding='base64')"));
     assert_eq!(bytes(&chunks).len(), 150_001);
-    assert!(chunks.iter().all(|chunk| bytes(std::slice::from_ref(chunk)).len() <= CHUNK));
+    assert!(chunks.iter().all(|chunk| bytes(std::slice::from_ref(chunk)).len() <= CHUNK_BYTES));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use satchel_starlark::protocol::{ErrorReport, FromWorker, HostCall, RunRequest, ToWorker, VERSION};
+use satchel_starlark::protocol::{ErrorReport, FromWorker, HostCall, PROTOCOL_VERSION, RunRequest, ToWorker};
 use serde_json::{Map, Value, json};
 
 /// How long a test waits for anything.
@@ -41,7 +41,7 @@ impl Worker {
     /// Starts the program and waits until it is ready.
     pub(crate) fn start() -> Self {
         let worker = Self::start_unready();
-        assert_eq!(worker.next(), Some(FromWorker::Ready { version: VERSION }));
+        assert_eq!(worker.next(), Some(FromWorker::Ready { version: PROTOCOL_VERSION }));
         worker
     }
 
@@ -50,7 +50,7 @@ impl Worker {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("{limits}; exec \"$0\""), env!("CARGO_BIN_EXE_satchel-script")]);
         let worker = Self::start_as(shell);
-        assert_eq!(worker.next(), Some(FromWorker::Ready { version: VERSION }));
+        assert_eq!(worker.next(), Some(FromWorker::Ready { version: PROTOCOL_VERSION }));
         worker
     }
 

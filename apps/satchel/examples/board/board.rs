@@ -40,19 +40,19 @@ impl Channel for Board {
 
     async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let conversation = self.directory.join(request.conversation.to_file_name());
-        let message = conversation.join(request.part.to_string());
+        let message = conversation.join(request.part_id.to_string());
         if !fs::try_exists(&message).await.map_err(not_sent)? {
-            // Nobody sees it before it is complete, so an error here always means that nothing arrived.
-            let draft = conversation.join(format!(".{}", request.part));
+            // The directory is renamed once it is complete, so an error here always means that nothing arrived.
+            let draft = conversation.join(format!(".{}", request.part_id));
             self.write(&request.content, &draft).await?;
             fs::rename(&draft, &message).await.map_err(not_sent)?;
             fs::File::open(&conversation).await.map_err(not_sent)?.sync_all().await.map_err(not_sent)?;
         }
-        Ok(vec![MessageRef(request.part.to_string())])
+        Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        // What a locator says is up to the channel: here it is a path.
+        // Each channel defines its own locators: here they are paths.
         let file = fs::File::open(&reference.locator).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => FileFetchError::Permanent { reason: "the file is gone".to_owned() },
             _ => FileFetchError::Retryable { reason: error.to_string() },
@@ -74,7 +74,7 @@ impl Board {
             fs::write(draft.join("text.md"), text).await.map_err(not_sent)?;
         }
         for (index, item) in content.files().iter().enumerate() {
-            // Two files of a message may have one name. What is too long for a disk is cut.
+            // Two files of a message may have the same name. `Filename` shortens names that are too long for a disk.
             let name = Filename::from_untrusted(&format!("{}-{}", index + 1, item.attachment.filename));
             self.copy(&item.attachment.sha256, draft.join(name.as_str())).await?;
         }
@@ -85,7 +85,7 @@ impl Board {
     }
 
     async fn copy(&self, sha256: &Sha256, to: PathBuf) -> Result<(), SendError> {
-        // The bytes are checked against their digest on the way.
+        // The stream checks the bytes against their digest.
         let mut content = self.blobs.open(sha256, None).await.map_err(unreadable)?;
         let mut file = fs::File::create(to).await.map_err(not_sent)?;
         while let Some(chunk) = content.try_next().await.map_err(unreadable)? {
@@ -95,12 +95,12 @@ impl Board {
     }
 }
 
-/// A full disk may have room later: the part is sent again.
+/// A full disk may have space later: the part is retried.
 fn not_sent(error: io::Error) -> SendError {
     SendError::NotSent { retry_after_ms: None, reason: error.to_string() }
 }
 
-/// Bytes that the store has lost don't come back: the person is told.
+/// Lost bytes don't come back: the failure is reported to the person.
 fn unreadable(error: impl std::fmt::Display) -> SendError {
     SendError::Unreadable { reason: error.to_string() }
 }

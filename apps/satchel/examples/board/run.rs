@@ -1,4 +1,4 @@
-//! Puts the board together and lets Ada say one thing.
+//! Builds the board and sends one message from Ada.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -23,12 +23,12 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     let access = AccessPolicy::new([(ChannelName::new("board")?, rules)]);
     let Satchel { inbound, runner, .. } = build(ports, SatchelOptions { access, ..SatchelOptions::default() })?;
     let stop = CancellationToken::new();
-    let working = tokio::spawn(runner.run(stop.clone()));
+    let runner_task = tokio::spawn(runner.run(stop.clone()));
 
     let plan = directory.join("plan.txt");
     tokio::fs::write(&plan, "to the mountains\n").await?;
     let locator = plan.display().to_string(); // what `fetch` understands; never shown or logged
-    let key = "4711".to_owned(); // the board's id of the message: a repeat is the same message
+    let key = "4711".to_owned(); // the board's id of the message: a second one with this key is dropped
     let message = InboundMessage {
         text: "save this as plan.txt and send it back".to_owned(),
         files: vec![FileReference::new(locator, Filename::from_untrusted("plan.txt"))],
@@ -37,7 +37,7 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     // The message is durable once this returns. Acknowledge it to your platform only then.
     let turn = inbound.accept(message).await?.context("Ada may talk")?;
 
-    // A front end that serves people waits for its own end instead.
+    // A front end that serves people waits for its own shutdown instead.
     let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
     while ledger.turn(turn).await?.is_none_or(|turn| turn.ending.is_none())
         || !ledger.outbox(&unsettled).await?.is_empty()
@@ -45,5 +45,5 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.cancel(); // the part in flight is finished, the rest stays in the ledger
-    Ok(working.await?)
+    Ok(runner_task.await?)
 }

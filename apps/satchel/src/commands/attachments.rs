@@ -1,4 +1,4 @@
-//! `satchel attachments …`: the files that Satchel keeps.
+//! `satchel attachments …`: the stored files.
 
 use std::{
     io::Write,
@@ -13,7 +13,7 @@ use satchel_ports::{
     Blobs, Ledger,
     ledger::{
         AttachmentKey, AttachmentQuery,
-        usage::{ForgetFile, Forgotten, Usage, UsageQuery, UsageScope},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
     },
 };
 use tokio::io::AsyncWriteExt;
@@ -57,17 +57,17 @@ pub async fn list(
     Ok(())
 }
 
-/// Shows everything that is known of one file.
+/// Shows all details of one file.
 ///
 /// # Errors
 /// When there is no such file, its number is ambiguous, the ledger fails, or the output can't be written.
 pub async fn show(
     ledger: &dyn Ledger,
-    choice: &AttachmentSelector,
+    selector: &AttachmentSelector,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let file = find(ledger, choice).await?;
+    let file = find_attachment(ledger, selector).await?;
     if json {
         return Ok(write_json(out, &file)?);
     }
@@ -97,29 +97,29 @@ pub async fn show(
     Ok(())
 }
 
-/// Copies a file out of Satchel; nothing is overwritten, and a copy that fails leaves nothing behind.
+/// Copies a file out of Satchel. Nothing is overwritten, and a failed copy leaves nothing behind.
 ///
 /// # Errors
 /// When there is no such file, the target exists, or the bytes can't be read or written.
 pub async fn export(
     ledger: &dyn Ledger,
     blobs: &dyn Blobs,
-    choice: &AttachmentSelector,
+    selector: &AttachmentSelector,
     to: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let file = find(ledger, choice).await?;
+    let file = find_attachment(ledger, selector).await?;
     anyhow::ensure!(!file.is_forgotten(), "#{} was removed for good", file.number);
     let target = match tokio::fs::metadata(to).await {
         Ok(found) if found.is_dir() => to.join(file.filename.as_str()),
         _ => to.to_owned(),
     };
-    let unfinished = PartialFileGuard(Some(target.clone()));
-    let opened = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&target).await;
-    let mut new = match opened {
-        Ok(new) => new,
+    let guard = PartialFileGuard(Some(target.clone()));
+    let created = tokio::fs::OpenOptions::new().write(true).create_new(true).open(&target).await;
+    let mut output = match created {
+        Ok(created) => created,
         Err(error) => {
-            unfinished.persist();
+            guard.persist();
             if error.kind() == std::io::ErrorKind::AlreadyExists {
                 anyhow::bail!("`{}` already exists and is not overwritten; choose another path", target.display());
             }
@@ -127,21 +127,21 @@ pub async fn export(
         }
     };
     let mut content = blobs.open(&file.sha256, None).await?;
-    while let Some(piece) = content.next().await {
-        let piece = piece.with_context(|| format!("failed to read #{} {}", file.number, file.filename))?;
-        new.write_all(&piece).await.with_context(|| format!("failed to write `{}`", target.display()))?;
+    while let Some(chunk) = content.next().await {
+        let chunk = chunk.with_context(|| format!("failed to read #{} {}", file.number, file.filename))?;
+        output.write_all(&chunk).await.with_context(|| format!("failed to write `{}`", target.display()))?;
     }
-    new.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
-    unfinished.persist();
+    output.sync_all().await.with_context(|| format!("failed to write `{}`", target.display()))?;
+    guard.persist();
     writeln!(out, "{} ({})", target.display(), size::format_bytes(file.bytes))?;
     Ok(())
 }
 
-/// Shows what files take up, the largest first.
+/// Shows the used storage, the largest first.
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
-pub async fn usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+pub async fn show_usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let usages = ledger.usages(&UsageQuery::All).await?;
     if json {
         return Ok(write_json(out, &usages)?);
@@ -163,7 +163,7 @@ pub async fn usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyh
     Ok(())
 }
 
-/// Removes files for good, each by itself.
+/// Removes files for good, one after the other.
 ///
 /// # Errors
 /// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output can't
@@ -176,24 +176,24 @@ pub async fn remove(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     for file in files {
-        let choice = AttachmentSelector { file: *file, conversation: conversation.cloned() };
-        let Attachment { conversation, number, .. } = find(ledger, &choice).await?;
-        let forget = ForgetFile { conversation: conversation.clone(), number, only_of: None };
-        match forget_file(ledger, blobs, &forget).await? {
-            Forgotten::Done(was) => {
-                let name = one_line(was.filename.as_str(), 60);
-                writeln!(out, "removed #{number} {name} of {conversation} ({})", size::format_bytes(was.bytes))?;
+        let selector = AttachmentSelector { file: *file, conversation: conversation.cloned() };
+        let Attachment { conversation, number, .. } = find_attachment(ledger, &selector).await?;
+        let request = ForgetRequest { conversation: conversation.clone(), number, restricted_to: None };
+        match forget_file(ledger, blobs, &request).await? {
+            ForgetOutcome::Forgotten(attachment) => {
+                let name = one_line(attachment.filename.as_str(), 60);
+                writeln!(out, "removed #{number} {name} of {conversation} ({})", size::format_bytes(attachment.bytes))?;
             }
-            Forgotten::Before(at) => {
-                writeln!(out, "#{number} of {conversation} was removed on {}", format_timestamp(at))?;
+            ForgetOutcome::AlreadyForgotten(removed_at) => {
+                writeln!(out, "#{number} of {conversation} was removed on {}", format_timestamp(removed_at))?;
             }
-            Forgotten::Unsettled => anyhow::bail!(
+            ForgetOutcome::Unsettled => anyhow::bail!(
                 "#{number} of {conversation} is still being sent; `satchel outbox list` shows its progress"
             ),
-            Forgotten::InUse => anyhow::bail!(
+            ForgetOutcome::InUse => anyhow::bail!(
                 "#{number} of {conversation} is needed by a message that isn't answered yet; try again afterwards"
             ),
-            Forgotten::Unknown | Forgotten::NotTheirs => {
+            ForgetOutcome::NotFound | ForgetOutcome::NotPermitted => {
                 anyhow::bail!("{conversation} no longer has file #{number}")
             }
         }
@@ -201,13 +201,17 @@ pub async fn remove(
     Ok(())
 }
 
-/// Removes the bytes that nothing has referred to for an hour.
+/// Removes the bytes that were unreferenced for an hour.
 ///
 /// # Errors
 /// When the stores fail or the output can't be written.
 pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let GcReport { looked_at, unreferenced, freed } = maintenance::collect_garbage(ledger, blobs).await?;
-    writeln!(out, "checked {looked_at} old files, deleted {unreferenced} unused, freed {}", size::format_bytes(freed))?;
+    let GcReport { checked, unreferenced, freed_bytes } = maintenance::collect_garbage(ledger, blobs).await?;
+    writeln!(
+        out,
+        "checked {checked} old files, deleted {unreferenced} unused, freed {}",
+        size::format_bytes(freed_bytes)
+    )?;
     Ok(())
 }
 
@@ -230,31 +234,31 @@ impl Drop for PartialFileGuard {
     }
 }
 
-/// A number counts within its conversation; without one it must be the only file of that number.
-async fn find(ledger: &dyn Ledger, choice: &AttachmentSelector) -> anyhow::Result<Attachment> {
-    let key = match choice.file {
+/// Finds a file. A number needs its conversation, unless it is unique.
+async fn find_attachment(ledger: &dyn Ledger, selector: &AttachmentSelector) -> anyhow::Result<Attachment> {
+    let key = match selector.file {
         FileSelectorArg::Id(id) => AttachmentKey::Id(id),
         FileSelectorArg::Number(number) => AttachmentKey::Number(number),
     };
-    if let Some(conversation) = &choice.conversation {
+    if let Some(conversation) = &selector.conversation {
         let found = ledger.attachment(conversation, key).await?;
-        return found.with_context(|| format!("{conversation} has no file {}", format_key(choice.file)));
+        return found.with_context(|| format!("{conversation} has no file {}", format_key(selector.file)));
     }
     let mut files = ledger.attachments(&AttachmentQuery::default()).await?;
-    files.retain(|file| match choice.file {
+    files.retain(|file| match selector.file {
         FileSelectorArg::Id(id) => file.id == id,
         FileSelectorArg::Number(number) => file.number == number,
     });
     if files.len() > 1 {
         let conversations: Vec<String> = files.iter().map(|file| file.conversation.to_string()).collect();
-        let written = format_key(choice.file);
+        let label = format_key(selector.file);
         let message = format!(
-            "several conversations have a file {written}: add --conversation with one of {}",
+            "several conversations have a file {label}: add --conversation with one of {}",
             conversations.join(", ")
         );
         return Err(UsageError(message).into());
     }
-    files.pop().with_context(|| format!("there is no file {}", format_key(choice.file)))
+    files.pop().with_context(|| format!("there is no file {}", format_key(selector.file)))
 }
 
 fn format_key(file: FileSelectorArg) -> String {
@@ -265,7 +269,7 @@ fn format_key(file: FileSelectorArg) -> String {
 }
 
 fn serde_name(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+    serde_json::to_value(value).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `satchel chat`: Satchel at the terminal, one message long or as long as the person likes.
+//! `satchel chat`: a conversation in the terminal, for one message or interactively.
 
 use std::{
     io::{IsTerminal, Write},
@@ -9,8 +9,8 @@ use std::{
 use satchel_console::{ChatSettings, Prompt, banner, run_chat};
 
 use super::{
-    piped::{self, PipedFile},
     print_error,
+    stdin::{self, PipedFile},
     terminal::{TerminalEnv, TerminalOptions, TerminalSession, check_turn},
 };
 use crate::{
@@ -18,78 +18,79 @@ use crate::{
     scripts, stores::Stores,
 };
 
-/// Talks until the person leaves, or sends `message` and ends with its reply.
+/// Runs an interactive session, or sends `message` and waits for its reply.
 ///
 /// # Errors
-/// When the terminal or the ledger fails, or when the one turn didn't end well or not all of it was delivered.
+/// When the terminal or the ledger fails, or when the one turn failed or was not fully delivered.
 pub async fn run(
     options: &ChatOptions,
     message: Option<&str>,
     config: &Config,
     stores: Stores,
-    decision: &ModelSelection,
-    around: TerminalEnv,
+    selection: &ModelSelection,
+    terminal_env: TerminalEnv,
 ) -> anyhow::Result<()> {
-    let piped = match piped::is_attached(&options.attach) {
+    let piped = match stdin::is_attached(&options.attach) {
         true => Some(PipedFile::read(config.storage.data_dir(), config.attachments.max_inbound_file_bytes.0).await?),
         false => None,
     };
-    let opening = TerminalOptions {
+    let terminal_options = TerminalOptions {
         config,
         stores,
-        decision,
-        around: &around,
+        selection,
+        terminal_env: &terminal_env,
         conversation: options.conversation.clone(),
-        behaviour: SatchelOptions::from_config(config),
+        satchel_options: SatchelOptions::from_config(config),
         scripts: scripts::open(config),
-        shown: !options.json,
+        print_replies: !options.json,
         live: message.is_none(),
     };
-    let terminal = TerminalSession::open(opening).await?;
+    let terminal = TerminalSession::open(terminal_options).await?;
     let files: Vec<PathBuf> = options
         .attach
         .iter()
         .map(|file| match &piped {
-            Some(piped) if piped::is_standard_input(file) => piped.path(),
-            _ => around.cwd.join(file),
+            Some(piped) if stdin::is_standard_input(file) => piped.path(),
+            _ => terminal_env.cwd.join(file),
         })
         .collect();
-    let ended = match message {
-        Some(text) => answer_once(options, text, files, piped, &terminal).await,
-        None => run_session(config, decision, &terminal, &around).await,
+    let result = match message {
+        Some(text) => send_once(options, text, files, piped, &terminal).await,
+        None => run_session(config, selection, &terminal, &terminal_env).await,
     };
     terminal.close().await?;
-    ended
+    result
 }
 
 async fn run_session(
     config: &Config,
-    decision: &ModelSelection,
+    selection: &ModelSelection,
     terminal: &TerminalSession,
-    around: &TerminalEnv,
+    terminal_env: &TerminalEnv,
 ) -> anyhow::Result<()> {
     let data_dir = config.storage.data_dir();
     let screen = &terminal.client.screen;
-    let colour = std::io::stderr().is_terminal() && !around.no_color;
-    print_error(&banner(&decision.title(), &data_dir.display().to_string(), colour));
-    let settings = ChatSettings { home: around.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
+    let use_color = std::io::stderr().is_terminal() && !terminal_env.no_color;
+    print_error(&banner(&selection.title(), &data_dir.display().to_string(), use_color));
+    let settings =
+        ChatSettings { home: terminal_env.home.clone(), file_bytes: config.attachments.max_inbound_file_bytes.0 };
     let prompt = Prompt::open(Arc::clone(screen), &data_dir.join("chat-history"))?;
     Ok(run_chat(&terminal.client, &settings, prompt).await?)
 }
 
-async fn answer_once(
+async fn send_once(
     options: &ChatOptions,
     text: &str,
     files: Vec<PathBuf>,
     piped: Option<PipedFile>,
     terminal: &TerminalSession,
 ) -> anyhow::Result<()> {
-    let asked = terminal.send_and_wait(text, &files).await;
-    if let (Err(_), Some(piped)) = (&asked, piped) {
-        // The message may be taken, and its file not be fetched yet.
-        piped.leave();
+    let result = terminal.send_and_wait(text, &files).await;
+    if let (Err(_), Some(piped)) = (&result, piped) {
+        // The message may be stored and its file not fetched yet.
+        piped.persist();
     }
-    let record = asked?;
+    let record = result?;
     if options.json {
         let out = &mut std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut *out, &TurnJson::from(&record)).map_err(std::io::Error::from)?;

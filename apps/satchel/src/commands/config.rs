@@ -1,4 +1,4 @@
-//! `satchel config …`: what is configured, and whether it is right.
+//! `satchel config …`: shows and checks the configuration.
 
 use std::io::Write;
 
@@ -13,22 +13,21 @@ use crate::{
     models::ModelSelection,
 };
 
-/// Prints every setting with its value and where it comes from; `decision` says which model that is. What isn't built yet is told on standard error, but
-/// doesn't keep the rest from being shown.
+/// Prints every setting with its value and its origin; the model is the one of `selection`.
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn show(loaded: &LoadedConfig, decision: &ModelSelection, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    // Where nobody said which model answers, what was found out is what counts.
-    let found_out = |setting: &ConfigSetting| {
+pub fn show(loaded: &LoadedConfig, selection: &ModelSelection, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    // Without a configured model, the selected one is shown.
+    let is_detected = |setting: &ConfigSetting| {
         setting.key == "model" && matches!(loaded.config().models.choice, ModelChoice::Default)
     };
-    let value = |setting: &ConfigSetting| match found_out(setting) {
-        true => decision.candidates.first().map_or_else(|| setting.value.clone(), |candidate| json!(candidate.name())),
+    let value = |setting: &ConfigSetting| match is_detected(setting) {
+        true => selection.candidates.first().map_or_else(|| setting.value.clone(), |candidate| json!(candidate.name())),
         false => setting.value.clone(),
     };
-    let origin = |setting: &ConfigSetting| match found_out(setting) {
-        true => format!("{}: {}", setting.origin, decision.why),
+    let origin = |setting: &ConfigSetting| match is_detected(setting) {
+        true => format!("{}: {}", setting.origin, selection.reason),
         false => setting.origin.to_string(),
     };
     if json {
@@ -44,13 +43,13 @@ pub fn show(loaded: &LoadedConfig, decision: &ModelSelection, json: bool, out: &
     Ok(())
 }
 
-/// Tells that the configuration is right, and how much of it was given by whom.
+/// Prints that the configuration is valid, and how many settings come from each source.
 ///
 /// # Errors
-/// When it switches on something that isn't built yet, or the output can't be written.
+/// When it enables something that isn't built yet, or the output can't be written.
 pub fn check(loaded: LoadedConfig, out: &mut dyn Write) -> anyhow::Result<Config> {
-    let line = sentence(&loaded);
-    let config = loaded.ready().map_err(|problems: ConfigProblems| anyhow::Error::new(problems))?;
+    let line = summary_line(&loaded);
+    let config = loaded.into_config().map_err(|problems: ConfigProblems| anyhow::Error::new(problems))?;
     writeln!(out, "{line}")?;
     Ok(config)
 }
@@ -63,7 +62,7 @@ pub fn schema(out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(super::write_json(out, crate::config::schema::schema())?)
 }
 
-fn sentence(loaded: &LoadedConfig) -> String {
+fn summary_line(loaded: &LoadedConfig) -> String {
     let count = |from: fn(&SettingOrigin) -> bool| {
         let given = |setting: &&ConfigSetting| match &setting.origin {
             SettingOrigin::SecretFile { named_by, .. } => from(named_by),
@@ -79,8 +78,8 @@ fn sentence(loaded: &LoadedConfig) -> String {
     };
     let environment = count(|origin| matches!(origin, SettingOrigin::Environment(_)));
     let command_line = count(|origin| matches!(origin, SettingOrigin::CommandLine));
-    let all = loaded.settings.len();
-    format!("ok: {all} settings, {file}, {environment} from the environment, {command_line} from --set")
+    let total = loaded.settings.len();
+    format!("ok: {total} settings, {file}, {environment} from the environment, {command_line} from --set")
 }
 
 fn format_setting(value: &serde_json::Value) -> String {

@@ -1,6 +1,6 @@
-//! `satchel doctor`: looks at everything that Satchel needs from this machine and says what to do about what is missing.
+//! `satchel doctor`: checks everything that Satchel needs from this machine and says how to fix problems.
 //!
-//! It changes nothing and may run beside a running `satchel run`.
+//! It changes nothing and can run while `satchel run` is running.
 
 mod environment;
 mod machine;
@@ -21,26 +21,26 @@ use serde::Serialize;
 
 use crate::{config::LoadedConfig, models, platforms};
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingLevel {
-    /// As it should be.
+    /// Everything is fine.
     Ok,
-    /// It works, and may not for long or not well.
+    /// It works, but may fail later or work badly.
     Warning,
     Problem,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The name of the check.
     pub check: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub level: FindingLevel,
     pub found: String,
-    /// What to do about it.
+    /// How to fix it.
     pub advice: Option<String>,
 }
 
@@ -58,16 +58,16 @@ impl Finding {
     }
 }
 
-/// Looks at everything and prints what was found.
+/// Runs all checks and prints the findings.
 ///
 /// # Errors
 /// When there is a problem, or the output can't be written.
 pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let findings = examine(loaded).await;
+    let findings = collect_findings(loaded).await;
     if json {
         super::write_json(out, &serde_json::json!({ "version": 1, "findings": findings }))?;
     } else {
-        print(&findings, out)?;
+        print_findings(&findings, out)?;
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     match (count(FindingLevel::Problem), count(FindingLevel::Warning)) {
@@ -77,27 +77,27 @@ pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)
     }
 }
 
-async fn examine(loaded: &LoadedConfig) -> Vec<Finding> {
+async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = loaded.config();
     let http = platforms::client();
-    let decision = models::select_models(&config.models).await;
-    let mut findings = environment::configuration(loaded);
-    findings.extend(model::check_model(&decision).await);
-    let processes = storage::database(config, &mut findings).await;
-    findings.extend(storage::directories(config));
+    let selection = models::select_models(&config.models).await;
+    let mut findings = environment::check_configuration(loaded);
+    findings.extend(model::check_model(&selection).await);
+    let processes = storage::check_database(config, &mut findings).await;
+    findings.extend(storage::check_directories(config));
     findings.extend(permissions::check_permissions(config));
-    findings.extend(web::page(config).await);
-    findings.extend(web::figures(config));
-    findings.extend(environment::unencrypted(config, &decision));
-    findings.extend(people::people(config));
-    findings.extend(speech::speech(config).await);
-    findings.push(scripts::scripts(config).await);
+    findings.extend(web::check_page(config).await);
+    findings.extend(web::check_metrics(config));
+    findings.extend(environment::check_encryption(config, &selection));
+    findings.extend(people::check_people(config));
+    findings.extend(speech::check_speech(config).await);
+    findings.push(scripts::check_scripts(config).await);
     let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
-    findings.extend(schedules::schedules(config, now));
+    findings.extend(schedules::check_schedules(config, now));
     match &http {
         Ok(http) => {
-            findings.extend(environment::platforms(config, http).await);
-            findings.push(environment::clock(config, &decision, http).await);
+            findings.extend(environment::check_platforms(config, http).await);
+            findings.push(environment::check_clock(config, &selection, http).await);
         }
         Err(error) => findings.push(Finding::problem(
             "certificates",
@@ -105,13 +105,13 @@ async fn examine(loaded: &LoadedConfig) -> Vec<Finding> {
             "install the package ca-certificates; without it no https server can be verified",
         )),
     }
-    findings.extend(machine::limits());
-    findings.extend(machine::user());
-    findings.push(machine::processes(processes));
+    findings.extend(machine::check_limits());
+    findings.extend(machine::check_user());
+    findings.push(machine::check_processes(processes));
     findings
 }
 
-fn print(findings: &[Finding], out: &mut dyn Write) -> std::io::Result<()> {
+fn print_findings(findings: &[Finding], out: &mut dyn Write) -> std::io::Result<()> {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     for Finding { check, level, found, advice } in findings {
         let level = match level {

@@ -1,5 +1,4 @@
-//! What the commands that only work on existing data do where there is none: they create nothing, name what they used
-//! and say where data is.
+//! For commands that need existing data: without data they create nothing, and report what they used and where data is.
 
 use std::{
     fmt::Write,
@@ -17,48 +16,48 @@ use crate::{
     stores,
 };
 
-/// Checks that the configured database exists, and returns where Satchel runs if it doesn't run with this one.
+/// Checks that the configured database exists, and returns the data directories of running processes if none uses it.
 ///
 /// # Errors
-/// When it doesn't exist or can't be looked at, with the configuration and the directory that were used and how to name
-/// others.
+/// When it doesn't exist or can't be read; the message names the configuration, the directory and how to change them.
 pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec<PathBuf>> {
     let directory = stores::database_dir(config)?;
     let file = paths::config_file(sources.file, sources.environment, sources.cwd);
-    let has_one = has_database(directory).with_context(|| {
+    let has_data = has_database(directory).with_context(|| {
         let configuration = describe_file(file.as_deref());
         format!("failed to read the data in {} (configuration: {configuration})", directory.display())
     })?;
     let running = open_data_dirs();
-    if has_one {
-        let is_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
-        return Ok(if is_here { Vec::new() } else { running });
+    if has_data {
+        let runs_here = directory.canonicalize().is_ok_and(|directory| running.contains(&directory));
+        return Ok(if runs_here { Vec::new() } else { running });
     }
-    let usual = paths::usual_data_dirs(sources.environment, sources.cwd);
-    let idle =
-        usual.into_iter().filter(|directory| has_database(directory).is_ok_and(|has_one| has_one)).map(|directory| {
+    let default_dirs = paths::default_data_dirs(sources.environment, sources.cwd);
+    let idle = default_dirs.into_iter().filter(|directory| has_database(directory).is_ok_and(|has_data| has_data)).map(
+        |directory| {
             // As the system writes the directories that processes have open.
             directory.canonicalize().unwrap_or(directory)
-        });
+        },
+    );
     let idle: Vec<PathBuf> = idle.filter(|directory| !running.contains(directory)).collect();
-    anyhow::bail!(message(directory, file.as_deref(), &running, &idle))
+    anyhow::bail!(missing_data_message(directory, file.as_deref(), &running, &idle))
 }
 
-/// Tells on standard error where Satchel runs when there is nothing here to see: somebody may have begun a second database
-/// in this directory, and look for what is in the first.
+/// Reports on standard error where Satchel runs if the data here is empty: it may be a second database that was created
+/// by accident.
 ///
 /// # Errors
 /// When the ledger can't be read.
 pub async fn report_running_elsewhere(
     config: &Config,
     ledger: &dyn Ledger,
-    elsewhere: &[PathBuf],
+    running_dirs: &[PathBuf],
 ) -> anyhow::Result<()> {
-    if elsewhere.is_empty() || !ledger.active_conversations(Timestamp(0)).await?.is_empty() {
+    if running_dirs.is_empty() || !ledger.active_conversations(Timestamp(0)).await?.is_empty() {
         return Ok(());
     }
     let mut text = format!("note: the data in {} is empty", stores::database_dir(config)?.display());
-    for directory in elsewhere {
+    for directory in running_dirs {
         let _ = write!(text, "\nSatchel is running with the data in {}", directory.display());
     }
     print_error(&text);
@@ -69,7 +68,7 @@ fn describe_file(file: Option<&Path>) -> String {
     file.map_or_else(|| "none found".to_owned(), |file| file.display().to_string())
 }
 
-fn message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[PathBuf]) -> String {
+fn missing_data_message(directory: &Path, file: Option<&Path>, running: &[PathBuf], idle: &[PathBuf]) -> String {
     let configuration = describe_file(file);
     let mut text =
         format!("there is no data in {}; nothing was created (configuration: {configuration})", directory.display());
@@ -95,8 +94,8 @@ mod tests {
     #[test]
     fn message_names_configuration_directory_and_remedy() {
         let directory = Path::new("/home/ann/satchel-data");
-        insta::assert_snapshot!(message(directory, None, &[], &[]));
+        insta::assert_snapshot!(missing_data_message(directory, None, &[], &[]));
         let (running, idle) = ([PathBuf::from("/srv/satchel")], [PathBuf::from("/home/ann/.local/share/satchel")]);
-        insta::assert_snapshot!(message(directory, Some(Path::new("satchel.yaml")), &running, &idle));
+        insta::assert_snapshot!(missing_data_message(directory, Some(Path::new("satchel.yaml")), &running, &idle));
     }
 }

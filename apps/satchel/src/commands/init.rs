@@ -1,4 +1,4 @@
-//! `satchel init`: asks what is needed, tries it out, and writes a commented `satchel.yaml`.
+//! `satchel init`: asks for keys and tokens, tests them, and writes a commented `satchel.yaml`.
 
 mod dialogue;
 mod file;
@@ -27,50 +27,50 @@ use crate::{
         models::ModelConfig,
         models::ProviderConfig,
     },
-    models::{ModelCandidate, no_files},
+    models::{ModelCandidate, empty_blobs},
     platforms::{self, TokenError},
 };
 
-/// How often something wrong may be given before it is taken for a mistake of another kind.
+/// How many invalid answers are accepted.
 const MAX_ATTEMPTS: usize = 5;
 
 /// What `init` works with.
 pub struct InitContext<'a> {
-    /// What was said on the command line.
+    /// The options of the command line.
     pub options: &'a InitOptions,
     /// The file to write.
     pub path: PathBuf,
-    /// What the rest of the configuration would be read from.
+    /// The sources of the rest of the configuration.
     pub sources: ConfigSources<'a>,
 }
 
-/// Asks and writes.
+/// Asks the questions and writes the file.
 ///
 /// # Errors
-/// When the file is there and may not be replaced, something that was given is wrong, or the file can't be written.
-pub async fn run(setting: &InitContext<'_>, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let InitContext { options, path, sources } = setting;
-    // Only what stands outside the file: where the platforms are.
-    let outside = config::load_text(path, "{}", sources)?;
+/// When the file exists and may not be replaced, an answer is invalid, or the file can't be written.
+pub async fn run(context: &InitContext<'_>, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let InitContext { options, path, sources } = context;
+    // The configuration without the file: the environment may name other API servers.
+    let base_config = config::load_text(path, "{}", sources)?;
     let mut dialogue = (!options.yes).then(|| Dialogue::with_stdin(out));
-    let replaces = may_replace(path, options, dialogue.as_mut())?;
+    let replace = may_replace(path, options, dialogue.as_mut())?;
     if let Some(dialogue) = &mut dialogue {
         dialogue.print_line(&format!(
             "Satchel will write {}. Press Enter to accept the value in [brackets]. Ctrl-C quits without writing.\n",
             path.display()
         ))?;
     }
-    let data_dir = outside.config().storage.data_dir();
+    let data_dir = base_config.config().storage.data_dir();
     let answers = InitAnswers {
-        // With a `satchel.yaml` beside it another directory would be taken, and what was said would seem lost.
+        // A new `satchel.yaml` changes the default directory, so that existing conversations would seem lost.
         data_dir: data_dir.join("satchel.db").exists().then(|| data_dir.to_owned()),
-        model: model(options, sources, dialogue.as_mut()).await?,
-        telegram: token(InitPlatform::Telegram, options, outside.config(), dialogue.as_mut()).await?,
-        discord: token(InitPlatform::Discord, options, outside.config(), dialogue.as_mut()).await?,
+        model: ask_model(options, sources, dialogue.as_mut()).await?,
+        telegram: ask_token(InitPlatform::Telegram, options, base_config.config(), dialogue.as_mut()).await?,
+        discord: ask_token(InitPlatform::Discord, options, base_config.config(), dialogue.as_mut()).await?,
     };
     let text = render(&answers);
-    config::load_text(path, &text, sources)?.ready()?;
-    write(path, &text, replaces)?;
+    config::load_text(path, &text, sources)?.into_config()?;
+    write_file(path, &text, replace)?;
     drop(dialogue);
     writeln!(out, "\nwrote {}; only you can read it", path.display())?;
     let loaded = config::load(&ConfigSources { file: Some(path), ..*sources })?;
@@ -79,28 +79,28 @@ pub async fn run(setting: &InitContext<'_>, out: &mut (dyn Write + Send)) -> any
     Ok(())
 }
 
-/// Whether a file that is there is to be replaced; an error when it is there and must stay.
+/// Whether an existing file may be replaced; an error if it may not.
 fn may_replace(path: &Path, options: &InitOptions, dialogue: Option<&mut Dialogue<'_>>) -> anyhow::Result<bool> {
     if path.symlink_metadata().is_err() || options.force {
         return Ok(options.force);
     }
-    let shown = path.display();
+    let display = path.display();
     let Some(dialogue) = dialogue else {
-        return Err(UsageError(format!("{shown} already exists; use --force to replace it")).into());
+        return Err(UsageError(format!("{display} already exists; use --force to replace it")).into());
     };
-    match dialogue.confirm(&format!("{shown} already exists. Replace it?"))? {
+    match dialogue.confirm(&format!("{display} already exists. Replace it?"))? {
         true => Ok(true),
-        false => bail!("{shown} was not changed"),
+        false => bail!("{display} was not changed"),
     }
 }
 
-async fn model(
+async fn ask_model(
     options: &InitOptions,
     sources: &ConfigSources<'_>,
     mut dialogue: Option<&mut Dialogue<'_>>,
 ) -> anyhow::Result<Option<InitModelAnswer>> {
     for _ in 0..MAX_ATTEMPTS {
-        let Some(answer) = model_answer(options, sources, dialogue.as_deref_mut()).await? else { return Ok(None) };
+        let Some(answer) = read_model_answer(options, sources, dialogue.as_deref_mut()).await? else { return Ok(None) };
         if options.no_check {
             return Ok(Some(answer));
         }
@@ -110,9 +110,9 @@ async fn model(
                 return Ok(Some(answer));
             }
             (Ok(_), None) => return Ok(Some(answer)),
-            (Err(words), None) => bail!("the model can't be used: {words}; use --no-check to save it anyway"),
-            (Err(words), Some(dialogue)) => {
-                dialogue.print_line(&format!("That did not work: {words}"))?;
+            (Err(reason), None) => bail!("the model can't be used: {reason}; use --no-check to save it anyway"),
+            (Err(reason), Some(dialogue)) => {
+                dialogue.print_line(&format!("That did not work: {reason}"))?;
                 if options.model.is_some() {
                     bail!("nothing was written; use --no-check to save it anyway");
                 }
@@ -125,8 +125,8 @@ async fn model(
     bail!("gave up after {MAX_ATTEMPTS} attempts; nothing was written")
 }
 
-/// What the options say, or the owner does. `None` is the offline model.
-async fn model_answer(
+/// Reads the model from the options or the dialogue. `None` is the offline model.
+async fn read_model_answer(
     options: &InitOptions,
     sources: &ConfigSources<'_>,
     dialogue: Option<&mut Dialogue<'_>>,
@@ -134,25 +134,25 @@ async fn model_answer(
     if let Some(chosen) = options.model {
         let InitOptions { base_url, api_key, model_name: model, .. } = options;
         let (base_url, api_key, model) = (base_url.clone(), api_key.clone(), model.clone());
-        return Ok(provider_of(chosen).map(|provider| InitModelAnswer { provider, base_url, api_key, model }));
+        return Ok(provider_config(chosen).map(|provider| InitModelAnswer { provider, base_url, api_key, model }));
     }
-    let (likely, found) = likely(sources).await;
+    let (likely_model, found_model) = detect_model(sources).await;
     let Some(dialogue) = dialogue else {
-        let answer = |provider| InitModelAnswer { provider, base_url: None, api_key: None, model: found };
-        return Ok(provider_of(likely).map(answer));
+        let answer = |provider| InitModelAnswer { provider, base_url: None, api_key: None, model: found_model };
+        return Ok(provider_config(likely_model).map(answer));
     };
     dialogue.print_line(
         "Which model should answer?\n  1  OpenAI\n  2  Anthropic\n  3  Google Gemini\n  4  Ollama, on this machine or another\n  \
          5  another server with an OpenAI-compatible API\n  6  none yet: the offline model, which needs no key",
     )?;
-    let default = match likely {
+    let default = match likely_model {
         InitModel::Openai | InitModel::OpenaiResponses => "1",
         InitModel::Anthropic => "2",
         InitModel::Gemini => "3",
         InitModel::Ollama => "4",
         InitModel::Offline => "6",
     };
-    let (provider, elsewhere) = match dialogue.prompt("Model", default)?.as_str() {
+    let (provider, is_custom_server) = match dialogue.prompt("Model", default)?.as_str() {
         "1" => (ProviderConfig::OpenAi, false),
         "2" => (ProviderConfig::Anthropic, false),
         "3" => (ProviderConfig::Gemini, false),
@@ -161,36 +161,36 @@ async fn model_answer(
         _ => return Ok(None),
     };
     let mut answer = InitModelAnswer { provider, base_url: None, api_key: None, model: None };
-    if elsewhere {
+    if is_custom_server {
         answer.base_url = Some(SecretString::from(dialogue.prompt("Server address", "http://127.0.0.1:8000/v1/")?));
     } else if provider == ProviderConfig::Ollama {
         let given = dialogue.prompt("Server address", "http://127.0.0.1:11434/")?;
         answer.base_url = (given != "http://127.0.0.1:11434/").then(|| SecretString::from(given));
     }
     answer.api_key = match provider.key_variable() {
-        Some(variable) if !elsewhere && has_variable(sources, variable) => {
-            dialogue.ask_secret(&format!("API key (not shown; Enter to use {variable} from the environment)"))?
+        Some(variable) if !is_custom_server && has_variable(sources, variable) => {
+            dialogue.prompt_secret(&format!("API key (not shown; Enter to use {variable} from the environment)"))?
         }
-        Some(_) => dialogue.ask_secret("API key (not shown; Enter for none)")?,
+        Some(_) => dialogue.prompt_secret("API key (not shown; Enter for none)")?,
         None => None,
     };
-    let named = match (elsewhere, found.filter(|_| provider == ProviderConfig::Ollama)) {
+    let model_name = match (is_custom_server, found_model.filter(|_| provider == ProviderConfig::Ollama)) {
         (_, Some(found)) => dialogue.prompt("Model name", &found)?,
         (true, None) => dialogue.prompt("Model name", "")?,
         (false, None) => dialogue.prompt("Model name (Enter for the default)", "")?,
     };
-    answer.model = (!named.is_empty()).then_some(named);
+    answer.model = (!model_name.is_empty()).then_some(model_name);
     Ok(Some(answer))
 }
 
-/// What a start without any configuration would choose, and the name of a model that was found.
-async fn likely(sources: &ConfigSources<'_>) -> (InitModel, Option<String>) {
-    let keyed = [
+/// The model that a start without configuration would select, and the name of a detected one.
+async fn detect_model(sources: &ConfigSources<'_>) -> (InitModel, Option<String>) {
+    let key_variables = [
         ("OPENAI_API_KEY", InitModel::Openai),
         ("ANTHROPIC_API_KEY", InitModel::Anthropic),
         ("GEMINI_API_KEY", InitModel::Gemini),
     ];
-    if let Some((_, model)) = keyed.into_iter().find(|(variable, _)| has_variable(sources, variable)) {
+    if let Some((_, model)) = key_variables.into_iter().find(|(variable, _)| has_variable(sources, variable)) {
         return (model, None);
     }
     match satchel_models::find_ollama().await {
@@ -199,7 +199,7 @@ async fn likely(sources: &ConfigSources<'_>) -> (InitModel, Option<String>) {
     }
 }
 
-fn provider_of(model: InitModel) -> Option<ProviderConfig> {
+fn provider_config(model: InitModel) -> Option<ProviderConfig> {
     match model {
         InitModel::Openai => Some(ProviderConfig::OpenAi),
         InitModel::OpenaiResponses => Some(ProviderConfig::OpenAiResponses),
@@ -232,22 +232,22 @@ async fn check_model(answer: &InitModelAnswer, sources: &ConfigSources<'_>) -> R
     });
     let settings = candidate.settings().map_err(|error| error.to_string())?;
     let Some(settings) = settings else { return Ok(candidate.title()) };
-    let remote = RemoteModel::new(settings, no_files()).map_err(|error| error.to_string())?;
-    remote.check().await.map_err(|error| error.for_owner())?;
+    let remote = RemoteModel::new(settings, empty_blobs()).map_err(|error| error.to_string())?;
+    remote.check().await.map_err(|error| error.owner_message())?;
     Ok(candidate.title())
 }
 
-/// A platform whose token is asked for.
+/// A platform with a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InitPlatform {
     Telegram,
     Discord,
 }
 
-async fn token(
+async fn ask_token(
     platform: InitPlatform,
     options: &InitOptions,
-    outside: &Config,
+    base_config: &Config,
     mut dialogue: Option<&mut Dialogue<'_>>,
 ) -> anyhow::Result<Option<SecretString>> {
     let (name, given, question) = match platform {
@@ -264,18 +264,22 @@ async fn token(
     for _ in 0..MAX_ATTEMPTS {
         let token = match (given, dialogue.as_deref_mut()) {
             (Some(token), _) => Some(token.clone()),
-            (None, Some(dialogue)) => dialogue.ask_secret(question)?,
+            (None, Some(dialogue)) => dialogue.prompt_secret(question)?,
             (None, None) => None,
         };
         let Some(token) = token else { return Ok(None) };
         if options.no_check {
             return Ok(Some(token));
         }
-        let checked = match platform {
-            InitPlatform::Telegram => platforms::telegram_bot(&http, outside.telegram.api_url.as_deref(), &token).await,
-            InitPlatform::Discord => platforms::discord_bot(&http, outside.discord.api_url.as_deref(), &token).await,
+        let result = match platform {
+            InitPlatform::Telegram => {
+                platforms::identify_telegram_bot(&http, base_config.telegram.api_url.as_deref(), &token).await
+            }
+            InitPlatform::Discord => {
+                platforms::identify_discord_bot(&http, base_config.discord.api_url.as_deref(), &token).await
+            }
         };
-        match (checked, dialogue.as_deref_mut()) {
+        match (result, dialogue.as_deref_mut()) {
             (Ok(bot), Some(dialogue)) => {
                 dialogue.print_line(&format!("ok: {name} knows it as {bot}\n"))?;
                 return Ok(Some(token));
@@ -283,7 +287,7 @@ async fn token(
             (Ok(_), None) => return Ok(Some(token)),
             (Err(error), Some(dialogue)) if given.is_none() => {
                 dialogue.print_line(&format!("That did not work: {error}"))?;
-                // A wrong token helps nobody; one that could not be tried may be right.
+                // A rejected token is useless; one that could not be verified may be valid.
                 if matches!(error, TokenError::Unverified(_)) && dialogue.confirm("Save it anyway?")? {
                     return Ok(Some(token));
                 }
@@ -294,32 +298,32 @@ async fn token(
     bail!("gave up after {MAX_ATTEMPTS} attempts; nothing was written")
 }
 
-/// Writes the file so that only its owner can read it, at no moment anybody else, and never half of it.
-fn write(path: &Path, text: &str, replaces: bool) -> anyhow::Result<()> {
-    let failed = || format!("failed to write {}", path.display());
+/// Writes the file atomically; only its owner can read it at any time.
+fn write_file(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
+    let error_context = || format!("failed to write {}", path.display());
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let written = |at: &Path| {
-        let mut file = options.open(at)?;
+    let write_to = |target: &Path| {
+        let mut file = options.open(target)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    if !replaces {
-        return match written(path) {
+    if !replace {
+        return match write_to(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(UsageError(format!("{} was created in the meantime; use --force to replace it", path.display()))
                     .into())
             }
-            ended => ended.with_context(failed),
+            result => result.with_context(error_context),
         };
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let replaced = written(&beside).and_then(|()| fs::rename(&beside, path));
-    if replaced.is_err() {
-        // It holds secrets; that it may not be there is no further mistake.
-        let _gone = fs::remove_file(&beside);
+    let mut temp_path = path.as_os_str().to_owned();
+    temp_path.push(format!(".{}.new", std::process::id()));
+    let temp_path = PathBuf::from(temp_path);
+    let result = write_to(&temp_path).and_then(|()| fs::rename(&temp_path, path));
+    if result.is_err() {
+        // It holds secrets; it may not exist.
+        let _gone = fs::remove_file(&temp_path);
     }
-    replaced.with_context(failed)
+    result.with_context(error_context)
 }

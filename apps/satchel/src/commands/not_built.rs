@@ -1,8 +1,8 @@
-//! The commands that come later: known, and honest about it.
+//! Commands that are not built yet.
 
 use super::UsageError;
 
-/// Answers for a command that isn't built yet.
+/// Fails for a command that isn't built yet.
 ///
 /// # Errors
 /// Always.

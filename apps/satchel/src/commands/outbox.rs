@@ -1,4 +1,4 @@
-//! `satchel outbox …`: replies that are under way or failed.
+//! `satchel outbox …`: parts that are in progress or failed.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use satchel_ports::{
     ledger::{ClaimMode, OutboxQuery},
 };
 
-use super::{format_timestamp, summary, write_json, write_table};
+use super::{format_timestamp, summarize_content, write_json, write_table};
 
 /// The sender under whose name the operator's commands are stored.
 pub const OPERATOR: &str = "operator";
@@ -21,11 +21,11 @@ pub const OPERATOR: &str = "operator";
 pub async fn list(
     ledger: &dyn Ledger,
     conversation: Option<ConversationId>,
-    with_delivered: bool,
+    include_delivered: bool,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let query = OutboxQuery { conversation, include_delivered: with_delivered, ..OutboxQuery::default() };
+    let query = OutboxQuery { conversation, include_delivered, ..OutboxQuery::default() };
     let parts = ledger.outbox(&query).await?;
     if json {
         return Ok(write_json(out, &parts)?);
@@ -40,7 +40,7 @@ pub async fn list(
             part.conversation.to_string(),
             part.content.kind().to_owned(),
             describe_state(&part.state),
-            summary(&part.content),
+            summarize_content(&part.content),
         ]
     };
     write_table(out, &parts.iter().map(row).collect::<Vec<_>>())?;
@@ -52,7 +52,7 @@ pub async fn list(
 /// # Errors
 /// When there is no such part, the ledger fails, or the output can't be written.
 pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let part = find(ledger, part).await?;
+    let part = find_part(ledger, part).await?;
     if json {
         return Ok(write_json(out, &part)?);
     }
@@ -61,7 +61,7 @@ pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn W
         ("conversation", part.conversation.to_string()),
         ("turn", part.turn.to_string()),
         ("kind", part.content.kind().to_owned()),
-        ("content", summary(&part.content)),
+        ("content", summarize_content(&part.content)),
         ("state", describe_state(&part.state)),
         ("attempts", part.attempts.to_string()),
         ("planned", format_timestamp(part.created_at)),
@@ -77,13 +77,13 @@ pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn W
     Ok(())
 }
 
-/// Has the files of a part sent again: stores `/resend N` for each in the part's conversation, so that the process that
-/// serves it does it in the lane's order.
+/// Resends the files of a part: stores `/resend N` for each in the part's conversation, so that the holder of the lane
+/// runs it in order.
 ///
 /// # Errors
 /// When there is no such part, it has no files, or the ledger fails.
 pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
-    let part = find(ledger, part).await?;
+    let part = find_part(ledger, part).await?;
     let files = part.content.files();
     if files.is_empty() {
         bail!("part {} is a {} without files; only files can be sent again", part.id, part.content.kind());
@@ -114,7 +114,7 @@ pub async fn discard(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> 
     Ok(())
 }
 
-async fn find(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
+async fn find_part(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
     let query = OutboxQuery { part: Some(part), include_delivered: true, ..OutboxQuery::default() };
     ledger.outbox(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
 }

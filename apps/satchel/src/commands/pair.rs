@@ -1,4 +1,4 @@
-//! `satchel pair …`: who may talk besides those whom the configuration names.
+//! `satchel pair …`: people who are approved with a code.
 
 use std::io::Write;
 
@@ -11,10 +11,10 @@ use satchel_ports::{
 
 use super::{format_timestamp, one_line, outbox::OPERATOR, write_json, write_table};
 
-/// How many characters of a name are shown.
-const NAME: usize = 60;
+/// How many characters of a name are shown at most.
+const MAX_NAME_CHARS: usize = 60;
 
-/// Lists who asks to be let in, and who was.
+/// Lists the people who are waiting for approval, and those who are approved.
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
@@ -27,36 +27,42 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
         writeln!(out, "no one is waiting for approval, and no one was approved with a code")?;
         return Ok(());
     }
-    let asking = pairings.iter().map(|Pairing { code, person, conversation, expires_at, .. }| {
+    let pending_rows = pairings.iter().map(|Pairing { code, person, conversation, expires_at, .. }| {
         let until = format!("waiting, until {}", format_timestamp(*expires_at));
-        vec![conversation.channel().to_string(), one_line(&person.id, NAME), name_of(person), until, code.to_string()]
+        vec![
+            conversation.channel().to_string(),
+            one_line(&person.id, MAX_NAME_CHARS),
+            display_name(person),
+            until,
+            code.to_string(),
+        ]
     });
-    let let_in = people.iter().map(|Person { channel, person, approved_at, approved_by }| {
+    let approved_rows = people.iter().map(|Person { channel, person, approved_at, approved_by }| {
         let since = format!("approved, {}", format_timestamp(*approved_at));
-        let by = format!("by {}", one_line(approved_by, NAME));
-        vec![channel.to_string(), one_line(&person.id, NAME), name_of(person), since, by]
+        let by = format!("by {}", one_line(approved_by, MAX_NAME_CHARS));
+        vec![channel.to_string(), one_line(&person.id, MAX_NAME_CHARS), display_name(person), since, by]
     });
-    write_table(out, &asking.chain(let_in).collect::<Vec<_>>())?;
+    write_table(out, &pending_rows.chain(approved_rows).collect::<Vec<_>>())?;
     Ok(())
 }
 
-/// Lets the person of a code in. Whoever serves their channel tells them.
+/// Approves the person of a code. The process that hosts their channel notifies them.
 ///
 /// # Errors
 /// When the code can't be used, the ledger fails, or the output can't be written.
 pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write) -> anyhow::Result<()> {
     let decision = PairingDecision { code, approve: true, channel: None, decided_by: OPERATOR.to_owned() };
-    let judged = ledger.decide_pairing(&decision, &PairingRules::default()).await?;
-    match judged {
+    let outcome = ledger.decide_pairing(&decision, &PairingRules::default()).await?;
+    match outcome {
         PairingOutcome::Approved(Pairing { person, conversation, .. }) => {
-            let (who, id) = (name_of(&person), one_line(&person.id, NAME));
-            writeln!(out, "approved: {who}, id {id}, on {}; they will be told", conversation.channel())?;
+            let (name, id) = (display_name(&person), one_line(&person.id, MAX_NAME_CHARS));
+            writeln!(out, "approved: {name}, id {id}, on {}; they will be told", conversation.channel())?;
             Ok(())
         }
         PairingOutcome::Refused(_) => bail!("the code was refused"),
         PairingOutcome::AlreadyUsed { person, approved } => {
-            let what = if approved { "approved" } else { "refused" };
-            bail!("the code was already used: it {what} {}", name_of(&person))
+            let verb = if approved { "approved" } else { "refused" };
+            bail!("the code was already used: it {verb} {}", display_name(&person))
         }
         PairingOutcome::Expired => bail!("the code has expired; the person gets a new one when they write again"),
         PairingOutcome::UnknownCode { tries_left } => {
@@ -71,21 +77,22 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
 /// Revokes an approval.
 ///
 /// # Errors
-/// When nobody was by that id, the ledger fails, or the output can't be written.
+/// When nobody with that id is approved, the ledger fails, or the output can't be written.
 pub async fn revoke(ledger: &dyn Ledger, channel: &ChannelName, id: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if !ledger.revoke_person(channel, id).await? {
         bail!(
             "id {} was not approved with a code on {channel}; if the configuration allows them, remove them there",
-            one_line(id, NAME)
+            one_line(id, MAX_NAME_CHARS)
         );
     }
-    writeln!(out, "revoked: {} on {channel}", one_line(id, NAME))?;
+    writeln!(out, "revoked: {} on {channel}", one_line(id, MAX_NAME_CHARS))?;
     Ok(())
 }
 
-fn name_of(person: &Sender) -> String {
-    let handle = person.handle.as_ref().map(|handle| format!(" (@{})", one_line(handle, NAME))).unwrap_or_default();
-    format!("{}{handle}", one_line(&person.name, NAME))
+fn display_name(person: &Sender) -> String {
+    let handle =
+        person.handle.as_ref().map(|handle| format!(" (@{})", one_line(handle, MAX_NAME_CHARS))).unwrap_or_default();
+    format!("{}{handle}", one_line(&person.name, MAX_NAME_CHARS))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The longest response that is read.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 const EXAMPLE: &str =
     r#"{"text": "Here it is.", "attachments": [{"filename": "a.pdf", "mime": "application/pdf", "bytes": 3000000}]}"#;
 
@@ -67,9 +67,9 @@ pub fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut text = String::new();
-    input.take(LONGEST + 1).read_to_string(&mut text).with_context(|| format!("failed to read {name}"))?;
-    if text.len() as u64 > LONGEST {
-        let limit = satchel_domain::size::format_bytes(LONGEST);
+    input.take(MAX_INPUT_BYTES + 1).read_to_string(&mut text).with_context(|| format!("failed to read {name}"))?;
+    if text.len() as u64 > MAX_INPUT_BYTES {
+        let limit = satchel_domain::size::format_bytes(MAX_INPUT_BYTES);
         return Err(UsageError(format!("{name} is larger than {limit}")).into());
     }
     let response = parse(name, &text)?;
@@ -86,11 +86,11 @@ pub fn run(
     Ok(())
 }
 
-/// What a plan keeps to.
+/// The limits of a plan.
 struct PlanLimits {
     channel: &'static str,
     capabilities: ChannelCapabilities,
-    /// Whose they are and what of them the configuration sets, in words; `None` where nothing can be set.
+    /// Whose limits they are and which of them are configured, as text; `None` if they can't be configured.
     source: Option<String>,
 }
 
@@ -126,15 +126,15 @@ impl PlanLimits {
 }
 
 fn parse(name: &str, text: &str) -> Result<OutgoingResponse, UsageError> {
-    // serde would take a list for an object without names.
+    // serde would accept a list as an object without names.
     if text.trim_start().starts_with('[') {
         return Err(UsageError(format!("{name}:1:1: a list is not a response; a response looks like {EXAMPLE}")));
     }
-    let draft: PlanInput = serde_json::from_str(text).map_err(|error| {
-        let words = error.to_string();
-        let words = words.split_once(" at line ").map_or(words.as_str(), |(words, _)| words);
+    let plan_input: PlanInput = serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.split_once(" at line ").map_or(message.as_str(), |(message, _)| message);
         let (line, column) = (error.line(), error.column());
-        UsageError(format!("{name}:{line}:{column}: {words}; a response looks like {EXAMPLE}"))
+        UsageError(format!("{name}:{line}:{column}: {message}; a response looks like {EXAMPLE}"))
     })?;
     let conversation: satchel_domain::ConversationId = "console:main"
         .parse()
@@ -153,9 +153,9 @@ fn parse(name: &str, text: &str) -> Result<OutgoingResponse, UsageError> {
         created_at: file.created_at.unwrap_or(Timestamp(0)),
         visibility: file.visibility,
     };
-    let attachments = draft.attachments.into_iter().enumerate().map(file).collect();
-    let text = draft.text.filter(|text| !text.trim().is_empty());
-    Ok(OutgoingResponse { text, voice: draft.voice, attachments })
+    let attachments = plan_input.attachments.into_iter().enumerate().map(file).collect();
+    let text = plan_input.text.filter(|text| !text.trim().is_empty());
+    Ok(OutgoingResponse { text, voice: plan_input.voice, attachments })
 }
 
 fn write_plan(out: &mut dyn Write, channel: &str, plan: &Plan) -> std::io::Result<()> {
@@ -163,11 +163,11 @@ fn write_plan(out: &mut dyn Write, channel: &str, plan: &Plan) -> std::io::Resul
         return writeln!(out, "nothing would be sent on {channel}");
     }
     let row = |(index, part): (usize, &PlannedPart)| {
-        let mut what = super::summary(&part.content);
+        let mut content = super::summarize_content(&part.content);
         if let Some(reason) = &part.refused {
-            what = format!("{what}: not sent; {reason}");
+            content = format!("{content}: not sent; {reason}");
         }
-        vec![(index + 1).to_string(), part.content.kind().to_owned(), what]
+        vec![(index + 1).to_string(), part.content.kind().to_owned(), content]
     };
     let rows: Vec<_> = plan.parts.iter().enumerate().map(row).collect();
     super::write_table(out, &rows)
@@ -192,7 +192,7 @@ mod tests {
         PlanOptions { file: "response.json".into(), channel, json }
     }
 
-    /// What is planned by a configuration file, a variable of the environment and a `--set`.
+    /// The plan with a configuration file, an environment variable and `--set` flags.
     fn check_with(yaml: &str, set: &[&str], variable: (&str, &str), channel: PlanChannel) -> String {
         let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
         let environment: Vec<(OsString, OsString)> = vec![(variable.0.into(), variable.1.into())];

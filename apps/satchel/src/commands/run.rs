@@ -1,4 +1,4 @@
-//! `satchel run`: serves every channel that is configured until it is told to stop.
+//! `satchel run`: serves every configured channel until it is stopped.
 
 mod discord;
 mod telegram;
@@ -32,7 +32,7 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     disks::file_directories,
-    fetch,
+    fetcher,
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, Metrics},
     models::{self, ModelSelection},
     ports::Ports,
@@ -41,28 +41,28 @@ use crate::{
     stores::Stores,
 };
 
-/// The channels that this process can host.
+/// The channels that this process may host.
 const CHANNELS: [&str; 3] = ["discord", "telegram", "web"];
 
-/// What `web.token: off` means.
+/// The warning for `web.token: off`.
 pub(crate) const OPEN_TO_ALL: &str =
     "`web.token` is off: every user and program on this machine can use the page as its owner";
 
-/// A platform that is served.
+/// A platform that this process hosts.
 struct HostedPlatform {
     channel: Arc<dyn Channel>,
-    /// Its way in, which goes on until it is told to stop.
+    /// Receives its messages until it is stopped.
     listen: ListenFn,
 }
 
-/// Takes in what people write, until it is told to stop.
+/// Receives a platform's messages until the token is cancelled.
 type ListenFn = Box<dyn FnOnce(Arc<dyn Inbound>, CancellationToken) -> BoxFuture<'static, anyhow::Result<()>> + Send>;
 
-/// Whether anything is there to be served.
+/// Checks that at least one channel is configured.
 ///
 /// # Errors
-/// When nothing is, with what can be done about it.
-pub fn check(config: &Config) -> Result<(), UsageError> {
+/// When none is.
+pub fn check_channels(config: &Config) -> Result<(), UsageError> {
     let platforms = [&config.telegram.token, &config.discord.token];
     if config.web.listen.0.is_some() || platforms.into_iter().any(Option::is_some) {
         return Ok(());
@@ -74,67 +74,70 @@ pub fn check(config: &Config) -> Result<(), UsageError> {
     ))
 }
 
-/// Serves until SIGTERM or SIGINT; then finishes what is being sent and leaves the rest in the ledger. A second signal
-/// ends at once.
+/// Serves until SIGTERM or SIGINT; then finishes the parts in flight and leaves the rest in the ledger. A second signal
+/// stops at once.
 ///
 /// # Errors
-/// When something can't be started, or breaks down, or a second signal came.
+/// When something can't be started or fails, or after a second signal.
 pub async fn run(
     config: &Config,
     stores: Stores,
-    decision: &ModelSelection,
+    selection: &ModelSelection,
     browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
-    let at_once = stop_on_signals(&stop)?;
-    let figures = Metrics::new(&CHANNELS, file_directories(config));
+    let stop_now = stop_on_signals(&stop)?;
+    let metrics = Metrics::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen.0 {
         let listener = metrics::server::bind(address).await?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
-        let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&stores.ledger));
-        let text: metrics::server::RenderText = Arc::new(move || {
-            let (figures, ledger) = (Arc::clone(&figures), Arc::clone(&ledger));
-            Box::pin(async move { figures.text(&*ledger).await })
+        let (metrics, ledger) = (Arc::clone(&metrics), Arc::clone(&stores.ledger));
+        let render: metrics::server::RenderText = Arc::new(move || {
+            let (metrics, ledger) = (Arc::clone(&metrics), Arc::clone(&ledger));
+            Box::pin(async move { metrics.render(&*ledger).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
-            metrics::server::serve(listener, text, stop).await;
+            metrics::server::serve(listener, render, stop).await;
             Ok(())
         });
     }
-    let address = serve_web(config, &stores, decision, &figures, &mut tasks, &stop).await?;
+    let address = start_services(config, &stores, selection, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
-    let link = if needs_login { unless_failed(login_links.create()) } else { None };
-    print_banner(config, decision, address, link.as_deref(), out)?;
+    let link = if needs_login { ok_or_log(login_links.create()) } else { None };
+    print_banner(config, selection, address, link.as_deref(), out)?;
     if let (Some(browser), Some(address)) = (browser, address) {
-        let page = if needs_login { unless_failed(login_links.create_page()) } else { None };
-        open_page(browser, page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", reachable(address)))).as_path());
+        let page = if needs_login { ok_or_log(login_links.create_page()) } else { None };
+        open_page(
+            browser,
+            page.unwrap_or_else(|| PathBuf::from(format!("http://{}/", browser_address(address)))).as_path(),
+        );
     }
     tokio::select! {
         biased;
-        () = at_once.cancelled() => {
+        () = stop_now.cancelled() => {
             anyhow::bail!("stopped; messages that were being sent are checked at the next start")
         }
-        ended = wait_for_tasks(&mut tasks, &stop) => ended,
+        result = wait_for_tasks(&mut tasks, &stop) => result,
     }
 }
 
-/// Puts everything together and begins to work; answers with the page's address.
-async fn serve_web(
+/// Starts all tasks; returns the page's address.
+async fn start_services(
     config: &Config,
     stores: &Stores,
-    decision: &ModelSelection,
-    figures: &Arc<Metrics>,
+    selection: &ModelSelection,
+    metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
-    let measured = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(figures), name)) as _;
-    let model = models::open(decision, &stores.blobs, OFFLINE_CHUNK_DELAY, &measured)?;
-    let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(figures)));
-    let page = match web_settings(config, decision, figures, &stores.ledger)? {
+    let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
+    let model = models::open(selection, &stores.blobs, OFFLINE_CHUNK_DELAY, &wrap_model)?;
+    let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
+    let page = match web_settings(config, selection, metrics, &stores.ledger)? {
         Some(settings) => {
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
             Some((settings, Arc::new(channel)))
@@ -148,14 +151,16 @@ async fn serve_web(
         None => None,
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
-    let fetcher = fetch::open(config);
+    let fetcher = fetcher::open(config);
     let menu = command_menu(links.is_some());
-    let platforms =
-        [telegram::open(config, &stores.blobs, &menu)?, discord::open_channel(config, &stores.blobs, &fetcher, &menu)?];
+    let platforms = [
+        telegram::open_channel(config, &stores.blobs, &menu)?,
+        discord::open_channel(config, &stores.blobs, &fetcher, &menu)?,
+    ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
     let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
-    let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(figures))) as _);
+    let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
@@ -170,7 +175,7 @@ async fn serve_web(
         tools: Vec::new(),
     };
     let Satchel { inbound, internal_inbound, runner } = build(ports, SatchelOptions::from_config(config))?;
-    let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(figures)));
+    let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
     for HostedPlatform { listen, .. } in platforms {
         tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
@@ -178,7 +183,7 @@ async fn serve_web(
     let retention = RetentionTask {
         retention: config.attachments.retention,
         ledger: Arc::clone(&stores.ledger),
-        door: internal_inbound.clone(),
+        inbound: internal_inbound.clone(),
     };
     let stopping = stop.clone();
     tasks.spawn(async move {
@@ -207,8 +212,8 @@ async fn serve_web(
 
 fn web_settings(
     config: &Config,
-    decision: &ModelSelection,
-    figures: &Arc<Metrics>,
+    selection: &ModelSelection,
+    metrics: &Arc<Metrics>,
     ledger: &Arc<dyn Ledger>,
 ) -> anyhow::Result<Option<WebSettings>> {
     let Some(listen) = config.web.listen.0 else { return Ok(None) };
@@ -222,7 +227,7 @@ fn web_settings(
             None
         }
     };
-    let (figures, ledger) = (Arc::clone(figures), Arc::clone(ledger));
+    let (metrics, ledger) = (Arc::clone(metrics), Arc::clone(ledger));
     Ok(Some(WebSettings {
         listen,
         public_url: config.web.public_url.clone().map(|url| url.0),
@@ -232,38 +237,38 @@ fn web_settings(
         file_bytes: config.attachments.max_inbound_file_bytes.0,
         files_per_message: config.attachments.max_inbound_files_per_turn.as_usize(),
         key_file: key_file(config),
-        model: decision.title(),
-        model_is_offline: decision.is_offline(),
-        // The page asks for text from within a request and can't wait as a future does.
-        metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(figures.text(&*ledger))))),
+        model: selection.title(),
+        model_is_offline: selection.is_offline(),
+        // The page renders the metrics in a request handler that can't await.
+        metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&*ledger))))),
     }))
 }
 
-/// Where the key of the page lies, and beside it what its links leave.
+/// The path of the page's key; the files of its links are beside it.
 pub(crate) fn key_file(config: &Config) -> PathBuf {
     config.storage.data_dir().join("web-key")
 }
 
-/// Settings that can't be followed are a wrong configuration; whatever else goes wrong is a failure.
+/// Invalid settings are a usage error; any other error is a failure.
 fn into_cli_error(error: WebError) -> anyhow::Error {
     match error {
-        WebError::Settings(words) => UsageError(words).into(),
+        WebError::Settings(message) => UsageError(message).into(),
         error => anyhow::Error::new(error)
             .context("failed to serve the page (check `web.listen`; `satchel doctor` shows what uses the address)"),
     }
 }
 
-/// The program by which this desktop opens a page; `None` where there is no desktop.
+/// The program that opens a page on this desktop; `None` without a desktop.
 #[must_use]
 pub fn browser(environment: &[(OsString, OsString)]) -> Option<&'static str> {
     if cfg!(target_os = "macos") {
         return Some("open");
     }
-    let is_there = |name: &str| environment.iter().any(|(key, value)| key == name && !value.is_empty());
-    (is_there("DISPLAY") || is_there("WAYLAND_DISPLAY")).then_some("xdg-open")
+    let is_set = |name: &str| environment.iter().any(|(key, value)| key == name && !value.is_empty());
+    (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")).then_some("xdg-open")
 }
 
-/// Opens the page. That it can't is no failure: the line that greets says where the page is.
+/// Opens the page. A failure is only logged: the banner shows the page's address.
 fn open_page(browser: &str, page: &Path) {
     let quiet = Stdio::null;
     let opened = Command::new(browser).arg(page).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
@@ -277,81 +282,83 @@ fn open_page(browser: &str, page: &Path) {
     }
 }
 
-/// Waits until everything has ended. Whatever ends before it is told to takes the rest along.
+/// Waits until all tasks have ended. A task that ends before the stop stops the rest.
 async fn wait_for_tasks(tasks: &mut JoinSet<anyhow::Result<()>>, stop: &CancellationToken) -> anyhow::Result<()> {
-    let mut first = Ok(());
-    while let Some(ended) = tasks.join_next().await {
-        let ended = ended.context("a part of the process failed").flatten();
-        let unasked = !stop.is_cancelled();
+    let mut first_result = Ok(());
+    while let Some(joined) = tasks.join_next().await {
+        let result = joined.context("a part of the process failed").flatten();
+        let is_unexpected = !stop.is_cancelled();
         stop.cancel();
-        match ended {
-            Ok(()) if unasked => tracing::warn!("a part of the process stopped without a request; stopping the rest"),
+        match result {
+            Ok(()) if is_unexpected => {
+                tracing::warn!("a part of the process stopped without a request; stopping the rest")
+            }
             Ok(()) => {}
-            Err(error) if first.is_ok() => first = Err(error),
+            Err(error) if first_result.is_ok() => first_result = Err(error),
             Err(error) => tracing::error!(error = format!("{error:#}"), "another part failed while stopping"),
         }
     }
-    first
+    first_result
 }
 
-/// The first signal asks for a stop in good order; at the second the returned token is cancelled.
+/// The first signal cancels `stop`; the second one cancels the returned token.
 fn stop_on_signals(stop: &CancellationToken) -> anyhow::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
-    let at_once = CancellationToken::new();
-    let (stop, second) = (stop.clone(), at_once.clone());
+    let stop_now = CancellationToken::new();
+    let (stop, stop_now_token) = (stop.clone(), stop_now.clone());
     tokio::spawn(async move {
-        let mut told = async || {
+        let mut next_signal = async || {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
         };
-        told().await;
+        next_signal().await;
         tracing::info!("stopping: finishing messages in flight; a second signal stops immediately");
         stop.cancel();
-        told().await;
-        second.cancel();
+        next_signal().await;
+        stop_now_token.cancel();
     });
-    Ok(at_once)
+    Ok(stop_now)
 }
 
-/// The lines for a person: where it is, who answers, where everything is kept; and how to log in.
+/// Prints the addresses, the model, the data directory, and how to log in.
 fn print_banner(
     config: &Config,
-    decision: &ModelSelection,
+    selection: &ModelSelection,
     address: Option<SocketAddr>,
     link: Option<&str>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     if let Some(address) = address {
         let others = if address.ip().is_unspecified() { " and this machine's other addresses" } else { "" };
-        places.push(format!("at http://{}/{others}", reachable(address)));
+        addresses.push(format!("at http://{}/{others}", browser_address(address)));
         tracing::info!(%address, "serving the page");
     }
     for (name, token) in [("Telegram", &config.telegram.token), ("Discord", &config.discord.token)] {
         if token.is_some() {
-            places.push(format!("on {name}"));
+            addresses.push(format!("on {name}"));
         }
     }
     let data = config.storage.data_dir().display();
-    let places = places.join(" and ");
+    let addresses = addresses.join(" and ");
     let login = match link {
         Some(link) => format!("Log in at {link} (works once, for 10 minutes; `satchel web link` prints a new one)\n"),
         None if address.is_some() && matches!(config.web.token, WebToken::Off) => format!("{OPEN_TO_ALL}\n"),
         None if address.is_some() => "Log in with a link from `satchel web link`\n".to_owned(),
         None => String::new(),
     };
-    let lines = format!("Satchel is {places} · {} · data in {data} · Ctrl-C stops it\n{login}", decision.title());
-    // At once: whoever reads no further than the first line must not make the second one fail.
+    let lines = format!("Satchel is {addresses} · {} · data in {data} · Ctrl-C stops it\n{login}", selection.title());
+    // In one write: a reader that closes after the first line must not make the second one fail.
     out.write_all(lines.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-/// A login link, if one could be stored: without it the page and the platforms are served all the same.
-fn unless_failed<T>(link: Result<Option<T>, WebError>) -> Option<T> {
+/// A login link, if one could be stored; a failure is only logged, and serving continues.
+fn ok_or_log<T>(link: Result<Option<T>, WebError>) -> Option<T> {
     link.unwrap_or_else(|error| {
         let error = format!("{:#}", anyhow::Error::from(error));
         tracing::warn!(error, "failed to create a login link; fix the cause, then run `satchel web link`");
@@ -360,7 +367,7 @@ fn unless_failed<T>(link: Result<Option<T>, WebError>) -> Option<T> {
 }
 
 /// The address as a browser on this machine opens it.
-fn reachable(address: SocketAddr) -> String {
+fn browser_address(address: SocketAddr) -> String {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => format!("127.0.0.1:{}", address.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => format!("[::1]:{}", address.port()),

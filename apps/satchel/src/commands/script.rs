@@ -1,4 +1,4 @@
-//! `satchel script run`: a script of the operator's own, run as a turn, so that nothing that it makes is lost.
+//! `satchel script run`: runs the operator's script as a turn, so that its files are stored and delivered.
 
 use std::{
     io::{Read, Write},
@@ -25,8 +25,8 @@ use crate::{
     build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::ModelSelection, scripts, stores::Stores,
 };
 
-/// Among how many messages of the history the script's words are: its turn's, whatever a model did in it.
-const LAST_MESSAGES: u32 = 200;
+/// How many history messages are searched for the script's result.
+const MAX_HISTORY_MESSAGES: u32 = 200;
 
 /// The result as JSON; the attachments are as in `chat --json`.
 #[derive(Debug, Serialize)]
@@ -39,72 +39,72 @@ struct ScriptJson<'a> {
 /// Reads a script; `-` is standard input.
 ///
 /// # Errors
-/// When it can't be read, is no text or too long.
+/// When it can't be read, is not text or is too long.
 pub fn read(file: &Path, cwd: &Path) -> anyhow::Result<String> {
     let name = file.display();
     let mut bytes = Vec::new();
-    let most = MAX_SCRIPT_BYTES as u64 + 1;
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(most).read_to_end(&mut bytes),
-        false => std::fs::File::open(cwd.join(file)).and_then(|file| file.take(most).read_to_end(&mut bytes)),
+    let max_bytes = MAX_SCRIPT_BYTES as u64 + 1;
+    let result = match file.as_os_str() == "-" {
+        true => std::io::stdin().lock().take(max_bytes).read_to_end(&mut bytes),
+        false => std::fs::File::open(cwd.join(file)).and_then(|file| file.take(max_bytes).read_to_end(&mut bytes)),
     };
-    read.with_context(|| format!("failed to read the script {name}"))?;
+    result.with_context(|| format!("failed to read the script {name}"))?;
     if bytes.len() > MAX_SCRIPT_BYTES {
         anyhow::bail!("the script {name} is larger than the limit of {MAX_SCRIPT_BYTES} bytes");
     }
     String::from_utf8(bytes).with_context(|| format!("the script {name} is not UTF-8 text"))
 }
 
-/// Runs a script and prints what came of it.
+/// Runs a script and prints its result.
 ///
 /// # Errors
-/// When there is nothing to run it with, it failed, or not all of its files were written.
+/// When no worker is installed, the script failed, or not all of its files were written.
 pub async fn run(
     options: &ScriptRunOptions,
     script: &str,
     config: &Config,
     stores: Stores,
-    decision: &ModelSelection,
-    around: TerminalEnv,
+    selection: &ModelSelection,
+    terminal_env: TerminalEnv,
 ) -> anyhow::Result<()> {
     let Some(host) = scripts::open(config) else {
-        let worker = scripts::worker(config);
+        let worker = scripts::worker_path(config);
         anyhow::bail!(
             "scripts are off: {} not found; build it with `cargo xtask worker`, or set `tools.script.worker` to its \
              path",
             worker.display()
         );
     };
-    let last = Arc::new(RecordingScriptHost { inner: host, last: Mutex::default() });
-    let mut behaviour = SatchelOptions::from_config(config);
-    // Whoever runs a script at the terminal has given their word for what it does, though not for a model's ideas.
-    behaviour.agent.trust_written_scripts = true;
-    let opening = TerminalOptions {
+    let recording_host = Arc::new(RecordingScriptHost { inner: host, last_value: Mutex::default() });
+    let mut satchel_options = SatchelOptions::from_config(config);
+    // Running a script at the terminal confirms its tool calls, but not those of a model.
+    satchel_options.agent.trust_written_scripts = true;
+    let terminal_options = TerminalOptions {
         config,
         stores,
-        decision,
-        around: &around,
+        selection,
+        terminal_env: &terminal_env,
         conversation: options.conversation.clone(),
-        behaviour,
-        scripts: Some(Arc::clone(&last) as _),
-        shown: !options.json,
+        satchel_options,
+        scripts: Some(Arc::clone(&recording_host) as _),
+        print_replies: !options.json,
         live: false,
     };
-    let terminal = TerminalSession::open(opening).await?;
+    let terminal = TerminalSession::open(terminal_options).await?;
     let record = terminal.send_and_wait(&to_script_message(script), &[]).await;
-    let history = terminal.client.ledger.history(&options.conversation, LAST_MESSAGES).await;
+    let history = terminal.client.ledger.history(&options.conversation, MAX_HISTORY_MESSAGES).await;
     terminal.close().await?;
     let record = record?;
-    // As the tool has put it; in the reply JSON stands in a block of its own.
-    let said = history?.into_iter().rev().find_map(|message| match message {
+    // The tool's text; the reply has JSON in a separate block.
+    let text = history?.into_iter().rev().find_map(|message| match message {
         HistoryMessage::Tool { call, text, .. } if call.turn == record.id && call.ordinal == 0 => Some(text),
         _ => None,
     });
-    let value = last.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let value = recording_host.last_value.lock().unwrap_or_else(PoisonError::into_inner).take();
     if options.json {
         let response = record.response.as_ref();
         let printed = ScriptJson {
-            text: said.as_deref(),
+            text: text.as_deref(),
             data: value.as_ref().and_then(Option::as_ref).filter(|value| value.is_object() || value.is_array()),
             attachments: response.iter().flat_map(|response| &response.attachments).map(Into::into).collect(),
         };
@@ -118,10 +118,10 @@ pub async fn run(
     check_turn(&record)
 }
 
-/// Evaluates scripts and remembers the value of the last one; `None` in its place where it failed.
+/// Evaluates scripts and records the value of the last one, `Some(None)` if it failed.
 struct RecordingScriptHost {
     inner: Arc<dyn ScriptHost>,
-    last: Mutex<Option<Option<Value>>>,
+    last_value: Mutex<Option<Option<Value>>>,
 }
 
 #[async_trait]
@@ -129,11 +129,11 @@ impl ScriptHost for RecordingScriptHost {
     async fn run<'a>(
         &self,
         script: &ScriptRequest,
-        world: &'a (dyn HostFunctions + 'a),
+        functions: &'a (dyn HostFunctions + 'a),
         cancel: &CancellationToken,
     ) -> ScriptEvaluation {
-        let evaluation = self.inner.run(script, world, cancel).await;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(evaluation.value.as_ref().ok().cloned());
+        let evaluation = self.inner.run(script, functions, cancel).await;
+        *self.last_value.lock().unwrap_or_else(PoisonError::into_inner) = Some(evaluation.value.as_ref().ok().cloned());
         evaluation
     }
 }

@@ -1,4 +1,4 @@
-//! Satchel behind a terminal: everything of one process that a conversation there needs.
+//! A terminal session: everything that one conversation in the terminal needs.
 
 use std::{
     ffi::OsString,
@@ -23,92 +23,101 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     build::{Satchel, SatchelOptions, build},
     config::Config,
-    fetch,
+    fetcher,
     models::{self, ModelSelection},
     ports::Ports,
     speech,
     stores::Stores,
 };
 
-/// How long the offline model waits before each piece when somebody watches it write.
+/// How long the offline model waits before each delta of a live reply.
 pub(super) const OFFLINE_CHUNK_DELAY: Duration = Duration::from_millis(12);
 
-/// What the terminal's surroundings are.
+/// The environment of a terminal.
 #[derive(Debug, Clone)]
 pub struct TerminalEnv {
-    /// Where replies' files go, and what relative paths mean.
+    /// The working directory: the base of relative paths and of saved files.
     pub cwd: PathBuf,
-    /// What `~` stands for.
+    /// The home directory, for `~`.
     pub home: Option<PathBuf>,
-    /// What the person is called.
+    /// The person's name.
     pub name: String,
     /// Whether colours are unwanted.
     pub no_color: bool,
 }
 
 impl TerminalEnv {
-    /// Reads them off the environment.
+    /// Reads it from the environment.
     #[must_use]
     pub fn from_env(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
         let value = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str());
-        let given = |name: &str| value(name).filter(|value| !value.is_empty());
+        let non_empty = |name: &str| value(name).filter(|value| !value.is_empty());
         Self {
             cwd: cwd.to_owned(),
-            home: given("HOME").map(PathBuf::from),
-            name: given("USER").map_or_else(|| "you".to_owned(), |name| name.to_string_lossy().into_owned()),
-            no_color: given("NO_COLOR").is_some() || value("TERM").is_some_and(|term| term == "dumb"),
+            home: non_empty("HOME").map(PathBuf::from),
+            name: non_empty("USER").map_or_else(|| "you".to_owned(), |name| name.to_string_lossy().into_owned()),
+            no_color: non_empty("NO_COLOR").is_some() || value("TERM").is_some_and(|term| term == "dumb"),
         }
     }
 }
 
-/// A terminal with Satchel behind it.
+/// A terminal and the core that serves it.
 pub(super) struct TerminalSession {
     pub(super) client: ConsoleClient,
     stop: CancellationToken,
     runner: JoinHandle<()>,
 }
 
-/// What a terminal is opened with.
+/// The options of a session.
 pub(super) struct TerminalOptions<'a> {
     pub(super) config: &'a Config,
     pub(super) stores: Stores,
-    pub(super) decision: &'a ModelSelection,
-    pub(super) around: &'a TerminalEnv,
+    pub(super) selection: &'a ModelSelection,
+    pub(super) terminal_env: &'a TerminalEnv,
     pub(super) conversation: ConversationId,
-    pub(super) behaviour: SatchelOptions,
+    pub(super) satchel_options: SatchelOptions,
     pub(super) scripts: Option<Arc<dyn ScriptHost>>,
-    /// Whether replies are shown; otherwise the caller prints what is to be printed.
-    pub(super) shown: bool,
-    /// Whether somebody may watch the replies grow.
+    /// Whether replies are printed; otherwise the caller prints the result.
+    pub(super) print_replies: bool,
+    /// Whether replies are streamed.
     pub(super) live: bool,
 }
 
 impl TerminalSession {
-    /// Puts everything together and begins to work.
+    /// Builds the core and starts its runner.
     ///
     /// # Errors
-    /// When signals can't be heard, or what the configuration names can't be used.
-    pub(super) async fn open(opening: TerminalOptions<'_>) -> anyhow::Result<Self> {
-        let TerminalOptions { config, stores, decision, around, conversation, behaviour, scripts, shown, live } =
-            opening;
+    /// When signals can't be handled, or the configuration can't be used.
+    pub(super) async fn open(options: TerminalOptions<'_>) -> anyhow::Result<Self> {
+        let TerminalOptions {
+            config,
+            stores,
+            selection,
+            terminal_env: around,
+            conversation,
+            satchel_options,
+            scripts,
+            print_replies,
+            live,
+        } = options;
         let stop = CancellationToken::new();
-        cancel_on(SignalKind::terminate(), &stop)?;
+        cancel_on_signal(SignalKind::terminate(), &stop)?;
         if live {
-            // At the prompt Ctrl-C is a key and stops the turn; where nobody edits lines it is this signal.
-            cancel_on(SignalKind::interrupt(), &stop)?;
+            // At the prompt Ctrl-C is a key that stops the turn; without line editing it is this signal.
+            cancel_on_signal(SignalKind::interrupt(), &stop)?;
         }
-        let screen = Arc::new(if shown { Screen::stdout(around.no_color) } else { Screen::silent() });
+        let screen = Arc::new(if print_replies { Screen::stdout(around.no_color) } else { Screen::silent() });
         let bus = Arc::new(LocalBus::new());
         let console = ConsoleSettings { files_dir: around.cwd.join("files"), capabilities: tables::console() };
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
-        let model = models::open(decision, &stores.blobs, piece_delay, &models::unwrapped)?;
+        let model = models::open(selection, &stores.blobs, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
             workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
-            fetcher: fetch::open(config),
+            fetcher: fetcher::open(config),
             model,
             speech: speech::open(config)?,
             scripts,
@@ -116,7 +125,7 @@ impl TerminalSession {
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),
         };
-        let Satchel { inbound, runner, .. } = build(ports, behaviour)?;
+        let Satchel { inbound, runner, .. } = build(ports, satchel_options)?;
         let client = ConsoleClient {
             inbound,
             ledger: Arc::clone(&stores.ledger),
@@ -126,19 +135,19 @@ impl TerminalSession {
             name: around.name.clone(),
             shutdown: stop.clone(),
         };
-        // The screen listens before the runner works, so that nothing of what they find to do is missed.
+        // The screen subscribes before the runner starts, so that it misses no event.
         follow_events(&client).await?;
         let runner = tokio::spawn(runner.run(stop.clone()));
         Ok(Self { client, stop, runner })
     }
 
-    /// Says one thing and waits until its reply is complete and all of it has gone out.
+    /// Sends one message and waits until its reply is complete and delivered.
     ///
     /// # Errors
-    /// When it isn't taken, or the process is told to stop before.
+    /// When it isn't accepted, or the process is stopped before.
     pub(super) async fn send_and_wait(&self, text: &str, files: &[PathBuf]) -> anyhow::Result<TurnRecord> {
         let interrupted = signal(SignalKind::interrupt()).context("failed to listen for signals")?;
-        let interrupts = stream::unfold(interrupted, async |mut told| told.recv().await.map(|()| ((), told)));
+        let interrupts = stream::unfold(interrupted, async |mut signals| signals.recv().await.map(|()| ((), signals)));
         match run_once(&self.client, text, files, interrupts).await {
             Ok(record) => Ok(record),
             Err(ConsoleError::Stopped) => {
@@ -148,20 +157,20 @@ impl TerminalSession {
         }
     }
 
-    /// Lays the work down in good order.
+    /// Stops the runner and waits for it.
     ///
     /// # Errors
-    /// When a part of it broke down.
+    /// When it panicked.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
         self.runner.await.context("the runner did not stop cleanly")
     }
 }
 
-/// A turn ended well when the model was done and everything of its response has arrived.
+/// Checks that the turn is complete and all of its parts were delivered.
 ///
 /// # Errors
-/// When it didn't.
+/// When it isn't.
 pub(super) fn check_turn(record: &TurnRecord) -> anyhow::Result<()> {
     if record.ending != Some(Ending::Done) {
         anyhow::bail!("the turn ended early: {}", record.ending.as_ref().map_or("not complete", Ending::as_str));
@@ -172,12 +181,12 @@ pub(super) fn check_turn(record: &TurnRecord) -> anyhow::Result<()> {
     }
 }
 
-/// Begins the stop in good order when the process is told to.
-fn cancel_on(kind: SignalKind, stop: &CancellationToken) -> anyhow::Result<()> {
-    let mut told = signal(kind).context("failed to listen for signals")?;
+/// Cancels `stop` at the first signal of this kind.
+fn cancel_on_signal(kind: SignalKind, stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut signals = signal(kind).context("failed to listen for signals")?;
     let stop = stop.clone();
     tokio::spawn(async move {
-        told.recv().await;
+        signals.recv().await;
         stop.cancel();
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! A turn as JSON: what was said, which files, and what became of each part. Scripts depend on this shape.
+//! A turn as JSON: the response, its files, and the state of each part. Scripts depend on this shape.
 
 use satchel_domain::{
     Attachment, AttachmentId, ConversationId, Ending, Filename, MessageRef, Part, PartId, PartState, RefusedFile,
@@ -7,7 +7,7 @@ use satchel_domain::{
 use satchel_ports::ledger::TurnRecord;
 use serde::Serialize;
 
-/// The version of the shape; it grows when a field changes its meaning or goes.
+/// The version of the shape; it is increased when a field changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize)]
@@ -28,7 +28,7 @@ struct ResponseJson<'a> {
     attachments: Vec<AttachmentJson<'a>>,
 }
 
-/// What is told of a file.
+/// A file of the response.
 #[derive(Debug, Serialize)]
 pub(super) struct AttachmentJson<'a> {
     id: AttachmentId,
@@ -71,8 +71,8 @@ impl<'a> From<&'a TurnRecord> for TurnJson<'a> {
                 voice: response.and_then(|response| response.voice.as_ref()),
                 attachments: response.iter().flat_map(|response| &response.attachments).map(Into::into).collect(),
             },
-            parts: record.parts.iter().map(part).collect(),
-            refused: record.refused().map(refused_files).collect(),
+            parts: record.parts.iter().map(part_json).collect(),
+            refused: record.refused().map(refused_file_json).collect(),
         }
     }
 }
@@ -92,14 +92,14 @@ impl<'a> From<&'a Attachment> for AttachmentJson<'a> {
     }
 }
 
-fn part(part: &Part) -> PartJson<'_> {
+fn part_json(part: &Part) -> PartJson<'_> {
     let files = part.content.files();
     PartJson {
         id: part.id,
         kind: part.content.kind(),
         state: part.state.as_str(),
         attachments: files.iter().map(|item| item.attachment.id).collect(),
-        // At the terminal a file's message is the path that it was written to.
+        // In the terminal a file's message reference is the path that it was written to.
         path: match &part.state {
             PartState::Sent { messages } if !files.is_empty() => messages.first(),
             _ => None,
@@ -112,6 +112,6 @@ fn part(part: &Part) -> PartJson<'_> {
     }
 }
 
-fn refused_files(file: &RefusedFile) -> RefusedFileJson<'_> {
+fn refused_file_json(file: &RefusedFile) -> RefusedFileJson<'_> {
     RefusedFileJson { filename: &file.filename, bytes: file.bytes, reason: &file.reason }
 }

@@ -1,4 +1,4 @@
-//! `satchel web`: ways into the page of a running server.
+//! `satchel web`: login links for the page of a running server.
 
 use std::io::Write;
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     leaf::{
-        amount::{Count, Size, Span},
+        amount::{ConfigDuration, Count, Size},
         list::Texts,
     },
-    resolve::Resolver,
+    resolver::Resolver,
 };
 
 /// How files come in and how long they are kept.
@@ -23,7 +23,7 @@ pub struct AttachmentsConfig {
     pub max_download_size_bytes: Size,
     /// How long a fetch from the web may take, in addition to a second for every 65 KB. A server that sends nothing for 15 s is given
     /// up.
-    pub download_timeout: Span,
+    pub download_timeout: ConfigDuration,
     /// The most redirects that such a fetch follows.
     pub max_redirects: Count<0, 20>,
     /// Hosts and ranges of addresses that may be fetched from although they aren't on the public internet, such as
@@ -83,7 +83,7 @@ impl Default for AttachmentsConfig {
     fn default() -> Self {
         Self {
             max_download_size_bytes: Size(10_000_000),
-            download_timeout: Span(Duration::from_secs(30)),
+            download_timeout: ConfigDuration(Duration::from_secs(30)),
             max_redirects: Count(3),
             allow_hosts: Texts::default(),
             allowed_mime_types: AllowedMimeTypes::default(),
@@ -123,7 +123,7 @@ impl RetentionConfig {
 }
 
 impl AttachmentsConfig {
-    /// What may be fetched from although it isn't the public internet.
+    /// The targets outside the public internet that may be fetched from.
     pub fn allow_hosts(&self) -> impl Iterator<Item = AllowedTarget> {
         self.allow_hosts.0.iter().filter_map(|given| given.parse().ok())
     }
@@ -134,7 +134,7 @@ impl AttachmentsConfig {
         Quotas { conversation: self.quota.conversation.0, person: self.quota.person.0 }
     }
 
-    /// Hosts and types must be well formed.
+    /// Checks that hosts and types are well formed.
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
         for given in &self.allow_hosts.0 {
             if let Err(error) = given.parse::<AllowedTarget>() {
@@ -143,9 +143,9 @@ impl AttachmentsConfig {
         }
         let AllowedMimeTypes { image, audio, video, pdf, file } = &self.allowed_mime_types;
         for (kind, types) in [("image", image), ("audio", audio), ("video", video), ("pdf", pdf), ("file", file)] {
-            if let Some(wrong) = types.0.iter().find(|mime| !is_mime_type(mime)) {
+            if let Some(invalid) = types.0.iter().find(|mime| !is_mime_type(mime)) {
                 let key = format!("attachments.allowed_mime_types.{kind}");
-                resolver.report(&key, format!("`{key}` holds {wrong:?}: types look like image/png or image/*"));
+                resolver.report(&key, format!("`{key}` holds {invalid:?}: types look like image/png or image/*"));
             }
         }
     }

@@ -11,15 +11,15 @@ use serde_json::Value as Json;
 
 use super::{
     leaf::{
-        address::{FilePath, HttpUrl, Listen},
+        address::{FilePath, HttpUrl, ListenAddress},
         list::Texts,
         secret::Secret,
     },
     limits::{DiscordLimits, TelegramLimits},
-    resolve::Resolver,
+    resolver::Resolver,
 };
 
-/// Where Telegram's updates arrive unless something else is set: behind the proxy that speaks TLS for it.
+/// The default address for Telegram's updates, behind a proxy that handles TLS.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
 
 /// Telegram.
@@ -41,17 +41,17 @@ pub struct TelegramConfig {
     /// The https address to which Telegram sends updates. Without one Satchel polls for them.
     pub webhook: Option<HttpUrl>,
     /// Where these updates arrive on this machine, behind the proxy that handles TLS.
-    webhook_listen: Listen,
+    webhook_listen: ListenAddress,
     /// Whether a message that may have arrived is looked for before it is sent again. `off`: it is sent again with a
     /// label.
-    look_up: LookUp,
+    look_up: LookUpMode,
     limits: TelegramLimits,
 }
 
 /// Whether messages that may have arrived are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum LookUp {
+enum LookUpMode {
     On,
     Off,
 }
@@ -83,8 +83,8 @@ impl Default for TelegramConfig {
             owners: Texts::default(),
             groups: Texts::default(),
             webhook: None,
-            webhook_listen: Listen(Some(WEBHOOK_LISTEN)),
-            look_up: LookUp::On,
+            webhook_listen: ListenAddress(Some(WEBHOOK_LISTEN)),
+            look_up: LookUpMode::On,
             limits: TelegramLimits::default(),
         }
     }
@@ -97,32 +97,32 @@ impl TelegramConfig {
         self.webhook_listen.0.unwrap_or(WEBHOOK_LISTEN)
     }
 
-    /// What Telegram takes; with files of a Bot API server of one's own no limit of Telegram's servers counts.
+    /// Telegram's limits; with `local_files` those of a Bot API server of one's own.
     #[must_use]
     pub fn limits(&self) -> ChannelCapabilities {
         match self.local_files {
             Some(_) => self.own_server_limits(),
-            None => self.adjust(tables::telegram()),
+            None => self.apply_limits(tables::telegram()),
         }
     }
 
-    /// What it would take by a Bot API server of one's own.
+    /// The limits of a Bot API server of one's own.
     #[must_use]
     pub fn own_server_limits(&self) -> ChannelCapabilities {
-        self.adjust(tables::telegram_local_server())
+        self.apply_limits(tables::telegram_local_server())
     }
 
-    fn adjust(&self, table: ChannelCapabilities) -> ChannelCapabilities {
+    fn apply_limits(&self, table: ChannelCapabilities) -> ChannelCapabilities {
         let look_up = match self.look_up {
-            LookUp::On => LookupRule::MessageIds,
-            LookUp::Off => LookupRule::None,
+            LookUpMode::On => LookupRule::MessageIds,
+            LookUpMode::Off => LookupRule::None,
         };
         self.limits.apply(ChannelCapabilities { look_up, ..table })
     }
 
     /// Who may talk. An owner's private chat has the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
-        access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
+        channel_access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
     }
 
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
@@ -140,7 +140,7 @@ impl TelegramConfig {
 }
 
 impl DiscordConfig {
-    /// What Discord takes where nobody has boosted it.
+    /// Discord's limits in a server without boosts.
     #[must_use]
     pub fn limits(&self) -> ChannelCapabilities {
         self.limits.apply(tables::discord())
@@ -148,7 +148,7 @@ impl DiscordConfig {
 
     /// Who may talk. An owner's private channel is opened by the owner's id.
     pub(super) fn access(&self) -> (ChannelName, ChannelAccess) {
-        access("discord", &self.allow_users, &self.owners, |id| format!("@{id}"))
+        channel_access("discord", &self.allow_users, &self.owners, |id| format!("@{id}"))
     }
 
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
@@ -156,24 +156,24 @@ impl DiscordConfig {
     }
 }
 
-/// Who may talk on a channel. Owners who are named by their ids can be asked in private, where `chat` says.
-fn access(
+/// Who may talk on a channel. Owners with an id can be reached in their private chat, which `chat` names.
+fn channel_access(
     channel: &str,
     allow_users: &Texts,
     owners: &Texts,
     chat: impl Fn(&str) -> String,
 ) -> (ChannelName, ChannelAccess) {
     let channel = ChannelName::new(channel).expect("it is made of small letters");
-    let chat_of = |owner: &String| {
-        let is_a_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
-        is_a_number.then(|| ConversationId::new(channel.clone(), chat(owner)).ok()).flatten()
+    let owner_chat = |owner: &String| {
+        let is_number = !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| ConversationId::new(channel.clone(), chat(owner)).ok()).flatten()
     };
-    let owner_chats = owners.0.iter().filter_map(chat_of).collect();
+    let owner_chats = owners.0.iter().filter_map(owner_chat).collect();
     let (allow_users, owners) = (allow_users.0.clone(), owners.0.clone());
     (channel, ChannelAccess { allow_users, owners, owner_chats })
 }
 
-/// Those who decide for others must be named one by one.
+/// Owners must be named one by one, because they decide about others.
 fn check_owners(owners: &Texts, key: &str, resolver: &mut Resolver<'_>) {
     if owners.0.iter().any(|owner| owner == "*") {
         let message = format!("`{key}` must name each owner: an owner lets others in and allows tool calls");

@@ -6,7 +6,7 @@ use satchel_domain::delivery::{DeliveryRules, OnDoubt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::leaf::amount::Span;
+use super::leaf::amount::ConfigDuration;
 
 /// How replies are sent.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +15,7 @@ pub struct DeliveryConfig {
     /// `platform`: no faster than the platform allows. `off`: as fast as possible, for test servers.
     pub pace: RateLimitMode,
     /// The age at which an undelivered part of a reply is given up.
-    pub max_age: Span,
+    pub max_age: ConfigDuration,
     /// What happens to a part that may have arrived. `resend`: it is sent again, up to three times, labelled as a
     /// possible duplicate. `hold`: it is given up as "may have arrived".
     #[schemars(with = "String", extend("enum" = [OnDoubt::Resend, OnDoubt::Hold]))]
@@ -32,7 +32,7 @@ pub enum RateLimitMode {
 
 impl Default for DeliveryConfig {
     fn default() -> Self {
-        let max_age = Span(Duration::from_secs(24 * 60 * 60));
+        let max_age = ConfigDuration(Duration::from_secs(24 * 60 * 60));
         Self { pace: RateLimitMode::Platform, max_age, on_doubt: OnDoubt::Resend }
     }
 }

@@ -1,4 +1,4 @@
-//! The values that settings are made of: how each is written, checked, described to editors and shown.
+//! The values of settings: their syntax, their checks, their schema for editors and their display form.
 
 pub mod address;
 pub mod amount;
@@ -10,45 +10,45 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use super::tree::ConfigValue;
-use address::{FilePath, HttpUrl, Listen};
-use amount::{Size, SizeOrZero, Span};
+use address::{FilePath, HttpUrl, ListenAddress};
+use amount::{ConfigDuration, Size, SizeOrZero};
 use secret::{Instructions, Secret};
 
-/// A value that is written as one text.
+/// A value that is parsed from one text.
 pub(crate) trait Leaf: Sized {
-    /// Its `x-kind` in the schema, by which the check finds it again.
+    /// Its `x-kind` in the schema.
     const KIND: &'static str;
-    /// What it must be, for error messages.
+    /// The expected form, for error messages.
     const EXPECTED: &'static str;
-    /// Whether a wrong value may be a secret and is not repeated.
+    /// Whether an invalid value may be a secret and is not repeated.
     const IS_SECRET: bool = false;
     /// Whether a bare number counts as its text.
     const TAKES_NUMBERS: bool = false;
     /// Reads the file that `…_file` names; `None` where there is no such key.
-    const FILE: Option<ReadFile> = None;
+    const READ_FILE: Option<ReadFile> = None;
 
-    /// The form for editors, without the kind.
+    /// The schema for editors, without the kind.
     fn schema() -> Json;
 
-    /// Reads it; relative paths count from `base`.
+    /// Parses it; relative paths start at `base`.
     fn parse(text: &str, base: &Path) -> Option<Self>;
 
-    /// As the schema's defaults have it: normalised, secrets masked; null for what is never a default.
+    /// The display form of a default: normalised, secrets masked; null if it is never a default.
     fn show(&self) -> Json {
         Json::Null
     }
 
-    /// As `config show` has what was written, if it can be read.
-    fn show_written(text: &str, base: &Path) -> Option<Json> {
+    /// The display form of a text in `config show`, if it is valid.
+    fn show_text(text: &str, base: &Path) -> Option<Json> {
         Self::parse(text, base).map(|leaf| leaf.show())
     }
 }
 
-/// Reads a file, or says what is wrong with it in words that follow its name.
+/// Reads a file; the error is text that follows the file's name.
 pub(super) type ReadFile = fn(&Path) -> Result<String, String>;
 
-/// Derives from [`Leaf`] what serde and schemars want. What is deserialized is the text with the directory from which
-/// relative paths count.
+/// Implements serde's and schemars's traits with [`Leaf`]. The deserialized form is the text with the base directory of
+/// relative paths.
 macro_rules! leaf {
     ($leaf:ty) => {
         impl serde::Serialize for $leaf {
@@ -75,7 +75,7 @@ macro_rules! leaf {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                $crate::config::leaf::schema_of(
+                $crate::config::leaf::schema_with_kind(
                     <$leaf as $crate::config::leaf::Leaf>::KIND,
                     <$leaf as $crate::config::leaf::Leaf>::schema(),
                 )
@@ -85,14 +85,14 @@ macro_rules! leaf {
 }
 pub(crate) use leaf;
 
-/// A schema that names its kind.
-pub(crate) fn schema_of(kind: &str, mut schema: Json) -> schemars::Schema {
+/// Adds the kind to a schema.
+pub(crate) fn schema_with_kind(kind: &str, mut schema: Json) -> schemars::Schema {
     schema["x-kind"] = json!(kind);
     schemars::Schema::try_from(schema).expect("a leaf's schema is an object")
 }
 
-/// A [`Leaf`] as the check finds it by its name.
-pub(super) struct Kind {
+/// A [`Leaf`] type, found by its kind in the schema.
+pub(super) struct LeafKind {
     name: &'static str,
     expected: &'static str,
     is_secret: bool,
@@ -101,100 +101,100 @@ pub(super) struct Kind {
     show: fn(&str, &Path) -> Option<Json>,
 }
 
-static KINDS: [Kind; 12] = [
-    Kind::for_leaf::<Size>(),
-    Kind::for_leaf::<SizeOrZero>(),
-    Kind::for_leaf::<Span>(),
-    Kind::for_leaf::<FilePath>(),
-    Kind::for_leaf::<HttpUrl>(),
-    Kind::for_leaf::<Listen>(),
-    Kind::for_leaf::<Secret>(),
-    Kind::for_leaf::<Instructions>(),
-    Kind::for_leaf::<super::storage::DatabaseBackend>(),
-    Kind::for_leaf::<super::storage::BlobBackend>(),
-    Kind::for_leaf::<super::storage::BusBackend>(),
-    Kind::for_leaf::<super::web::WebToken>(),
+static LEAF_KINDS: [LeafKind; 12] = [
+    LeafKind::for_leaf::<Size>(),
+    LeafKind::for_leaf::<SizeOrZero>(),
+    LeafKind::for_leaf::<ConfigDuration>(),
+    LeafKind::for_leaf::<FilePath>(),
+    LeafKind::for_leaf::<HttpUrl>(),
+    LeafKind::for_leaf::<ListenAddress>(),
+    LeafKind::for_leaf::<Secret>(),
+    LeafKind::for_leaf::<Instructions>(),
+    LeafKind::for_leaf::<super::storage::DatabaseBackend>(),
+    LeafKind::for_leaf::<super::storage::BlobBackend>(),
+    LeafKind::for_leaf::<super::storage::BusBackend>(),
+    LeafKind::for_leaf::<super::web::WebToken>(),
 ];
 
-/// A value as serde reads it, and as people see it.
+/// A value as serde reads it, and its display form.
 #[derive(Debug)]
 pub(super) struct LeafValue {
     pub(super) value: Json,
-    pub(super) shown: Json,
+    pub(super) display: Json,
 }
 
-impl Kind {
+impl LeafKind {
     const fn for_leaf<L: Leaf>() -> Self {
         Self {
             name: L::KIND,
             expected: L::EXPECTED,
             is_secret: L::IS_SECRET,
             takes_numbers: L::TAKES_NUMBERS,
-            read_file: L::FILE,
-            show: L::show_written,
+            read_file: L::READ_FILE,
+            show: L::show_text,
         }
     }
 
-    /// The kind of a schema; `None` for what isn't written as one text of its own kind.
-    pub(super) fn find(schema: &Json) -> Option<&'static Self> {
+    /// The kind of a schema; `None` if its value is no [`Leaf`].
+    pub(super) fn for_schema(schema: &Json) -> Option<&'static Self> {
         let name = schema.get("x-kind")?.as_str()?;
-        KINDS.iter().find(|kind| kind.name == name)
+        LEAF_KINDS.iter().find(|kind| kind.name == name)
     }
 
     /// Reads a text of this kind.
     pub(super) fn read_text(&self, text: &str, base: &Path) -> Result<LeafValue, String> {
-        let shown = (self.show)(text, base).ok_or_else(|| self.expected.to_owned())?;
-        Ok(LeafValue { value: json!([text, base.as_os_str()]), shown })
+        let display = (self.show)(text, base).ok_or_else(|| self.expected.to_owned())?;
+        Ok(LeafValue { value: json!([text, base.as_os_str()]), display })
     }
 }
 
-/// Whether a wrong value of this schema may be a secret.
+/// Whether an invalid value of this schema may be a secret.
 pub(super) fn is_secret(schema: &Json) -> bool {
-    Kind::find(schema).is_some_and(|kind| kind.is_secret) || schema["x-kind"] == list::DECLARED
+    LeafKind::for_schema(schema).is_some_and(|kind| kind.is_secret) || schema["x-kind"] == list::DECLARED
 }
 
-/// Reads what was written as its schema wants it.
+/// Reads a value by its schema.
 ///
 /// # Errors
-/// With what it must be.
-pub(super) fn read(schema: &Json, written: &ConfigValue, base: &Path) -> Result<LeafValue, String> {
-    if let Some(kind) = Kind::find(schema) {
-        let number = match written {
+/// The expected form.
+pub(super) fn read_value(schema: &Json, input: &ConfigValue, base: &Path) -> Result<LeafValue, String> {
+    if let Some(kind) = LeafKind::for_schema(schema) {
+        let number = match input {
             ConfigValue::Integer(number) if kind.takes_numbers => Some(number.to_string()),
             _ => None,
         };
-        let text = number.or_else(|| list::as_text(written)).ok_or_else(|| kind.expected.to_owned())?;
+        let text = number.or_else(|| list::to_text(input)).ok_or_else(|| kind.expected.to_owned())?;
         return kind.read_text(&text, base);
     }
     let (value, expected) = match (schema["x-kind"].as_str(), schema["type"].as_str()) {
-        (Some(list::NAMES), _) => (list::read_names(written), "a name or a list of names".to_owned()),
-        (Some(list::TEXTS), _) => (list::as_texts(written).map(Json::from), "a list of texts".to_owned()),
-        (Some(list::SWITCH), _) => (list::read_switch(written), "true or false".to_owned()),
+        (Some(list::NAMES), _) => (list::read_names(input), "a name or a list of names".to_owned()),
+        (Some(list::TEXTS), _) => (list::to_texts(input).map(Json::from), "a list of texts".to_owned()),
+        (Some(list::SWITCH), _) => (list::read_switch(input), "true or false".to_owned()),
         (Some(list::DECLARED), _) => {
-            let count = list::count_declared(written).ok_or("a list or a section")?;
-            return Ok(LeafValue { value: Json::Null, shown: json!(format!("{count} declared")) });
+            let count = list::count_entries(input).ok_or("a list or a section")?;
+            return Ok(LeafValue { value: Json::Null, display: json!(format!("{count} declared")) });
         }
         (_, Some("integer")) => {
             let range = [&schema["minimum"], &schema["maximum"]].map(|end| end.as_u64().unwrap_or_default());
-            (amount::read_count(written, range), format!("a whole number from {} to {}", range[0], range[1]))
+            (amount::read_count(input, range), format!("a whole number from {} to {}", range[0], range[1]))
         }
         (_, Some("array")) => {
-            let words = list::words(&schema["items"]).unwrap_or_default();
-            let known = |texts: &Vec<String>| texts.iter().all(|text| words.contains(&text.as_str()));
-            (list::as_texts(written).filter(known).map(Json::from), format!("a list of {}", words.join(", ")))
+            let choices = list::enum_choices(&schema["items"]).unwrap_or_default();
+            let is_allowed = |texts: &Vec<String>| texts.iter().all(|text| choices.contains(&text.as_str()));
+            (list::to_texts(input).filter(is_allowed).map(Json::from), format!("a list of {}", choices.join(", ")))
         }
-        _ => match list::words(schema) {
-            Some(words) => {
-                let known = |text: &String| words.contains(&text.as_str());
-                (list::as_text(written).filter(known).map(Json::from), format!("one of {}", words.join(", ")))
+        _ => match list::enum_choices(schema) {
+            Some(choices) => {
+                let is_allowed = |text: &String| choices.contains(&text.as_str());
+                (list::to_text(input).filter(is_allowed).map(Json::from), format!("one of {}", choices.join(", ")))
             }
-            None => (list::as_text(written).map(Json::from), "text".to_owned()),
+            None => (list::to_text(input).map(Json::from), "text".to_owned()),
         },
     };
     let value = value.ok_or(expected)?;
-    let shown = match value.as_array().map(Vec::as_slice) {
+    let display = match value.as_array().map(Vec::as_slice) {
         Some([name]) if schema["x-kind"] == list::NAMES => name.clone(),
         _ => value.clone(),
     };
-    Ok(LeafValue { value, shown })
+    Ok(LeafValue { value, display })
 }

@@ -1,7 +1,7 @@
-//! What a platform takes and how fast, as an operator may have changed it: `telegram.limits` and `discord.limits`.
+//! The operator's changes to a platform's limits: `telegram.limits` and `discord.limits`.
 //!
-//! Platforms change their limits now and then, and a server of one's own has others. What counts without a setting is in
-//! the platform's table, so the defaults that the schema and `config show` have come from there too.
+//! Platforms change their limits now and then, and a server of one's own has others. The defaults are those of the
+//! platform's capability table, in the schema and in `config show`, too.
 
 use satchel_domain::{
     ChannelCapabilities,
@@ -14,14 +14,14 @@ use serde_json::Value as Json;
 
 use super::leaf::amount::{Count, Size};
 
-/// The length of a text or caption: less than 100 holds neither a label nor a notice.
-type Length = Count<100, 1_000_000>;
+/// The length of a text or caption: less than 100 has no space for a label or a notice.
+type TextLength = Count<100, 1_000_000>;
 
-/// Messages in a time.
+/// Messages per unit of time.
 type Rate = Count<1, 1_000_000>;
 
-/// Files of one message.
-type Files = Count<2, 100>;
+/// The number of files in one message.
+type GroupSize = Count<2, 100>;
 
 /// What Telegram takes and how fast, should it have changed that.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,15 +29,15 @@ type Files = Count<2, 100>;
 #[schemars(transform = telegram_defaults)]
 pub(super) struct TelegramLimits {
     /// The longest message, in UTF-16 code units.
-    text: Option<Length>,
+    text: Option<TextLength>,
     /// The longest caption, in UTF-16 code units.
-    caption: Option<Length>,
+    caption: Option<TextLength>,
     /// The largest file; 2000MB with `telegram.local_files`.
     file_bytes: Option<Size>,
     /// The largest photo; a larger one is sent as a document.
     photo_bytes: Option<Size>,
     /// The most files of one album.
-    files_together: Option<Files>,
+    files_together: Option<GroupSize>,
     /// Messages a second, in all chats together.
     per_second: Option<Rate>,
     /// Messages a second in one chat.
@@ -52,15 +52,15 @@ pub(super) struct TelegramLimits {
 #[schemars(transform = discord_defaults)]
 pub(super) struct DiscordLimits {
     /// The longest message, in UTF-16 code units.
-    text: Option<Length>,
+    text: Option<TextLength>,
     /// The longest alternative text of a file, in UTF-16 code units.
-    caption: Option<Length>,
+    caption: Option<TextLength>,
     /// The largest file where nobody has boosted the server.
     file_bytes: Option<Size>,
     /// The most bytes of files in one message.
     request_bytes: Option<Size>,
     /// The most files of one message.
-    files_together: Option<Files>,
+    files_together: Option<GroupSize>,
     /// Requests a second.
     per_second: Option<Rate>,
 }
@@ -71,10 +71,10 @@ impl TelegramLimits {
         let rates = table.rate_limits.as_ref();
         Self {
             text: table.text.max.map(Count::from_len),
-            caption: caption(table).map(Count::from_len),
+            caption: caption_limit(table).map(Count::from_len),
             file_bytes: Some(Size(table.file_bytes)),
             photo_bytes: table.photo.as_ref().map(|photo| Size(photo.max_bytes)),
-            files_together: files_together(table).map(Count::from_len),
+            files_together: group_limit(table).map(Count::from_len),
             per_second: rates.and_then(|rates| rates.per_second).map(Count),
             per_chat_second: rates.and_then(|rates| rates.per_conversation_second).map(Count),
             per_group_minute: rates.and_then(|rates| rates.per_group_minute).map(Count),
@@ -90,10 +90,10 @@ impl TelegramLimits {
             photo.max_bytes = size.0;
         }
         if let Some(rates) = &mut limits.rate_limits {
-            let or = |set: Option<Rate>, usual: Option<u32>| set.map(|rate| rate.0).or(usual);
-            rates.per_second = or(self.per_second, rates.per_second);
-            rates.per_conversation_second = or(self.per_chat_second, rates.per_conversation_second);
-            rates.per_group_minute = or(self.per_group_minute, rates.per_group_minute);
+            let limit_or_default = |set: Option<Rate>, default: Option<u32>| set.map(|rate| rate.0).or(default);
+            rates.per_second = limit_or_default(self.per_second, rates.per_second);
+            rates.per_conversation_second = limit_or_default(self.per_chat_second, rates.per_conversation_second);
+            rates.per_group_minute = limit_or_default(self.per_group_minute, rates.per_group_minute);
         }
         limits
     }
@@ -104,10 +104,10 @@ impl DiscordLimits {
     fn from_capabilities(table: &ChannelCapabilities) -> Self {
         Self {
             text: table.text.max.map(Count::from_len),
-            caption: caption(table).map(Count::from_len),
+            caption: caption_limit(table).map(Count::from_len),
             file_bytes: Some(Size(table.file_bytes)),
             request_bytes: table.request_bytes.map(Size),
-            files_together: files_together(table).map(Count::from_len),
+            files_together: group_limit(table).map(Count::from_len),
             per_second: table.rate_limits.as_ref().and_then(|rates| rates.per_second).map(Count),
         }
     }
@@ -141,21 +141,26 @@ fn set_defaults(schema: &mut Schema, defaults: serde_json::Result<Json>) {
     }
 }
 
-fn caption(table: &ChannelCapabilities) -> Option<usize> {
+fn caption_limit(table: &ChannelCapabilities) -> Option<usize> {
     match table.caption {
         CaptionRule::Caption { max } | CaptionRule::AltText { max } => Some(max),
         _ => None,
     }
 }
 
-fn files_together(table: &ChannelCapabilities) -> Option<usize> {
+fn group_limit(table: &ChannelCapabilities) -> Option<usize> {
     match table.grouping {
         GroupingRule::Albums { max } | GroupingRule::Messages { max, .. } => Some(max),
         _ => None,
     }
 }
 
-fn set_lengths(limits: &mut ChannelCapabilities, text: Option<Length>, caption: Option<Length>, files: Option<Files>) {
+fn set_lengths(
+    limits: &mut ChannelCapabilities,
+    text: Option<TextLength>,
+    caption: Option<TextLength>,
+    files: Option<GroupSize>,
+) {
     if let Some(length) = text {
         limits.text.max = Some(length.as_usize());
     }
@@ -182,7 +187,7 @@ mod tests {
 
     fn load(yaml: &str) -> Config {
         let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("") };
-        load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap().ready().unwrap()
+        load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap().into_config().unwrap()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use satchel_models::{MediaKind, unsupported_kind};
+use satchel_models::{MediaKind, unsupported_kind_reason};
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -11,11 +11,11 @@ use serde_json::json;
 use super::{
     leaf::{
         address::HttpUrl,
-        list::{Names, words},
+        list::{Names, enum_choices},
         secret::{MASK, Secret},
     },
     origin::SettingOrigin,
-    resolve::Resolver,
+    resolver::Resolver,
     schema,
 };
 
@@ -62,8 +62,8 @@ pub enum ProviderConfig {
     Ollama,
 }
 
-/// The variables in which providers' own programs look for a key, in the order in which a first start looks.
-const VARIABLES: [(&str, ProviderConfig); 3] = [
+/// The environment variables for keys, in the order in which they are tried.
+const KEY_VARIABLES: [(&str, ProviderConfig); 3] = [
     ("OPENAI_API_KEY", ProviderConfig::OpenAi),
     ("ANTHROPIC_API_KEY", ProviderConfig::Anthropic),
     ("GEMINI_API_KEY", ProviderConfig::Gemini),
@@ -76,7 +76,7 @@ impl fmt::Display for ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// Who serves it, as the adapter knows them; `None` for the one that is built in.
+    /// The adapter's provider; `None` for the built-in model.
     #[must_use]
     pub fn adapter(self) -> Option<satchel_models::ModelProvider> {
         match self {
@@ -89,11 +89,11 @@ impl ProviderConfig {
         }
     }
 
-    /// The environment variable in which a key for its own server is looked for.
+    /// The environment variable for the key of the provider's own server.
     #[must_use]
     pub fn key_variable(self) -> Option<&'static str> {
-        let keyed = if self == Self::OpenAiResponses { Self::OpenAi } else { self };
-        VARIABLES.iter().find(|(_, provider)| *provider == keyed).map(|(variable, _)| *variable)
+        let key_provider = if self == Self::OpenAiResponses { Self::OpenAi } else { self };
+        KEY_VARIABLES.iter().find(|(_, provider)| *provider == key_provider).map(|(variable, _)| *variable)
     }
 }
 
@@ -107,11 +107,11 @@ impl Default for ModelConfig {
 /// Which model answers.
 #[derive(Debug, Default)]
 pub enum ModelChoice {
-    /// These, by their names: the first, and the next where one fails. Each is [`BUILT_IN`] or a declared one.
+    /// These, by name: the first one, and its fallbacks in order. Each is [`BUILT_IN`] or declared.
     Named(Vec<String>),
-    /// One that was not declared, because this variable holds a key for it.
+    /// An undeclared one, because this variable holds a key for it.
     FromEnvironment { variable: &'static str, model: ModelConfig },
-    /// None is named: an Ollama server on this machine, or else the one that is built in.
+    /// None is named: an Ollama server on this machine, or else the built-in model.
     #[default]
     Default,
 }
@@ -135,13 +135,13 @@ pub struct ModelsConfig {
 }
 
 impl ModelsConfig {
-    /// The declared model of a name; `None` for the one that is built in.
+    /// The declared model of a name; `None` for the built-in model.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ModelConfig> {
         self.declared.iter().find(|model| model.name == name)
     }
 
-    /// Chooses: without `model` the first declared one answers; without any the environment is searched for keys.
+    /// Chooses the model: without `model` the first declared one, without any the first with a key in the environment.
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
         for model in &mut self.declared {
             model.resolve(resolver);
@@ -162,7 +162,7 @@ impl ModelsConfig {
                 resolver.show_default("model", json!(names.first().map_or(BUILT_IN, String::as_str)));
             }
             ModelChoice::FromEnvironment { variable, model } => {
-                resolver.show_instead("model", json!(model.name), SettingOrigin::Environment((*variable).to_owned()));
+                resolver.show_derived("model", json!(model.name), SettingOrigin::Environment((*variable).to_owned()));
             }
             ModelChoice::Default => resolver.show_default("model", json!("a local Ollama, or else offline")),
         }
@@ -170,35 +170,35 @@ impl ModelsConfig {
 }
 
 impl ModelConfig {
-    /// The kinds of files that it takes; `None` for what is known of the model.
+    /// The configured kinds of files; `None` for the model's known ones.
     #[must_use]
     pub fn accepts(&self) -> Option<Vec<MediaKind>> {
-        let words = self.accepts.as_ref()?;
-        let kind = |word: &String| MediaKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-        Some(words.iter().filter_map(kind).collect())
+        let names = self.accepts.as_ref()?;
+        let parse_kind = |name: &String| MediaKind::ALL.into_iter().find(|kind| kind.as_str() == name);
+        Some(names.iter().filter_map(parse_kind).collect())
     }
 
-    /// A provider must be named, the environment may hold its key, and its requests must have a place for the files.
+    /// Checks the provider and the kinds of files, and takes a key from the environment.
     fn resolve(&mut self, resolver: &mut Resolver<'_>) {
         let section = format!("models.{}", self.name);
         if !resolver.is_given(&format!("{section}.provider")) {
             let provider = schema::schema().pointer("/properties/models/additionalProperties/properties/provider");
-            let words = provider.and_then(words).unwrap_or_default().join(", ");
-            resolver.report(&section, format!("`{section}` has no `provider`: one of {words}"));
+            let choices = provider.and_then(enum_choices).unwrap_or_default().join(", ");
+            resolver.report(&section, format!("`{section}` has no `provider`: one of {choices}"));
         }
-        // A key for the provider's own server is not shown to another one.
+        // A key for the provider's own server is not sent to another one.
         if let (None, None, Some(variable)) = (&self.api_key, &self.base_url, self.provider.key_variable())
             && let Some(key) = resolver.variable(variable)
         {
             self.api_key = Some(Secret(SecretString::from(key.trim())));
             let origin = SettingOrigin::Environment(variable.to_owned());
-            resolver.show_instead(&format!("{section}.api_key"), json!(MASK), origin);
+            resolver.show_derived(&format!("{section}.api_key"), json!(MASK), origin);
         }
         if let Some(provider) = self.provider.adapter() {
-            let has_no_place = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
-            for kind in self.accepts().iter().flatten().filter(has_no_place) {
+            let is_unsupported = |kind: &&MediaKind| !provider.file_kinds().contains(kind);
+            for kind in self.accepts().iter().flatten().filter(is_unsupported) {
                 let key = format!("{section}.accepts");
-                resolver.report(&key, format!("`{key}` {}", unsupported_kind(provider, *kind)));
+                resolver.report(&key, format!("`{key}` {}", unsupported_kind_reason(provider, *kind)));
             }
         }
     }
@@ -206,11 +206,11 @@ impl ModelConfig {
 
 /// The model for which the environment holds a key.
 fn from_environment(resolver: &Resolver<'_>) -> ModelChoice {
-    let found = VARIABLES.iter().find_map(|(variable, provider)| {
+    let choice = KEY_VARIABLES.iter().find_map(|(variable, provider)| {
         let key = SecretString::from(resolver.variable(variable)?.trim());
         let (name, provider) = (provider.to_string(), *provider);
         let model = ModelConfig { name, provider, api_key: Some(Secret(key)), ..ModelConfig::default() };
         Some(ModelChoice::FromEnvironment { variable, model })
     });
-    found.unwrap_or_default()
+    choice.unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! Where a setting comes from, and what is wrong with it.
+//! The origin of a setting, and the problems of the configuration.
 
 use std::{fmt, path::Path, path::PathBuf, sync::Arc};
 
 /// Where a value was given. The later variants win over the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// Nowhere: it is what Satchel does unasked.
+    /// The default.
     Default,
     /// In the configuration file.
     File {
@@ -20,7 +20,7 @@ pub enum SettingOrigin {
     Environment(String),
     /// On the command line, with `--set`.
     CommandLine,
-    /// In a file of its own, which a `…_file` key names.
+    /// In the file that a `…_file` key names.
     SecretFile {
         /// The file that was read.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum SettingOrigin {
 }
 
 impl SettingOrigin {
-    /// How strongly it counts: a value of a higher rank replaces one of a lower.
+    /// The precedence: a value of a higher rank replaces one of a lower rank.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -41,7 +41,7 @@ impl SettingOrigin {
         }
     }
 
-    /// What mistakes are sorted by: the file from top to bottom, then the rest.
+    /// The sort key of problems: the file from top to bottom, then the rest.
     pub(crate) fn sort_key(&self) -> (u8, u64, u64) {
         match self {
             Self::File { line, column, .. } => (self.rank(), *line, *column),
@@ -62,7 +62,7 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// One mistake in the configuration, or one part that is switched on and isn't built yet. Never holds a secret.
+/// One mistake in the configuration, or one enabled part that isn't built yet. Never holds a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// Where the mistake was made.

@@ -1,4 +1,4 @@
-//! The environment and the command line, laid over the configuration file.
+//! Applies the environment and the command line over the configuration file.
 //!
 //! `SATCHEL_TELEGRAM__TOKEN` is `telegram.token`: two underscores between levels, any case after `SATCHEL_`.
 //! A name that the file has already is found without regard to case, and with `_` for the `-` that environment
@@ -14,32 +14,32 @@ use super::{
     tree::{ConfigNode, ConfigValue},
 };
 
-/// What every variable of ours begins with.
-pub(crate) const PREFIX: &str = "SATCHEL_";
+/// The prefix of all variables.
+pub(crate) const VARIABLE_PREFIX: &str = "SATCHEL_";
 
-/// Lays the `SATCHEL_` variables that are settings over the tree, and returns the names of those that have no effect.
-/// `plain_keys` are the keys that stand in no section.
+/// Applies the `SATCHEL_` variables that are settings to the tree, and returns the names of those that have no effect.
+/// `plain_keys` are the keys outside of sections.
 pub(crate) fn apply_environment(
     root: &mut ConfigNode,
     environment: &[(OsString, OsString)],
     plain_keys: &[&str],
     problems: &mut Vec<ConfigProblem>,
 ) -> Vec<String> {
-    let mut without_effect = Vec::new();
+    let mut ignored = Vec::new();
     let mut variables: Vec<_> = environment
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value)))
-        .filter(|(name, _)| name.starts_with(PREFIX) && *name != CONFIG_VARIABLE)
+        .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX) && *name != CONFIG_VARIABLE)
         .collect();
-    // A section before what stands in it, whatever order the system has them in.
+    // A section before its keys, independent of the system's order.
     variables.sort_unstable();
     for (name, value) in variables {
-        let rest = &name[PREFIX.len()..];
+        let rest = &name[VARIABLE_PREFIX.len()..];
         if value.is_empty() || is_set_by_kubernetes(rest) {
             continue;
         }
         if !rest.contains("__") && !plain_keys.iter().any(|key| key.eq_ignore_ascii_case(rest)) {
-            without_effect.push(name.to_owned());
+            ignored.push(name.to_owned());
             continue;
         }
         let origin = SettingOrigin::Environment(name.to_owned());
@@ -48,15 +48,15 @@ pub(crate) fn apply_environment(
             continue;
         };
         let segments: Vec<&str> = rest.split("__").collect();
-        apply(root, &segments, value, origin, problems);
+        apply_value(root, &segments, value, origin, problems);
     }
-    without_effect
+    ignored
 }
 
 /// Whether a variable, without its prefix, is one that Kubernetes gives every pod beside a service named `satchel`:
 /// `SERVICE_HOST`, `SERVICE_PORT`, `SERVICE_PORT_HTTP`, `PORT`, `PORT_8787_TCP`, `PORT_8787_TCP_ADDR` and the like.
 fn is_set_by_kubernetes(rest: &str) -> bool {
-    let begins_with_port = |rest: &str| {
+    let is_port_variable = |rest: &str| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let protocol = |name| rest[digits..].strip_prefix(name);
         let protocol_end = protocol("_TCP").or_else(|| protocol("_UDP")).or_else(|| protocol("_SCTP"));
@@ -64,29 +64,29 @@ fn is_set_by_kubernetes(rest: &str) -> bool {
     };
     matches!(rest, "SERVICE_HOST" | "SERVICE_PORT" | "PORT")
         || rest.starts_with("SERVICE_PORT_")
-        || rest.strip_prefix("PORT_").is_some_and(begins_with_port)
+        || rest.strip_prefix("PORT_").is_some_and(is_port_variable)
 }
 
-/// Lays the `key=value` pairs of `--set` over the tree, later ones over earlier ones.
+/// Applies the `key=value` pairs of `--set` to the tree; later ones replace earlier ones.
 pub(crate) fn apply_set_flags(root: &mut ConfigNode, pairs: &[String], problems: &mut Vec<ConfigProblem>) {
-    for pair in pairs {
+    for flag in pairs {
         // The pair itself is not repeated: it may be a secret without its key.
-        let Some((key, value)) = pair.split_once('=') else {
+        let Some((key, value)) = flag.split_once('=') else {
             let message = "expected KEY=VALUE, such as `--set delivery.max_age=12h`".to_owned();
             problems.push(ConfigProblem { origin: SettingOrigin::CommandLine, message });
             continue;
         };
         let segments: Vec<&str> = key.trim().split('.').collect();
-        apply(root, &segments, value, SettingOrigin::CommandLine, problems);
+        apply_value(root, &segments, value, SettingOrigin::CommandLine, problems);
     }
 }
 
 /// The environment variable that sets a key.
-pub(crate) fn variable_of(key: &str) -> String {
-    format!("{PREFIX}{}", key.replace('.', "__").replace('-', "_").to_uppercase())
+pub(crate) fn variable_name(key: &str) -> String {
+    format!("{VARIABLE_PREFIX}{}", key.replace('.', "__").replace('-', "_").to_uppercase())
 }
 
-fn apply(
+fn apply_value(
     root: &mut ConfigNode,
     segments: &[&str],
     value: &str,
@@ -108,7 +108,7 @@ fn apply(
             problems.push(ConfigProblem { origin, message });
             return;
         };
-        let index = match entries.iter().position(|(name, _)| same_name(name, segment)) {
+        let index = match entries.iter().position(|(name, _)| is_same_name(name, segment)) {
             Some(index) => index,
             None => {
                 entries.push((segment.to_lowercase(), ConfigNode { value: ConfigValue::Null, origin: origin.clone() }));
@@ -117,9 +117,9 @@ fn apply(
         };
         node = &mut entries[index].1;
     }
-    *node = ConfigNode { value: ConfigValue::Given(value.to_owned()), origin };
+    *node = ConfigNode { value: ConfigValue::Untyped(value.to_owned()), origin };
 }
 
-fn same_name(name: &str, segment: &str) -> bool {
+fn is_same_name(name: &str, segment: &str) -> bool {
     name == segment || name.replace('-', "_").eq_ignore_ascii_case(&segment.replace('-', "_"))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     leaf::{address::FilePath, list::Switch},
-    resolve::Resolver,
+    resolver::Resolver,
     text_file::read_text_file,
     web::WebConfig,
 };
@@ -22,14 +22,14 @@ use crate::{
     time_zone::machine_zone,
 };
 
-/// The most that is read of a script.
+/// The largest script that is read.
 const MAX_SCRIPT_BYTES: u64 = 250_000;
 
 /// The longest name.
-const MAX_NAME_LENGTH: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
-/// What a time looks like, for error messages.
-const CRON: &str = "a cron expression in quotes, such as \"0 8 * * mon-fri\" or \"@daily\"";
+/// The form of a cron expression, for error messages.
+const CRON_FORMAT: &str = "a cron expression in quotes, such as \"0 8 * * mon-fri\" or \"@daily\"";
 
 /// A prompt or a script, and when it runs.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -79,18 +79,18 @@ impl Default for ScheduleConfig {
     }
 }
 
-/// A channel on which something can be said while nobody is there.
+/// A channel that `satchel run` hosts, so that schedules can post there.
 pub(super) struct HostedChannel {
     channel: &'static str,
-    /// What sets it up.
+    /// The setting that enables it.
     key: &'static str,
     is_set_up: bool,
-    /// What its conversations look like, in words.
-    form: &'static str,
-    is_place: fn(&str) -> bool,
+    /// The form of its conversations, as text.
+    key_format: &'static str,
+    is_valid_key: fn(&str) -> bool,
 }
 
-/// Everything that `satchel run` can host. A token that can't be read is reported where it was given.
+/// The channels that `satchel run` can host. An invalid token counts as set: it is reported where it was given.
 pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [HostedChannel; 3] {
     let has_token = |platform: &str| {
         resolver.is_given(&format!("{platform}.token")) || resolver.is_given(&format!("{platform}.token_file"))
@@ -100,8 +100,8 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
             channel: "telegram",
             key: "telegram.token",
             is_set_up: has_token("telegram"),
-            form: "numbers: telegram:123456789 is a person, telegram:-100123 a group, telegram:-100123/42 a topic of one",
-            is_place: |key| {
+            key_format: "numbers: telegram:123456789 is a person, telegram:-100123 a group, telegram:-100123/42 a topic of one",
+            is_valid_key: |key| {
                 let (chat, topic) = key.split_once('/').map_or((key, None), |(chat, topic)| (chat, Some(topic)));
                 chat.parse::<i64>().is_ok() && topic.is_none_or(|topic| topic.parse::<i32>().is_ok())
             },
@@ -110,8 +110,8 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
             channel: "discord",
             key: "discord.token",
             is_set_up: has_token("discord"),
-            form: "numbers: discord:81384788765712384 is a channel, discord:@80351110224678912 a person",
-            is_place: |key| {
+            key_format: "numbers: discord:81384788765712384 is a channel, discord:@80351110224678912 a person",
+            is_valid_key: |key| {
                 let number = key.strip_prefix('@').unwrap_or(key);
                 !number.starts_with('0') && number.parse::<u64>().is_ok()
             },
@@ -120,34 +120,34 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
             channel: "web",
             key: "web.listen",
             is_set_up: web.listen.0.is_some(),
-            form: "made of letters, digits, `-` and `_`, such as web:reports",
-            is_place: |key| key.len() <= 64 && !key.contains(['.', '/', '@']),
+            key_format: "made of letters, digits, `-` and `_`, such as web:reports",
+            is_valid_key: |key| key.len() <= 64 && !key.contains(['.', '/', '@']),
         },
     ]
 }
 
 impl ScheduleConfig {
-    /// The schedule as it runs; `None` when something is wrong with it, which is reported.
+    /// The resolved schedule; `None` if it has a mistake, which is reported.
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, hosted: &[HostedChannel]) -> Option<Schedule> {
         let Self { name, missed, enabled: Switch(enabled), .. } = self;
         let section = format!("schedules.{name}");
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.len() > MAX_NAME_LENGTH || !name.bytes().all(plain) {
+        let is_name_char = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if name.len() > MAX_NAME_CHARS || !name.bytes().all(is_name_char) {
             let message = format!(
-                "a schedule's name is made of at most {MAX_NAME_LENGTH} letters from a to z, digits, `-` and `_`"
+                "a schedule's name is made of at most {MAX_NAME_CHARS} letters from a to z, digits, `-` and `_`"
             );
             resolver.report(&section, message);
         }
         if !resolver.is_given(&format!("{section}.cron")) {
-            resolver.report(&section, format!("`{section}` has no `cron`: {CRON}"));
+            resolver.report(&section, format!("`{section}` has no `cron`: {CRON_FORMAT}"));
         }
         let zone = self.zone(resolver, &format!("{section}.timezone"));
-        let rhythm = self.cron.as_ref().zip(zone).and_then(|(cron, zone)| {
-            let described = |error| format!("`{section}.cron` must be {CRON}, not {cron:?}: {error}");
-            let rhythm = CronSchedule::parse(cron, zone).map_err(described);
-            rhythm.map_err(|message| resolver.report(&format!("{section}.cron"), message)).ok()
+        let cron_schedule = self.cron.as_ref().zip(zone).and_then(|(cron, zone)| {
+            let to_message = |error| format!("`{section}.cron` must be {CRON_FORMAT}, not {cron:?}: {error}");
+            let parsed = CronSchedule::parse(cron, zone).map_err(to_message);
+            parsed.map_err(|message| resolver.report(&format!("{section}.cron"), message)).ok()
         });
-        let words = self.task_text(resolver, &section);
+        let text = self.task_text(resolver, &section);
         if !resolver.is_given(&format!("{section}.conversation")) {
             let message =
                 format!("`{section}` has no `conversation`: where it is answered, such as telegram:123456789");
@@ -155,26 +155,26 @@ impl ScheduleConfig {
         }
         let conversation = self.conversation.as_ref().and_then(|given| {
             let key = format!("{section}.conversation");
-            let conversation = conversation_of(given, hosted);
+            let conversation = parse_conversation(given, hosted);
             conversation.map_err(|error| resolver.report(&key, format!("`{key}` {error}"))).ok()
         });
         let (name, missed, enabled) = (name.clone(), *missed, *enabled);
-        Some(Schedule { name, rhythm: rhythm?, words: words?, conversation: conversation?, missed, enabled })
+        Some(Schedule { name, cron: cron_schedule?, text: text?, conversation: conversation?, missed, enabled })
     }
 
-    /// The zone by whose clocks it is due; `None` for one that nobody knows, which is reported.
+    /// The time zone of the schedule; `None` if it is unknown, which is reported.
     fn zone(&self, resolver: &mut Resolver<'_>, key: &str) -> Option<TimeZone> {
         let Some(name) = &self.timezone else {
             let zone = machine_zone();
-            let shown = format!("{}, as on this machine", zone.iana_name().unwrap_or("its own"));
-            resolver.show_default(key, json!(shown));
+            let description = format!("{}, as on this machine", zone.iana_name().unwrap_or("its own"));
+            resolver.show_default(key, json!(description));
             return Some(zone);
         };
-        let described = |_| format!("`{key}` must be the name of a time zone{}, not {name:?}", suggestion(name));
-        TimeZone::get(name).map_err(described).map_err(|message| resolver.report(key, message)).ok()
+        let to_message = |_| format!("`{key}` must be the name of a time zone{}, not {name:?}", suggest_zone(name));
+        TimeZone::get(name).map_err(to_message).map_err(|message| resolver.report(key, message)).ok()
     }
 
-    /// What is to be done: the prompt, or the script as a message.
+    /// The text of the task: the prompt, or the script as a message.
     fn task_text(&self, resolver: &mut Resolver<'_>, section: &str) -> Option<String> {
         let key = |name: &str| format!("{section}.{name}");
         let given = ["prompt", "script", "script_file"].into_iter().filter(|name| resolver.is_given(&key(name)));
@@ -191,8 +191,8 @@ impl ScheduleConfig {
                 return None;
             }
         };
-        let read = self.script_file.as_ref().map(|FilePath(path)| read_script(path, section));
-        let script = read.transpose().map_err(|message| resolver.report(&key("script_file"), message)).ok()?;
+        let script_result = self.script_file.as_ref().map(|FilePath(path)| read_script(path, section));
+        let script = script_result.transpose().map_err(|message| resolver.report(&key("script_file"), message)).ok()?;
         let is_script = name != "prompt";
         let text = script.as_ref().or(self.script.as_ref()).or(self.prompt.as_ref())?;
         if text.trim().is_empty() {
@@ -204,40 +204,42 @@ impl ScheduleConfig {
 }
 
 fn read_script(path: &Path, section: &str) -> Result<String, String> {
-    let described = |reason| format!("the file {} that `{section}.script_file` names {reason}", path.display());
-    read_text_file(path, MAX_SCRIPT_BYTES).map_err(described)
+    let to_message = |reason| format!("the file {} that `{section}.script_file` names {reason}", path.display());
+    read_text_file(path, MAX_SCRIPT_BYTES).map_err(to_message)
 }
 
-/// What may have been meant: the zone whose name is nearest, or that is named after a city of nearly that name.
-fn suggestion(given: &str) -> String {
+/// Suggests the zone with the most similar name or city.
+fn suggest_zone(given: &str) -> String {
     let given = given.to_lowercase().replace(' ', "_");
     let distance = |given: &str, name: &str| {
         let distance = strsim::damerau_levenshtein(given, name);
         (distance <= 1 + given.len() / 6).then_some(distance)
     };
-    let near = |zone: String| {
+    let match_zone = |zone: String| {
         let name = zone.to_lowercase();
         let (_, city) = name.rsplit_once('/')?;
         let given_city = given.rsplit('/').next().unwrap_or(&given);
         Some((distance(&given, &name).or_else(|| distance(given_city, city))?, zone))
     };
-    let nearest = db().available().filter_map(|zone| near(zone.as_str().to_owned())).min();
+    let nearest = db().available().filter_map(|zone| match_zone(zone.as_str().to_owned())).min();
     nearest.map_or_else(|| " such as Europe/Berlin or UTC".to_owned(), |(_, zone)| format!(", perhaps {zone}"))
 }
 
-/// The conversation of that name, if something can be said there.
-fn conversation_of(text: &str, hosted: &[HostedChannel]) -> Result<ConversationId, String> {
+/// Parses the conversation and checks that its channel is hosted.
+fn parse_conversation(text: &str, hosted: &[HostedChannel]) -> Result<ConversationId, String> {
     let channels = || hosted.iter().map(|hosted| hosted.channel).collect::<Vec<_>>().join(", ");
     let Ok(conversation) = text.parse::<ConversationId>() else {
         return Err(format!("must be a conversation such as telegram:123456789, not {text:?}"));
     };
     let channel = conversation.channel().as_str();
-    let Some(known) = hosted.iter().find(|hosted| hosted.channel == channel) else {
+    let Some(hosted_channel) = hosted.iter().find(|hosted| hosted.channel == channel) else {
         return Err(format!("is on {channel:?}, where `satchel run` says nothing; it does on {}", channels()));
     };
-    match (known.is_set_up, (known.is_place)(conversation.key())) {
-        (false, _) => Err(format!("is on {channel}, which is not set up: give `{}`", known.key)),
-        (true, false) => Err(format!("names no place on {channel}, where conversations are {}", known.form)),
+    match (hosted_channel.is_set_up, (hosted_channel.is_valid_key)(conversation.key())) {
+        (false, _) => Err(format!("is on {channel}, which is not set up: give `{}`", hosted_channel.key)),
+        (true, false) => {
+            Err(format!("names no place on {channel}, where conversations are {}", hosted_channel.key_format))
+        }
         (true, true) => Ok(conversation),
     }
 }

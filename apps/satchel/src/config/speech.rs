@@ -11,19 +11,19 @@ use serde_json::json;
 use super::{
     leaf::{
         address::HttpUrl,
-        amount::Span,
+        amount::ConfigDuration,
         list::Texts,
         secret::{MASK, Secret},
     },
     origin::SettingOrigin,
     paths,
-    resolve::Resolver,
+    resolver::Resolver,
 };
 
-/// The variable in which OpenAI's own programs look for a key.
+/// The environment variable for OpenAI's key.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// The variables that a program of one's own is given, if they are set.
+/// The environment variables that a program gets, if they are set.
 const PASSED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "LC_ALL"];
 
 /// Text-to-speech and transcription. Off by default.
@@ -57,7 +57,7 @@ struct SpeakConfig {
     /// The server's name of the voice; by default alloy.
     voice: Option<String>,
     /// How long it may take to speak one reply.
-    timeout: Span,
+    timeout: ConfigDuration,
 }
 
 /// Transcription of voice messages: a program of your own or a server.
@@ -80,7 +80,7 @@ struct TranscribeConfig {
     /// The language that is spoken, such as `en`; by default the server detects it.
     language: Option<String>,
     /// How long it may take to transcribe one voice message.
-    timeout: Span,
+    timeout: ConfigDuration,
 }
 
 /// What does it.
@@ -102,7 +102,7 @@ impl Default for SpeakConfig {
             api_key: None,
             model: None,
             voice: None,
-            timeout: Span(Duration::from_secs(60)),
+            timeout: ConfigDuration(Duration::from_secs(60)),
         }
     }
 }
@@ -116,60 +116,62 @@ impl Default for TranscribeConfig {
             api_key: None,
             model: None,
             language: None,
-            timeout: Span(Duration::from_secs(5 * 60)),
+            timeout: ConfigDuration(Duration::from_secs(5 * 60)),
         }
     }
 }
 
 impl SpeechConfig {
-    /// What speaks; `None` for nothing.
+    /// The settings of the synthesis engine, if it is on.
     #[must_use]
     pub fn speak_engine(&self) -> Option<EngineSettings> {
         let SpeakConfig { provider, command, base_url, api_key, model, voice, timeout } = &self.speak;
-        let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
-        engine(*provider, command, ServerEngine { voice: voice.clone(), ..server })
+        let server = server_engine(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
+        engine_settings(*provider, command, ServerEngine { voice: voice.clone(), ..server })
     }
 
-    /// What transcribes; `None` for nothing.
+    /// The settings of the transcription engine, if it is on.
     #[must_use]
     pub fn transcribe_engine(&self) -> Option<EngineSettings> {
         let TranscribeConfig { provider, command, base_url, api_key, model, language, timeout } = &self.transcribe;
-        let server = server(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
-        engine(*provider, command, ServerEngine { language: language.clone(), ..server })
+        let server = server_engine(base_url.as_ref(), api_key.as_ref(), model.as_ref(), *timeout);
+        engine_settings(*provider, command, ServerEngine { language: language.clone(), ..server })
     }
 
     pub(super) fn resolve(&mut self, resolver: &mut Resolver<'_>) {
         let SpeakConfig { provider, command, base_url, api_key, .. } = &mut self.speak;
-        let side = Side { section: "speech.speak", own: "voice", provider, command, base_url, api_key };
-        side.resolve(resolver);
+        let section = SpeechSection { section: "speech.speak", own_key: "voice", provider, command, base_url, api_key };
+        section.resolve(resolver);
         let TranscribeConfig { provider, command, base_url, api_key, .. } = &mut self.transcribe;
-        let side = Side { section: "speech.transcribe", own: "language", provider, command, base_url, api_key };
-        side.resolve(resolver);
-        let passed = |name: &&str| Some(((*name).into(), paths::variable(resolver.environment, name)?.to_owned()));
-        self.environment = PASSED_VARIABLES.iter().filter_map(passed).collect();
+        let section =
+            SpeechSection { section: "speech.transcribe", own_key: "language", provider, command, base_url, api_key };
+        section.resolve(resolver);
+        let passed_variable =
+            |name: &&str| Some(((*name).into(), paths::variable(resolver.environment, name)?.to_owned()));
+        self.environment = PASSED_VARIABLES.iter().filter_map(passed_variable).collect();
     }
 }
 
-/// What either side of speech is resolved by.
-struct Side<'a> {
+/// `speech.speak` or `speech.transcribe`, while it is resolved.
+struct SpeechSection<'a> {
     section: &'static str,
-    /// The key that only this side has.
-    own: &'static str,
+    /// The key that only this section has.
+    own_key: &'static str,
     provider: &'a mut Option<SpeechProvider>,
     command: &'a Texts,
     base_url: &'a Option<HttpUrl>,
     api_key: &'a mut Option<Secret>,
 }
 
-impl Side<'_> {
-    /// Finds out what is meant, takes a key from the environment, and checks that it can work.
+impl SpeechSection<'_> {
+    /// Infers the provider, takes a key from the environment, and checks the settings.
     fn resolve(self, resolver: &mut Resolver<'_>) {
-        let Self { section, own, provider, command, base_url, api_key } = self;
+        let Self { section, own_key, provider, command, base_url, api_key } = self;
         let key = |name: &str| format!("{section}.{name}");
         if !resolver.is_given(&key("provider")) {
-            let server_keys = ["base_url", "api_key", "api_key_file", "model", own];
-            let names_a_server = server_keys.iter().any(|name| resolver.is_given(&key(name)));
-            let meant = match (!command.0.is_empty(), names_a_server) {
+            let server_keys = ["base_url", "api_key", "api_key_file", "model", own_key];
+            let has_server_key = server_keys.iter().any(|name| resolver.is_given(&key(name)));
+            let inferred = match (!command.0.is_empty(), has_server_key) {
                 (true, true) => {
                     let message = format!(
                         "`{section}` names both a command and a server: say which with `{section}.provider`, or remove \
@@ -182,21 +184,21 @@ impl Side<'_> {
                 (false, true) => SpeechProvider::OpenAi,
                 (false, false) => SpeechProvider::Off,
             };
-            *provider = Some(meant);
-            resolver.show_default(&key("provider"), json!(meant));
+            *provider = Some(inferred);
+            resolver.show_default(&key("provider"), json!(inferred));
         }
         match provider {
-            Some(SpeechProvider::Command) if names_no_program(command) => {
+            Some(SpeechProvider::Command) if has_no_program(command) => {
                 let message = format!("`{section}` has no `command`: the program and its arguments, as a list");
                 resolver.report(&key("provider"), message);
             }
-            // The key of the environment is not shown to another server than OpenAI's own.
+            // The key of the environment is sent to OpenAI's own server only.
             Some(SpeechProvider::OpenAi) if api_key.is_none() && base_url.is_none() => {
                 match resolver.variable(KEY_VARIABLE) {
                     Some(found) => {
                         *api_key = Some(Secret(SecretString::from(found.trim())));
                         let origin = SettingOrigin::Environment(KEY_VARIABLE.to_owned());
-                        resolver.show_instead(&key("api_key"), json!(MASK), origin);
+                        resolver.show_derived(&key("api_key"), json!(MASK), origin);
                     }
                     None => {
                         let message = format!(
@@ -212,11 +214,16 @@ impl Side<'_> {
     }
 }
 
-fn names_no_program(command: &Texts) -> bool {
+fn has_no_program(command: &Texts) -> bool {
     command.0.first().is_none_or(|program| program.trim().is_empty())
 }
 
-fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&String>, timeout: Span) -> ServerEngine {
+fn server_engine(
+    base_url: Option<&HttpUrl>,
+    api_key: Option<&Secret>,
+    model: Option<&String>,
+    timeout: ConfigDuration,
+) -> ServerEngine {
     ServerEngine {
         base_url: base_url.map(|url| url.0.clone()),
         api_key: api_key.map(|key| key.0.clone()),
@@ -227,10 +234,10 @@ fn server(base_url: Option<&HttpUrl>, api_key: Option<&Secret>, model: Option<&S
     }
 }
 
-fn engine(provider: Option<SpeechProvider>, command: &Texts, server: ServerEngine) -> Option<EngineSettings> {
+fn engine_settings(provider: Option<SpeechProvider>, command: &Texts, server: ServerEngine) -> Option<EngineSettings> {
     match provider? {
         SpeechProvider::Off => None,
-        SpeechProvider::Command if names_no_program(command) => None,
+        SpeechProvider::Command if has_no_program(command) => None,
         SpeechProvider::Command => {
             Some(EngineSettings::Program(CommandEngine { command: command.0.clone(), timeout: server.timeout }))
         }
@@ -250,7 +257,7 @@ mod tests {
         environment.extend(key.map(|key| ("OPENAI_API_KEY".into(), key.into())));
         let cwd = std::path::Path::new("/");
         let sources = ConfigSources { file: None, set: &[], environment: &environment, cwd };
-        load_text(&cwd.join("satchel.yaml"), yaml, &sources)?.ready()
+        load_text(&cwd.join("satchel.yaml"), yaml, &sources)?.into_config()
     }
 
     fn server(engine: Option<EngineSettings>) -> satchel_speech::ServerEngine {

@@ -17,7 +17,7 @@ use super::{
         secret::mask_url,
     },
     paths,
-    resolve::Resolver,
+    resolver::Resolver,
 };
 
 /// Where everything is kept.
@@ -102,19 +102,19 @@ impl Leaf for DatabaseBackend {
         json!({ "type": "string", "pattern": r"^(sqlite:.*satchel\.db|postgres(ql)?://.+)$" })
     }
 
-    /// The ledger's file has one name, because other processes look for it and for the locks beside it.
+    /// The ledger's file has a fixed name, because other processes look for it and for the locks beside it.
     fn parse(url: &str, base: &Path) -> Option<Self> {
         match url.split_once(':')? {
             ("sqlite", path) => {
                 let directory = base.join(local_path(path)?.strip_suffix("satchel.db")?);
                 Some(Self::Sqlite { directory })
             }
-            ("postgres" | "postgresql", rest) if names_a_server(rest) => Some(Self::Postgres(SecretString::from(url))),
+            ("postgres" | "postgresql", rest) if has_host(rest) => Some(Self::Postgres(SecretString::from(url))),
             _ => None,
         }
     }
 
-    fn show_written(url: &str, base: &Path) -> Option<Json> {
+    fn show_text(url: &str, base: &Path) -> Option<Json> {
         Self::parse(url, base).map(|_| json!(mask_url(url)))
     }
 }
@@ -131,12 +131,12 @@ impl Leaf for BlobBackend {
     fn parse(url: &str, base: &Path) -> Option<Self> {
         match url.split_once(':')? {
             ("file", path) => Some(Self::Directory(base.join(local_path(path)?))),
-            ("s3", rest) if names_a_server(rest) => Some(Self::S3(SecretString::from(url))),
+            ("s3", rest) if has_host(rest) => Some(Self::S3(SecretString::from(url))),
             _ => None,
         }
     }
 
-    fn show_written(url: &str, base: &Path) -> Option<Json> {
+    fn show_text(url: &str, base: &Path) -> Option<Json> {
         Self::parse(url, base).map(|_| json!(mask_url(url)))
     }
 }
@@ -153,12 +153,12 @@ impl Leaf for BusBackend {
     fn parse(url: &str, _: &Path) -> Option<Self> {
         match url.split_once(':')? {
             ("local", "") => Some(Self::Local),
-            ("nats" | "tls", rest) if names_a_server(rest) => Some(Self::Nats(SecretString::from(url))),
+            ("nats" | "tls", rest) if has_host(rest) => Some(Self::Nats(SecretString::from(url))),
             _ => None,
         }
     }
 
-    fn show_written(url: &str, base: &Path) -> Option<Json> {
+    fn show_text(url: &str, base: &Path) -> Option<Json> {
         Self::parse(url, base).map(|_| json!(mask_url(url)))
     }
 }
@@ -194,6 +194,6 @@ fn local_path(rest: &str) -> Option<&str> {
     (!path.is_empty()).then_some(path)
 }
 
-fn names_a_server(rest: &str) -> bool {
+fn has_host(rest: &str) -> bool {
     rest.len() > 2 && rest.starts_with("//")
 }

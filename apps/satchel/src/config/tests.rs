@@ -1,4 +1,4 @@
-//! What the configuration promises, through the one door that everybody uses: [`load`].
+//! The promises of the configuration, tested through [`load`].
 
 mod acceptance;
 mod guide;
@@ -55,14 +55,14 @@ impl Place {
     }
 
     fn config(&self) -> Config {
-        self.load().unwrap().ready().unwrap()
+        self.load().unwrap().into_config().unwrap()
     }
 
     /// All that is wrong, with the directory's own name taken out.
     fn complaint(&self) -> String {
         let problems = match self.load() {
             Err(problems) => problems,
-            Ok(loaded) => match loaded.ready() {
+            Ok(loaded) => match loaded.into_config() {
                 Err(problems) => problems,
                 Ok(_) => return "accepted".to_owned(),
             },
@@ -398,7 +398,7 @@ fn every_key_of_the_specification_can_be_given() {
 fn every_setting_has_an_environment_variable() {
     let keys: Vec<_> = Place::empty().load().unwrap().settings;
     for setting in keys {
-        let place = Place::empty().env(&overrides::variable_of(&setting.key), "\u{1}");
+        let place = Place::empty().env(&overrides::variable_name(&setting.key), "\u{1}");
         // Whatever becomes of the value, the name is known.
         assert!(!place.complaint().contains("no setting has this name"), "{}", setting.key);
     }
@@ -478,7 +478,7 @@ fn wrong_instructions_are_named_with_their_place() {
 fn shown(place: &Place, json: bool) -> String {
     let mut out = Vec::new();
     let decision =
-        ModelSelection { candidates: vec![ModelCandidate::Offline { name: "offline".into() }], why: "so".into() };
+        ModelSelection { candidates: vec![ModelCandidate::Offline { name: "offline".into() }], reason: "so".into() };
     commands::config::show(&place.load().unwrap(), &decision, json, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap().replace(&place.dir.path().display().to_string(), "<dir>");
     // The directory's name has another length each time and pads the column behind it.

@@ -11,11 +11,11 @@ use serde_json::json;
 use super::{
     leaf::{
         address::FilePath,
-        amount::{Count, Size, Span},
+        amount::{ConfigDuration, Count, Size},
         list::{OnOff, Texts},
     },
-    resolve::Resolver,
-    suggest,
+    resolver::Resolver,
+    suggestions,
 };
 
 /// What tools may do.
@@ -28,11 +28,11 @@ pub struct ToolsConfig {
     })))]
     pub confirm: Vec<SafetyTier>,
     /// How long to wait for a confirmation. No answer means no.
-    pub confirm_time: Span,
+    pub confirm_time: ConfigDuration,
     /// Whether privileged tools may be used in groups, where other people read along.
     pub privileged_in_groups: OnOff,
     /// How long a tool may run, unless it has a limit of its own.
-    pub timeout: Span,
+    pub timeout: ConfigDuration,
     pub save: SaveConfig,
     pub add: AddConfig,
     pub download: DownloadConfig,
@@ -76,7 +76,7 @@ pub struct DownloadConfig {
 #[serde(default)]
 pub struct ScriptToolConfig {
     /// How long a script may run, including its tools and the time that it waits for people.
-    pub timeout: Span,
+    pub timeout: ConfigDuration,
     /// The tools that scripts may call, by name; all of them unless it is set.
     #[schemars(extend("default" = json!([])))]
     pub allowed_tools: Option<Texts>,
@@ -91,9 +91,9 @@ impl Default for ToolsConfig {
     fn default() -> Self {
         Self {
             confirm: vec![SafetyTier::Privileged],
-            confirm_time: Span(Duration::from_secs(10 * 60)),
+            confirm_time: ConfigDuration(Duration::from_secs(10 * 60)),
             privileged_in_groups: OnOff::Off,
-            timeout: Span(Duration::from_secs(120)),
+            timeout: ConfigDuration(Duration::from_secs(120)),
             save: SaveConfig::default(),
             add: AddConfig::default(),
             download: DownloadConfig::default(),
@@ -127,25 +127,27 @@ impl Default for DownloadConfig {
 
 impl Default for ScriptToolConfig {
     fn default() -> Self {
-        let timeout = Span(Duration::from_secs(600));
+        let timeout = ConfigDuration(Duration::from_secs(600));
         Self { timeout, allowed_tools: None, deny_all_tools: OnOff::Off, worker: None }
     }
 }
 
 impl ToolsConfig {
-    /// Tools are named in Satchel's spelling or in that of scripts.
+    /// Checks the names of allowed tools, in Satchel's spelling or in that of scripts.
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
         let key = "tools.script.allowed_tools";
         let is_known =
             |given: &str| path_fields::tool_names().any(|tool| given == tool || given == provider_name(tool));
-        let named = self.script.allowed_tools.iter().flat_map(|tools| &tools.0).enumerate();
-        for (at, given) in named.filter(|(_, given)| !is_known(given)) {
-            let typos = |tool: &'static str| Some((suggest::typos(&provider_name(given), &provider_name(tool))?, tool));
-            let expected = match path_fields::tool_names().filter_map(typos).min() {
+        let allowed_tools = self.script.allowed_tools.iter().flat_map(|tools| &tools.0).enumerate();
+        for (index, given) in allowed_tools.filter(|(_, given)| !is_known(given)) {
+            let with_typos = |tool: &'static str| {
+                Some((suggestions::typo_count(&provider_name(given), &provider_name(tool))?, tool))
+            };
+            let expected = match path_fields::tool_names().filter_map(with_typos).min() {
                 Some((_, nearest)) => format!("did you mean `{nearest}`?"),
                 None => format!("the tools are {}", path_fields::tool_names().collect::<Vec<_>>().join(", ")),
             };
-            resolver.report(&format!("{key}[{at}]"), format!("unknown tool `{given}` in `{key}`: {expected}"));
+            resolver.report(&format!("{key}[{index}]"), format!("unknown tool `{given}` in `{key}`: {expected}"));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The configuration file as a tree in which every value knows its place.
+//! The configuration file as a tree in which every value has its position.
 //!
-//! serde would stop at the first mistake and can't be asked later where a value stood, so the file is read into this
-//! tree, the environment and the command line are laid over it, and [`super::check`] looks through it by the schema.
+//! serde would stop at the first mistake and keeps no positions, so the file is read into this tree, the environment
+//! and the command line are applied to it, and [`super::schema_walk`] checks it against the schema.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -14,23 +14,23 @@ use serde_saphyr::{Error as YamlError, Spanned};
 use super::origin::{ConfigProblem, SettingOrigin};
 
 /// How many values a file may hold, aliases counted as often as they are used.
-const MOST_VALUES: usize = 20_000;
+const MAX_VALUES: usize = 20_000;
 /// How deep they may be nested.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConfigNode {
     /// The value.
     pub(crate) value: ConfigValue,
-    /// Where it was given; for an entry of a section the place of its key.
+    /// Where it was given; for an entry of a section the position of its key.
     pub(crate) origin: SettingOrigin,
 }
 
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ConfigValue {
-    /// Nothing, or `null`: as if the key weren't there.
+    /// Nothing, or `null`: as if the key were missing.
     Null,
     /// `true` or `false`.
     Boolean(bool),
@@ -40,8 +40,8 @@ pub(crate) enum ConfigValue {
     Decimal(f64),
     /// Text in the file.
     Text(String),
-    /// Text from the environment or the command line, whose type the key decides.
-    Given(String),
+    /// Text from the environment or the command line; the key's schema decides its type.
+    Untyped(String),
     /// A list.
     List(Vec<ConfigNode>),
     /// A section.
@@ -54,7 +54,7 @@ impl ConfigNode {
         Self { value: ConfigValue::Section(Vec::new()), origin: SettingOrigin::Default }
     }
 
-    /// The entry at the dotted `key`, if it is there and not empty.
+    /// The entry at the dotted `key`, if it exists and is not null.
     pub(crate) fn find(&self, key: &str) -> Option<&Self> {
         let found = key.split('.').try_fold(self, |node, name| match &node.value {
             ConfigValue::Section(entries) => entries.iter().find(|(entry, _)| entry == name).map(|(_, node)| node),
@@ -66,14 +66,14 @@ impl ConfigNode {
 
 /// Reads the text of a configuration file.
 pub(crate) fn parse(path: &Arc<Path>, text: &str) -> Result<ConfigNode, ConfigProblem> {
-    // Excerpts of the file would show secrets that stand near a mistake.
-    // Bare words such as `off` and `no`, and numbers such as 012, are what they look like: text.
+    // Excerpts of the file would show secrets near a mistake.
+    // Unquoted words such as `off` and `no`, and numbers such as 012, are text.
     let options = serde_saphyr::options! {
         with_snippet: false,
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
-        budget: serde_saphyr::budget! { max_nodes: MOST_VALUES, max_depth: DEEPEST },
+        budget: serde_saphyr::budget! { max_nodes: MAX_VALUES, max_depth: MAX_DEPTH },
     };
     let raw: Option<Spanned<RawValue>> =
         serde_saphyr::from_str_with_options(text, options).map_err(|error| yaml_problem(path, text, &error))?;
@@ -111,7 +111,7 @@ fn to_node(path: &Arc<Path>, raw: RawValue, origin: SettingOrigin) -> ConfigNode
     ConfigNode { value, origin }
 }
 
-/// What the YAML reader hands over, before places are attached.
+/// A value of the YAML parser, before positions are attached.
 enum RawValue {
     Scalar(ConfigValue),
     List(Vec<Spanned<RawValue>>),
@@ -186,35 +186,35 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 }
 
-/// Puts the YAML reader's complaint into words that say what to do.
+/// Converts an error of the YAML parser into a problem that says what to do.
 fn yaml_problem(path: &Arc<Path>, text: &str, error: &YamlError) -> ConfigProblem {
     let error = error.without_snippet();
-    let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+    let (line, column) = error.location().map_or((1, 1), |location| (location.line(), location.column()));
     let line_text = |number: u64| {
         usize::try_from(number).ok().and_then(|number| text.lines().nth(number.checked_sub(1)?)).unwrap_or_default()
     };
-    // The reader often notices a mistake only on the line after it.
-    for suspect in [line, line.saturating_sub(1)] {
-        if let Some(column) = unquoted_template(line_text(suspect)) {
+    // The parser often notices a mistake only on the next line.
+    for line_number in [line, line.saturating_sub(1)] {
+        if let Some(column) = unquoted_template(line_text(line_number)) {
             let message = r#"quote templates: write "{{ … }}" with quotation marks around it"#.to_owned();
-            return ConfigProblem { origin: file_origin(path, suspect, column), message };
+            return ConfigProblem { origin: file_origin(path, line_number, column), message };
         }
-        if let Some(column) = unquoted_sign(line_text(suspect)) {
+        if let Some(column) = unquoted_sign(line_text(line_number)) {
             let message =
                 "quote a value that begins with `*` or `@`: write \"* * * * *\" with quotation marks around it";
-            return ConfigProblem { origin: file_origin(path, suspect, column), message: message.to_owned() };
+            return ConfigProblem { origin: file_origin(path, line_number, column), message: message.to_owned() };
         }
-        if let Some(column) = tab_in_indentation(line_text(suspect)) {
+        if let Some(column) = tab_in_indentation(line_text(line_number)) {
             let message = "a tab stands in the indentation: indent with spaces".to_owned();
-            return ConfigProblem { origin: file_origin(path, suspect, column), message };
+            return ConfigProblem { origin: file_origin(path, line_number, column), message };
         }
     }
-    ConfigProblem { origin: file_origin(path, line, column), message: describe_value(error) }
+    ConfigProblem { origin: file_origin(path, line, column), message: describe_yaml_error(error) }
 }
 
-fn describe_value(error: &YamlError) -> String {
+fn describe_yaml_error(error: &YamlError) -> String {
     match error {
-        YamlError::AliasError { error, .. } => describe_value(error.without_snippet()),
+        YamlError::AliasError { error, .. } => describe_yaml_error(error.without_snippet()),
         YamlError::DuplicateMappingKey { key: Some(key), .. } => format!("`{key}` stands here twice: remove one"),
         YamlError::DuplicateMappingKey { key: None, .. } => "a key stands here twice: remove one".to_owned(),
         YamlError::Budget { .. }
@@ -228,27 +228,27 @@ fn describe_value(error: &YamlError) -> String {
             "`*` begins an alias and there is no such anchor: quote the text if a star is meant".to_owned()
         }
         YamlError::MultipleDocuments { .. } => "`---` begins a second document: one file, one document".to_owned(),
-        other => format!("this is not readable as YAML: {}", first_line(&other.render())),
+        other => format!("this is not readable as YAML: {}", first_error_line(&other.render())),
     }
 }
 
-/// The reader's own words without the place, which is told in front of them already.
-fn first_line(rendered: &str) -> String {
+/// The first line of the parser's message, without the position, which precedes it already.
+fn first_error_line(rendered: &str) -> String {
     let line = rendered.lines().next().unwrap_or_default();
     let line = line.strip_prefix("error: ").unwrap_or(line);
-    let words = line.split_once(" at line ").map_or(line, |(words, _)| words);
-    words.trim_end_matches(['.', ' ']).to_owned()
+    let message = line.split_once(" at line ").map_or(line, |(message, _)| message);
+    message.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// The column of a `{{` that YAML takes for a mapping, because nothing but a separator stands before it.
+/// The column of a `{{` that YAML parses as a mapping, because only a separator precedes it.
 fn unquoted_template(line: &str) -> Option<u64> {
     let start = line.find("{{")?;
     let before = line[..start].trim_end();
-    let bare = before.is_empty() || before.ends_with([':', '-', ',', '[', '{']);
-    bare.then(|| line[..start].chars().count() as u64 + 1)
+    let is_unquoted = before.is_empty() || before.ends_with([':', '-', ',', '[', '{']);
+    is_unquoted.then(|| line[..start].chars().count() as u64 + 1)
 }
 
-/// The column of a value that begins with a sign that YAML keeps for itself, as times of schedules do.
+/// The column of a value that starts with a reserved character of YAML, as cron expressions do.
 fn unquoted_sign(line: &str) -> Option<u64> {
     let value = line.split_once(": ")?.1.trim_start();
     let before = &line[..line.len() - value.len()];

@@ -15,12 +15,12 @@ use serde_json::{Value as Json, json};
 use super::{
     leaf::{
         Leaf, ReadFile,
-        address::{HttpUrl, Listen},
+        address::{HttpUrl, ListenAddress},
         leaf,
         list::Texts,
         secret::{MASK, read_secret},
     },
-    resolve::Resolver,
+    resolver::Resolver,
 };
 
 /// The web page.
@@ -28,7 +28,7 @@ use super::{
 #[serde(default)]
 pub struct WebConfig {
     /// The address and port of the page, or `off`.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// The address under which other people reach the page, such as `https://satchel.example.com`. With it, files that a
     /// platform doesn't take are sent as links.
     pub public_url: Option<HttpUrl>,
@@ -42,14 +42,14 @@ pub struct WebConfig {
     pub trusted_proxies: Texts,
 }
 
-/// What a visitor must know.
+/// The token that opens the page.
 #[derive(Debug, Clone)]
 pub enum WebToken {
-    /// What was made at the first start and lies in the data directory.
+    /// The one in the data directory, generated at the first start.
     Generated,
-    /// What the configuration says.
+    /// The one in the configuration.
     Configured(SecretString),
-    /// Nothing: anyone on this machine who can connect is taken for the owner.
+    /// None: anyone on this machine who can connect is the owner.
     Off,
 }
 
@@ -58,7 +58,7 @@ pub enum WebToken {
 #[serde(default)]
 pub struct MetricsConfig {
     /// An address and port that serves /metrics and nothing else, or `off`. The page serves /metrics too.
-    pub listen: Listen,
+    pub listen: ListenAddress,
 }
 
 leaf!(WebToken);
@@ -67,7 +67,7 @@ impl Leaf for WebToken {
     const KIND: &'static str = "secret-or-off";
     const EXPECTED: &'static str = "text, in quotes";
     const IS_SECRET: bool = true;
-    const FILE: Option<ReadFile> = Some(read_secret);
+    const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"\S" })
@@ -91,43 +91,43 @@ impl Leaf for WebToken {
 
 impl Default for WebConfig {
     fn default() -> Self {
-        let listen = Listen(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787)));
+        let listen = ListenAddress(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787)));
         Self { listen, public_url: None, token: WebToken::Generated, trusted_proxies: Texts::default() }
     }
 }
 
 impl Default for MetricsConfig {
     fn default() -> Self {
-        Self { listen: Listen(None) }
+        Self { listen: ListenAddress(None) }
     }
 }
 
 impl WebConfig {
-    /// The proxies that are believed when they say for whom they pass a request on.
+    /// The proxies whose forwarded addresses are trusted.
     #[must_use]
     pub fn trusted_proxies(&self) -> Vec<ProxyRange> {
         self.trusted_proxies.0.iter().filter_map(|given| given.parse().ok()).collect()
     }
 
-    /// Without a token the page must be out of reach, and a token must not be guessed.
+    /// Checks that a page without a token can't be reached from outside, and that a token is not weak.
     pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
         match &self.token {
             WebToken::Generated => {}
             WebToken::Configured(token) => {
-                if let Some(message) = weakness(token.expose_secret()) {
+                if let Some(message) = token_weakness(token.expose_secret()) {
                     resolver.report("web.token", message);
                 }
             }
-            WebToken::Off => self.check_reach(resolver),
+            WebToken::Off => self.check_reachability(resolver),
         }
-        for (at, given) in self.trusted_proxies.0.iter().enumerate() {
+        for (index, given) in self.trusted_proxies.0.iter().enumerate() {
             if let Err(error) = given.parse::<ProxyRange>() {
-                resolver.report(&format!("web.trusted_proxies[{at}]"), format!("`web.trusted_proxies`: {error}"));
+                resolver.report(&format!("web.trusted_proxies[{index}]"), format!("`web.trusted_proxies`: {error}"));
             }
         }
     }
 
-    fn check_reach(&self, resolver: &mut Resolver<'_>) {
+    fn check_reachability(&self, resolver: &mut Resolver<'_>) {
         if let Some(url) = &self.public_url
             && !satchel_web::is_local_url(&url.0)
         {
@@ -148,8 +148,8 @@ impl WebConfig {
     }
 }
 
-/// Why a token can be guessed: it is short, or a word that was meant to turn it off.
-fn weakness(token: &str) -> Option<String> {
+/// Why a token is weak: it is short, or a word that was meant to turn it off.
+fn token_weakness(token: &str) -> Option<String> {
     if ["off", "no", "none", "false"].iter().any(|word| token.trim().eq_ignore_ascii_case(word)) {
         return Some("`web.token` would be a word that anyone guesses: only `off` removes the token".to_owned());
     }

@@ -8,8 +8,8 @@ use std::{
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     AgentServices, LaneHandle,
-    complete::{TurnResult, complete},
-    run::{MAX_CRASHES, run, wait_for_stop},
+    complete::{TurnResult, complete_turn},
+    run::{MAX_CRASHES, run_turn, wait_for_stop},
     streaming::reply_to,
 };
 use satchel_domain::{Ending, Part};
@@ -66,7 +66,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             speech: hosting.speech.clone(),
             bus: Arc::clone(&hosting.services.bus),
             links: hosting.services.links.clone(),
-            owner_reads: hosting.access.is_owners_chat(&lease.conversation),
+            owner_reads: hosting.access.is_owner_chat(&lease.conversation),
             rules: hosting.rules,
             stop: laid_down.clone(),
         };
@@ -283,7 +283,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
             streamed: false,
             buttons,
         };
-        return complete(services, lane, completion).await;
+        return complete_turn(services, lane, completion).await;
     }
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
@@ -296,7 +296,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     };
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
-        return run(services, lane, turn).await;
+        return run_turn(services, lane, turn).await;
     }
     // Nothing waits for a person's word while files come in.
     let unheard = watch::Sender::default();
@@ -318,7 +318,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
-    run(services, lane, turn).await
+    run_turn(services, lane, turn).await
 }
 
 /// What Satchel itself says to a turn: the answer to a command, which is never a message with files, or an errand.

@@ -96,8 +96,8 @@ async fn due_schedule_in_idle_conversation_starts_at_once() {
     process.settles().await;
     let every_second = Schedule {
         name: "tick".into(),
-        rhythm: CronSchedule::parse("* * * * * *", TimeZone::UTC).unwrap(),
-        words: "tick".into(),
+        cron: CronSchedule::parse("* * * * * *", TimeZone::UTC).unwrap(),
+        text: "tick".into(),
         conversation: here.clone(),
         missed: MissedPolicy::RunOnce,
         enabled: true,

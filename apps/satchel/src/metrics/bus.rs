@@ -1,5 +1,5 @@
-//! Counts what is told on the bus, and makes a span of each turn. It is counted where it is published: a subscriber may
-//! lose events or get them twice.
+//! Counts the events of the bus, and opens a span for each turn. Events are counted where they are published: a
+//! subscriber may lose events or get them twice.
 
 use std::{
     collections::HashMap,
@@ -11,31 +11,31 @@ use satchel_domain::TurnId;
 use satchel_ports::{BusError, BusEvent, EventBus, event_bus::EventStream};
 use tracing::{Span, field::Empty};
 
-use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, one_of};
+use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, label_value};
 
 const ENDINGS: [&str; 5] = ["done", "budget", "cancelled", "model_failed", "crashed"];
 pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
 const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
 
-/// How many turns are followed at once; a message that was injected into another turn leaves one that never ends.
+/// How many turns are tracked at once. The turn of a message that was injected into another one never completes.
 const MAX_TRACKED_TURNS: usize = 1_000;
 
 /// A bus that counts.
 pub struct MeasuredBus {
     inner: Arc<dyn EventBus>,
-    figures: Arc<Metrics>,
-    /// The turns that have begun, where somebody wants their spans.
+    metrics: Arc<Metrics>,
+    /// The spans of running turns, if spans are collected.
     turns: Mutex<HashMap<TurnId, Span>>,
 }
 
 impl MeasuredBus {
-    /// Counts what goes over `inner`.
+    /// Counts the events that are published on `inner`.
     #[must_use]
-    pub fn new(inner: Arc<dyn EventBus>, figures: Arc<Metrics>) -> Self {
-        Self { inner, figures, turns: Mutex::default() }
+    pub fn new(inner: Arc<dyn EventBus>, metrics: Arc<Metrics>) -> Self {
+        Self { inner, metrics, turns: Mutex::default() }
     }
 
-    /// Begins a turn's span when its message is stored, and ends it with the turn.
+    /// Opens a turn's span when its message is stored, and closes it with the turn.
     fn track_turn(&self, event: &BusEvent) {
         let turns = || self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
@@ -51,26 +51,26 @@ impl MeasuredBus {
             }
             BusEvent::TurnCompleted { turn, ending, .. } => {
                 if let Some(span) = turns().remove(turn) {
-                    span.record("ending", one_of(ending, &ENDINGS));
+                    span.record("ending", label_value(ending, &ENDINGS));
                 }
             }
             _ => {}
         }
     }
 
-    fn count(&self, event: &BusEvent) {
-        let channel = self.figures.channel(event.conversation().channel().as_str());
+    fn record_event(&self, event: &BusEvent) {
+        let channel = self.metrics.channel_label(event.conversation().channel().as_str());
         match event {
             BusEvent::MessageReceived { .. } => {
-                self.figures.messages.get_or_create(&ChannelLabels { channel }).inc();
+                self.metrics.messages.get_or_create(&ChannelLabels { channel }).inc();
             }
             BusEvent::TurnCompleted { ending, .. } => {
-                let ending = one_of(ending, &ENDINGS);
-                self.figures.turns.get_or_create(&TurnLabels { channel, ending }).inc();
+                let ending = label_value(ending, &ENDINGS);
+                self.metrics.turns.get_or_create(&TurnLabels { channel, ending }).inc();
             }
             BusEvent::DeliveryPart { kind, state, .. } => {
-                let (kind, state) = (one_of(kind, &KINDS), one_of(state, &STATES));
-                self.figures.parts.get_or_create(&PartLabels { channel, kind, state }).inc();
+                let (kind, state) = (label_value(kind, &KINDS), label_value(state, &STATES));
+                self.metrics.parts.get_or_create(&PartLabels { channel, kind, state }).inc();
             }
             BusEvent::TextDelta { .. }
             | BusEvent::ToolStarted { .. }
@@ -86,7 +86,7 @@ impl MeasuredBus {
 #[warn(clippy::missing_trait_methods)]
 impl EventBus for MeasuredBus {
     async fn publish(&self, event: BusEvent) -> Result<(), BusError> {
-        self.count(&event);
+        self.record_event(&event);
         self.track_turn(&event);
         self.inner.publish(event).await
     }

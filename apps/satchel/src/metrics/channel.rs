@@ -1,4 +1,4 @@
-//! Counts what goes through a channel: attempts, what was answered, how long it took, bytes both ways.
+//! Counts a channel's attempts, their results and durations, and the bytes in both directions.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use satchel_ports::{
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::{AttemptLabels, ByteLabels, ChannelLabels, Metrics, bus::KINDS, one_of};
+use super::{AttemptLabels, ByteLabels, ChannelLabels, Metrics, bus::KINDS, label_value};
 
 /// A channel that counts.
 pub struct MeasuredChannel {
     inner: Arc<dyn Channel>,
-    figures: Arc<Metrics>,
+    metrics: Arc<Metrics>,
     name: String,
 }
 
 impl MeasuredChannel {
-    /// Counts what goes through `inner`.
+    /// Counts the calls of `inner`.
     #[must_use]
-    pub fn new(inner: Arc<dyn Channel>, figures: Arc<Metrics>) -> Self {
-        let name = figures.channel(inner.name().as_str());
-        Self { inner, figures, name }
+    pub fn new(inner: Arc<dyn Channel>, metrics: Arc<Metrics>) -> Self {
+        let name = metrics.channel_label(inner.name().as_str());
+        Self { inner, metrics, name }
     }
 
-    fn count(&self, content: &PartContent, began: Instant, answer: &Result<Vec<MessageRef>, SendError>) {
+    fn record_attempt(&self, content: &PartContent, started_at: Instant, result: &Result<Vec<MessageRef>, SendError>) {
         let channel = self.name.clone();
-        let took = began.elapsed().as_secs_f64();
-        self.figures.attempt_seconds.get_or_create(&ChannelLabels { channel: channel.clone() }).observe(took);
-        let (kind, answered) = (one_of(content.kind(), &KINDS), word_for(answer));
-        self.figures.attempts.get_or_create(&AttemptLabels { channel, kind, answer: answered }).inc();
-        if answer.is_ok() {
-            self.bytes("out").inc_by(bytes_of(content));
+        let seconds = started_at.elapsed().as_secs_f64();
+        self.metrics.attempt_seconds.get_or_create(&ChannelLabels { channel: channel.clone() }).observe(seconds);
+        let (kind, answer) = (label_value(content.kind(), &KINDS), answer_label(result));
+        self.metrics.attempts.get_or_create(&AttemptLabels { channel, kind, answer }).inc();
+        if result.is_ok() {
+            self.byte_counter("out").inc_by(content_bytes(content));
         }
     }
 
-    fn bytes(&self, direction: &'static str) -> prometheus_client::metrics::counter::Counter {
-        self.figures.bytes.get_or_create_owned(&ByteLabels { channel: self.name.clone(), direction })
+    fn byte_counter(&self, direction: &'static str) -> prometheus_client::metrics::counter::Counter {
+        self.metrics.bytes.get_or_create_owned(&ByteLabels { channel: self.name.clone(), direction })
     }
 }
 
@@ -58,18 +58,18 @@ impl Channel for MeasuredChannel {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let began = Instant::now();
-        let answer = self.inner.send(part).instrument(span("send", part)).await;
-        self.count(&part.content, began, &answer);
-        answer
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let started_at = Instant::now();
+        let result = self.inner.send(request).instrument(attempt_span("send", request)).await;
+        self.record_attempt(&request.content, started_at, &result);
+        result
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let began = Instant::now();
-        let answer = self.inner.edit(message, part).instrument(span("edit", part)).await;
-        self.count(&part.content, began, &answer);
-        answer
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let started_at = Instant::now();
+        let result = self.inner.edit(message, request).instrument(attempt_span("edit", request)).await;
+        self.record_attempt(&request.content, started_at, &result);
+        result
     }
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {
@@ -89,11 +89,11 @@ impl Channel for MeasuredChannel {
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
-        let counter = self.bytes("in");
+        let counter = self.byte_counter("in");
         Ok(match self.inner.fetch(reference).await? {
             FetchedFile::Bytes { bytes, content } => {
-                let counted = content.inspect_ok(move |piece| {
-                    counter.inc_by(piece.len() as u64);
+                let counted = content.inspect_ok(move |chunk| {
+                    counter.inc_by(chunk.len() as u64);
                 });
                 FetchedFile::Bytes { bytes, content: Box::pin(counted) }
             }
@@ -105,15 +105,15 @@ impl Channel for MeasuredChannel {
     }
 }
 
-/// The span of an attempt, by which it is found from its turn.
-fn span(operation: &'static str, part: &SendRequest) -> Span {
-    let SendRequest { part, turn, conversation, content, .. } = part;
+/// The span of an attempt, with the id of its turn.
+fn attempt_span(operation: &'static str, request: &SendRequest) -> Span {
+    let SendRequest { part_id, turn, conversation, content, .. } = request;
     let kind = content.kind();
-    tracing::debug_span!("attempt", operation, part.id = %part, turn.id = %turn, chat.id = %conversation, part.kind = kind)
+    tracing::debug_span!("attempt", operation, part.id = %part_id, turn.id = %turn, chat.id = %conversation, part.kind = kind)
 }
 
-fn word_for(answer: &Result<Vec<MessageRef>, SendError>) -> &'static str {
-    match answer {
+fn answer_label(result: &Result<Vec<MessageRef>, SendError>) -> &'static str {
+    match result {
         Ok(_) => "sent",
         Err(SendError::NotSent { .. }) => "not_sent",
         Err(SendError::Refused { .. }) => "refused",
@@ -123,7 +123,7 @@ fn word_for(answer: &Result<Vec<MessageRef>, SendError>) -> &'static str {
     }
 }
 
-fn bytes_of(content: &PartContent) -> u64 {
+fn content_bytes(content: &PartContent) -> u64 {
     match content {
         PartContent::Voice { prepared: Some(voice), .. } => voice.bytes,
         content => content.files().iter().map(|item| item.attachment.bytes).sum(),

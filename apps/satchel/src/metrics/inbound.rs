@@ -1,4 +1,4 @@
-//! Counts those who were turned away at the door.
+//! Counts the messages from people who are not allowed.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::{ChannelLabels, Metrics};
 
-/// A door that counts.
+/// An inbound port that counts.
 pub struct MeasuredInbound {
     inner: Arc<dyn Inbound>,
-    figures: Arc<Metrics>,
+    metrics: Arc<Metrics>,
 }
 
 impl MeasuredInbound {
-    /// Counts what goes through `inner`.
+    /// Counts the messages that `inner` refuses.
     #[must_use]
-    pub fn new(inner: Arc<dyn Inbound>, figures: Arc<Metrics>) -> Self {
-        Self { inner, figures }
+    pub fn new(inner: Arc<dyn Inbound>, metrics: Arc<Metrics>) -> Self {
+        Self { inner, metrics }
     }
 }
 
@@ -27,12 +27,12 @@ impl MeasuredInbound {
 #[warn(clippy::missing_trait_methods)]
 impl Inbound for MeasuredInbound {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
-        let channel = self.figures.channel(message.conversation.channel().as_str());
-        let taken = self.inner.accept(message).await?;
-        if taken.is_none() {
-            self.figures.turned_away.get_or_create(&ChannelLabels { channel }).inc();
+        let channel = self.metrics.channel_label(message.conversation.channel().as_str());
+        let turn = self.inner.accept(message).await?;
+        if turn.is_none() {
+            self.metrics.refused.get_or_create(&ChannelLabels { channel }).inc();
         }
-        Ok(taken)
+        Ok(turn)
     }
 
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
@@ -47,7 +47,7 @@ impl Inbound for MeasuredInbound {
         self.inner.load_checkpoint(channel).await
     }
 
-    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
-        self.inner.save_checkpoint(channel, bookmark).await
+    async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: Value) -> Result<(), InboundError> {
+        self.inner.save_checkpoint(channel, checkpoint).await
     }
 }

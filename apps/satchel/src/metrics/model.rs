@@ -1,5 +1,4 @@
-//! Counts what is asked of a model: how the answer ended, how soon it began, how long it took, the tokens; and makes a
-//! span of each answer.
+//! Counts the calls of a model: results, time to the first delta, durations and tokens. Opens a span for each answer.
 
 use std::{
     pin::Pin,
@@ -21,15 +20,15 @@ use super::{Metrics, ModelCallLabels, ModelLabels, TokenLabels};
 /// A model that counts.
 pub struct MeasuredModel {
     inner: Arc<dyn LanguageModel>,
-    figures: Arc<Metrics>,
+    metrics: Arc<Metrics>,
     name: String,
 }
 
 impl MeasuredModel {
-    /// Counts what is asked of `inner` under the name that it has in the configuration.
+    /// Counts the calls of `inner` under its name in the configuration.
     #[must_use]
-    pub fn new(inner: Arc<dyn LanguageModel>, figures: Arc<Metrics>, name: &str) -> Self {
-        Self { inner, figures, name: name.to_owned() }
+    pub fn new(inner: Arc<dyn LanguageModel>, metrics: Arc<Metrics>, name: &str) -> Self {
+        Self { inner, metrics, name: name.to_owned() }
     }
 }
 
@@ -42,11 +41,11 @@ impl LanguageModel for MeasuredModel {
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let mut call = ModelCallTimer {
-            figures: Arc::clone(&self.figures),
+            metrics: Arc::clone(&self.metrics),
             model: self.name.clone(),
-            began: Instant::now(),
-            has_begun: false,
-            has_ended: false,
+            started_at: Instant::now(),
+            has_first_delta: false,
+            is_finished: false,
             span: tracing::debug_span!("model.answer", model = self.name, outcome = Empty),
         };
         match self.inner.stream(request).instrument(call.span.clone()).await {
@@ -59,45 +58,45 @@ impl LanguageModel for MeasuredModel {
     }
 }
 
-/// One question and its answer. Dropped before its end it counts as stopped.
+/// One call of a model. Dropped before its end, it counts as stopped.
 struct ModelCallTimer {
-    figures: Arc<Metrics>,
+    metrics: Arc<Metrics>,
     model: String,
-    began: Instant,
-    has_begun: bool,
-    has_ended: bool,
+    started_at: Instant,
+    has_first_delta: bool,
+    is_finished: bool,
     span: Span,
 }
 
 impl ModelCallTimer {
     fn record_event(&mut self, event: &ModelEvent) {
         match event {
-            ModelEvent::Text(_) | ModelEvent::Call(_) if !self.has_begun => {
-                self.has_begun = true;
-                let model = ModelLabels { model: self.model.clone() };
-                let took = self.began.elapsed().as_secs_f64();
-                self.figures.model_first_piece_seconds.get_or_create(&model).observe(took);
+            ModelEvent::Text(_) | ModelEvent::Call(_) if !self.has_first_delta => {
+                self.has_first_delta = true;
+                let labels = ModelLabels { model: self.model.clone() };
+                let seconds = self.started_at.elapsed().as_secs_f64();
+                self.metrics.model_first_delta_seconds.get_or_create(&labels).observe(seconds);
             }
             ModelEvent::Text(_) | ModelEvent::Call(_) => {}
             ModelEvent::Usage(TokenUsage { input_tokens, output_tokens }) => {
                 for (direction, tokens) in [("input", *input_tokens), ("output", *output_tokens)] {
-                    let of = TokenLabels { model: self.model.clone(), direction };
-                    self.figures.model_tokens.get_or_create(&of).inc_by(tokens);
+                    let labels = TokenLabels { model: self.model.clone(), direction };
+                    self.metrics.model_tokens.get_or_create(&labels).inc_by(tokens);
                 }
             }
             ModelEvent::Done => {
-                let model = ModelLabels { model: self.model.clone() };
-                let took = self.began.elapsed().as_secs_f64();
-                self.figures.model_answer_seconds.get_or_create(&model).observe(took);
+                let labels = ModelLabels { model: self.model.clone() };
+                let seconds = self.started_at.elapsed().as_secs_f64();
+                self.metrics.model_answer_seconds.get_or_create(&labels).observe(seconds);
                 self.finish("done");
             }
         }
     }
 
     fn finish(&mut self, outcome: &'static str) {
-        if !std::mem::replace(&mut self.has_ended, true) {
-            let of = ModelCallLabels { model: self.model.clone(), outcome };
-            self.figures.model_calls.get_or_create(&of).inc();
+        if !std::mem::replace(&mut self.is_finished, true) {
+            let labels = ModelCallLabels { model: self.model.clone(), outcome };
+            self.metrics.model_calls.get_or_create(&labels).inc();
             self.span.record("outcome", outcome);
         }
     }
@@ -109,7 +108,7 @@ impl Drop for ModelCallTimer {
     }
 }
 
-/// An answer that is counted as it comes.
+/// An answer that is counted while it is streamed.
 struct MeasuredStream {
     call: ModelCallTimer,
     inner: ModelStream,
@@ -123,7 +122,7 @@ impl Stream for MeasuredStream {
         let next = span.in_scope(|| self.inner.as_mut().poll_next(context));
         match &next {
             Poll::Ready(Some(Ok(event))) => self.call.record_event(event),
-            // A stream that ends without `Done` broke off.
+            // A stream that ends without `Done` was cut off.
             Poll::Ready(Some(Err(_)) | None) => self.call.finish("failed"),
             Poll::Pending => {}
         }

@@ -1,4 +1,4 @@
-//! Serves the metrics at an address of their own, for who may see them and not the page.
+//! Serves the metrics at their own address, for readers without access to the page.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -20,33 +20,33 @@ use tokio_util::sync::CancellationToken;
 
 use super::CONTENT_TYPE;
 
-/// How long one request may take, from its first byte to the last of its answer.
+/// How long one request may take, from its first byte to the last byte of the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long requests in flight are waited for once we stop; a scrape that is cut off is made again.
+/// How long the shutdown waits for requests in flight; a scrape that is cut off is retried.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
 const MAX_CONNECTIONS: usize = 16;
 
-/// Makes the text that is served.
+/// Renders the text that is served.
 pub type RenderText = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
 
-/// Begins to listen.
+/// Binds the listener.
 ///
 /// # Errors
-/// When the address can't be listened on.
+/// When the address can't be bound.
 pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("failed to listen on `metrics.listen` {address}"))
 }
 
-/// Answers until `stop` is cancelled.
+/// Serves until `stop` is cancelled.
 pub async fn serve(listener: TcpListener, render: RenderText, stop: CancellationToken) {
     let timeouts = ConnectionTimeouts {
         head: REQUEST_TIMEOUT,
-        reader: REQUEST_TIMEOUT,
-        last_requests: DRAIN_TIMEOUT,
+        write: REQUEST_TIMEOUT,
+        drain: DRAIN_TIMEOUT,
         connection: Some(REQUEST_TIMEOUT),
         ..ConnectionTimeouts::default()
     };
@@ -76,14 +76,14 @@ async fn handle_request(State(render): State<RenderText>, request: Request) -> R
         (header::CONTENT_TYPE, content_type),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-store"),
-        // Scrapes are far between, and there are few connections.
+        // Scrapes are rare, and connections are few.
         (header::CONNECTION, "close"),
     ];
     (status, headers, body).into_response()
 }
 
-/// Whether a request asks for us by a name that nobody else can give us. Any page in a browser on this machine could ask
-/// under a name of its own that it lets point here.
+/// Whether the `Host` is an IP address or `localhost`. Any other name may be DNS rebinding: a page in a browser on this
+/// machine could point its own name to this server.
 fn is_safe_host(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };

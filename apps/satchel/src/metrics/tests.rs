@@ -69,8 +69,8 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
 }
 
 /// The lines of the text that hold a sample, without those of the buckets and those that count nothing yet.
-async fn samples(figures: &Metrics) -> Vec<String> {
-    let text = figures.text(&ledger(None)).await;
+async fn samples(metrics: &Metrics) -> Vec<String> {
+    let text = metrics.render(&ledger(None)).await;
     let wanted = |line: &&str| {
         !line.starts_with('#')
             && !line.contains("_bucket")
@@ -82,8 +82,8 @@ async fn samples(figures: &Metrics) -> Vec<String> {
 
 #[tokio::test]
 async fn what_is_published_is_counted_and_still_published() {
-    let figures = Metrics::new(&["web"], Vec::new());
-    let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
+    let metrics = Metrics::new(&["web"], Vec::new());
+    let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&metrics));
     let mut heard = bus.subscribe().await.unwrap();
     let delivered = |conversation: ConversationId, kind: &str, state: &str| BusEvent::DeliveryPart {
         conversation,
@@ -117,7 +117,7 @@ async fn what_is_published_is_counted_and_still_published() {
     for event in events {
         assert_eq!(heard.next().await, Some(event));
     }
-    let mut samples = samples(&figures).await;
+    let mut samples = samples(&metrics).await;
     samples.sort();
     assert_eq!(
         samples,
@@ -176,10 +176,10 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
         })),
         _ => Err(FileFetchError::Permanent { reason: "gone".into() }),
     });
-    let figures = Metrics::new(&["web"], Vec::new());
-    let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&figures));
+    let metrics = Metrics::new(&["web"], Vec::new());
+    let channel = MeasuredChannel::new(Arc::new(inner), Arc::clone(&metrics));
     let part = |content| SendRequest {
-        part: PartId(Uuid::nil()),
+        part_id: PartId(Uuid::nil()),
         turn: turn(),
         conversation: conversation("web:a"),
         content,
@@ -196,7 +196,7 @@ async fn channel_attempts_doubts_and_bytes_are_counted() {
             assert_eq!(pieces.concat(), b"1234567", "the bytes are the same");
         }
     }
-    let mut samples = samples(&figures).await;
+    let mut samples = samples(&metrics).await;
     samples.sort();
     assert_eq!(
         samples,
@@ -223,8 +223,8 @@ async fn model_calls_are_counted_by_result() {
         {"pieces": [{"text": "never read"}, {"wait_ms": 60000}, {"text": "never read"}]}
     ]}"#;
     let script: ModelScript = serde_json::from_str(script).unwrap();
-    let figures = Metrics::new(&[], Vec::new());
-    let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&figures), "main");
+    let metrics = Metrics::new(&[], Vec::new());
+    let model = MeasuredModel::new(Arc::new(ScriptedModel::new(script)), Arc::clone(&metrics), "main");
     let request = || ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::from([]) };
     let whole = model.stream(&request()).await.unwrap();
     assert_eq!(whole.filter(|event| std::future::ready(event.is_ok())).count().await, 4);
@@ -234,7 +234,7 @@ async fn model_calls_are_counted_by_result() {
     dropped.next().await;
     drop(dropped);
 
-    let text = figures.text(&ledger(None)).await;
+    let text = metrics.render(&ledger(None)).await;
     for line in [
         r#"satchel_model_calls_total{model="main",outcome="done"} 1"#,
         r#"satchel_model_calls_total{model="main",outcome="failed"} 2"#,
@@ -253,9 +253,9 @@ async fn model_calls_are_counted_by_result() {
 
 #[tokio::test(start_paused = true)]
 async fn oldest_part_age_is_unknown_when_ledger_fails() {
-    let figures = Metrics::new(&["web"], Vec::new());
+    let metrics = Metrics::new(&["web"], Vec::new());
     let age = async |ledger: MockLedger| {
-        let text = figures.text(&ledger).await;
+        let text = metrics.render(&ledger).await;
         let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     };
@@ -270,16 +270,16 @@ async fn oldest_part_age_is_unknown_when_ledger_fails() {
 
 #[tokio::test]
 async fn refused_senders_and_undecodable_updates_are_counted() {
-    let figures = Metrics::new(&["telegram"], Vec::new());
-    let mut door = MockInbound::new();
-    door.expect_accept().returning(|message| Ok((message.key == "known").then(turn)));
-    let door = MeasuredInbound::new(Arc::new(door), Arc::clone(&figures));
+    let metrics = Metrics::new(&["telegram"], Vec::new());
+    let mut mock = MockInbound::new();
+    mock.expect_accept().returning(|message| Ok((message.key == "known").then(turn)));
+    let inbound = MeasuredInbound::new(Arc::new(mock), Arc::clone(&metrics));
     for key in ["strange", "known", "strange"] {
         let sender = Sender::new("7", "Ada");
-        door.accept(InboundMessage::new(conversation("telegram:7"), key.to_owned(), sender)).await.unwrap();
+        inbound.accept(InboundMessage::new(conversation("telegram:7"), key.to_owned(), sender)).await.unwrap();
     }
     assert_eq!(
-        samples(&figures).await,
+        samples(&metrics).await,
         [r#"satchel_turned_away_total{channel="telegram"} 2"#, "satchel_oldest_part_age_seconds 0.0"]
     );
 
@@ -291,7 +291,7 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
             .expect_count_undecodable()
             .returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
         ledger.expect_usages().returning(|_| Ok(Vec::new()));
-        let text = figures.text(&ledger).await;
+        let text = metrics.render(&ledger).await;
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
         assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
     }
@@ -301,7 +301,7 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
 
 #[tokio::test]
 async fn kept_files_are_summed_by_channel() {
-    let figures = Metrics::new(&["telegram"], Vec::new());
+    let metrics = Metrics::new(&["telegram"], Vec::new());
     let conversation = |name: &str, bytes| Usage {
         scope: UsageScope::Conversation(name.parse().unwrap()),
         files: 2,
@@ -316,7 +316,7 @@ async fn kept_files_are_summed_by_channel() {
         let mut ledger = ledger_without_usages(None);
         let usages = usages.clone();
         ledger.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| Ok(usages.clone()));
-        let text = figures.text(&ledger).await;
+        let text = metrics.render(&ledger).await;
         for line in [
             r#"satchel_kept_files{channel="telegram"} 4"#,
             r#"satchel_kept_bytes{channel="telegram"} 50"#,
@@ -330,15 +330,15 @@ async fn kept_files_are_summed_by_channel() {
     assert!(guide.contains("`satchel_kept_files`") && guide.contains("`satchel_kept_bytes`"));
 }
 
-fn kept(path: &Path) -> FileDirectory {
-    FileDirectory { holds: "data", path: path.to_owned(), reserve: DiskReserve::Bytes(1 << 20) }
+fn file_directory(path: &Path) -> FileDirectory {
+    FileDirectory { role: "data", path: path.to_owned(), reserve: DiskReserve::Bytes(1 << 20) }
 }
 
 #[tokio::test]
 async fn free_disk_and_its_reserve_are_measured() {
     let directory = tempfile::tempdir().unwrap();
-    let figures = Metrics::new(&[], vec![kept(directory.path())]);
-    let samples = samples(&figures).await;
+    let metrics = Metrics::new(&[], vec![file_directory(directory.path())]);
+    let samples = samples(&metrics).await;
     let of_disk = |name: &str| {
         let sample = samples.iter().find_map(|line| line.strip_prefix(&format!("{name}{{holds=\"data\"}} ")));
         sample.and_then(|bytes| bytes.parse::<u64>().ok())
@@ -349,22 +349,22 @@ async fn free_disk_and_its_reserve_are_measured() {
 
 #[tokio::test]
 async fn every_metric_is_in_the_guide() {
-    let figures = Metrics::new(&["web"], vec![kept(Path::new("/"))]);
+    let metrics = Metrics::new(&["web"], vec![file_directory(Path::new("/"))]);
     let (channel, model) = (|| "web".to_owned(), || "main".to_owned());
     // What has counted nothing yet is not in the text.
-    figures.messages.get_or_create(&ChannelLabels { channel: channel() }).inc();
-    figures.turned_away.get_or_create(&ChannelLabels { channel: channel() }).inc();
-    figures.turns.get_or_create(&TurnLabels { channel: channel(), ending: OTHER }).inc();
-    figures.parts.get_or_create(&PartLabels { channel: channel(), kind: OTHER, state: OTHER }).inc();
-    figures.attempts.get_or_create(&AttemptLabels { channel: channel(), kind: OTHER, answer: OTHER }).inc();
-    figures.attempt_seconds.get_or_create(&ChannelLabels { channel: channel() }).observe(1.0);
-    figures.bytes.get_or_create(&ByteLabels { channel: channel(), direction: OTHER }).inc();
-    figures.model_calls.get_or_create(&ModelCallLabels { model: model(), outcome: OTHER }).inc();
-    figures.model_first_piece_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
-    figures.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
-    figures.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
+    metrics.messages.get_or_create(&ChannelLabels { channel: channel() }).inc();
+    metrics.refused.get_or_create(&ChannelLabels { channel: channel() }).inc();
+    metrics.turns.get_or_create(&TurnLabels { channel: channel(), ending: OTHER }).inc();
+    metrics.parts.get_or_create(&PartLabels { channel: channel(), kind: OTHER, state: OTHER }).inc();
+    metrics.attempts.get_or_create(&AttemptLabels { channel: channel(), kind: OTHER, answer: OTHER }).inc();
+    metrics.attempt_seconds.get_or_create(&ChannelLabels { channel: channel() }).observe(1.0);
+    metrics.bytes.get_or_create(&ByteLabels { channel: channel(), direction: OTHER }).inc();
+    metrics.model_calls.get_or_create(&ModelCallLabels { model: model(), outcome: OTHER }).inc();
+    metrics.model_first_delta_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
+    metrics.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
+    metrics.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
     let guide = include_str!("../../../../docs/guide/operating.md");
-    let text = figures.text(&ledger(None)).await;
+    let text = metrics.render(&ledger(None)).await;
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))

@@ -44,9 +44,9 @@ fn turn_spans_reach_collector_without_message_text() {
     let environment = [(OsString::from(ENDPOINT), OsString::from(url))];
     let (layer, exporting) = layer(&environment).unwrap().unwrap();
     let subscriber = tracing_subscriber::registry().with(layer);
-    let figures = Metrics::new(&["web"], Vec::new());
-    let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&figures));
-    let model = MeasuredModel::new(Arc::new(OfflineModel::default()), figures, "main");
+    let metrics = Metrics::new(&["web"], Vec::new());
+    let bus = MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(&metrics));
+    let model = MeasuredModel::new(Arc::new(OfflineModel::default()), metrics, "main");
     let turn = TurnId(Uuid::now_v7());
     tracing::subscriber::with_default(subscriber, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -91,7 +91,7 @@ fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask
         Arc::new(MockWorkspace::new()),
         None,
     );
-    RetentionTask { retention, ledger, door: reception.internal_inbound() }
+    RetentionTask { retention, ledger, inbound: reception.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.

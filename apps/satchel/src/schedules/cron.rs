@@ -1,8 +1,8 @@
-//! When a schedule is due: its cron expression by the clocks of its time zone. Pure.
+//! When a schedule is due: its cron expression in its time zone. Pure.
 //!
-//! Twice a year these clocks jump. A time of day that is skipped comes when the clocks have jumped, one that is there
-//! twice comes at the first. Only where an expression names every hour does each real hour count: what happens every ten
-//! minutes goes on in the hour that is there twice, and makes up for nothing in one that isn't there.
+//! Daylight saving time skips some local times and repeats others. A skipped time is due at the end of the gap, a
+//! repeated one at its first occurrence. An expression that matches every hour counts in real time instead: a run every
+//! ten minutes continues in the repeated hour, and has no extra runs for a skipped one.
 
 use std::{iter::successors, time::Duration};
 
@@ -19,16 +19,16 @@ use jiff::{
 use satchel_domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How many missed times are made up for, at most.
+/// How many missed runs are caught up at most.
 const MAX_CATCH_UP_RUNS: usize = 24;
 
-/// A time that was noticed this late was missed. Whoever waits for it looks at the clock twice as often.
+/// A run that is noticed this late was missed. The scheduler checks the clock twice as often.
 const MISSED_AFTER: Duration = Duration::from_secs(60);
 
-/// No expression that somebody means is longer than this.
-const LONGEST_EXPRESSION: usize = 200;
+/// The longest expression that is accepted.
+const MAX_EXPRESSION_BYTES: usize = 200;
 
-/// The times at which something happens.
+/// A cron expression in a time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronSchedule {
     expression: String,
@@ -38,29 +38,29 @@ pub struct CronSchedule {
     hourly: bool,
 }
 
-/// What an expression lacks to be a rhythm.
+/// Why a cron expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseCronError(String);
 
-/// What becomes of times that came while nobody was there.
+/// What happens to missed runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedPolicy {
-    /// The last of them is made up for.
+    /// The last one runs late.
     RunOnce,
     Skip,
-    /// The last two dozen are made up for.
+    /// The last 24 run late.
     RunAll,
 }
 
-/// The times that have come.
+/// The times that are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueTimes {
-    /// Those at which it is to happen, in order.
+    /// The times to run for, in order.
     pub run: Vec<Timestamp>,
-    /// The last that has come; all up to here is dealt with by this.
-    pub reached: Timestamp,
+    /// The latest due time; everything up to it is settled by these runs.
+    pub latest: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,14 +73,14 @@ impl CronSchedule {
     /// Reads a cron expression of five fields, of six with the seconds in front, or a name such as `@daily`.
     ///
     /// # Errors
-    /// When it is none, or describes a time that never comes.
+    /// When it is invalid, or never matches.
     pub fn parse(expression: &str, zone: TimeZone) -> Result<Self, ParseCronError> {
         let expression = expression.trim().to_owned();
-        if expression.len() > LONGEST_EXPRESSION {
-            return Err(ParseCronError(format!("it is longer than {LONGEST_EXPRESSION} characters")));
+        if expression.len() > MAX_EXPRESSION_BYTES {
+            return Err(ParseCronError(format!("it is longer than {MAX_EXPRESSION_BYTES} characters")));
         }
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(&expression).map_err(|error| ParseCronError(reason(error)))?;
+        let cron = parser.parse(&expression).map_err(|error| ParseCronError(describe_error(error)))?;
         // The calendar repeats itself, so it doesn't matter from when on the first time is looked for.
         if cron.find_next_occurrence(&date(2000, 1, 1).at(0, 0, 0, 0), true).is_err() {
             return Err(ParseCronError("such a day never comes".to_owned()));
@@ -95,39 +95,39 @@ impl CronSchedule {
         self.times(after, SearchDirection::Forward).find(|time| *time > after)
     }
 
-    /// What has come after `after` up to `now`, and what of it is to happen; `None` when nothing has come.
+    /// The times that became due after `after` and up to `now`; `None` if there are none.
     #[must_use]
     pub fn due_between(&self, after: Timestamp, now: Timestamp, missed: MissedPolicy) -> Option<DueTimes> {
-        let most = match missed {
+        let max_count = match missed {
             MissedPolicy::RunOnce | MissedPolicy::Skip => 1,
             MissedPolicy::RunAll => MAX_CATCH_UP_RUNS,
         };
-        let mut run = self.last(after, now, most);
-        let reached = *run.last()?;
-        if missed == MissedPolicy::Skip && now.saturating_duration_since(reached) > MISSED_AFTER {
+        let mut run = self.last_times(after, now, max_count);
+        let latest = *run.last()?;
+        if missed == MissedPolicy::Skip && now.saturating_duration_since(latest) > MISSED_AFTER {
             run.clear();
         }
-        Some(DueTimes { run, reached })
+        Some(DueTimes { run, latest })
     }
 
-    /// A time as people of the zone write it.
+    /// Formats a time in the schedule's zone.
     #[must_use]
     pub fn format_local(&self, time: Timestamp) -> String {
         let Some(zoned) = self.zoned(time) else { return String::new() };
-        let form = if zoned.second() == 0 { "%Y-%m-%d %H:%M %Q" } else { "%Y-%m-%d %H:%M:%S %Q" };
-        zoned.strftime(form).to_string()
+        let format = if zoned.second() == 0 { "%Y-%m-%d %H:%M %Q" } else { "%Y-%m-%d %H:%M:%S %Q" };
+        zoned.strftime(format).to_string()
     }
 
-    /// The last `most` times after `after` up to `until`, in order. They are looked for from the end, because the clock
-    /// of a machine without a battery may have jumped over fifty years.
-    fn last(&self, after: Timestamp, until: Timestamp, most: usize) -> Vec<Timestamp> {
+    /// The last `max_count` times after `after` up to `until`, in order. Searches backwards, because the clock of a
+    /// machine without a battery may jump by fifty years.
+    fn last_times(&self, after: Timestamp, until: Timestamp, max_count: usize) -> Vec<Timestamp> {
         let times = self.times(until, SearchDirection::Backward).skip_while(|time| *time > until);
         let mut last: Vec<Timestamp> = Vec::new();
         for time in times.take_while(|time| *time > after) {
-            if last.len() == most {
+            if last.len() == max_count {
                 break;
             }
-            // What the clocks jumped over comes at one moment, and once.
+            // All times in a gap are due at its end, once.
             if last.last() != Some(&time) {
                 last.push(time);
             }
@@ -136,25 +136,25 @@ impl CronSchedule {
         last
     }
 
-    /// The times from `from` on or back, perhaps with a few on the other side of it, and with repeats.
+    /// The times from `from` forwards or backwards, possibly with a few on the other side of it and with duplicates.
     fn times(&self, from: Timestamp, direction: SearchDirection) -> Box<dyn Iterator<Item = Timestamp> + '_> {
         let Some(from) = self.zoned(from) else { return Box::new(std::iter::empty()) };
         if self.hourly {
-            return Box::new(self.walk(from, direction).map(|time| milliseconds(&time)));
+            return Box::new(self.occurrences(from, direction).map(|time| to_timestamp(&time)));
         }
         let mut clock = from.datetime();
-        // Seen from the second of two hours, the end of the first lies ahead on the clock.
+        // In the second of two repeated hours, the end of the first one is ahead on the clock.
         if let (SearchDirection::Backward, AmbiguousOffset::Fold { before, after }) =
             (direction, self.zone.to_ambiguous_timestamp(clock).offset())
         {
-            let again = SignedDuration::from_secs(i64::from(before.seconds() - after.seconds()));
-            clock = clock.saturating_add(again);
+            let overlap = SignedDuration::from_secs(i64::from(before.seconds() - after.seconds()));
+            clock = clock.saturating_add(overlap);
         }
-        Box::new(self.walk(clock, direction).map_while(|clock| self.moment(clock)))
+        Box::new(self.occurrences(clock, direction).map_while(|clock| self.first_instant(clock)))
     }
 
-    /// Where the expression matches, from `from` on or back.
-    fn walk<T: CronDateTime + Clone>(&self, from: T, direction: SearchDirection) -> impl Iterator<Item = T> {
+    /// Where the expression matches, from `from` forwards or backwards.
+    fn occurrences<T: CronDateTime + Clone>(&self, from: T, direction: SearchDirection) -> impl Iterator<Item = T> {
         let find = move |from: &T, inclusive: bool| match direction {
             SearchDirection::Forward => self.cron.find_next_occurrence(from, inclusive).ok(),
             SearchDirection::Backward => self.cron.find_previous_occurrence(from, inclusive).ok(),
@@ -162,15 +162,15 @@ impl CronSchedule {
         successors(find(&from, true), move |found| find(found, false))
     }
 
-    /// When the clocks of the zone show this for the first time, or have jumped over it.
-    fn moment(&self, clock: DateTime) -> Option<Timestamp> {
+    /// The first instant of a local time, or the end of the gap that skips it.
+    fn first_instant(&self, clock: DateTime) -> Option<Timestamp> {
         let ambiguous = self.zone.to_ambiguous_timestamp(clock);
         let earlier = ambiguous.earlier().ok()?;
-        let moment = match ambiguous.offset() {
+        let instant = match ambiguous.offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => earlier,
             AmbiguousOffset::Gap { .. } => self.zone.following(earlier).next()?.timestamp(),
         };
-        Some(Timestamp(moment.as_millisecond()))
+        Some(Timestamp(instant.as_millisecond()))
     }
 
     /// A time on the clocks of the zone, in whole seconds.
@@ -188,12 +188,12 @@ impl std::fmt::Display for CronSchedule {
     }
 }
 
-fn milliseconds(time: &Zoned) -> Timestamp {
+fn to_timestamp(time: &Zoned) -> Timestamp {
     Timestamp(time.timestamp().as_millisecond())
 }
 
-/// The library's complaint without the words for its own callers.
-fn reason(error: CronError) -> String {
+/// The parser's error as text for people.
+fn describe_error(error: CronError) -> String {
     match error {
         CronError::InvalidPattern(_) => {
             "it has five fields (minute, hour, day of the month, month, day of the week), or six with the seconds in front"
@@ -201,9 +201,9 @@ fn reason(error: CronError) -> String {
         }
         CronError::IllegalCharacters(reason) | CronError::ComponentError(reason) => {
             let reason = reason.trim_start_matches("CronPattern ").trim_end_matches('.');
-            let mut letters = reason.chars();
-            let first = letters.next().map(|letter| letter.to_ascii_lowercase());
-            first.into_iter().chain(letters).collect()
+            let mut chars = reason.chars();
+            let first = chars.next().map(|c| c.to_ascii_lowercase());
+            first.into_iter().chain(chars).collect()
         }
         CronError::EmptyPattern => "it is empty".to_owned(),
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {

@@ -1,54 +1,55 @@
-//! How far a schedule has come, and what a wrong clock does to that. Pure.
+//! The progress of a schedule, and how it handles a wrong clock. Pure.
 
 use std::time::Duration;
 
 use satchel_domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Further ahead of the clock than this nothing can have been done: the clock was wrong then, or it is wrong now.
+/// Progress further ahead of the clock than this is impossible: the clock was wrong then, or it is wrong now.
 const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A clock that is wrong more often than this is never right.
+/// How many setbacks of the clock are remembered.
 const MAX_CLOCK_SAMPLES: usize = 8;
 
-/// How far a schedule has come.
+/// The progress of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScheduleProgress {
-    /// By which expression and zone. Of another one nothing can have been missed yet.
-    pub(super) rhythm: String,
-    /// Up to when all of its times are dealt with.
+    /// The expression and its zone. A changed one has missed nothing yet.
+    #[serde(rename = "rhythm")]
+    pub(super) cron: String,
+    /// All times up to here are settled.
     pub(super) done: Timestamp,
-    /// How far it had come by clocks that showed a later day, in order. Nobody knows which of the clocks was wrong; once
-    /// the present one shows such a day too, all is dealt with up to there.
+    /// The progress under clocks that were days ahead, in order. Which clock was wrong is unknown; once the present
+    /// clock reaches such a time, everything up to it is settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ahead: Vec<Timestamp>,
 }
 
 impl ScheduleProgress {
-    /// Of a rhythm of which all is dealt with up to `done`.
-    pub(super) fn new(rhythm: String, done: Timestamp) -> Self {
-        Self { rhythm, done, ahead: Vec::new() }
+    /// A schedule whose times up to `done` are settled.
+    pub(super) fn new(cron: String, done: Timestamp) -> Self {
+        Self { cron, done, ahead: Vec::new() }
     }
 
-    /// All is dealt with up to `done`, and whatever was before.
-    pub(super) fn reach(&mut self, done: Timestamp) {
+    /// Settles all times up to `done`; never moves back.
+    pub(super) fn advance_to(&mut self, done: Timestamp) {
         self.done = self.done.max(done);
     }
 
-    /// Goes by what the clock shows now. Tells whether it went back so far that all begins anew.
+    /// Adjusts the progress to the clock. Returns whether the clock went back so far that the schedule restarts.
     pub(super) fn on_clock(&mut self, now: Timestamp) -> bool {
-        let shown_again = self.ahead.partition_point(|mark| *mark <= now);
-        let latest = self.ahead.drain(..shown_again).next_back();
-        self.done = latest.map_or(self.done, |mark| mark.max(self.done));
-        let anew = self.done > now.saturating_add(MAX_CLOCK_AHEAD);
-        if anew {
-            let at = self.ahead.partition_point(|mark| *mark < self.done);
-            self.ahead.insert(at, self.done);
+        let passed = self.ahead.partition_point(|sample| *sample <= now);
+        let latest = self.ahead.drain(..passed).next_back();
+        self.done = latest.map_or(self.done, |sample| sample.max(self.done));
+        let went_back = self.done > now.saturating_add(MAX_CLOCK_AHEAD);
+        if went_back {
+            let index = self.ahead.partition_point(|sample| *sample < self.done);
+            self.ahead.insert(index, self.done);
             self.ahead.dedup();
             self.ahead.truncate(MAX_CLOCK_SAMPLES);
             self.done = now;
         }
-        anew
+        went_back
     }
 }
 
@@ -59,12 +60,12 @@ mod tests {
     const HOUR: i64 = 60 * 60 * 1_000;
     const DAY: i64 = 24 * HOUR;
 
-    /// What becomes of it while the clock shows one time after the other.
+    /// The progress after the clock has shown these times.
     fn followed(clock: &[i64]) -> ScheduleProgress {
         let mut progress = ScheduleProgress::new("@daily UTC".into(), Timestamp(100 * DAY));
         for now in clock {
             progress.on_clock(Timestamp(*now));
-            progress.reach(Timestamp(*now));
+            progress.advance_to(Timestamp(*now));
         }
         progress
     }

@@ -1,4 +1,4 @@
-//! The loop that waits for what is due and brings it in.
+//! The loop that waits for due runs and stores their messages.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,46 +17,46 @@ use tokio_util::sync::CancellationToken;
 use super::{Schedule, cron::DueTimes, progress::ScheduleProgress};
 use crate::config::Config;
 
-/// How long it sleeps at most: the clock may be set, and the machine may sleep too.
+/// How long it sleeps at most: the clock may be set, and the machine may be suspended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How soon the ledger is asked again after it failed; twice as late each time, up to [`LOOK`].
+/// The delay after the first failure of the ledger; doubled each time, up to [`POLL_INTERVAL`].
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How long it sleeps at least while the clock shows no more than it has shown before: such a clock may stand still.
-const CATCHING_UP: Duration = Duration::from_millis(100);
+/// How long it sleeps at least while the clock does not advance.
+const MIN_POLL_DELAY: Duration = Duration::from_millis(100);
 
-/// What shows the time on the wall, which may go back. The ledger's never does: once it was days ahead nothing would be
-/// due for days.
+/// The wall clock, which may go back. The ledger's clock never does: after it was days ahead, nothing would be due for
+/// days.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Everything that happens at a time of its own.
+/// Runs all schedules.
 pub struct Scheduler {
-    all: Vec<ScheduleState>,
+    schedules: Vec<ScheduleState>,
     clock: WallClock,
-    /// The latest that the clock has shown.
-    shown: Timestamp,
-    /// What the ledger has as the bookmark.
-    kept: ScheduleCheckpoint,
+    /// The latest time that the clock has shown.
+    latest_clock: Timestamp,
+    /// The checkpoint in the ledger.
+    stored: ScheduleCheckpoint,
 }
 
-/// How far each schedule has come, by its name.
+/// The progress of each schedule, by its name.
 type ScheduleCheckpoint = BTreeMap<String, ScheduleProgress>;
 
-/// A schedule, and how far it has come.
+/// A schedule and its progress.
 #[derive(Debug)]
 struct ScheduleState {
     schedule: Schedule,
     progress: ScheduleProgress,
-    /// What has come and is not stored yet: it is not lost when the ledger fails, however late it gets by that.
-    come: VecDeque<Timestamp>,
-    /// The last time that has come.
-    reached: Timestamp,
-    /// When it is due next.
+    /// Due runs that are not stored yet; they are retried while the ledger fails.
+    due_runs: VecDeque<Timestamp>,
+    /// The latest due time.
+    latest: Timestamp,
+    /// The next due time.
     next: Option<Timestamp>,
 }
 
-/// Prepares everything that is configured and not switched off.
+/// Prepares all enabled schedules of the configuration.
 #[must_use]
 pub fn open(config: &Config) -> Scheduler {
     let enabled = config.schedules.iter().filter(|schedule| schedule.enabled);
@@ -66,138 +66,138 @@ pub fn open(config: &Config) -> Scheduler {
 impl Scheduler {
     pub(crate) fn new(schedules: impl IntoIterator<Item = Schedule>, clock: WallClock) -> Self {
         let now = clock();
-        let all = schedules.into_iter().map(|schedule| ScheduleState::new(schedule, now)).collect();
-        Self { all, clock, shown: Timestamp(0), kept: ScheduleCheckpoint::new() }
+        let schedules = schedules.into_iter().map(|schedule| ScheduleState::new(schedule, now)).collect();
+        Self { schedules, clock, latest_clock: Timestamp(0), stored: ScheduleCheckpoint::new() }
     }
 
-    /// Brings in whatever is due, until `stop` is cancelled. How far that has come is kept in the ledger.
-    pub async fn run(self, door: InternalInbound, ledger: Arc<dyn Ledger>, stop: CancellationToken) {
-        // To be cut off anywhere does no harm: that is what being killed is.
-        stop.run_until_cancelled(self.run_loop(&door, &*ledger)).await;
+    /// Stores due runs until `stop` is cancelled. The progress is stored in the ledger.
+    pub async fn run(self, inbound: InternalInbound, ledger: Arc<dyn Ledger>, stop: CancellationToken) {
+        // Cancelling it anywhere is as safe as a crash.
+        stop.run_until_cancelled(self.run_loop(&inbound, &*ledger)).await;
     }
 
-    async fn run_loop(mut self, door: &InternalInbound, ledger: &dyn Ledger) {
-        let mut again = RETRY_DELAY;
+    async fn run_loop(mut self, inbound: &InternalInbound, ledger: &dyn Ledger) {
+        let mut delay = RETRY_DELAY;
         while let Err(error) = self.load_progress(ledger).await {
             log_failure(&error, "reading the schedules' progress failed; retrying");
-            sleep(again).await;
-            again = (again * 2).min(POLL_INTERVAL);
+            sleep(delay).await;
+            delay = (delay * 2).min(POLL_INTERVAL);
         }
-        if self.all.is_empty() {
+        if self.schedules.is_empty() {
             return pending().await;
         }
         loop {
-            match self.step(door, ledger).await {
+            match self.run_due(inbound, ledger).await {
                 Ok(()) => {
-                    again = RETRY_DELAY;
-                    sleep(self.pause()).await;
+                    delay = RETRY_DELAY;
+                    sleep(self.next_delay()).await;
                 }
                 Err(error) => {
                     log_failure(&error, "storing a due run failed; retrying");
-                    sleep(again).await;
-                    again = (again * 2).min(POLL_INTERVAL);
+                    sleep(delay).await;
+                    delay = (delay * 2).min(POLL_INTERVAL);
                 }
             }
         }
     }
 
-    /// Takes up where the last process was. What was never seen begins now.
+    /// Resumes from the last process. New schedules start now.
     async fn load_progress(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
-        let kept = ledger.load_checkpoint(&source()).await?;
-        self.kept = match kept.map(serde_json::from_value) {
+        let stored = ledger.load_checkpoint(&checkpoint_channel()).await?;
+        self.stored = match stored.map(serde_json::from_value) {
             None => ScheduleCheckpoint::new(),
-            Some(Ok(kept)) => kept,
+            Some(Ok(checkpoint)) => checkpoint,
             Some(Err(error)) => {
                 tracing::warn!(error = %error, "the schedules' stored progress is invalid; they start from now");
                 ScheduleCheckpoint::new()
             }
         };
-        for waiting in &mut self.all {
-            let kept = self.kept.get(&waiting.schedule.name);
-            if let Some(progress) = kept.filter(|progress| progress.rhythm == waiting.progress.rhythm) {
-                waiting.go_on_from(progress.clone());
+        for state in &mut self.schedules {
+            let stored = self.stored.get(&state.schedule.name);
+            if let Some(progress) = stored.filter(|progress| progress.cron == state.progress.cron) {
+                state.resume_from(progress.clone());
             }
         }
         self.save_progress(ledger).await
     }
 
-    /// Brings in what has come. One schedule that fails keeps no other from its time.
-    async fn step(&mut self, door: &InternalInbound, ledger: &dyn Ledger) -> anyhow::Result<()> {
-        let mut stepped = Ok(());
-        for waiting in &mut self.all {
-            stepped = stepped.and(waiting.step(door, (self.clock)()).await);
+    /// Stores the due runs. A schedule that fails does not stop the others.
+    async fn run_due(&mut self, inbound: &InternalInbound, ledger: &dyn Ledger) -> anyhow::Result<()> {
+        let mut result = Ok(());
+        for state in &mut self.schedules {
+            result = result.and(state.run_due(inbound, (self.clock)()).await);
         }
-        // Only now: a kill between the two repeats what the ledger knows already.
-        stepped.and(self.save_progress(ledger).await)
+        // After the runs: a crash in between repeats runs that the ledger drops by their keys.
+        result.and(self.save_progress(ledger).await)
     }
 
-    /// Keeps how far all have come, if that is news. Who is not configured any more is forgotten.
+    /// Saves the progress if it has changed. Schedules that are no longer configured are dropped.
     async fn save_progress(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
-        let progress: ScheduleCheckpoint = self.all.iter().map(ScheduleState::progress).collect();
-        if progress != self.kept {
-            ledger.save_checkpoint(&source(), &json!(progress)).await?;
-            self.kept = progress;
+        let progress: ScheduleCheckpoint = self.schedules.iter().map(ScheduleState::progress).collect();
+        if progress != self.stored {
+            ledger.save_checkpoint(&checkpoint_channel(), &json!(progress)).await?;
+            self.stored = progress;
         }
         Ok(())
     }
 
-    /// How long to sleep until something is due, or the clock is looked at again.
-    fn pause(&mut self) -> Duration {
+    /// How long to sleep until something is due, or the clock is checked again.
+    fn next_delay(&mut self) -> Duration {
         let now = (self.clock)();
-        let least = if now > self.shown { Duration::ZERO } else { CATCHING_UP };
-        self.shown = self.shown.max(now);
-        let next = self.all.iter().filter_map(|waiting| waiting.next).min();
-        next.map_or(POLL_INTERVAL, |next| next.saturating_duration_since(now)).clamp(least, POLL_INTERVAL)
+        let min_delay = if now > self.latest_clock { Duration::ZERO } else { MIN_POLL_DELAY };
+        self.latest_clock = self.latest_clock.max(now);
+        let next = self.schedules.iter().filter_map(|state| state.next).min();
+        next.map_or(POLL_INTERVAL, |next| next.saturating_duration_since(now)).clamp(min_delay, POLL_INTERVAL)
     }
 }
 
 impl ScheduleState {
-    /// A schedule that begins now.
+    /// A schedule that starts now.
     fn new(schedule: Schedule, now: Timestamp) -> Self {
-        let progress = ScheduleProgress::new(schedule.rhythm.to_string(), now);
-        let next = schedule.rhythm.next(now);
-        Self { schedule, progress, come: VecDeque::new(), reached: now, next }
+        let progress = ScheduleProgress::new(schedule.cron.to_string(), now);
+        let next = schedule.cron.next(now);
+        Self { schedule, progress, due_runs: VecDeque::new(), latest: now, next }
     }
 
     fn progress(&self) -> (String, ScheduleProgress) {
         (self.schedule.name.clone(), self.progress.clone())
     }
 
-    fn go_on_from(&mut self, progress: ScheduleProgress) {
-        self.next = self.schedule.rhythm.next(progress.done);
+    fn resume_from(&mut self, progress: ScheduleProgress) {
+        self.next = self.schedule.cron.next(progress.done);
         self.progress = progress;
     }
 
-    fn done_until(&mut self, done: Timestamp) {
-        self.progress.reach(done);
-        self.next = self.schedule.rhythm.next(self.progress.done);
+    fn mark_done(&mut self, done: Timestamp) {
+        self.progress.advance_to(done);
+        self.next = self.schedule.cron.next(self.progress.done);
     }
 
-    async fn step(&mut self, door: &InternalInbound, now: Timestamp) -> anyhow::Result<()> {
+    async fn run_due(&mut self, inbound: &InternalInbound, now: Timestamp) -> anyhow::Result<()> {
         let mut progress = self.progress.clone();
         if progress.on_clock(now) {
             tracing::warn!(schedule = self.schedule.name, "the clock went back by days; the schedule starts from now");
         }
         if progress != self.progress {
-            self.go_on_from(progress);
+            self.resume_from(progress);
         }
-        if self.come.is_empty() && self.next.is_some_and(|next| next <= now) {
-            self.notice(now);
+        if self.due_runs.is_empty() && self.next.is_some_and(|next| next <= now) {
+            self.collect_due(now);
         }
-        while let Some(due) = self.come.front().copied() {
-            door.accept(self.schedule.system_task(due), self.schedule.message(due)).await?;
-            self.come.pop_front();
-            self.done_until(if self.come.is_empty() { self.reached } else { due });
+        while let Some(due) = self.due_runs.front().copied() {
+            inbound.accept(self.schedule.system_task(due), self.schedule.inbound_message(due)).await?;
+            self.due_runs.pop_front();
+            self.mark_done(if self.due_runs.is_empty() { self.latest } else { due });
         }
         Ok(())
     }
 
-    /// Notes what has come, and says so where it was missed.
-    fn notice(&mut self, now: Timestamp) {
-        let Schedule { name, rhythm, missed, .. } = &self.schedule;
-        let Some(DueTimes { run, reached }) = rhythm.due_between(self.progress.done, now, *missed) else { return };
-        if now.saturating_duration_since(reached) > POLL_INTERVAL {
-            let (due, runs) = (rhythm.format_local(reached), run.len());
+    /// Collects the due runs, and logs missed ones.
+    fn collect_due(&mut self, now: Timestamp) {
+        let Schedule { name, cron, missed, .. } = &self.schedule;
+        let Some(DueTimes { run, latest }) = cron.due_between(self.progress.done, now, *missed) else { return };
+        if now.saturating_duration_since(latest) > POLL_INTERVAL {
+            let (due, runs) = (cron.format_local(latest), run.len());
             tracing::info!(
                 schedule = name,
                 due,
@@ -205,10 +205,10 @@ impl ScheduleState {
                 "a scheduled run was missed; the setting `missed` decides whether it runs now"
             );
         }
-        self.reached = reached;
-        self.come.extend(run);
-        if self.come.is_empty() {
-            self.done_until(reached);
+        self.latest = latest;
+        self.due_runs.extend(run);
+        if self.due_runs.is_empty() {
+            self.mark_done(latest);
         }
     }
 }
@@ -217,12 +217,12 @@ fn wall_clock() -> WallClock {
     Arc::new(|| Timestamp(jiff::Timestamp::now().as_millisecond()))
 }
 
-fn log_failure(error: &anyhow::Error, what: &str) {
-    tracing::warn!(error = format!("{error:#}"), "{what}");
+fn log_failure(error: &anyhow::Error, message: &str) {
+    tracing::warn!(error = format!("{error:#}"), "{message}");
 }
 
-/// The name under which the ledger keeps how far the schedules have come: they are a source as a channel is.
-fn source() -> ChannelName {
+/// The name of the checkpoint in the ledger: schedules are a source of messages, like a channel.
+fn checkpoint_channel() -> ChannelName {
     ChannelName::new("schedules").expect("it is made of small letters")
 }
 

@@ -43,7 +43,7 @@ impl ChannelFixture for Fixture {
     }
 
     /// What a person sees: each directory is a message.
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let conversation = self.board.directory.join(self.conversation().to_file_name());
         let messages = sorted(conversation).into_iter().filter(|path| !name(path).starts_with('.'));
         let message = |path: PathBuf| {
@@ -82,5 +82,5 @@ fn name(path: &Path) -> String {
 
 satchel_contracts::channel_contract!(
     fixture(),
-    without: [ConnectionRefused, RateLimited, ServerError, Reset, AnswerLost, NotAnAnswer, Hang, Forbidden]
+    without: [ConnectionRefused, RateLimited, ServerError, Reset, ResponseLost, ForeignResponse, Hang, Forbidden]
 );

@@ -34,14 +34,14 @@ fn call(name: &str) -> (u64, Option<Result<ModelEvent, ModelError>>) {
 const DONE: (u64, Option<Result<ModelEvent, ModelError>>) = (0, Some(Ok(ModelEvent::Done)));
 
 fn play(script: Script) -> ModelStream {
-    let paced = stream::iter(script).then(|(seconds, event)| async move {
+    let timed_events = stream::iter(script).then(|(seconds, event)| async move {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         match event {
             Some(event) => event,
             None => std::future::pending().await,
         }
     });
-    Box::pin(paced)
+    Box::pin(timed_events)
 }
 
 fn services(script: Result<Script, ModelError>) -> AgentServices {
@@ -56,11 +56,11 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
         bus: Arc::new(bus),
         model: Arc::new(model),
         tools: Toolbox::default(),
-        steer: Arc::new(|_| SteeringRequests::default()),
+        plan_steering: Arc::new(|_| SteeringRequests::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
         is_owners_chat: Arc::new(|_| false),
-        settings: AgentSettings { model_silence: Duration::from_secs(30), ..AgentSettings::default() },
+        settings: AgentSettings { model_idle_timeout: Duration::from_secs(30), ..AgentSettings::default() },
     }
 }
 

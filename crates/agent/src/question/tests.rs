@@ -63,7 +63,7 @@ impl Channel for Scripted {
         let PartContent::Question { text, .. } = &part.content else { panic!("only questions are put") };
         let labelled = if text.starts_with("(possible duplicate)") { " labelled" } else { "" };
         self.log.lock().unwrap().push(format!("send{labelled} at {} s", self.began.elapsed().as_secs()));
-        self.keys.lock().unwrap().push(part.part);
+        self.keys.lock().unwrap().push(part.part_id);
         sleep(self.takes).await;
         let failed = self.sends.lock().unwrap().pop_front();
         failed.map_or_else(|| Ok(vec![MessageRef("q".into())]), Err)
@@ -81,7 +81,7 @@ impl Channel for Scripted {
     }
 
     async fn find_sent(&self, request: &LookupRequest) -> Result<LookupOutcome, SendError> {
-        assert_eq!(Some(&request.part.part), self.keys.lock().unwrap().first(), "the one in doubt is looked for");
+        assert_eq!(Some(&request.part.part_id), self.keys.lock().unwrap().first(), "the one in doubt is looked for");
         self.log.lock().unwrap().push("look".into());
         let outcome = self.lookups.lock().unwrap().pop_front();
         Ok(outcome.unwrap_or_else(|| LookupOutcome::uncertain("nothing is scripted")))
@@ -150,7 +150,7 @@ impl Scene {
         let mut bus = MockEventBus::new();
         let told = Arc::clone(&log);
         bus.expect_publish().returning(move |event| {
-            if let BusEvent::ToolDecided { words, allowed, .. } = event {
+            if let BusEvent::ToolDecided { text: words, allowed, .. } = event {
                 told.lock().unwrap().push(format!("told {words}: {allowed}"));
             }
             Ok(())
@@ -160,7 +160,7 @@ impl Scene {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| SteeringRequests::default()),
+            plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),

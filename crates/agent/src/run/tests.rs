@@ -189,7 +189,7 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
             steered: vec![],
             text: "Working.".into(),
             calls: vec![recorded("write", 0), recorded("write", 1), recorded("look", 2)],
-            asks: Vec::new(),
+            awaiting_decision: Vec::new(),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("written before") },
     ];
@@ -213,7 +213,7 @@ async fn turn_is_ended_and_reported_after_three_crashes() {
             steered: vec![],
             text: String::new(),
             calls: vec![recorded("make", 0)],
-            asks: Vec::new(),
+            awaiting_decision: Vec::new(),
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -285,7 +285,7 @@ async fn early_end_delivers_registered_files() {
         steered: vec![],
         text: String::new(),
         calls: vec![recorded("hangs", 0)],
-        asks: Vec::new(),
+        awaiting_decision: Vec::new(),
     }];
     let mut stopped_after_crash = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
     stopped_after_crash.tools.push(tool("hangs", SafetyTier::SideEffecting, |_| std::future::pending()));
@@ -340,7 +340,12 @@ async fn model_reads_recorded_files_in_results() {
         ..ToolOutcome::from_text("done\n[attachment 9 #9 \"c.txt\" text/plain 3 B]")
     };
     resumed.turn.journal = vec![
-        JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("make", 0)], asks: vec![] },
+        JournalEntry::Model {
+            steered: vec![],
+            text: String::new(),
+            calls: vec![recorded("make", 0)],
+            awaiting_decision: vec![],
+        },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
     assert_eq!(resumed.play().await.answers(0), [expected], "after a crash it reads the same");
@@ -404,7 +409,7 @@ async fn steered_message_keeps_its_position_after_crash() {
             steered: vec![steered],
             text: "Looking.".into(),
             calls: vec![recorded("look", 0)],
-            asks: Vec::new(),
+            awaiting_decision: Vec::new(),
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") },
     ];

@@ -51,10 +51,10 @@ fn doubtful() -> Part {
 #[test]
 fn the_platforms_wait_is_a_floor() {
     let limited = SendError::NotSent { retry_after_ms: Some(7_000), reason: "429".into() };
-    let next = advance(&part(PartState::Sending), PartEvent::Answered(Err(limited)), Timestamp(1_000), &RULES);
+    let next = advance(&part(PartState::Sending), PartEvent::AttemptEnded(Err(limited)), Timestamp(1_000), &RULES);
     assert_eq!(next.state, PartState::Waiting { until: Timestamp(8_000), reason: "429".into() });
     assert_eq!(next_step(&next, Timestamp(7_999), &RULES), DeliveryStep::Wait(Timestamp(8_000)));
-    assert_eq!(next_step(&next, Timestamp(8_000), &RULES), DeliveryStep::Begin);
+    assert_eq!(next_step(&next, Timestamp(8_000), &RULES), DeliveryStep::Start);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn without_certainty_three_labelled_tries_wait_longer_each() {
         let labelled = advance(&part, PartEvent::Relabelled, Timestamp(1), &RULES);
         assert!(labelled.labelled);
         assert_eq!(next_step(&labelled, Timestamp(1), &RULES), DeliveryStep::Wait(Timestamp(1 + delay)));
-        assert_eq!(next_step(&labelled, Timestamp(1 + delay), &RULES), DeliveryStep::Begin);
+        assert_eq!(next_step(&labelled, Timestamp(1 + delay), &RULES), DeliveryStep::Start);
         part = Part { state: doubtful().state, ..labelled };
     }
     assert!(matches!(next_doubt_step(&part, Timestamp(1), &RULES, NO_KEY), DoubtStep::GiveUp(_)));
@@ -83,7 +83,7 @@ fn without_certainty_three_labelled_tries_wait_longer_each() {
 
 #[test]
 fn key_is_trusted_in_window_then_looked_up() {
-    assert_eq!(next_doubt_step(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Repeat);
+    assert_eq!(next_doubt_step(&doubtful(), Timestamp(9_999), &RULES, NONCE), DoubtStep::Retry);
     assert_eq!(next_doubt_step(&doubtful(), Timestamp(10_000), &RULES, NONCE), DoubtStep::LookUp);
 }
 
@@ -101,7 +101,7 @@ fn absent_part_is_resent_unlabelled_on_hold() {
     assert_eq!(next_doubt_step(&doubtful(), Timestamp(1), &hold, IDS), DoubtStep::LookUp);
     let absent = advance(&doubtful(), PartEvent::Absent, Timestamp(1), &hold);
     assert!(absent.searched && !absent.labelled);
-    assert_eq!(next_step(&absent, Timestamp(1), &hold), DeliveryStep::Begin);
+    assert_eq!(next_step(&absent, Timestamp(1), &hold), DeliveryStep::Start);
 }
 
 fn given_up(reason: &str) -> FailureReason {
@@ -111,7 +111,7 @@ fn given_up(reason: &str) -> FailureReason {
 #[test]
 fn unsent_retry_leaves_first_send_in_doubt() {
     let limited = || Err(SendError::NotSent { retry_after_ms: Some(9_000), reason: "429".into() });
-    let repeated = advance(&part(PartState::Sending), PartEvent::RetryAnswered(limited()), Timestamp(0), &RULES);
+    let repeated = advance(&part(PartState::Sending), PartEvent::RetryEnded(limited()), Timestamp(0), &RULES);
     assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(9_000), reason: "429".into() });
 }
 
@@ -135,7 +135,7 @@ fn refused_retry_leaves_doubt_and_is_not_repeated() {
         [(refused(), DoubtStep::Resend), (unreadable(), DoubtStep::Resend), (forbidden(), given_up())]
     {
         let left = NONCE.after_failed_retry(&error);
-        let repeated = advance(&part(PartState::Sending), PartEvent::RetryAnswered(Err(error)), Timestamp(7), &RULES);
+        let repeated = advance(&part(PartState::Sending), PartEvent::RetryEnded(Err(error)), Timestamp(7), &RULES);
         assert_eq!(repeated.state, PartState::InDoubt { until: Timestamp(7), reason: "no".into() });
         let next = |channel| next_doubt_step(&repeated, Timestamp(7), &RULES, channel);
         assert_eq!(next(left), DoubtStep::LookUp, "though the key is still known");
@@ -155,8 +155,8 @@ fn unrefused_retry_may_be_repeated() {
 fn labelled_resend_never_fails_for_certain() {
     let labelled = Part { labelled: true, ..part(PartState::Sending) };
     for event in [
-        PartEvent::Answered(Err(forbidden())),
-        PartEvent::Answered(Err(unreadable())),
+        PartEvent::AttemptEnded(Err(forbidden())),
+        PartEvent::AttemptEnded(Err(unreadable())),
         PartEvent::GivenUp(FailureReason::Refused { reason: "no".into() }),
         PartEvent::GivenUp(FailureReason::Expired { reason: "no".into() }),
     ] {
@@ -205,7 +205,7 @@ fn probes_in_vain_come_less_and_less_often() {
 #[test]
 fn edits_are_repeated_and_never_labelled() {
     let edit = Part { target: Some(MessageRef("7".into())), ..doubtful() };
-    assert_eq!(next_doubt_step(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Repeat);
+    assert_eq!(next_doubt_step(&edit, Timestamp(50_000), &RULES, NO_KEY), DoubtStep::Retry);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn expired_part_reports_whether_it_may_have_arrived() {
 fn notice_is_tried_once_at_any_age() {
     let now = Timestamp(60_000);
     let notice = Part { content: PartContent::Notice { text: "0 of 1 sent".into() }, ..part(PartState::Pending) };
-    assert_eq!(next_step(&notice, now, &RULES), DeliveryStep::Begin);
+    assert_eq!(next_step(&notice, now, &RULES), DeliveryStep::Start);
     let tried = PartState::Waiting { until: now, reason: "502".into() };
     let tried = next_step(&Part { state: tried, ..notice }, now, &RULES);
     assert!(matches!(tried, DeliveryStep::GiveUp(FailureReason::Expired { .. })), "{tried:?}");
@@ -268,11 +268,11 @@ proptest! {
                     now = until;
                 }
                 DeliveryStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
-                DeliveryStep::Begin => {
+                DeliveryStep::Start => {
                     part = advance(&part, PartEvent::Started, now, &rules);
                     let refused = matches!(answer, Err(SendError::Refused { .. }));
                     let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
-                    let outcome = if crash { PartEvent::Interrupted } else { PartEvent::Answered(answer) };
+                    let outcome = if crash { PartEvent::Interrupted } else { PartEvent::AttemptEnded(answer) };
                     part = advance(&part, outcome, now, &rules);
                     if doubt && !edit && channel == NO_KEY {
                         doubts_without_key += 1;
@@ -286,13 +286,13 @@ proptest! {
                     part = advance(&part, down, now, &rules);
                 }
                 DeliveryStep::Probe => match next_doubt_step(&part, now, &rules, channel) {
-                    DoubtStep::Repeat => {
+                    DoubtStep::Retry => {
                         part = advance(&part, PartEvent::Started, now, &rules);
                         prop_assert!(channel.idempotency != Idempotency::None || edit, "a refused repeat was repeated");
                         if let Err(error) = &answer {
                             channel = channel.after_failed_retry(error);
                         }
-                        part = advance(&part, PartEvent::RetryAnswered(answer), now, &rules);
+                        part = advance(&part, PartEvent::RetryEnded(answer), now, &rules);
                     }
                     DoubtStep::LookUp if ids && answer.is_ok() => {
                         part = advance(&part, PartEvent::Absent, now, &rules);

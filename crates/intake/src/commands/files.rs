@@ -8,17 +8,17 @@ use satchel_ports::{
     ledger::{AttachmentKey, AttachmentQuery},
 };
 
-use super::LISTED;
+use super::MAX_LISTED;
 use crate::pairing::CommandContext;
 
 /// How many of the newest files are looked through for those that the person may see.
-const LOOKED_THROUGH: u32 = 500;
+const MAX_SCANNED_FILES: u32 = 500;
 
 /// How much of a name is shown, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 150;
 
 /// How many files one command names.
-const NAMED: usize = 20;
+const MAX_NUMBERS: usize = 20;
 
 pub(super) async fn list_files(
     ledger: &dyn Ledger,
@@ -26,13 +26,13 @@ pub(super) async fn list_files(
 ) -> Result<OutgoingResponse, LedgerError> {
     let query = AttachmentQuery {
         conversation: Some(conversation.clone()),
-        limit: Some(LOOKED_THROUGH),
+        limit: Some(MAX_SCANNED_FILES),
         ..AttachmentQuery::default()
     };
     let mut newest = ledger.attachments(&query).await?;
     newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
-    let more = newest.len() > LISTED as usize;
-    newest.truncate(LISTED as usize);
+    let more = newest.len() > MAX_LISTED as usize;
+    newest.truncate(MAX_LISTED as usize);
     if newest.is_empty() {
         return Ok(OutgoingResponse::from_text("No files here yet. Send me one."));
     }
@@ -55,24 +55,25 @@ pub(super) async fn resend_files(
     if numbers.is_empty() {
         return Ok(OutgoingResponse::from_text("Which file? `/resend 17` sends #17 again; `/files` lists them all."));
     }
-    if numbers.len() > NAMED {
+    if numbers.len() > MAX_NUMBERS {
         return Ok(too_many_numbers("/resend", numbers));
     }
-    let ResolvedFiles { mut attachments, unknown } = resolve_numbers(ledger, conversation, numbers).await?;
+    let ResolvedFiles { mut attachments, unknown_text: unknown } =
+        resolve_numbers(ledger, conversation, numbers).await?;
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
 }
 
-/// Ends all links to files. One that was ended, or never was, is ended once more.
+/// Revokes all links to files; revoking again has no further effect.
 pub(super) async fn revoke_file_links(
     ledger: &dyn Ledger,
-    asked: &CommandContext<'_>,
+    context: &CommandContext<'_>,
     numbers: &[String],
     links: Option<&dyn FileLinks>,
 ) -> Result<OutgoingResponse, LedgerError> {
-    let conversation = asked.conversation;
+    let conversation = context.conversation;
     let Some(links) = links else {
-        return Ok(OutgoingResponse::from_text(match asked.is_by_owner() {
+        return Ok(OutgoingResponse::from_text(match context.is_by_owner() {
             true => {
                 "File links are off here, so there is nothing to revoke. You can turn them on with `web.listen` and \
                  `web.public_url`."
@@ -85,10 +86,10 @@ pub(super) async fn revoke_file_links(
     if numbers.is_empty() {
         return Ok(OutgoingResponse::from_text("Which file? `/unlink 17` revokes every link to #17."));
     }
-    if numbers.len() > NAMED {
+    if numbers.len() > MAX_NUMBERS {
         return Ok(too_many_numbers("/unlink", numbers));
     }
-    let ResolvedFiles { attachments, unknown } = resolve_numbers(ledger, conversation, numbers).await?;
+    let ResolvedFiles { attachments, unknown_text: unknown } = resolve_numbers(ledger, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
@@ -117,8 +118,8 @@ pub fn describe_file(attachment: &Attachment) -> String {
 /// The files of some numbers, each once.
 struct ResolvedFiles {
     attachments: Vec<Attachment>,
-    /// What is said of those that there are none of, or no more.
-    unknown: Option<String>,
+    /// The text about numbers that are unknown or forgotten.
+    unknown_text: Option<String>,
 }
 
 async fn resolve_numbers(
@@ -128,17 +129,17 @@ async fn resolve_numbers(
 ) -> Result<ResolvedFiles, LedgerError> {
     let mut attachments: Vec<Attachment> = Vec::new();
     let (mut unknown, mut forgotten) = (Vec::new(), Vec::new());
-    for given in numbers {
-        let number = given.trim_matches([',', '#']).parse().ok();
+    for argument in numbers {
+        let number = argument.trim_matches([',', '#']).parse().ok();
         let found = match number {
             Some(number) => ledger.attachment(conversation, AttachmentKey::Number(number)).await?,
             None => None,
         };
         match found {
             Some(attachment) if attachment.is_forgotten() => forgotten.push(format!("#{}", attachment.number)),
-            Some(attachment) if attachments.iter().any(|known| known.id == attachment.id) => {}
+            Some(attachment) if attachments.iter().any(|other| other.id == attachment.id) => {}
             Some(attachment) => attachments.push(attachment),
-            None => unknown.push(to_inline_code(given, MAX_NAME_CHARS)),
+            None => unknown.push(to_inline_code(argument, MAX_NAME_CHARS)),
         }
     }
     let mut lines = Vec::new();
@@ -150,11 +151,11 @@ async fn resolve_numbers(
         lines.push(format!("{} was removed for good, so I can't bring it back.", forgotten.join(", ")));
     }
     let unknown = (!lines.is_empty()).then(|| lines.join("\n\n"));
-    Ok(ResolvedFiles { attachments, unknown })
+    Ok(ResolvedFiles { attachments, unknown_text: unknown })
 }
 
 fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
-    let text = format!("`{command}` takes at most {NAMED} numbers at once; you gave {}.", numbers.len());
+    let text = format!("`{command}` takes at most {MAX_NUMBERS} numbers at once; you gave {}.", numbers.len());
     OutgoingResponse::from_text(text)
 }
 

@@ -71,7 +71,7 @@ async fn fetch_all(channel: MockChannel, blobs: MockBlobs, files: Vec<FileRefere
 async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) -> Vec<InboundFileState> {
     let ledger = ledger();
     let lease = Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::nil()), token: 1 };
-    let limits = InboundLimits { file_bytes: 100, files_per_turn: 2, fetch_time: Duration::from_secs(10) };
+    let limits = InboundLimits { max_file_bytes: 100, max_files_per_turn: 2, fetch_timeout: Duration::from_secs(10) };
     let access = AccessPolicy::default().with_owner_on([lease.conversation.channel().clone()]);
     let fetching = PrepareContext {
         channel: &channel,
@@ -180,15 +180,19 @@ async fn a_file_is_had_after_an_outage(#[case] seconds: u64) {
     let outage = Duration::from_secs(seconds);
     let files = fetch_all(away_for(outage), blobs(), vec![reference("late", None)]).await;
     assert!(matches!(files[0], InboundFileState::Stored(_)), "{files:?}");
-    assert!(begun.elapsed() <= outage + LONGEST_PAUSE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() <= outage + MAX_BACKOFF, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn file_of_unreachable_platform_is_finally_refused() {
     let begun = tokio::time::Instant::now();
-    let files = fetch_all(away_for(2 * OUTAGE), blobs(), vec![reference("never", None)]).await;
+    let files = fetch_all(away_for(2 * OUTAGE_GRACE), blobs(), vec![reference("never", None)]).await;
     assert_eq!(reason(&files[0]), "it could not be fetched (no route to host)");
-    assert!(begun.elapsed() > OUTAGE && begun.elapsed() < OUTAGE + 6 * LONGEST_PAUSE, "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() > OUTAGE_GRACE && begun.elapsed() < OUTAGE_GRACE + 6 * MAX_BACKOFF,
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 /// As after a long sleep of the machine, whose network comes back a little later than it does.
@@ -196,7 +200,7 @@ async fn file_of_unreachable_platform_is_finally_refused() {
 async fn file_of_old_message_is_tried_before_refusal() {
     for (away, comes) in [(Duration::from_secs(10), true), (Duration::from_secs(60), false)] {
         let mut turn = turn(vec![reference("late", None)]);
-        turn.messages[0].received_at = Timestamp(-i64::try_from(2 * OUTAGE.as_millis()).unwrap());
+        turn.messages[0].received_at = Timestamp(-i64::try_from(2 * OUTAGE_GRACE.as_millis()).unwrap());
         let begun = tokio::time::Instant::now();
         let files = fetch_turn(away_for(away), blobs(), turn).await;
         assert_eq!(matches!(files[0], InboundFileState::Stored(_)), comes, "{files:?}");
@@ -210,7 +214,8 @@ async fn only_owners_read_the_remedy_of_a_refusal() {
         [("owner", "it is too large: set `a.key`"), ("7", "it is too large; ask the person who runs this bot")]
     {
         let mut channel = MockChannel::new();
-        let not_set_up = || FileFetchError::NotSetUp { reason: "it is too large".into(), remedy: "set `a.key`".into() };
+        let not_set_up =
+            || FileFetchError::NotConfigured { reason: "it is too large".into(), remedy: "set `a.key`".into() };
         channel.expect_fetch().returning(move |_| Err(not_set_up()));
         let mut turn = turn(vec![reference("large", None)]);
         turn.messages[0].message.sender.id = sender.to_owned();

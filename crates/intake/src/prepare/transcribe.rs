@@ -1,4 +1,4 @@
-//! Listens to the voice notes of a turn: their words are written down for the model, and the recordings are kept as files.
+//! Transcribes the voice notes of a turn for the model; the recordings stay available as files.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -10,36 +10,36 @@ use satchel_ports::{
 
 use super::PrepareContext;
 
-/// The largest recording that is listened to: more than an hour of speech.
-const LARGEST: u64 = 25_000_000;
+/// The largest recording that is transcribed: more than an hour of speech.
+const MAX_RECORDING_BYTES: u64 = 25_000_000;
 
-/// The longest words of one recording, in characters: several hours of speech.
-const LONGEST: usize = 200_000;
+/// The longest transcription of one recording, in characters: several hours of speech.
+const MAX_TRANSCRIPT_CHARS: usize = 200_000;
 
 /// How long one try may take; an engine has a limit of its own, which is to be hit before.
-const TIME: Duration = Duration::from_secs(30 * 60);
+const TRANSCRIBE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// How often it is tried.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// The wait before the second try; it doubles.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// How long it may take before the person is shown that something is being done, and how often they are then; platforms
 /// let the sign fade after five seconds.
-const BEFORE_A_SIGN: Duration = Duration::from_millis(300);
-const BETWEEN_SIGNS: Duration = Duration::from_millis(4_500);
+const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
+const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
-/// Why nothing is listened to where nobody has set up how, and what the owner can do about it.
-const NOT_SET_UP: &str = "voice messages are not set up here";
-const REMEDY: &str = "set `speech.transcribe`";
+/// The reason where transcription is not configured, and what the owner can do about it.
+const NOT_CONFIGURED_TEXT: &str = "voice messages are not set up here";
+const NOT_CONFIGURED_REMEDY: &str = "set `speech.transcribe`";
 
 /// Listens to every stored voice note of the turn that was not listened to yet, and returns the turn with their words.
 ///
 /// Each is recorded by itself, so that a crash repeats at most the one that was being listened to. That nothing is set
 /// up is not recorded: it is true only for as long as it is.
 pub(super) async fn transcribe_voice_notes(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     mut turn: QueuedTurn,
 ) -> Result<QueuedTurn, LedgerError> {
     let id = turn.id;
@@ -50,100 +50,105 @@ pub(super) async fn transcribe_voice_notes(
             if queued.transcriptions.contains_key(&index) {
                 continue;
             }
-            let heard = match fetching.speech.filter(|speech| speech.can_transcribe()) {
+            let transcription = match context.speech.filter(|speech| speech.can_transcribe()) {
                 Some(speech) => tokio::select! {
                     biased;
-                    heard = transcribe_note(fetching, speech, recording, id, queued, index) => heard?,
-                    never = show_activity(fetching) => match never {},
+                    transcription = transcribe_note(context, speech, recording, id, queued, index) => transcription?,
+                    never = show_activity(context) => match never {},
                 },
                 None => {
                     let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
-                    Transcription::Failed(fetching.access.reason_for(channel, sender, NOT_SET_UP, Some(REMEDY)))
+                    Transcription::Failed(context.access.reason_for_sender(
+                        channel,
+                        sender,
+                        NOT_CONFIGURED_TEXT,
+                        Some(NOT_CONFIGURED_REMEDY),
+                    ))
                 }
             };
-            queued.transcriptions.insert(index, heard);
+            queued.transcriptions.insert(index, transcription);
         }
     }
     Ok(turn)
 }
 
 /// Shows that something is being done: nothing else can be seen of it until the words are there.
-async fn show_activity(fetching: PrepareContext<'_>) -> Infallible {
-    tokio::time::sleep(BEFORE_A_SIGN).await;
+async fn show_activity(context: PrepareContext<'_>) -> Infallible {
+    tokio::time::sleep(ACTIVITY_DELAY).await;
     loop {
-        fetching.channel.show_activity(&fetching.lease.conversation, Activity::Writing).await;
-        tokio::time::sleep(BETWEEN_SIGNS).await;
+        context.channel.show_activity(&context.lease.conversation, Activity::Writing).await;
+        tokio::time::sleep(ACTIVITY_INTERVAL).await;
     }
 }
 
-/// Listens to one recording, trying again while that may help, and records what came of it.
+/// Transcribes one recording, with retries, and records the result.
 async fn transcribe_note(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     speech: &dyn Speech,
     recording: &Attachment,
     turn: TurnId,
     queued: &QueuedMessage,
     index: u32,
 ) -> Result<Transcription, LedgerError> {
-    let mut wait = PAUSE;
-    let mut tried = 0;
-    let heard = loop {
-        tried += 1;
-        let attempt = tokio::time::timeout(TIME, try_transcribe(fetching, speech, recording)).await;
+    let mut delay = RETRY_DELAY;
+    let mut attempts = 0;
+    let transcription = loop {
+        attempts += 1;
+        let attempt = tokio::time::timeout(TRANSCRIBE_TIMEOUT, try_transcribe(context, speech, recording)).await;
         let error = match attempt {
-            Ok(Ok(words)) => break Transcription::Text(words),
+            Ok(Ok(text)) => break Transcription::Text(text),
             Ok(Err(error)) => error,
-            Err(_) => failed(format!("it took longer than {} minutes", TIME.as_secs() / 60), true),
+            Err(_) => speech_error(format!("it took longer than {} minutes", TRANSCRIBE_TIMEOUT.as_secs() / 60), true),
         };
-        if !error.retryable || tried == TRIES {
+        if !error.retryable || attempts == MAX_ATTEMPTS {
             tracing::warn!(
-                chat.id = %fetching.lease.conversation, turn.id = %turn, attachment.id = %recording.id, tried,
+                chat.id = %context.lease.conversation, turn.id = %turn, attachment.id = %recording.id, attempts,
                 error = %error, "transcribing a voice note failed; the person is told"
             );
             let (channel, sender) = (queued.message.conversation.channel(), &queued.message.sender);
-            let reason = fetching.access.reason_for(channel, sender, &error.reason, error.remedy.as_deref());
+            let reason = context.access.reason_for_sender(channel, sender, &error.reason, error.remedy.as_deref());
             break Transcription::Failed(reason);
         }
         tracing::info!(
-            chat.id = %fetching.lease.conversation, tried, error = %error, "transcribing a voice note failed; retrying"
+            chat.id = %context.lease.conversation, attempts, error = %error, "transcribing a voice note failed; retrying"
         );
-        tokio::time::sleep(wait).await;
-        wait *= 2;
+        tokio::time::sleep(delay).await;
+        delay *= 2;
     };
-    fetching.ledger.record_transcription(fetching.lease, queued.id, index, &heard).await?;
-    Ok(heard)
+    context.ledger.record_transcription(context.lease, queued.id, index, &transcription).await?;
+    Ok(transcription)
 }
 
-fn failed(reason: String, retryable: bool) -> SpeechError {
+fn speech_error(reason: String, retryable: bool) -> SpeechError {
     SpeechError { reason, remedy: None, retryable }
 }
 
 async fn try_transcribe(
-    fetching: PrepareContext<'_>,
+    context: PrepareContext<'_>,
     speech: &dyn Speech,
     recording: &Attachment,
 ) -> Result<String, SpeechError> {
-    if recording.bytes > LARGEST {
-        let (bytes, largest) = (size::format_bytes(recording.bytes), size::format_bytes(LARGEST));
-        return Err(failed(format!("it is {bytes}, the limit for voice messages is {largest}"), false));
+    if recording.bytes > MAX_RECORDING_BYTES {
+        let (bytes, limit) = (size::format_bytes(recording.bytes), size::format_bytes(MAX_RECORDING_BYTES));
+        return Err(speech_error(format!("it is {bytes}, the limit for voice messages is {limit}"), false));
     }
-    let content = fetching.blobs.open(&recording.sha256, None).await.map_err(|error| {
+    let content = context.blobs.open(&recording.sha256, None).await.map_err(|error| {
         tracing::warn!(error = &error as &dyn std::error::Error, "the file store failed");
-        failed("the recording can't be read".to_owned(), true)
+        speech_error("the recording can't be read".to_owned(), true)
     })?;
     let recording = Recording { content, bytes: recording.bytes, mime: recording.mime.clone() };
-    speech.transcribe(recording).await.map(|words| sanitize_transcript(&words))
+    speech.transcribe(recording).await.map(|text| sanitize_transcript(&text))
 }
 
-/// Words without what can't be seen, cut where they are endless.
-fn sanitize_transcript(words: &str) -> String {
-    let seen = |c: &char| matches!(c, '\n' | '\t') || !is_unsafe_char(*c);
-    let mut characters = words.trim().chars().filter(seen);
-    let mut tidy: String = characters.by_ref().take(LONGEST).collect();
+/// Removes invisible characters and truncates.
+fn sanitize_transcript(text: &str) -> String {
+    let is_visible = |c: &char| matches!(c, '\n' | '\t') || !is_unsafe_char(*c);
+    let mut characters = text.trim().chars().filter(is_visible);
+    let mut transcript: String = characters.by_ref().take(MAX_TRANSCRIPT_CHARS).collect();
     if characters.next().is_some() {
-        tidy.push('…');
+        transcript.push('…');
     }
-    tidy
+    transcript
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ pub struct ToolDecision {
 
 /// A reply of Satchel itself to a message queued behind a running turn, sent without waiting for that turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct ImmediateReply {
     /// The message's own turn, which the reply completes.
     pub turn: TurnId,
     /// The message on its platform.
@@ -151,7 +151,7 @@ pub struct SteeringRequests {
     /// People's decisions about calls that wait for one, oldest first.
     pub decisions: Vec<ToolDecision>,
     /// The replies to send at once, oldest first.
-    pub explained: Vec<Explained>,
+    pub immediate_replies: Vec<ImmediateReply>,
 }
 
 /// A durable step of a turn.
@@ -167,9 +167,9 @@ pub enum JournalEntry {
         text: String,
         /// Its calls; ordinals count over the whole turn.
         calls: Vec<ToolCall>,
-        /// The ordinals of the calls that need a decision before they start.
-        #[serde(default)]
-        asks: Vec<u32>,
+        /// The ordinals of the calls that need a decision before they start. Stored as `asks`.
+        #[serde(default, rename = "asks")]
+        awaiting_decision: Vec<u32>,
     },
     /// A person's decision about a call.
     Decided {
@@ -302,7 +302,7 @@ impl TurnRecord {
     /// Returns the failed parts of the response.
     #[must_use]
     pub fn routing_errors(&self) -> Vec<RoutingError> {
-        let failed = |part: &Part| match &part.state {
+        let routing_error = |part: &Part| match &part.state {
             PartState::Failed { reason } => Some(RoutingError {
                 part: part.id,
                 turn: part.turn,
@@ -311,7 +311,7 @@ impl TurnRecord {
             }),
             _ => None,
         };
-        self.parts.iter().filter_map(failed).collect()
+        self.parts.iter().filter_map(routing_error).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What files take up, for whom they count, and which were forgotten.
+//! The space that files use, whose quota they count for, and forgetting files.
 
 use std::{fmt, str::FromStr};
 
@@ -29,17 +29,17 @@ impl fmt::Display for PersonKey {
     }
 }
 
-/// A text that names nobody.
+/// The text names no person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no person: people are named as in telegram:123")]
-pub struct NoPerson(String);
+pub struct ParsePersonKeyError(String);
 
 impl FromStr for PersonKey {
-    type Err = NoPerson;
+    type Err = ParsePersonKeyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (channel, id) = text.split_once(':').ok_or_else(|| NoPerson(text.to_owned()))?;
-        let channel = ChannelName::new(channel).map_err(|_| NoPerson(text.to_owned()))?;
+        let (channel, id) = text.split_once(':').ok_or_else(|| ParsePersonKeyError(text.to_owned()))?;
+        let channel = ChannelName::new(channel).map_err(|_| ParsePersonKeyError(text.to_owned()))?;
         Ok(Self { channel, id: id.to_owned() })
     }
 }
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for PersonKey {
 pub enum UsageScope {
     /// A conversation: its files and its workspace.
     Conversation(ConversationId),
-    /// A person: the files of all turns that they asked for, in every conversation.
+    /// A person: the files of all turns that run for them, in every conversation.
     Person(PersonKey),
 }
 
@@ -87,13 +87,13 @@ impl Usage {
     }
 }
 
-/// Which scopes are asked about.
+/// The scopes to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageQuery {
     /// Every conversation and every person, the largest first.
     All,
     /// These; one that has nothing is left out.
-    Of(Vec<UsageScope>),
+    Scopes(Vec<UsageScope>),
 }
 
 /// How many bytes may be kept.
@@ -134,13 +134,13 @@ pub struct QuotaExceeded {
 
 impl fmt::Display for QuotaExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = match self.scope {
+        let summary = match self.scope {
             QuotaScope::Conversation => "this conversation's storage is full",
             QuotaScope::Person => "your storage is full across all conversations",
         };
         write!(
             f,
-            "{whose}: {} of {} are used, and this needs {}. `/usage` shows what takes up space, `/forget NUMBER` \
+            "{summary}: {} of {} are used, and this needs {}. `/usage` shows what takes up space, `/forget NUMBER` \
              removes a file",
             size::format_bytes(self.used),
             size::format_bytes(self.quota),
@@ -151,26 +151,26 @@ impl fmt::Display for QuotaExceeded {
 
 /// A file that is to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForgetFile {
+pub struct ForgetRequest {
     /// Its conversation.
     pub conversation: ConversationId,
     /// Its number there.
     pub number: u64,
-    /// The person who asks, where only the person for whom the file counts may; `None` where the caller may do it.
-    pub only_of: Option<PersonKey>,
+    /// The person whose files may be forgotten; `None` if the caller may forget any.
+    pub restricted_to: Option<PersonKey>,
 }
 
-/// What became of a file that was to be forgotten.
+/// The result of a [`ForgetRequest`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Forgotten {
+pub enum ForgetOutcome {
     /// It is forgotten; this is what it was.
-    Done(Box<Attachment>),
+    Forgotten(Box<Attachment>),
     /// It was forgotten before, at this time.
-    Before(Timestamp),
+    AlreadyForgotten(Timestamp),
     /// There is no file of that number.
-    Unknown,
-    /// It counts for somebody else.
-    NotTheirs,
+    NotFound,
+    /// It counts for another person.
+    NotPermitted,
     /// It is still to be sent.
     Unsettled,
     /// A turn that isn't complete refers to it.

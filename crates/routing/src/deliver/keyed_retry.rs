@@ -1,8 +1,9 @@
-//! What goes under a doubtful part's key once more.
+//! Retries of a part in doubt under its idempotency key.
 //!
-//! A key answers with the message that came first under it, and that may be the beginning of a streamed reply. Where the
-//! whole part is refused as a repeat, for its files, its words alone still find that message, or make it; what is missing
-//! is then a matter of editing it.
+//! A key returns the message that arrived first under it, which may be the beginning of a streamed reply. If the full
+//! retry is refused because of its files, a retry with the text alone still finds or makes that message; an edit then
+//! adds
+//! the rest.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use satchel_domain::{
     delivery::{DoubtRules, SendError},
 };
 
-/// How a part is repeated under its key.
+/// The form of a retry under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryForm {
     /// As it is.
@@ -21,36 +22,36 @@ pub(super) enum RetryForm {
     TextOnly,
 }
 
-/// The key of a part, and what is known of repeats under it.
+/// The state of a part's retries under its key.
 pub(super) struct KeyedRetry {
     /// What is left to be done about doubt.
-    pub(super) doubt: DoubtRules,
+    pub(super) doubt_rules: DoubtRules,
     idempotency: Idempotency,
-    /// The words of a part that has files too, until they are refused as well.
-    words: Option<PartContent>,
+    /// The text of a part with files, until that is refused as well.
+    text_only_content: Option<PartContent>,
 }
 
 impl KeyedRetry {
-    /// Before anything was repeated.
+    /// Makes the state before the first retry.
     pub(super) fn new(part: &Part, capabilities: &ChannelCapabilities) -> Self {
         let ChannelCapabilities { idempotency, look_up, can_edit, .. } = *capabilities;
-        let doubt = DoubtRules { idempotency, look_up, may_resend: true };
+        let doubt_rules = DoubtRules { idempotency, look_up, may_resend: true };
         // Without an edit the rest could never be added to them.
-        Self { doubt, idempotency, words: text_only(&part.content).filter(|_| can_edit) }
+        Self { doubt_rules, idempotency, text_only_content: text_only(&part.content).filter(|_| can_edit) }
     }
 
     /// The part as it is sent, where that is not as it is.
-    pub(super) fn part_to_retry(&self, part: &Part, repeat: Option<RetryForm>) -> Option<Part> {
-        let words = self.words.as_ref().filter(|_| repeat == Some(RetryForm::TextOnly))?;
-        Some(Part { content: words.clone(), ..part.clone() })
+    pub(super) fn part_to_retry(&self, part: &Part, form: Option<RetryForm>) -> Option<Part> {
+        let content = self.text_only_content.as_ref().filter(|_| form == Some(RetryForm::TextOnly))?;
+        Some(Part { content: content.clone(), ..part.clone() })
     }
 
-    /// Heeds that a repeat did not arrive.
-    pub(super) fn record_failure(&mut self, repeat: RetryForm, error: &SendError) {
-        self.doubt = self.doubt.after_failed_retry(error);
-        let may_pass = matches!(error, SendError::NotSent { .. } | SendError::InDoubt { .. });
-        if repeat == RetryForm::TextOnly && !may_pass {
-            self.words = None;
+    /// Records that a retry did not arrive.
+    pub(super) fn record_failure(&mut self, form: RetryForm, error: &SendError) {
+        self.doubt_rules = self.doubt_rules.after_failed_retry(error);
+        let is_transient = matches!(error, SendError::NotSent { .. } | SendError::InDoubt { .. });
+        if form == RetryForm::TextOnly && !is_transient {
+            self.text_only_content = None;
         }
     }
 
@@ -59,8 +60,8 @@ impl KeyedRetry {
     /// they find.
     pub(super) fn can_retry_text(&self, part: &Part, now: Timestamp) -> bool {
         let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
-        let may_go = self.doubt.may_resend && !part.labelled;
-        may_go && self.words.is_some() && self.idempotency.covers(elapsed)
+        let is_allowed = self.doubt_rules.may_resend && !part.labelled;
+        is_allowed && self.text_only_content.is_some() && self.idempotency.covers(elapsed)
     }
 }
 

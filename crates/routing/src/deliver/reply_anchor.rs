@@ -1,4 +1,4 @@
-//! What of a reply stands in the chat already, so that what comes after can answer it.
+//! The last sent message of a reply, to which its later messages reply.
 
 use satchel_domain::{MessageRef, Part, PartContent, PartState, TurnId, capabilities::ReplyRule};
 use satchel_ports::LedgerError;
@@ -10,17 +10,17 @@ use super::DeliveryContext;
 pub(super) struct ReplyAnchor(Option<(TurnId, MessageRef)>);
 
 impl ReplyAnchor {
-    /// Remembers a part that arrived.
+    /// Records a part that was sent.
     pub(super) fn record_sent(&mut self, part: &Part) {
         if let Some(last) = last_message(part) {
             self.0 = Some((part.turn, last.clone()));
         }
     }
 
-    /// The message that a part answers.
+    /// Returns the message that a part replies to.
     ///
     /// # Errors
-    /// When the ledger can't be asked for what was sent before this run.
+    /// When the ledger can't be read for earlier messages.
     pub(super) async fn reply_target(
         &self,
         delivery: &DeliveryContext,
@@ -33,8 +33,8 @@ impl ReplyAnchor {
         let last = match &self.0 {
             Some((turn, last)) if *turn == part.turn => Some(last.clone()),
             _ => delivery.ledger.turn(part.turn).await?.and_then(|turn| {
-                let before = turn.parts.iter().take_while(|known| known.id != part.id);
-                before.filter_map(last_message).last().cloned()
+                let earlier = turn.parts.iter().take_while(|other| other.id != part.id);
+                earlier.filter_map(last_message).last().cloned()
             }),
         };
         Ok(match (last, &part.content) {

@@ -1,8 +1,8 @@
 //! The loop against a scripted channel: which calls follow which answer, in which order, and what is written down.
 
+mod keyed_retries;
 mod lookups;
-mod places;
-mod repeats;
+mod reply_targets;
 mod stopping;
 mod voices;
 
@@ -96,7 +96,7 @@ fn photo(id: u128) -> FileItem {
 }
 
 /// A lane with these parts and a channel that gives these answers; `log` tells what was done.
-struct Stage {
+struct DeliveryHarness {
     parts: Vec<Part>,
     /// The parts of the turn as its record has them.
     known: Vec<Part>,
@@ -125,8 +125,8 @@ struct Stage {
     told: Arc<Mutex<Vec<String>>>,
 }
 
-impl Stage {
-    fn of(parts: Vec<Part>, answers: Vec<Answer>) -> Self {
+impl DeliveryHarness {
+    fn new(parts: Vec<Part>, answers: Vec<Answer>) -> Self {
         Self {
             known: parts.clone(),
             parts,
@@ -304,14 +304,14 @@ impl Stage {
 
 #[tokio::test(start_paused = true)]
 async fn started_part_is_sent_and_settled_only() {
-    let (log, left) = Stage::of(vec![], vec![sent()]).play(DeliveryStart::Started(sending(text(1)))).await;
+    let (log, left) = DeliveryHarness::new(vec![], vec![sent()]).play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["send hello", "settle sent"]);
     assert_eq!(left.unwrap(), DeliverOutcome::Released);
 }
 
 #[tokio::test(start_paused = true)]
 async fn settling_one_part_begins_the_next() {
-    let log = Stage::of(vec![text(1), text(2), text(3)], vec![sent(), sent(), sent()]).log().await;
+    let log = DeliveryHarness::new(vec![text(1), text(2), text(3)], vec![sent(), sent(), sent()]).log().await;
     assert_eq!(
         log,
         ["save sending", "send hello", "settle sent", "send hello", "settle sent", "send hello", "settle sent"]
@@ -321,15 +321,19 @@ async fn settling_one_part_begins_the_next() {
 #[tokio::test(start_paused = true)]
 async fn unsent_part_respects_retry_after() {
     let started = tokio::time::Instant::now();
-    let log = Stage::of(vec![text(1)], vec![not_sent(7_000), sent()]).log().await;
+    let log = DeliveryHarness::new(vec![text(1)], vec![not_sent(7_000), sent()]).log().await;
     assert_eq!(log, ["save sending", "send hello", "save waiting", "save sending", "send hello", "settle sent"]);
     assert!(started.elapsed() >= Duration::from_secs(7), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn unkeyed_doubt_is_probed_and_resent_labelled() {
-    let log =
-        Stage { probes: vec![false, false, true], ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+    let log = DeliveryHarness {
+        probes: vec![false, false, true],
+        ..DeliveryHarness::new(vec![text(1)], vec![in_doubt(), sent()])
+    }
+    .log()
+    .await;
     assert_eq!(
         log,
         [
@@ -351,19 +355,20 @@ async fn unkeyed_doubt_is_probed_and_resent_labelled() {
 async fn three_labelled_tries_outlast_an_outage_of_minutes() {
     let started = tokio::time::Instant::now();
     let lost = vec![in_doubt(), in_doubt(), in_doubt(), in_doubt()];
-    let log = Stage::of(vec![text(1)], lost).log().await;
+    let log = DeliveryHarness::new(vec![text(1)], lost).log().await;
     assert_eq!(log.last().unwrap(), "settle failed with notice");
     assert_eq!(log.iter().filter(|line| line.starts_with("send (possible duplicate)")).count(), 3);
     let waited = started.elapsed();
     assert!(waited >= Duration::from_secs(5 + 30 + 180) && waited < Duration::from_secs(230), "{waited:?}");
-    let third = Stage::of(vec![text(1)], vec![in_doubt(), in_doubt(), in_doubt(), sent()]).log().await;
+    let third = DeliveryHarness::new(vec![text(1)], vec![in_doubt(), in_doubt(), in_doubt(), sent()]).log().await;
     assert_eq!(third.last().unwrap(), "settle sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn held_doubt_is_reported_and_not_resent() {
     let rules = DeliveryRules { on_doubt: OnDoubt::Hold, ..DeliveryRules::default() };
-    let log = Stage { rules, ..Stage::of(vec![text(1), text(2)], vec![in_doubt(), sent()]) }.log().await;
+    let log =
+        DeliveryHarness { rules, ..DeliveryHarness::new(vec![text(1), text(2)], vec![in_doubt(), sent()]) }.log().await;
     assert_eq!(
         log,
         [
@@ -384,12 +389,17 @@ async fn a_key_makes_the_repeat_safe_and_unlabelled() {
     let repeated = ["save sending", "send hello", "save in_doubt", "probe ok", "save sending", "send hello"];
     for can_edit in [true, false] {
         let capabilities = ChannelCapabilities { idempotency: key, can_edit, ..tables::discord() };
-        let log = Stage { capabilities, ..Stage::of(vec![text(1)], vec![in_doubt(), sent()]) }.log().await;
+        let log = DeliveryHarness { capabilities, ..DeliveryHarness::new(vec![text(1)], vec![in_doubt(), sent()]) }
+            .log()
+            .await;
         assert_eq!(log, [&repeated[..], &["settle sent"]].concat(), "a whole repeat is complete");
     }
     let capabilities = ChannelCapabilities { idempotency: key, ..tables::discord() };
     let streamed = Part { streamed: true, ..text(1) };
-    let log = Stage { capabilities, ..Stage::of(vec![streamed], vec![in_doubt(), sent(), sent()]) }.log().await;
+    let log =
+        DeliveryHarness { capabilities, ..DeliveryHarness::new(vec![streamed], vec![in_doubt(), sent(), sent()]) }
+            .log()
+            .await;
     assert_eq!(log, [&repeated[..], &["edit m1", "settle sent"]].concat(), "what the key finds may show half of it");
 }
 
@@ -398,7 +408,7 @@ async fn a_repeat_that_is_limited_keeps_the_doubt() {
     let capabilities =
         ChannelCapabilities { idempotency: Idempotency::Key { window_ms: Some(60_000) }, ..tables::discord() };
     let answers = vec![in_doubt(), not_sent(600_000), sent()];
-    let stage = Stage { capabilities, ..Stage::of(vec![text(1)], answers) };
+    let stage = DeliveryHarness { capabilities, ..DeliveryHarness::new(vec![text(1)], answers) };
     assert_eq!(
         stage.log().await,
         [
@@ -431,68 +441,70 @@ async fn after_the_keys_window_the_history_is_asked(#[case] found: Option<Vec<Me
     };
     let interrupted = vec![sending(text(1))];
     let lookups = found.map(|messages| LookupOutcome::Found { messages, duplicates: Vec::new() }).into_iter().collect();
-    let log = Stage { capabilities, lookups, ..Stage::of(interrupted, vec![sent()]) }.log().await;
+    let log = DeliveryHarness { capabilities, lookups, ..DeliveryHarness::new(interrupted, vec![sent()]) }.log().await;
     assert_eq!(log, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn interrupted_part_is_in_doubt_but_edit_retries() {
     let interrupted = sending(text(1));
-    let log = Stage::of(vec![interrupted.clone()], vec![sent()]).log().await;
+    let log = DeliveryHarness::new(vec![interrupted.clone()], vec![sent()]).log().await;
     let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello"];
     assert_eq!(log, [&["probe ok"], &labelled[..], &["settle sent"]].concat());
     let edit = Part { target: Some(MessageRef("m1".into())), ..interrupted };
-    let log = Stage::of(vec![edit], vec![sent()]).log().await;
+    let log = DeliveryHarness::new(vec![edit], vec![sent()]).log().await;
     assert_eq!(log, ["probe ok", "save sending", "edit m1", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn start_by_same_holder_is_not_in_doubt() {
-    let (log, _) = Stage::of(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(DeliveryStart::Planned).await;
+    let (log, _) =
+        DeliveryHarness::new(vec![sending(text(1)), text(2)], vec![sent(), sent()]).play(DeliveryStart::Planned).await;
     assert_eq!(log, ["send hello", "settle sent", "send hello", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_form_is_replaced_by_another() {
-    let log = Stage::of(vec![text(1)], vec![refused(Refusal::BadMarkup)]).log().await;
+    let log = DeliveryHarness::new(vec![text(1)], vec![refused(Refusal::BadMarkup)]).log().await;
     assert_eq!(log, ["save sending", "send hello", "settle replaced by text"]);
     let album = PartContent::Album { items: vec![photo(1), photo(2)] };
-    let log = Stage::of(vec![part(1, album.clone())], vec![refused(Refusal::Item { index: 0 })]).log().await;
+    let log = DeliveryHarness::new(vec![part(1, album.clone())], vec![refused(Refusal::Item { index: 0 })]).log().await;
     assert_eq!(log, ["save sending", "send album", "settle replaced by file, file"]);
     let unreadable = Err(SendError::Unreadable { reason: "damaged".into() });
-    let log = Stage::of(vec![part(1, album)], vec![unreadable]).log().await;
+    let log = DeliveryHarness::new(vec![part(1, album)], vec![unreadable]).log().await;
     assert_eq!(log[2], "settle replaced by file, file", "one bad file takes no other with it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_told_once_and_stops_nothing() {
     let forbidden = Err(SendError::Forbidden { reason: "blocked".into() });
-    let log = Stage::of(vec![text(1), text(2)], vec![forbidden, sent()]).log().await;
+    let log = DeliveryHarness::new(vec![text(1), text(2)], vec![forbidden, sent()]).log().await;
     assert_eq!(log, ["save sending", "send hello", "settle failed with notice", "send hello", "settle sent"]);
     let notice = part(1, PartContent::Notice { text: "sorry".into() });
-    let log = Stage::of(vec![notice], vec![Err(SendError::Forbidden { reason: "blocked".into() })]).log().await;
+    let log =
+        DeliveryHarness::new(vec![notice], vec![Err(SendError::Forbidden { reason: "blocked".into() })]).log().await;
     assert_eq!(log, ["save sending", "send sorry", "settle failed"], "a failed notice makes no further notice");
 }
 
 #[tokio::test(start_paused = true)]
 async fn edit_of_deleted_message_is_sent_new() {
     let edit = Part { target: Some(MessageRef("m1".into())), ..text(1) };
-    let log = Stage::of(vec![edit], vec![refused(Refusal::TargetGone)]).log().await;
+    let log = DeliveryHarness::new(vec![edit], vec![refused(Refusal::TargetGone)]).log().await;
     assert_eq!(log, ["save sending", "edit m1", "settle replaced by text"]);
-    let never_ends = Stage::of(vec![text(1)], vec![refused(Refusal::TargetGone)]).log().await;
+    let never_ends = DeliveryHarness::new(vec![text(1)], vec![refused(Refusal::TargetGone)]).log().await;
     assert_eq!(never_ends, ["save sending", "send hello", "settle failed with notice"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_message_without_a_text_is_deleted() {
     let withdraw = Part { target: Some(MessageRef("m1".into())), ..part(1, PartContent::Withdraw) };
-    assert_eq!(Stage::of(vec![withdraw], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
+    assert_eq!(DeliveryHarness::new(vec![withdraw], vec![]).log().await, ["save sending", "delete m1", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_too_old_is_given_up_unsent() {
     let rules = DeliveryRules { max_age: Duration::ZERO, ..DeliveryRules::default() };
-    let log = Stage { rules, ..Stage::of(vec![text(1)], vec![]) }.log().await;
+    let log = DeliveryHarness { rules, ..DeliveryHarness::new(vec![text(1)], vec![]) }.log().await;
     assert_eq!(log, ["settle failed with notice"]);
 }
 
@@ -505,7 +517,7 @@ async fn oversized_file_notice_creates_one_link() {
     links.expect_create_link().withf(named).times(1).returning(|_, _, _| Some("https://a.example/links/x".into()));
     let document = PartContent::File(FileItem { form: FileForm::Document, ..photo(1) });
     let answers = vec![refused(Refusal::TooLarge { limit: Some(5) })];
-    let stage = Stage { links: Some(links), ..Stage::of(vec![part(1, document)], answers) };
+    let stage = DeliveryHarness { links: Some(links), ..DeliveryHarness::new(vec![part(1, document)], answers) };
     let told = Arc::clone(&stage.told);
     assert_eq!(stage.log().await, ["save sending", "send file", "settle failed with notice"]);
     let expected = "0 of 1 file sent; a.jpg is 9 B, the limit here is 5 B; kept as #17: \
@@ -526,7 +538,7 @@ async fn late_failure_creates_no_link_after_revocation() {
         let late = Part { created_at: Timestamp(part_of_it), ..part(1, document) };
         let answers = vec![not_sent(120_000), refused(Refusal::TooLarge { limit: Some(5) })];
         let known = vec![first, late.clone()];
-        let stage = Stage { links: Some(links), known, ..Stage::of(vec![late], answers) };
+        let stage = DeliveryHarness { links: Some(links), known, ..DeliveryHarness::new(vec![late], answers) };
         let told = Arc::clone(&stage.told);
         stage.log().await;
         let kept = if ended { "/resend 17" } else { "<https://a.example/links/x> (for 7 days; a new one: /resend 17)" };
@@ -537,19 +549,20 @@ async fn late_failure_creates_no_link_after_revocation() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_operator_discarded_is_skipped() {
-    let stage = Stage { discarded: Some(text(1).id), ..Stage::of(vec![text(1), text(2)], vec![sent()]) };
+    let stage =
+        DeliveryHarness { discarded: Some(text(1).id), ..DeliveryHarness::new(vec![text(1), text(2)], vec![sent()]) };
     assert_eq!(stage.log().await, ["save sending", "send hello", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
-    let stopped = Stage::of(vec![text(2)], vec![]);
+    let stopped = DeliveryHarness::new(vec![text(2)], vec![]);
     stopped.stop.cancel();
     let (log, left) = stopped.play(DeliveryStart::Started(sending(text(1)))).await;
     assert_eq!(log, ["save pending"], "begun, but not sent");
     assert_eq!(left.unwrap(), DeliverOutcome::Stopped);
 
-    let waiting = Stage::of(vec![text(1)], vec![not_sent(3_600_000)]);
+    let waiting = DeliveryHarness::new(vec![text(1)], vec![not_sent(3_600_000)]);
     let stop = waiting.stop.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(1)).await;

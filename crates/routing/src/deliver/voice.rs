@@ -9,10 +9,10 @@ use super::DeliveryContext;
 use crate::speech_text::to_speech_text;
 
 /// The largest spoken reply, in bytes of OGG/Opus: some three hours.
-const LARGEST_VOICE: u64 = 50 << 20;
+const MAX_VOICE_BYTES: u64 = 50 << 20;
 
-/// How long one try to speak may take; an engine has a limit of its own, which is to be hit before.
-const VOICE_TIME: Duration = Duration::from_secs(10 * 60);
+/// The longest duration of one attempt; the engine's own, shorter limit normally applies first.
+const SYNTHESIS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// How long it may take before the person is shown that a voice is being made.
 const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
@@ -20,8 +20,8 @@ const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
 /// How often a person is shown that a voice is being made; platforms let the sign fade after five seconds.
 const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
-/// How often words are tried to be spoken before they are written instead.
-const VOICE_TRIES: u32 = 3;
+/// The attempts at synthesis before the text is sent instead.
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Prepares a part, and shows the person meanwhile that something is being made for them.
 pub(super) async fn prepare_with_activity(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
@@ -42,36 +42,37 @@ async fn show_activity(delivery: &DeliveryContext, part: &Part) -> Infallible {
 
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
 async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
-    let PartContent::Voice { words, in_text, as_file, caption, .. } = &part.content else {
+    let PartContent::Voice { text, in_text, as_file, caption, .. } = &part.content else {
         return Ok(part.content.clone());
     };
     let Some(speech) = &delivery.speech else {
         return Err("no voice is configured".to_owned());
     };
-    let speakable = to_speech_text(words, *in_text)?;
-    let mut tried = 0;
+    let speech_text = to_speech_text(text, *in_text)?;
+    let mut attempts = 0;
     loop {
-        tried += 1;
-        let spoken = tokio::time::timeout(VOICE_TIME, speech.speak(&speakable)).await.unwrap_or_else(|_| {
-            Err(SpeechError {
-                reason: format!("it took longer than {} s", VOICE_TIME.as_secs()),
-                remedy: None,
-                retryable: true,
-            })
-        });
-        let reason = match spoken {
-            Ok(spoken) => {
+        attempts += 1;
+        let synthesized =
+            tokio::time::timeout(SYNTHESIS_TIMEOUT, speech.speak(&speech_text)).await.unwrap_or_else(|_| {
+                Err(SpeechError {
+                    reason: format!("it took longer than {} s", SYNTHESIS_TIMEOUT.as_secs()),
+                    remedy: None,
+                    retryable: true,
+                })
+            });
+        let reason = match synthesized {
+            Ok(synthesized) => {
                 let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()), bytes: None };
-                match delivery.blobs.put(spoken.content, &hint, LARGEST_VOICE).await {
+                match delivery.blobs.put(synthesized.content, &hint, MAX_VOICE_BYTES).await {
                     Ok(stored) => {
                         let prepared = PreparedVoice {
                             sha256: stored.sha256,
                             bytes: stored.bytes,
-                            duration_ms: spoken.duration_ms,
-                            waveform: spoken.waveform,
+                            duration_ms: synthesized.duration_ms,
+                            waveform: synthesized.waveform,
                         };
                         return Ok(PartContent::Voice {
-                            words: words.clone(),
+                            text: text.clone(),
                             in_text: *in_text,
                             prepared: Some(prepared),
                             as_file: *as_file,
@@ -83,17 +84,17 @@ async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<Par
                 }
             }
             Err(error) => {
-                let reason = if delivery.owner_reads { error.for_owner() } else { error.for_others() };
-                if !error.retryable || tried == VOICE_TRIES {
-                    tracing::warn!(part.id = %part.id, error = %error, tried, "synthesising a voice message failed; the person is told");
+                let reason = if delivery.owner_reads { error.owner_message() } else { error.public_message() };
+                if !error.retryable || attempts == MAX_ATTEMPTS {
+                    tracing::warn!(part.id = %part.id, error = %error, attempts, "synthesising a voice message failed; the person is told");
                     return Err(reason);
                 }
                 reason
             }
         };
-        if tried == VOICE_TRIES {
+        if attempts == MAX_ATTEMPTS {
             return Err(reason);
         }
-        tokio::time::sleep(delivery.rules.backoff * tried).await;
+        tokio::time::sleep(delivery.rules.backoff * attempts).await;
     }
 }

@@ -68,7 +68,7 @@ fn notice_names_loss_reason_and_remedy() {
         items: (1..=3).map(|n| item(file(n, "a.jpg", "image/jpeg", 1), FileForm::Photo)).collect(),
     };
     let voice = PartContent::Voice {
-        words: "x".to_owned(),
+        text: "x".to_owned(),
         in_text: true,
         prepared: None,
         as_file: false,
@@ -218,7 +218,7 @@ fn what_was_replaced_counts_through_its_children() {
 #[test]
 fn failed_voice_is_announced_despite_written_text() {
     let voice = PartContent::Voice {
-        words: "x".to_owned(),
+        text: "x".to_owned(),
         in_text: false,
         prepared: None,
         as_file: false,

@@ -10,12 +10,12 @@ use satchel_ports::LINK_TTL;
 use super::{FailedPart, MakeLink};
 
 /// The longest notice in bytes: it fits into one message everywhere, and what it leaves out is counted.
-const LONGEST: usize = 1_500;
+const MAX_NOTICE_BYTES: usize = 1_500;
 /// How many files a line names.
-const NAMED: usize = 5;
+const MAX_NAMED_FILES: usize = 5;
 /// The longest name and the longest reason in characters.
-const LONGEST_NAME: usize = 60;
-const LONGEST_REASON: usize = 160;
+const MAX_NAME_CHARS: usize = 60;
+const MAX_REASON_CHARS: usize = 160;
 
 /// Who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,28 +27,29 @@ pub(super) enum Audience {
 }
 
 /// The failures as lines, those with one reason on one line. Links stand only where they leave the lines within bounds.
-pub(super) fn lines(failures: &[FailedPart<'_>], audience: Audience, links: MakeLink<'_>) -> Vec<String> {
+pub(super) fn format_failures(failures: &[FailedPart<'_>], audience: Audience, links: MakeLink<'_>) -> Vec<String> {
     let mut groups: Vec<(ContentKind, &FailureReason, Vec<&FileItem>)> = Vec::new();
     for failure in failures {
         let files = failure.content.files();
-        for (kind, files) in
-            kinds(failure.content).into_iter().map(|kind| (kind, if kind == ContentKind::Files { files } else { &[] }))
+        for (kind, files) in content_kinds(failure.content)
+            .into_iter()
+            .map(|kind| (kind, if kind == ContentKind::Files { files } else { &[] }))
         {
-            match groups.iter_mut().find(|(known, reason, _)| *known == kind && *reason == failure.reason) {
-                Some((_, _, known)) => known.extend(files),
+            match groups.iter_mut().find(|(group_kind, reason, _)| *group_kind == kind && *reason == failure.reason) {
+                Some((_, _, group_files)) => group_files.extend(files),
                 None => groups.push((kind, failure.reason, files.iter().collect())),
             }
         }
     }
     let mut lines: Vec<String> = Vec::new();
     let mut length = 0;
-    let mut left_out = None;
+    let mut omitted = None;
     for (index, (kind, reason, files)) in groups.iter().enumerate() {
         let line = failure_line(*kind, reason, files, audience);
         length += line.len();
-        if length > LONGEST && index > 0 {
+        if length > MAX_NOTICE_BYTES && index > 0 {
             let files: usize = groups[index..].iter().map(|(_, _, files)| files.len()).sum();
-            left_out = Some(match files {
+            omitted = Some(match files {
                 0 => format!("and {} more", groups.len() - index),
                 _ => format!("and {files} more; /files lists them"),
             });
@@ -56,45 +57,46 @@ pub(super) fn lines(failures: &[FailedPart<'_>], audience: Audience, links: Make
         }
         lines.push(line);
     }
-    // Links have the room that the words leave, so that no name is left out for one.
-    let mut room = LONGEST.saturating_sub(lines.iter().map(String::len).sum());
+    // Links get the bytes that the text leaves, so that no name is omitted for one.
+    let mut remaining_bytes = MAX_NOTICE_BYTES.saturating_sub(lines.iter().map(String::len).sum());
     for (line, (kind, reason, files)) in lines.iter_mut().zip(&groups) {
         if *kind == ContentKind::Files
             && is_channel_limit(reason)
-            && let Some(linked) = with_links(reason, files, audience, links, line.len() + room)
+            && let Some(linked_line) =
+                files_line_with_links(reason, files, audience, links, line.len() + remaining_bytes)
         {
-            room -= linked.len().saturating_sub(line.len());
-            *line = linked;
+            remaining_bytes -= linked_line.len().saturating_sub(line.len());
+            *line = linked_line;
         }
     }
-    lines.extend(left_out);
+    lines.extend(omitted);
     lines
 }
 
-/// Whether the place takes a file in no form, and another place may.
+/// Returns whether the channel accepts the file in no form, although another channel may.
 fn is_channel_limit(reason: &FailureReason) -> bool {
     matches!(reason, FailureReason::TooLarge { .. } | FailureReason::Refused { .. } | FailureReason::Forbidden { .. })
 }
 
 /// The line of files with as many links as it has room for; `None` where that is none.
-fn with_links(
+fn files_line_with_links(
     reason: &FailureReason,
     files: &[&FileItem],
     audience: Audience,
     links: MakeLink<'_>,
-    longest: usize,
+    max_bytes: usize,
 ) -> Option<String> {
-    let what = files_line(reason, files, audience);
-    let mut linked: Vec<(u64, String)> = Vec::new();
+    let files_text = files_line(reason, files, audience);
+    let mut linked_files: Vec<(u64, String)> = Vec::new();
     let mut fitting = None;
-    for file in files.iter().take(NAMED).filter(|file| file.attachment.number > 0) {
+    for file in files.iter().take(MAX_NAMED_FILES).filter(|file| file.attachment.number > 0) {
         let Some(url) = links(&file.attachment) else { continue };
-        linked.push((file.attachment.number, url));
-        let named = |number: u64| linked.iter().any(|(known, _)| *known == number);
-        let others: Vec<&FileItem> = files.iter().copied().filter(|file| !named(file.attachment.number)).collect();
+        linked_files.push((file.attachment.number, url));
+        let is_linked = |number: u64| linked_files.iter().any(|(linked_number, _)| *linked_number == number);
+        let others: Vec<&FileItem> = files.iter().copied().filter(|file| !is_linked(file.attachment.number)).collect();
         let rest = if others.is_empty() { String::new() } else { format!("; the rest is {}", stored_as(&others)) };
-        let line = format!("{what}; {}{rest}", stored_as_with_links(&linked));
-        if line.len() > longest {
+        let line = format!("{files_text}; {}{rest}", stored_as_with_links(&linked_files));
+        if line.len() > max_bytes {
             break;
         }
         fitting = Some(line);
@@ -109,7 +111,7 @@ enum ContentKind {
     Files,
 }
 
-fn kinds(content: &PartContent) -> Vec<ContentKind> {
+fn content_kinds(content: &PartContent) -> Vec<ContentKind> {
     match content {
         PartContent::Text { files, .. } if files.is_empty() => vec![ContentKind::Text],
         PartContent::Question { .. } => vec![ContentKind::Text],
@@ -153,15 +155,15 @@ fn files_line(reason: &FailureReason, files: &[&FileItem], audience: Audience) -
 }
 
 fn file_names(files: &[&FileItem], audience: Audience, with_size: bool) -> String {
-    let shown = |file: &&FileItem| match with_size {
+    let describe = |file: &&FileItem| match with_size {
         true => format!("{} ({})", file_name(file, audience), size::format_bytes(file.attachment.bytes)),
         false => file_name(file, audience),
     };
-    let mut named: Vec<String> = files.iter().take(NAMED).map(shown).collect();
-    if files.len() > NAMED {
-        named.push(format!("{} more", files.len() - NAMED));
+    let mut names: Vec<String> = files.iter().take(MAX_NAMED_FILES).map(describe).collect();
+    if files.len() > MAX_NAMED_FILES {
+        names.push(format!("{} more", files.len() - MAX_NAMED_FILES));
     }
-    match named.split_last() {
+    match names.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
@@ -169,7 +171,7 @@ fn file_names(files: &[&FileItem], audience: Audience, with_size: bool) -> Strin
 }
 
 fn file_name(file: &FileItem, audience: Audience) -> String {
-    sanitize(file.attachment.filename.as_str(), LONGEST_NAME, audience)
+    sanitize(file.attachment.filename.as_str(), MAX_NAME_CHARS, audience)
 }
 
 /// Where the files are kept. A plan may name files that have no number yet.
@@ -177,9 +179,10 @@ fn stored_as(files: &[&FileItem]) -> String {
     let numbers: Vec<u64> = files.iter().map(|file| file.attachment.number).collect();
     match numbers.as_slice() {
         [number] if *number > 0 => format!("kept as #{number}: /resend {number}"),
-        several if several.len() <= NAMED && several.iter().all(|number| *number > 0) => {
-            let list = |before: &str| several.iter().map(|n| format!("{before}{n}")).collect::<Vec<_>>().join(", ");
-            format!("kept as {}: {}", list("#"), list("/resend "))
+        several if several.len() <= MAX_NAMED_FILES && several.iter().all(|number| *number > 0) => {
+            let join_numbers =
+                |before: &str| several.iter().map(|n| format!("{before}{n}")).collect::<Vec<_>>().join(", ");
+            format!("kept as {}: {}", join_numbers("#"), join_numbers("/resend "))
         }
         [_] => "kept; see /files".to_owned(),
         _ => "kept; see /files".to_owned(),
@@ -187,31 +190,31 @@ fn stored_as(files: &[&FileItem]) -> String {
 }
 
 /// Where numbered files can be opened, and how to get a new link when these have expired.
-fn stored_as_with_links(linked: &[(u64, String)]) -> String {
-    let links: Vec<String> = linked.iter().map(|(number, url)| format!("#{number}: <{url}>")).collect();
-    let again: Vec<String> = linked.iter().map(|(number, _)| format!("/resend {number}")).collect();
-    let new = if linked.len() == 1 { "a new one" } else { "new ones" };
+fn stored_as_with_links(linked_files: &[(u64, String)]) -> String {
+    let links: Vec<String> = linked_files.iter().map(|(number, url)| format!("#{number}: <{url}>")).collect();
+    let resend_commands: Vec<String> = linked_files.iter().map(|(number, _)| format!("/resend {number}")).collect();
+    let new_links = if linked_files.len() == 1 { "a new one" } else { "new ones" };
     let days = LINK_TTL.as_secs() / (24 * 60 * 60);
-    format!("kept as {} (for {days} days; {new}: {})", links.join(", "), again.join(", "))
+    format!("kept as {} (for {days} days; {new_links}: {})", links.join(", "), resend_commands.join(", "))
 }
 
 fn reason_text(reason: &FailureReason, audience: Audience) -> String {
-    sanitize(&reason.to_string(), LONGEST_REASON, audience)
+    sanitize(&reason.to_string(), MAX_REASON_CHARS, audience)
 }
 
-/// Words of others on one line, cut where they are long; for a person with every mark of Markdown made harmless.
-fn sanitize(words: &str, longest: usize, audience: Audience) -> String {
-    let one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut shown = String::new();
+/// Puts an untrusted text on one line, truncated; for a person with all Markdown escaped.
+fn sanitize(text: &str, max_chars: usize, audience: Audience) -> String {
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut sanitized = String::new();
     for (index, character) in one_line.chars().filter(|c| !c.is_control()).enumerate() {
-        if index == longest {
-            shown.push('…');
+        if index == max_chars {
+            sanitized.push('…');
             break;
         }
         if audience == Audience::Person && r"\`*_{}[]<>#~|&".contains(character) {
-            shown.push('\\');
+            sanitized.push('\\');
         }
-        shown.push(character);
+        sanitized.push(character);
     }
-    shown
+    sanitized
 }

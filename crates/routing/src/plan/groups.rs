@@ -28,7 +28,7 @@ impl FileGroup {
     /// The files as one part, leaving none; `None` when there are none.
     pub(crate) fn take_part(&mut self) -> Option<PartContent> {
         let mut items = std::mem::take(&mut self.items);
-        number_equal_names(&mut items);
+        number_duplicate_names(&mut items);
         match items.len() {
             0 => None,
             1 => items.pop().map(PartContent::File),
@@ -54,7 +54,7 @@ pub(crate) fn group_files(items: &[FileItem], capabilities: &ChannelCapabilities
 /// Whether a file may join its neighbours.
 pub(crate) fn can_share_message(items: &[FileItem], item: &FileItem, capabilities: &ChannelCapabilities) -> bool {
     let Some(first) = items.first() else { return true };
-    let (most, alike) = match capabilities.grouping {
+    let (max_items, is_same_kind) = match capabilities.grouping {
         GroupingRule::Never => (1, false),
         GroupingRule::Albums { max } => {
             (max, album_kind(first.form).is_some() && album_kind(first.form) == album_kind(item.form))
@@ -62,7 +62,7 @@ pub(crate) fn can_share_message(items: &[FileItem], item: &FileItem, capabilitie
         GroupingRule::Messages { max, .. } => (max, true),
     };
     let bytes = total_bytes(items).saturating_add(item.attachment.bytes);
-    alike && items.len() < most && capabilities.request_bytes.is_none_or(|limit| bytes <= limit)
+    is_same_kind && items.len() < max_items && capabilities.request_bytes.is_none_or(|limit| bytes <= limit)
 }
 
 /// The size of all files together.
@@ -88,7 +88,7 @@ fn album_kind(form: FileForm) -> Option<AlbumKind> {
 }
 
 /// Numbers the second and later files of one name, so that a person can tell and save them.
-pub(crate) fn number_equal_names(items: &mut [FileItem]) {
+pub(crate) fn number_duplicate_names(items: &mut [FileItem]) {
     if items.len() < 2 {
         return;
     }
@@ -99,7 +99,7 @@ pub(crate) fn number_equal_names(items: &mut [FileItem]) {
         if first_seen.insert(name.clone()) {
             continue;
         }
-        let numbered = (2..).map(|number| name.numbered(number)).find(|numbered| names.insert(numbered.clone()));
+        let numbered = (2..).map(|number| name.with_number(number)).find(|numbered| names.insert(numbered.clone()));
         item.attachment.filename = numbered.unwrap_or_else(|| name.clone());
     }
 }

@@ -26,7 +26,7 @@ fn shown(plan: &Plan) -> String {
         let words = match &part.content {
             PartContent::Text { text, markup, .. } => format!(" {markup:?} {text:?}"),
             PartContent::Notice { text } | PartContent::Question { text, .. } => format!(" {text:?}"),
-            PartContent::Voice { words, in_text, as_file, .. } => {
+            PartContent::Voice { text: words, in_text, as_file, .. } => {
                 format!(" {words:?} in_text={in_text} as_file={as_file}")
             }
             _ => String::new(),

@@ -97,7 +97,7 @@ fn bad_markup_becomes_plain_text_within_limit() {
 #[test]
 fn forbidden_voice_becomes_file_then_text() {
     let voice = |in_text, as_file| PartContent::Voice {
-        words: "hi".to_owned(),
+        text: "hi".to_owned(),
         in_text,
         prepared: None,
         as_file,
@@ -150,7 +150,7 @@ fn letters(content: &PartContent) -> String {
         PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
             text.as_str()
         }
-        PartContent::Voice { words, .. } => words,
+        PartContent::Voice { text: words, .. } => words,
         _ => "",
     };
     let captions = content.files().iter().map(|item| item.caption.as_str());

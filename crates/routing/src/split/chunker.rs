@@ -17,9 +17,9 @@ pub(super) struct ChunkLimits {
     /// The unit.
     pub(super) unit: TextUnit,
     /// Whether the markers of spans count.
-    pub(super) markers_count: bool,
+    pub(super) count_markers: bool,
     /// The most formatted spans of a chunk.
-    pub(super) entities: usize,
+    pub(super) max_entities: usize,
 }
 
 /// Where the walk stands at the beginning of a chunk.
@@ -48,19 +48,19 @@ pub(super) struct Chunker<'text> {
 
 /// Hands the chunks of a text to `take`, in order, none of them blank, each with whether it is sure to be read alone as
 /// it is read in the text.
-pub(super) fn chunks(
+pub(super) fn for_each_chunk(
     text: &str,
     structure: &MarkdownStructure,
     limits: &ChunkLimits,
-    take: &mut dyn FnMut(String, bool),
+    emit: &mut dyn FnMut(String, bool),
 ) {
-    let walk = Chunker { text, structure, limits };
+    let chunker = Chunker { text, structure, limits };
     let mut position = ChunkStart::default();
     while position.at < text.len() {
-        let cut = walk.find_cut(&position);
-        let next = walk.advance_to(&position, cut);
-        if let Some(chunk) = walk.chunk(&position, &next) {
-            take(chunk, walk.is_seam(position.at) && walk.is_seam(next.at));
+        let cut = chunker.find_cut(&position);
+        let next = chunker.advance_to(&position, cut);
+        if let Some(chunk) = chunker.build_chunk(&position, &next) {
+            emit(chunk, chunker.is_seam(position.at) && chunker.is_seam(next.at));
         }
         position = next;
     }
@@ -68,7 +68,7 @@ pub(super) fn chunks(
 
 impl Chunker<'_> {
     pub(super) fn marker_cost(&self, range: &Range<usize>) -> usize {
-        if self.limits.markers_count { self.units_of(&self.text[range.clone()]) } else { 0 }
+        if self.limits.count_markers { self.units_of(&self.text[range.clone()]) } else { 0 }
     }
 
     pub(super) fn units_of(&self, text: &str) -> usize {
@@ -82,13 +82,13 @@ impl Chunker<'_> {
 
     /// Whether a span is closed and reopened when it is cut; one with very long markers, or within very many spans, is
     /// left open, so that a chunk always has room for more than what it repeats.
-    fn reopens(&self, span: usize) -> bool {
+    fn can_reopen(&self, span: usize) -> bool {
         let span = &self.structure.spans[span];
-        span.nesting <= self.limits.max / 4 && span.depth <= self.limits.entities.div_ceil(2)
+        span.nesting <= self.limits.max / 4 && span.depth <= self.limits.max_entities.div_ceil(2)
     }
 
     /// The block whose code goes on at this position, if its fence is short enough to be repeated.
-    pub(super) fn reopened(&self, position: &ChunkStart) -> Option<&CodeBlock> {
+    pub(super) fn reopened_block(&self, position: &ChunkStart) -> Option<&CodeBlock> {
         let block = self.structure.blocks.get(position.block)?;
         let inside = block.code.start < position.at && position.at < block.code.end;
         (inside && self.can_cut(block)).then_some(block)
@@ -99,13 +99,13 @@ impl Chunker<'_> {
     }
 
     pub(super) fn closer_cost(&self, span: usize) -> usize {
-        if self.reopens(span) { self.marker_cost(&self.structure.spans[span].close) } else { 0 }
+        if self.can_reopen(span) { self.marker_cost(&self.structure.spans[span].close) } else { 0 }
     }
 
     fn advance_to(&self, from: &ChunkStart, at: usize) -> ChunkStart {
         let mut next = ChunkStart { at, ..from.clone() };
         while let Some(marker) = self.structure.markers.get(next.marker).filter(|marker| marker.range.end <= at) {
-            match (self.reopens(marker.span), marker.opens) {
+            match (self.can_reopen(marker.span), marker.opens) {
                 (true, true) => next.open.push(marker.span),
                 (true, false) => {
                     if let Some(index) = next.open.iter().rposition(|span| *span == marker.span) {
@@ -127,11 +127,11 @@ impl Chunker<'_> {
     }
 
     /// The chunk between two positions with what it needs to stand alone; `None` when it would be blank.
-    fn chunk(&self, from: &ChunkStart, to: &ChunkStart) -> Option<String> {
+    fn build_chunk(&self, from: &ChunkStart, to: &ChunkStart) -> Option<String> {
         let mut chunk = String::new();
-        let reopened = self.reopened(from);
+        let reopened_block = self.reopened_block(from);
         let mut rest = from.at;
-        if let Some(block) = reopened {
+        if let Some(block) = reopened_block {
             let end = to.at.min(block.code.end);
             let first_gap = block.gaps.partition_point(|gap| gap.end <= rest);
             for gap in block.gaps[first_gap..].iter().take_while(|gap| gap.start < end) {
@@ -145,19 +145,19 @@ impl Chunker<'_> {
             }
             chunk = close_fence(format!("{}{chunk}", block.opening), &block.fence);
             rest = to.at.min(block.range.end);
-            let behind = &self.text[rest..to.at];
-            if !behind.starts_with('\n') && !behind.trim().is_empty() {
+            let after_block = &self.text[rest..to.at];
+            if !after_block.starts_with('\n') && !after_block.trim().is_empty() {
                 chunk.push('\n');
             }
-            chunk.push_str(behind);
+            chunk.push_str(after_block);
         } else {
             from.open.iter().for_each(|span| chunk.push_str(&self.text[self.structure.spans[*span].open.clone()]));
             let body = self.text[from.at..to.at].trim_start();
-            let begins = to.at - body.len();
+            let body_start = to.at - body.len();
             // The indentation of an indented block is what makes it one.
             if self.structure.blocks[from.block..]
                 .first()
-                .is_some_and(|b| b.closing.is_empty() && b.code.start == begins)
+                .is_some_and(|b| b.closing.is_empty() && b.code.start == body_start)
             {
                 chunk.push_str("    ");
             }
@@ -166,7 +166,7 @@ impl Chunker<'_> {
                 return None;
             }
         }
-        if let Some(block) = self.reopened(to) {
+        if let Some(block) = self.reopened_block(to) {
             return Some(if block.closing.is_empty() { chunk } else { close_fence(chunk, &block.closing) });
         }
         chunk.truncate(chunk.trim_end().len());

@@ -39,7 +39,7 @@ pub(super) enum Reach {
     UpTo(Vec<CutRange>, usize),
 }
 
-/// What stands around a position.
+/// The context of a position.
 struct CutContext<'text> {
     code: Option<&'text CodeBlock>,
     breakable: bool,
@@ -47,7 +47,7 @@ struct CutContext<'text> {
     until: usize,
 }
 
-/// The way as it is walked.
+/// The state while a chunk's reach is measured.
 struct ReachCursor {
     at: usize,
     marker: usize,
@@ -55,112 +55,112 @@ struct ReachCursor {
     used: usize,
     closers: usize,
     open: usize,
-    behind_opener: bool,
-    behind_marker: bool,
+    after_opener: bool,
+    after_marker: bool,
     last_visible: char,
 }
 
 impl Chunker<'_> {
     /// Walks from the beginning of a chunk as far as the limit lets it.
     pub(super) fn reach(&self, from: &ChunkStart) -> Reach {
-        let reopened = self.reopened(from);
+        let reopened_block = self.reopened_block(from);
         let opening = |span: &usize| self.marker_cost(&self.structure.spans[*span].open);
-        let mut way = ReachCursor {
+        let mut cursor = ReachCursor {
             at: from.at,
             marker: from.marker,
             block: from.block,
             used: from.open.iter().map(opening).sum::<usize>()
-                + reopened.map_or(0, |block| self.units_of(&block.opening)),
+                + reopened_block.map_or(0, |block| self.units_of(&block.opening)),
             closers: from.open.iter().map(|span| self.closer_cost(*span)).sum(),
             open: from.open.len() + from.unmarked,
-            behind_opener: false,
-            behind_marker: true,
+            after_opener: false,
+            after_marker: true,
             last_visible: ' ',
         };
-        let too_many = self.entity_limit_at(from, from.open.len() + usize::from(reopened.is_some()));
-        let mut stretches = Vec::new();
+        let entity_limit = self.entity_limit_at(from, from.open.len() + usize::from(reopened_block.is_some()));
+        let mut ranges = Vec::new();
         loop {
-            let around = self.context_at(&mut way);
-            let suffix = around.code.map_or(0, |block| match reopened {
-                Some(_) if way.block == from.block => block.fence.len() + 1,
+            let context = self.context_at(&mut cursor);
+            let suffix = context.code.map_or(0, |block| match reopened_block {
+                Some(_) if cursor.block == from.block => block.fence.len() + 1,
                 _ => block.closing.len() + 1,
             });
-            let room = self.limits.max.checked_sub(way.used + way.closers + suffix);
-            let Some(room) = room else { return Reach::UpTo(stretches, way.at) };
-            if way.at == self.text.len() {
+            let remaining_units = self.limits.max.checked_sub(cursor.used + cursor.closers + suffix);
+            let Some(remaining_units) = remaining_units else { return Reach::UpTo(ranges, cursor.at) };
+            if cursor.at == self.text.len() {
                 return Reach::Everything;
             }
-            let marker = self.structure.markers.get(way.marker);
-            let here = marker.filter(|marker| marker.range.start == way.at);
-            let ends_here = too_many <= way.at && way.at > from.at;
-            let stop = if ends_here || here.is_some() {
-                way.at
+            let marker = self.structure.markers.get(cursor.marker);
+            let marker_here = marker.filter(|marker| marker.range.start == cursor.at);
+            let ends_here = entity_limit <= cursor.at && cursor.at > from.at;
+            let stop = if ends_here || marker_here.is_some() {
+                cursor.at
             } else {
-                let marker = marker.map(|marker| marker.range.start).filter(|start| *start > way.at);
-                let stop = marker.unwrap_or(usize::MAX).min(around.until).min(too_many.max(way.at + 1));
+                let marker = marker.map(|marker| marker.range.start).filter(|start| *start > cursor.at);
+                let stop = marker.unwrap_or(usize::MAX).min(context.until).min(entity_limit.max(cursor.at + 1));
                 self.text.ceil_char_boundary(stop.min(self.text.len()))
             };
-            let passage = &self.text[way.at..stop];
-            let over = first_over(passage, room, self.limits.unit);
-            let last = over.or_else(|| passage.char_indices().next_back().map(|last| last.0)).unwrap_or(0);
-            if around.breakable && here.is_none_or(|marker| marker.opens) {
-                stretches.push(CutRange {
-                    first: way.at,
-                    last: way.at + last,
-                    ends_at_first: way.at > from.at && !way.behind_opener,
-                    joins_at_first: way.at > from.at && !way.behind_marker,
-                    in_code: around.code.is_some(),
-                    in_span: way.open > 0,
-                    visible_before: way.last_visible,
+            let segment = &self.text[cursor.at..stop];
+            let excess_offset = first_excess_offset(segment, remaining_units, self.limits.unit);
+            let last = excess_offset.or_else(|| segment.char_indices().next_back().map(|last| last.0)).unwrap_or(0);
+            if context.breakable && marker_here.is_none_or(|marker| marker.opens) {
+                ranges.push(CutRange {
+                    first: cursor.at,
+                    last: cursor.at + last,
+                    ends_at_first: cursor.at > from.at && !cursor.after_opener,
+                    joins_at_first: cursor.at > from.at && !cursor.after_marker,
+                    in_code: context.code.is_some(),
+                    in_span: cursor.open > 0,
+                    visible_before: cursor.last_visible,
                 });
             }
             if ends_here {
-                return Reach::UpTo(stretches, way.at);
+                return Reach::UpTo(ranges, cursor.at);
             }
-            if here.is_some() {
-                self.pass_marker(&mut way);
+            if marker_here.is_some() {
+                self.pass_marker(&mut cursor);
                 continue;
             }
-            if let Some(over) = over
-                && let too_far = self.text.ceil_char_boundary(way.at + over + 1)
+            if let Some(offset) = excess_offset
+                && let too_far = self.text.ceil_char_boundary(cursor.at + offset + 1)
                 && too_far < stop
             {
-                return Reach::UpTo(stretches, too_far);
+                return Reach::UpTo(ranges, too_far);
             }
-            way.used += self.units_of(passage);
-            let visible = passage.chars().rev().find(|character| !character.is_whitespace());
-            way.last_visible = visible.unwrap_or(way.last_visible);
-            (way.at, way.behind_opener, way.behind_marker) = (stop, false, false);
+            cursor.used += self.units_of(segment);
+            let visible = segment.chars().rev().find(|character| !character.is_whitespace());
+            cursor.last_visible = visible.unwrap_or(cursor.last_visible);
+            (cursor.at, cursor.after_opener, cursor.after_marker) = (stop, false, false);
         }
     }
 
-    fn pass_marker(&self, way: &mut ReachCursor) {
-        let marker = &self.structure.markers[way.marker];
+    fn pass_marker(&self, cursor: &mut ReachCursor) {
+        let marker = &self.structure.markers[cursor.marker];
         let closer = self.closer_cost(marker.span);
-        way.used += self.marker_cost(&marker.range);
+        cursor.used += self.marker_cost(&marker.range);
         if marker.opens {
-            (way.closers, way.open) = (way.closers + closer, way.open + 1);
+            (cursor.closers, cursor.open) = (cursor.closers + closer, cursor.open + 1);
         } else {
-            (way.closers, way.open) = (way.closers.saturating_sub(closer), way.open.saturating_sub(1));
+            (cursor.closers, cursor.open) = (cursor.closers.saturating_sub(closer), cursor.open.saturating_sub(1));
         }
-        (way.at, way.behind_opener, way.behind_marker) = (marker.range.end, marker.opens, true);
-        way.marker += 1;
+        (cursor.at, cursor.after_opener, cursor.after_marker) = (marker.range.end, marker.opens, true);
+        cursor.marker += 1;
     }
 
     /// Where the formatted span begins that is one too many; a chunk that begins with `entities` ends there.
     fn entity_limit_at(&self, from: &ChunkStart, entities: usize) -> usize {
-        match self.limits.entities.checked_sub(entities) {
+        match self.limits.max_entities.checked_sub(entities) {
             Some(more) => self.structure.entities.get(from.entity.saturating_add(more)).copied().unwrap_or(usize::MAX),
             None => from.at,
         }
     }
 
-    fn context_at(&self, way: &mut ReachCursor) -> CutContext<'_> {
-        let at = way.at;
-        while self.structure.blocks.get(way.block).is_some_and(|block| block.range.end <= at) {
-            way.block += 1;
+    fn context_at(&self, cursor: &mut ReachCursor) -> CutContext<'_> {
+        let at = cursor.at;
+        while self.structure.blocks.get(cursor.block).is_some_and(|block| block.range.end <= at) {
+            cursor.block += 1;
         }
-        let Some(block) = self.structure.blocks.get(way.block) else {
+        let Some(block) = self.structure.blocks.get(cursor.block) else {
             return CutContext { code: None, breakable: true, until: usize::MAX };
         };
         let edges = [block.range.start + 1, block.code.start + 1, block.code.end, block.range.end];
@@ -172,25 +172,25 @@ impl Chunker<'_> {
 }
 
 /// The offset of the first character that no longer fits.
-fn first_over(text: &str, mut room: usize, unit: TextUnit) -> Option<usize> {
-    const BULK: usize = 256;
+fn first_excess_offset(text: &str, mut remaining_units: usize, unit: TextUnit) -> Option<usize> {
+    const BLOCK_BYTES: usize = 256;
     // A byte is at least as long as a unit.
-    if text.len() <= room {
+    if text.len() <= remaining_units {
         return None;
     }
     let mut start = 0;
     while start < text.len() {
-        let end = text.ceil_char_boundary((start + BULK).min(text.len()));
-        let bulk = units(&text[start..end], unit);
-        if bulk > room {
+        let end = text.ceil_char_boundary((start + BLOCK_BYTES).min(text.len()));
+        let block_units = units(&text[start..end], unit);
+        if block_units > remaining_units {
             break;
         }
-        (room, start) = (room - bulk, end);
+        (remaining_units, start) = (remaining_units - block_units, end);
     }
     text[start..].char_indices().find_map(|(offset, character)| {
         let cost = units(character.encode_utf8(&mut [0; 4]), unit);
-        let fits = cost <= room;
-        room = room.saturating_sub(cost);
+        let fits = cost <= remaining_units;
+        remaining_units = remaining_units.saturating_sub(cost);
         (!fits).then_some(start + offset)
     })
 }

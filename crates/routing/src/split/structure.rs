@@ -7,7 +7,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use super::windows;
 
 /// How much of a text is read at once, in bytes; what this takes to read stays in the processor's cache.
-const WINDOW: usize = 32 * 1024;
+const WINDOW_BYTES: usize = 32 * 1024;
 
 /// An inline span: what stands between an opening and a closing marker.
 #[derive(Debug)]
@@ -81,36 +81,36 @@ pub(super) struct MarkdownStructure {
 }
 
 /// The extensions of Markdown that models write and channels show.
-fn options() -> Options {
+fn parser_options() -> Options {
     Options::ENABLE_STRIKETHROUGH
 }
 
 impl MarkdownStructure {
     /// Reads the structure of a Markdown text.
     pub(super) fn parse(text: &str) -> Self {
-        windows::read(text, WINDOW)
+        windows::parse_in_windows(text, WINDOW_BYTES)
     }
 
     /// Reads a passage, which must begin where no block is open, and adds what it finds.
     ///
     /// Returns where the last block begins if the text behind the passage might belong to it.
-    pub(super) fn read(&mut self, text: &str, passage: Range<usize>) -> Option<OpenTail> {
+    pub(super) fn parse_passage(&mut self, text: &str, passage: Range<usize>) -> Option<OpenTail> {
         let (first_marker, first_entity) = (self.markers.len(), self.entities.len());
         let mut block: Option<OpenCodeBlock> = None;
         // Where the last event inside the open link ended: its closing marker begins there.
         let mut last_end = passage.start;
-        let (mut depth, mut open_end) = (0_usize, None);
-        let events = Parser::new_ext(&text[passage.clone()], options()).into_offset_iter();
+        let (mut depth, mut open_tail) = (0_usize, None);
+        let events = Parser::new_ext(&text[passage.clone()], parser_options()).into_offset_iter();
         for (event, range) in
             events.map(|(event, range)| (event, range.start + passage.start..range.end + passage.start))
         {
             match event {
                 Event::Start(tag) => {
                     if depth == 0 {
-                        let unending = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::HtmlBlock);
+                        let may_continue = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)) | Tag::HtmlBlock);
                         let (blocks, entities, seams) = (self.blocks.len(), self.entities.len(), self.seams.len());
-                        let open = OpenTail { at: range.start, blocks, entities, seams };
-                        open_end = (unending && range.end == passage.end).then_some(open);
+                        let tail = OpenTail { at: range.start, blocks, entities, seams };
+                        open_tail = (may_continue && range.end == passage.end).then_some(tail);
                         if text[..range.start].ends_with("\n\n")
                             && !text[range.start..].starts_with(char::is_whitespace)
                         {
@@ -118,15 +118,17 @@ impl MarkdownStructure {
                         }
                     }
                     depth += 1;
-                    self.start(text, &tag, &range, &mut block);
+                    self.on_start_tag(text, &tag, &range, &mut block);
                     last_end = range.start;
                     continue;
                 }
                 Event::End(tag) => {
                     depth -= 1;
                     match tag {
-                        TagEnd::Link => self.link(text, &range, last_end),
-                        TagEnd::CodeBlock => self.blocks.extend(block.take().map(|block| code_block(text, block))),
+                        TagEnd::Link => self.push_link(text, &range, last_end),
+                        TagEnd::CodeBlock => {
+                            self.blocks.extend(block.take().map(|block| build_code_block(text, block)))
+                        }
                         _ => {}
                     }
                 }
@@ -138,7 +140,7 @@ impl MarkdownStructure {
                 Event::Code(_) => {
                     self.entities.push(range.start);
                     let ticks = text[range.clone()].bytes().take_while(|byte| *byte == b'`').count();
-                    self.span(&range, ticks, ticks);
+                    self.push_span(&range, ticks, ticks);
                 }
                 _ => {}
             }
@@ -147,23 +149,23 @@ impl MarkdownStructure {
         self.markers[first_marker..].sort_by_key(|marker| marker.range.start);
         self.entities[first_entity..].sort_unstable();
         self.sum_nesting(first_marker);
-        open_end
+        open_tail
     }
 
-    /// Forgets a block that might go on; it holds no span.
-    pub(super) fn discard_tail(&mut self, open: &OpenTail) {
-        self.blocks.truncate(open.blocks);
-        self.entities.truncate(open.entities);
-        self.seams.truncate(open.seams);
+    /// Discards a block that might continue; it contains no span.
+    pub(super) fn discard_tail(&mut self, tail: &OpenTail) {
+        self.blocks.truncate(tail.blocks);
+        self.entities.truncate(tail.entities);
+        self.seams.truncate(tail.seams);
     }
 
-    fn start(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenCodeBlock>) {
+    fn on_start_tag(&mut self, text: &str, tag: &Tag<'_>, range: &Range<usize>, block: &mut Option<OpenCodeBlock>) {
         match tag {
-            Tag::Emphasis => self.span(range, 1, 1),
-            Tag::Strong => self.span(range, 2, 2),
+            Tag::Emphasis => self.push_span(range, 1, 1),
+            Tag::Strong => self.push_span(range, 2, 2),
             Tag::Strikethrough => {
                 let width = if text[range.clone()].starts_with("~~") { 2 } else { 1 };
-                self.span(range, width, width);
+                self.push_span(range, width, width);
             }
             Tag::CodeBlock(kind) => {
                 let fenced = matches!(kind, CodeBlockKind::Fenced(_));
@@ -176,20 +178,20 @@ impl MarkdownStructure {
     }
 
     fn sum_nesting(&mut self, first_marker: usize) {
-        let (mut around, mut depth) = (0_usize, 0_usize);
+        let (mut nesting, mut depth) = (0_usize, 0_usize);
         for marker in &self.markers[first_marker..] {
             let span = &mut self.spans[marker.span];
-            let own = span.open.len() + span.close.len();
+            let width = span.open.len() + span.close.len();
             if marker.opens {
-                (around, depth) = (around + own, depth + 1);
-                (span.nesting, span.depth) = (around, depth);
+                (nesting, depth) = (nesting + width, depth + 1);
+                (span.nesting, span.depth) = (nesting, depth);
             } else {
-                (around, depth) = (around.saturating_sub(own), depth.saturating_sub(1));
+                (nesting, depth) = (nesting.saturating_sub(width), depth.saturating_sub(1));
             }
         }
     }
 
-    fn span(&mut self, range: &Range<usize>, opening: usize, closing: usize) {
+    fn push_span(&mut self, range: &Range<usize>, opening: usize, closing: usize) {
         if opening == 0 || range.len() <= opening + closing {
             return;
         }
@@ -202,19 +204,19 @@ impl MarkdownStructure {
     }
 
     /// An inline link: `[` before the words, `](…)` after them. Any other link is shown by its own characters.
-    fn link(&mut self, text: &str, range: &Range<usize>, words_end: usize) {
-        let whole = &text[range.clone()];
-        if whole.starts_with('[')
-            && whole.ends_with(')')
-            && words_end > range.start + 1
-            && text[words_end..range.end].starts_with("](")
+    fn push_link(&mut self, text: &str, range: &Range<usize>, label_end: usize) {
+        let source = &text[range.clone()];
+        if source.starts_with('[')
+            && source.ends_with(')')
+            && label_end > range.start + 1
+            && text[label_end..range.end].starts_with("](")
         {
-            self.span(range, 1, range.end - words_end);
+            self.push_span(range, 1, range.end - label_end);
         }
     }
 }
 
-fn code_block(text: &str, block: OpenCodeBlock) -> CodeBlock {
+fn build_code_block(text: &str, block: OpenCodeBlock) -> CodeBlock {
     let OpenCodeBlock { range, fenced, lines } = block;
     let line_start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let code = match (lines.first(), lines.last()) {
@@ -224,13 +226,13 @@ fn code_block(text: &str, block: OpenCodeBlock) -> CodeBlock {
     let gaps =
         lines.windows(2).filter(|pair| pair[0].end < pair[1].start).map(|pair| pair[0].end..pair[1].start).collect();
     if !fenced {
-        let longest = longest_run(&text[code.clone()], '`');
-        let fence = "`".repeat(3.max(longest + 1));
+        let max_ticks = longest_run(&text[code.clone()], '`');
+        let fence = "`".repeat(3.max(max_ticks + 1));
         return CodeBlock { range, code, gaps, opening: format!("{fence}\n"), fence, closing: String::new() };
     }
     let first_line = text[range.clone()].lines().next().unwrap_or_default().trim_start();
-    let mark = first_line.chars().next().unwrap_or('`');
-    let info = first_line.trim_start_matches(mark);
+    let fence_char = first_line.chars().next().unwrap_or('`');
+    let info = first_line.trim_start_matches(fence_char);
     let fence = first_line[..first_line.len() - info.len()].to_owned();
     // The closing fence stands in the same quotes and lists; a list's own mark would begin a new item.
     let container = text[line_start..range.start].chars().map(|c| if c == '>' || c == '\t' { c } else { ' ' });
@@ -238,6 +240,6 @@ fn code_block(text: &str, block: OpenCodeBlock) -> CodeBlock {
     CodeBlock { range, code, gaps, opening: format!("{fence}{}\n", info.trim_end()), fence, closing }
 }
 
-fn longest_run(text: &str, of: char) -> usize {
-    text.split(|c| c != of).map(str::len).max().unwrap_or(0)
+fn longest_run(text: &str, mark: char) -> usize {
+    text.split(|c| c != mark).map(str::len).max().unwrap_or(0)
 }

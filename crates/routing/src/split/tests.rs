@@ -273,14 +273,14 @@ proptest! {
         ], 0..4,
     ), window in 1usize..60) {
         let text = pieces.concat();
-        let whole = windows::read(&text, usize::MAX);
-        let in_windows = windows::read(&text, window);
+        let whole = windows::parse_in_windows(&text, usize::MAX);
+        let in_windows = windows::parse_in_windows(&text, window);
         let shown = |read: &MarkdownStructure| format!("{:?}", (&read.spans, &read.markers, &read.blocks, &read.entities));
         prop_assert_eq!(shown(&in_windows), shown(&whole), "{:?}", text);
         // Where there is a seam, both sides are read alone as they are together.
         for seam in in_windows.seams.iter().take(3) {
             let (before, behind) = text.split_at(*seam);
-            let (before, behind) = (windows::read(before, usize::MAX), windows::read(behind, usize::MAX));
+            let (before, behind) = (windows::parse_in_windows(before, usize::MAX), windows::parse_in_windows(behind, usize::MAX));
             prop_assert_eq!(before.entities.len() + behind.entities.len(), whole.entities.len(), "{} in {:?}", seam, text);
             prop_assert_eq!(before.markers.len() + behind.markers.len(), whole.markers.len(), "{} in {:?}", seam, text);
         }

@@ -6,28 +6,28 @@
 use super::structure::MarkdownStructure;
 
 /// Reads a text in windows of about this many bytes.
-pub(super) fn read(text: &str, window: usize) -> MarkdownStructure {
+pub(super) fn parse_in_windows(text: &str, window_bytes: usize) -> MarkdownStructure {
     let mut structure = MarkdownStructure::default();
     // A link may be defined anywhere behind its use, and lines may end in more ways than one: a text with either is read
     // as a whole.
     let defines_links = may_define_links(text);
-    let whole = text.len() <= window || text.contains('\r') || defines_links;
-    let window = if whole { text.len() } else { window };
+    let is_single_window = text.len() <= window_bytes || text.contains('\r') || defines_links;
+    let window_bytes = if is_single_window { text.len() } else { window_bytes };
     if !text.starts_with(char::is_whitespace) {
         structure.seams.push(0);
     }
-    let (mut start, mut size) = (0, window);
+    let (mut start, mut size) = (0, window_bytes);
     while start < text.len() {
-        let end = boundary(text, start.saturating_add(size));
-        match structure.read(text, start..end) {
-            Some(open) if end < text.len() => {
-                structure.discard_tail(&open);
-                let line = text[..open.at].rfind('\n').map_or(0, |newline| newline + 1);
+        let end = find_boundary(text, start.saturating_add(size));
+        match structure.parse_passage(text, start..end) {
+            Some(tail) if end < text.len() => {
+                structure.discard_tail(&tail);
+                let line = text[..tail.at].rfind('\n').map_or(0, |newline| newline + 1);
                 // A block longer than the window is read again in ever longer ones, most of it once.
-                size = if line > start { window } else { size.saturating_mul(4) };
+                size = if line > start { window_bytes } else { size.saturating_mul(4) };
                 start = line;
             }
-            _ => (start, size) = (end, window),
+            _ => (start, size) = (end, window_bytes),
         }
     }
     structure.seams.push(text.len());
@@ -39,7 +39,7 @@ pub(super) fn read(text: &str, window: usize) -> MarkdownStructure {
 }
 
 /// The first place at or behind `from` at which a window may end.
-fn boundary(text: &str, from: usize) -> usize {
+fn find_boundary(text: &str, from: usize) -> usize {
     let bytes = text.as_bytes().get(from..).unwrap_or_default();
     let is_boundary = |bytes: &[u8]| bytes[0] == b'\n' && bytes[1] == b'\n' && !bytes[2].is_ascii_whitespace();
     bytes.windows(3).position(is_boundary).map_or(text.len(), |newlines| from + newlines + 2)

@@ -1,4 +1,4 @@
-//! What calls of this process take of their turn's room for files, known before the ledger knows of it.
+//! Reservations of a turn's byte quota by running calls, before the ledger records their files.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,9 +8,9 @@ use std::{
 use satchel_domain::{Attachment, AttachmentId, CallId, TurnId};
 
 /// How many turns are remembered: many more than run at once, so that one which is forgotten has long ended.
-const TURNS: usize = 1_000;
+const MAX_TRACKED_TURNS: usize = 1_000;
 
-/// The claims of the turns that run. A model asks for several calls at once, and none is recorded before it has ended:
+/// The reservations of running turns. A model requests several calls at once, and none is recorded before it has ended:
 /// by the ledger alone, each would find the same room free.
 #[derive(Default)]
 pub(super) struct Reservations(Mutex<BTreeMap<TurnId, TurnUsage>>);
@@ -18,14 +18,14 @@ pub(super) struct Reservations(Mutex<BTreeMap<TurnId, TurnUsage>>);
 #[derive(Default)]
 struct TurnUsage {
     /// The bytes of the calls that run.
-    running: u64,
+    reserved_bytes: u64,
     /// The files of each call that has ended, which the ledger may know by now or not.
-    added: HashMap<CallId, HashMap<AttachmentId, u64>>,
+    files_by_call: HashMap<CallId, HashMap<AttachmentId, u64>>,
 }
 
-/// A call's own claim; given up when it is dropped, unless its files were added.
+/// A call's reservation; released when dropped, unless its files were added.
 pub(super) struct Reservation<'c> {
-    claims: &'c Reservations,
+    reservations: &'c Reservations,
     call: CallId,
     /// The turn's files as the ledger knew them.
     recorded: HashMap<AttachmentId, u64>,
@@ -34,7 +34,7 @@ pub(super) struct Reservation<'c> {
 }
 
 impl Reservations {
-    /// Claims bytes for a call. What it has added before, in a turn that was taken up again, it makes anew.
+    /// Reserves bytes for a call. Files that it added before, in a resumed turn, are replaced.
     ///
     /// # Errors
     /// When the turn's other files leave no room for them: how many bytes these have.
@@ -45,19 +45,19 @@ impl Reservations {
         recorded: &[Attachment],
         limit: u64,
     ) -> Result<Reservation<'_>, u64> {
-        let recorded = sizes(recorded);
+        let recorded = sizes_by_id(recorded);
         let mut turns = self.lock();
-        while turns.len() >= TURNS && !turns.contains_key(&call.turn) {
+        while turns.len() >= MAX_TRACKED_TURNS && !turns.contains_key(&call.turn) {
             turns.pop_first();
         }
-        let claimed = turns.entry(call.turn).or_default();
-        claimed.added.remove(&call);
-        let others = claimed.bytes_with(&recorded);
-        if others.saturating_add(bytes) > limit {
-            return Err(others);
+        let usage = turns.entry(call.turn).or_default();
+        usage.files_by_call.remove(&call);
+        let other_bytes = usage.total_bytes(&recorded);
+        if other_bytes.saturating_add(bytes) > limit {
+            return Err(other_bytes);
         }
-        claimed.running += bytes;
-        Ok(Reservation { claims: self, call, recorded, bytes, limit })
+        usage.reserved_bytes += bytes;
+        Ok(Reservation { reservations: self, call, recorded, bytes, limit })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<TurnId, TurnUsage>> {
@@ -66,48 +66,48 @@ impl Reservations {
 }
 
 impl Reservation<'_> {
-    /// Takes the call's files in its claim's place: they count until the turn ends.
+    /// Replaces the reservation by the call's files, which count until the turn ends.
     ///
     /// # Errors
     /// When they have become larger than what was claimed, and there is no room for that: how many bytes the turn's
     /// other files have.
     pub(super) fn commit(mut self, files: &[Attachment]) -> Result<(), u64> {
-        let mut turns = self.claims.lock();
-        let claimed = turns.entry(self.call.turn).or_default();
-        claimed.running = claimed.running.saturating_sub(std::mem::take(&mut self.bytes));
-        let files = sizes(files);
-        let others = claimed.bytes_with(&self.recorded);
-        if others.saturating_add(files.values().sum()) > self.limit {
-            return Err(others);
+        let mut turns = self.reservations.lock();
+        let usage = turns.entry(self.call.turn).or_default();
+        usage.reserved_bytes = usage.reserved_bytes.saturating_sub(std::mem::take(&mut self.bytes));
+        let file_sizes = sizes_by_id(files);
+        let other_bytes = usage.total_bytes(&self.recorded);
+        if other_bytes.saturating_add(file_sizes.values().sum()) > self.limit {
+            return Err(other_bytes);
         }
-        claimed.added.insert(self.call, files);
+        usage.files_by_call.insert(self.call, file_sizes);
         Ok(())
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if let Some(claimed) = self.claims.lock().get_mut(&self.call.turn) {
-            claimed.running = claimed.running.saturating_sub(self.bytes);
+        if let Some(usage) = self.reservations.lock().get_mut(&self.call.turn) {
+            usage.reserved_bytes = usage.reserved_bytes.saturating_sub(self.bytes);
         }
     }
 }
 
 impl TurnUsage {
     /// The bytes of all files of the turn, each counted once.
-    fn bytes_with(&self, recorded: &HashMap<AttachmentId, u64>) -> u64 {
-        let added = || self.added.values().flatten();
-        let is_unknown = |id: &AttachmentId| added().all(|(added, _)| added != id);
-        let unknown = recorded.iter().filter(|(id, _)| is_unknown(id));
-        unknown
+    fn total_bytes(&self, recorded: &HashMap<AttachmentId, u64>) -> u64 {
+        let added = || self.files_by_call.values().flatten();
+        let is_only_recorded = |id: &AttachmentId| added().all(|(added, _)| added != id);
+        let only_recorded = recorded.iter().filter(|(id, _)| is_only_recorded(id));
+        only_recorded
             .chain(added())
             .map(|(_, bytes)| bytes)
-            .chain([&self.running])
+            .chain([&self.reserved_bytes])
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
-fn sizes(files: &[Attachment]) -> HashMap<AttachmentId, u64> {
+fn sizes_by_id(files: &[Attachment]) -> HashMap<AttachmentId, u64> {
     files.iter().map(|file| (file.id, file.bytes)).collect()
 }
 
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn turns_that_ended_long_ago_are_forgotten() {
         let claims = Reservations::default();
-        for turn in 0..3 * TURNS as u128 {
+        for turn in 0..3 * MAX_TRACKED_TURNS as u128 {
             assert!(claims.reserve(of_turn(turn), 1, &[], 1).is_ok());
         }
-        assert_eq!(claims.lock().len(), TURNS);
+        assert_eq!(claims.lock().len(), MAX_TRACKED_TURNS);
     }
 }

@@ -6,7 +6,7 @@ use satchel_domain::{AttachmentId, CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;
-use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, no_room};
+use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, disk_full_error};
 
 fn world() -> ToolHarness {
     let world = ToolHarness::new();
@@ -194,7 +194,7 @@ async fn failed_call_releases_its_reservation() {
     let mut world = world();
     world.limits.add_turn_bytes = 5;
     let mut blobs = MockBlobs::new();
-    blobs.expect_put().times(2).returning(|_, _, _| Err(no_room()));
+    blobs.expect_put().times(2).returning(|_, _, _| Err(disk_full_error()));
     let tool = AttachmentAdd::new(ToolServices { blobs: Arc::new(blobs), ..world.services() });
     for _ in 0..2 {
         let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err("the disk is full").0;

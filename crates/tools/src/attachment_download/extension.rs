@@ -3,7 +3,7 @@
 use satchel_domain::Filename;
 
 /// The longest extension that is taken from a name or an address.
-const LONGEST: usize = 16;
+const MAX_EXTENSION_CHARS: usize = 16;
 
 /// The extension of each type that has a usual one. Types that servers give whatever they don't know are not here.
 const EXTENSIONS: [(&str, &str); 49] = [
@@ -62,21 +62,21 @@ const EXTENSIONS: [(&str, &str); 49] = [
 ///
 /// What the platform or the server calls the file comes first, then its name, then its address. Only where all of them
 /// say nothing, its bytes do. `application/octet-stream` is no type but the word for not knowing one, so it says nothing.
-pub(crate) fn choose_extension(served_as: Option<&str>, filename: &Filename, address: &str, sniffed: &str) -> String {
+pub(crate) fn choose_extension(served_as: Option<&str>, filename: &Filename, url: &str, detected: &str) -> String {
     let served_as = served_as.unwrap_or_default();
     let extension = from_mime(served_as)
         .or_else(|| filename.extension().filter(|extension| is_plain(extension)))
-        .or_else(|| from_url(address))
+        .or_else(|| from_url(url))
         // Servers call text whatever they don't know better, and much is text.
         .or_else(|| from_filename(served_as))
-        .or_else(|| from_mime(sniffed))
-        .or_else(|| from_filename(sniffed));
+        .or_else(|| from_mime(detected))
+        .or_else(|| from_filename(detected));
     extension.map(|extension| format!(".{extension}")).unwrap_or_default()
 }
 
 fn from_mime(kind: &str) -> Option<String> {
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    EXTENSIONS.iter().find(|(known, _)| *known == kind).map(|(_, extension)| (*extension).to_owned())
+    EXTENSIONS.iter().find(|(mime, _)| *mime == kind).map(|(_, extension)| (*extension).to_owned())
 }
 
 fn from_filename(kind: &str) -> Option<String> {
@@ -84,15 +84,15 @@ fn from_filename(kind: &str) -> Option<String> {
 }
 
 /// The extension in the path of a web address.
-fn from_url(address: &str) -> Option<String> {
-    let (_, rest) = address.split_once("://")?;
+fn from_url(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
     let (_, path) = rest.split(['?', '#']).next()?.split_once('/')?;
     let (_, extension) = path.rsplit('/').next()?.rsplit_once('.')?;
     is_plain(extension).then(|| extension.to_ascii_lowercase())
 }
 
 fn is_plain(extension: &str) -> bool {
-    (1..=LONGEST).contains(&extension.len()) && extension.chars().all(|c| c.is_ascii_alphanumeric())
+    (1..=MAX_EXTENSION_CHARS).contains(&extension.len()) && extension.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which files are meant, and where each can be had.
+//! The files to download, and the source of each.
 
 use satchel_domain::{
     Attachment, FileReference, Filename, Sha256, reference_block, reference_block::AttachmentReference,
@@ -12,10 +12,10 @@ use satchel_ports::{
 use crate::{ToolServices, error, lookup};
 
 /// How many turns are read at once, and how often, when those before had no files.
-const PAGE: u32 = 50;
-const PAGES: u32 = 10;
+const TURNS_PER_QUERY: u32 = 50;
+const MAX_QUERIES: u32 = 10;
 
-/// What our own files have for an address: where they came from would tell the bot's token.
+/// The URL scheme of our own files: their platform URL would reveal the bot's token.
 const ATTACHMENT_SCHEME: &str = "satchel:attachment/";
 
 /// A file that is to be downloaded.
@@ -57,25 +57,26 @@ pub(crate) async fn latest_files(
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Vec<DownloadItem>, ToolError> {
-    let unread = |error| error::tool_error_with_cause("the conversation could not be read", &error);
-    let current = services.ledger.turn(context.call.turn).await.map_err(unread)?;
-    let wanted = match current {
+    let read_error = |error| error::tool_error_with_cause("the conversation could not be read", &error);
+    let current = services.ledger.turn(context.call.turn).await.map_err(read_error)?;
+    let items = match current {
         Some(turn) => items_of_turn(services, context, turn).await?,
         None => Vec::new(),
     };
-    if !wanted.is_empty() {
-        return Ok(wanted);
+    if !items.is_empty() {
+        return Ok(items);
     }
     let mut before = context.call.turn;
-    for _ in 0..PAGES {
-        let query = TurnQuery { conversation: context.conversation.clone(), before: Some(before), limit: PAGE };
-        let turns = services.ledger.turns(&query).await.map_err(unread)?;
+    for _ in 0..MAX_QUERIES {
+        let query =
+            TurnQuery { conversation: context.conversation.clone(), before: Some(before), limit: TURNS_PER_QUERY };
+        let turns = services.ledger.turns(&query).await.map_err(read_error)?;
         let Some(oldest) = turns.first() else { break };
         before = oldest.id;
         for turn in turns.into_iter().rev() {
-            let wanted = items_of_turn(services, context, turn).await?;
-            if !wanted.is_empty() {
-                return Ok(wanted);
+            let items = items_of_turn(services, context, turn).await?;
+            if !items.is_empty() {
+                return Ok(items);
             }
         }
     }
@@ -87,20 +88,19 @@ async fn items_of_turn(
     context: &ToolContext,
     turn: TurnRecord,
 ) -> Result<Vec<DownloadItem>, ToolError> {
-    let mut wanted = Vec::new();
+    let mut items = Vec::new();
     for QueuedMessage { message, files, .. } in turn.messages {
         let max_bytes = services.limits.inbound_file_bytes;
-        wanted
-            .extend(message.files.iter().zip(files).map(|(reference, file)| item_of_file(reference, file, max_bytes)));
+        items.extend(message.files.iter().zip(files).map(|(reference, file)| item_of_file(reference, file, max_bytes)));
         let (_, references) = reference_block::split(&message.text);
         if references.is_none() && reference_block::has_marker(&message.text) {
             tracing::warn!(chat.id = %context.conversation, turn.id = %turn.id, "a malformed reference block is plain text");
         }
         for reference in references.into_iter().flatten() {
-            wanted.push(item_of_reference(services, context, reference).await?);
+            items.push(item_of_reference(services, context, reference).await?);
         }
     }
-    Ok(wanted)
+    Ok(items)
 }
 
 /// A file that came with a message, unless it was refused and is larger than any that is taken.
@@ -112,8 +112,8 @@ fn item_of_file(reference: &FileReference, file: InboundFileState, max_bytes: u6
                 Some(url) => redact_query(url),
                 None => format!("{ATTACHMENT_SCHEME}{}", attachment.id),
             };
-            let had = StoredBytes { served_as: reference.mime.clone(), ..attachment.into() };
-            DownloadItem { filename, source_url, source: ByteSource::Stored(had) }
+            let stored = StoredBytes { served_as: reference.mime.clone(), ..attachment.into() };
+            DownloadItem { filename, source_url, source: ByteSource::Stored(stored) }
         }
         (InboundFileState::Refused(refused), Some(url)) if reference.bytes.is_some_and(|bytes| bytes > max_bytes) => {
             let limit = format_bytes(max_bytes);
@@ -141,12 +141,12 @@ async fn item_of_reference(
     reference: AttachmentReference,
 ) -> Result<DownloadItem, ToolError> {
     let AttachmentReference { url, filename, id, .. } = reference;
-    let ours = match (id, url.strip_prefix(ATTACHMENT_SCHEME)) {
+    let attachment_id = match (id, url.strip_prefix(ATTACHMENT_SCHEME)) {
         (Some(id), _) => Some(id.to_string()),
         (None, Some(id)) => Some(id.to_owned()),
         (None, None) => None,
     };
-    let (source, own_name) = match ours {
+    let (source, own_name) = match attachment_id {
         Some(id) => match lookup::find_attachment(services, context, &id).await {
             Ok(attachment) => (ByteSource::Stored(attachment.clone().into()), Some(attachment.filename)),
             Err(error) => (ByteSource::Unavailable(error.0), None),

@@ -1,4 +1,4 @@
-//! Which functions a script has, and what a call of one means. Pure.
+//! The functions of a script, and the resolution of its calls. Pure.
 
 use satchel_domain::script::SCRIPT_TOOL;
 use satchel_ports::{ToolSpec, script_host::FunctionCall};
@@ -11,15 +11,15 @@ use crate::registry::provider_name;
 const BUILTIN_NAMES: [&str; 5] = ["tools_list", "tools_get", "tools_execute", "attachment_get", "attachment_read"];
 
 /// Names that belong to the language or to its evaluator. A tool that is called like one is reached by `tools_execute`.
-const RESERVED: [&str; 4] = ["attachment_create", "print", "wake_llm", "fail"];
+const RESERVED_NAMES: [&str; 4] = ["attachment_create", "print", "wake_llm", "fail"];
 
-/// What a call asks for.
+/// A resolved call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Function<'a> {
+pub(super) enum ScriptFunction<'a> {
     /// A tool, with its arguments.
     Tool(&'a ToolSpec, Value),
-    /// One of a script's own functions.
-    Own(BuiltinFunction<'a>),
+    /// A built-in function.
+    Builtin(BuiltinFunction<'a>),
 }
 
 /// A function of a script's own.
@@ -38,26 +38,26 @@ pub(super) enum BuiltinFunction<'a> {
 /// The tools that a script may call. None may run scripts: one that calls itself has no end.
 pub(super) fn permitted_tools(specs: &[ToolSpec], rules: &ScriptRules) -> Vec<ToolSpec> {
     let is_allowed = |spec: &&ToolSpec| {
-        let listed = |names: &Vec<String>| names.iter().any(|name| matches_name(spec, name));
-        spec.name != SCRIPT_TOOL && !rules.deny_all_tools && rules.allowed_tools.as_ref().is_none_or(listed)
+        let is_listed = |names: &Vec<String>| names.iter().any(|name| matches_name(spec, name));
+        spec.name != SCRIPT_TOOL && !rules.deny_all_tools && rules.allowed_tools.as_ref().is_none_or(is_listed)
     };
     specs.iter().filter(is_allowed).cloned().collect()
 }
 
 /// The names of all functions.
-pub(super) fn names(allowed: &[ToolSpec]) -> Vec<String> {
-    let is_free = |name: &String| !BUILTIN_NAMES.contains(&name.as_str()) && !RESERVED.contains(&name.as_str());
+pub(super) fn function_names(allowed: &[ToolSpec]) -> Vec<String> {
+    let is_free = |name: &String| !BUILTIN_NAMES.contains(&name.as_str()) && !RESERVED_NAMES.contains(&name.as_str());
     let tools = allowed.iter().map(|spec| provider_name(&spec.name)).filter(is_free);
     BUILTIN_NAMES.iter().map(|name| (*name).to_owned()).chain(tools).collect()
 }
 
-/// Finds what a call means.
+/// Resolves a call to a tool or a built-in function.
 ///
 /// # Errors
 /// When there is no such function or tool, or the arguments don't fit, in words for the script.
-pub(super) fn resolve_call(allowed: &[ToolSpec], call: FunctionCall) -> Result<Function<'_>, String> {
+pub(super) fn resolve_call(allowed: &[ToolSpec], call: FunctionCall) -> Result<ScriptFunction<'_>, String> {
     let FunctionCall { function, mut positional, mut named } = call;
-    let own = match function.as_str() {
+    let builtin = match function.as_str() {
         "tools_list" => {
             expect_no_arguments(&function, &positional, &named)?;
             BuiltinFunction::List
@@ -69,56 +69,62 @@ pub(super) fn resolve_call(allowed: &[ToolSpec], call: FunctionCall) -> Result<F
         "attachment_get" => BuiltinFunction::Metadata(expect_one_text(&function, "id", positional, named)?),
         "attachment_read" => BuiltinFunction::Text(expect_one_text(&function, "id", positional, named)?),
         "tools_execute" => {
-            let given =
+            let tool_name =
                 if positional.is_empty() { named.shift_remove("tool_name") } else { Some(positional.remove(0)) };
-            let Some(Value::String(name)) = given else {
+            let Some(Value::String(name)) = tool_name else {
                 return Err("tools_execute: the first argument must be a tool's name".to_owned());
             };
-            let spec = allowed.iter().find(|spec| matches_name(spec, &name)).ok_or_else(|| unknown(&name, allowed))?;
-            return Ok(Function::Tool(spec, arguments(spec, positional, named)?));
+            let spec = allowed
+                .iter()
+                .find(|spec| matches_name(spec, &name))
+                .ok_or_else(|| unknown_tool_error(&name, allowed))?;
+            return Ok(ScriptFunction::Tool(spec, tool_arguments(spec, positional, named)?));
         }
         name => {
             let spec = allowed.iter().find(|spec| provider_name(&spec.name) == name);
-            let spec = spec.ok_or_else(|| unknown(name, allowed))?;
-            return Ok(Function::Tool(spec, arguments(spec, positional, named)?));
+            let spec = spec.ok_or_else(|| unknown_tool_error(name, allowed))?;
+            return Ok(ScriptFunction::Tool(spec, tool_arguments(spec, positional, named)?));
         }
     };
-    Ok(Function::Own(own))
+    Ok(ScriptFunction::Builtin(builtin))
 }
 
 /// A tool in short.
-pub(super) fn summary(spec: &ToolSpec) -> Value {
+pub(super) fn summarize_tool(spec: &ToolSpec) -> Value {
     json!({ "name": spec.name, "function": provider_name(&spec.name), "description": spec.description })
 }
 
 /// A tool at length.
-pub(super) fn description(spec: &ToolSpec) -> Value {
-    let mut described = summary(spec);
-    described["parameters"] = spec.parameters.clone();
-    described["tier"] = json!(spec.tier);
-    described
+pub(super) fn describe_tool(spec: &ToolSpec) -> Value {
+    let mut description = summarize_tool(spec);
+    description["parameters"] = spec.parameters.clone();
+    description["tier"] = json!(spec.tier);
+    description
 }
 
 fn matches_name(spec: &ToolSpec, name: &str) -> bool {
     spec.name == name || provider_name(&spec.name) == name
 }
 
-fn unknown(name: &str, allowed: &[ToolSpec]) -> String {
-    let known: Vec<&str> = allowed.iter().map(|spec| spec.name.as_str()).collect();
-    let shown: String = name.escape_debug().take(100).collect();
-    match known.as_slice() {
-        [] => format!("there is no tool `{shown}`; this script may call none"),
-        known => format!("there is no tool `{shown}`; there are: {}", known.join(", ")),
+fn unknown_tool_error(name: &str, allowed: &[ToolSpec]) -> String {
+    let tool_names: Vec<&str> = allowed.iter().map(|spec| spec.name.as_str()).collect();
+    let excerpt: String = name.escape_debug().take(100).collect();
+    match tool_names.as_slice() {
+        [] => format!("there is no tool `{excerpt}`; this script may call none"),
+        tool_names => format!("there is no tool `{excerpt}`; there are: {}", tool_names.join(", ")),
     }
 }
 
 /// A tool's arguments: those without a name stand for its parameters in their order.
-fn arguments(spec: &ToolSpec, positional: Vec<Value>, mut named: Map<String, Value>) -> Result<Value, String> {
+fn tool_arguments(spec: &ToolSpec, positional: Vec<Value>, mut named: Map<String, Value>) -> Result<Value, String> {
     let parameters: Vec<&String> =
         spec.parameters["properties"].as_object().map(|all| all.keys().collect()).unwrap_or_default();
     if positional.len() > parameters.len() {
-        let (given, most) = (positional.len(), parameters.len());
-        return Err(format!("{}: {given} arguments without a name were given, and it takes at most {most}", spec.name));
+        let (count, max_count) = (positional.len(), parameters.len());
+        return Err(format!(
+            "{}: {count} arguments without a name were given, and it takes at most {max_count}",
+            spec.name
+        ));
     }
     for (parameter, value) in parameters.into_iter().zip(positional) {
         if named.insert(parameter.clone(), value).is_some() {
@@ -142,9 +148,9 @@ fn expect_one_text(
     mut positional: Vec<Value>,
     mut named: Map<String, Value>,
 ) -> Result<String, String> {
-    let given = if positional.is_empty() { named.shift_remove(name) } else { Some(positional.remove(0)) };
+    let argument = if positional.is_empty() { named.shift_remove(name) } else { Some(positional.remove(0)) };
     expect_no_arguments(function, &positional, &named)?;
-    match given {
+    match argument {
         Some(Value::String(text)) => Ok(text),
         Some(_) => Err(format!("{function}: `{name}` must be a string")),
         None => Err(format!("{function}: `{name}` is missing")),
@@ -183,18 +189,22 @@ mod tests {
         let rules = ScriptRules::default();
         assert_eq!(permitted_tools(&all, &rules), specs());
         let own = BUILTIN_NAMES.map(str::to_owned);
-        assert_eq!(names(&specs()), [own.as_slice(), &["file_write".to_owned()]].concat(), "own names come first");
+        assert_eq!(
+            function_names(&specs()),
+            [own.as_slice(), &["file_write".to_owned()]].concat(),
+            "own names come first"
+        );
         let some =
             ScriptRules { allowed_tools: Some(vec!["attachment_get".into(), SCRIPT_TOOL.into()]), ..rules.clone() };
         assert_eq!(permitted_tools(&all, &some), [spec("attachment.get", &["id"])]);
         let none = ScriptRules { deny_all_tools: true, ..some };
-        assert_eq!((permitted_tools(&all, &none), names(&[]).len()), (vec![], BUILTIN_NAMES.len()));
+        assert_eq!((permitted_tools(&all, &none), function_names(&[]).len()), (vec![], BUILTIN_NAMES.len()));
     }
 
     #[test]
     fn a_tool_takes_arguments_with_and_without_names() {
         let specs = specs();
-        let expected = Function::Tool(&specs[1], json!({"path": "/shared/a", "content": "x"}));
+        let expected = ScriptFunction::Tool(&specs[1], json!({"path": "/shared/a", "content": "x"}));
         for asked in [
             call("file_write", &[json!("/shared/a"), json!("x")], json!({})),
             call("file_write", &[json!("/shared/a")], json!({"content": "x"})),
@@ -226,16 +236,19 @@ mod tests {
         let specs = specs();
         for name in ["attachment.get", "attachment_get"] {
             let asked = call("tools_get", &[json!(name)], json!({}));
-            assert_eq!(resolve_call(&specs, asked), Ok(Function::Own(BuiltinFunction::Describe(Some(&specs[0])))));
+            assert_eq!(
+                resolve_call(&specs, asked),
+                Ok(ScriptFunction::Builtin(BuiltinFunction::Describe(Some(&specs[0]))))
+            );
         }
         assert_eq!(
             resolve_call(&specs, call("tools_get", &[json!("boom")], json!({}))),
-            Ok(Function::Own(BuiltinFunction::Describe(None)))
+            Ok(ScriptFunction::Builtin(BuiltinFunction::Describe(None)))
         );
-        let described = description(&specs[0]);
+        let described = describe_tool(&specs[0]);
         assert_eq!((&described["function"], &described["tier"]), (&json!("attachment_get"), &json!("read_only")));
         // The script's own function of that name takes precedence.
         let asked = call("attachment_get", &[], json!({"id": "x"}));
-        assert_eq!(resolve_call(&specs, asked), Ok(Function::Own(BuiltinFunction::Metadata("x".to_owned()))));
+        assert_eq!(resolve_call(&specs, asked), Ok(ScriptFunction::Builtin(BuiltinFunction::Metadata("x".to_owned()))));
     }
 }

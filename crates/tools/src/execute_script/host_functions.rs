@@ -17,25 +17,25 @@ use tokio::time::Instant;
 
 use super::{
     files,
-    functions::{self, BuiltinFunction, Function},
+    functions::{self, BuiltinFunction, ScriptFunction},
     results::{FileQuota, ScriptResults},
     turn_locks,
 };
 use crate::{ToolServices, error};
 
-/// The world of one script.
+/// The host functions of one script run.
 pub(super) struct TurnHostFunctions<'a> {
     pub(super) services: &'a ToolServices,
     pub(super) context: &'a ToolContext,
     tools: &'a dyn ToolCaller,
     /// The tools that the script may call.
     allowed: Vec<ToolSpec>,
-    room: FileQuota,
-    /// What is held to make a file in this turn.
-    turn: Arc<lock::Mutex<()>>,
-    gathered: Mutex<ScriptResults>,
-    /// When the script was handed over: it ends its time limit after that, or later if it had to wait for a place.
-    begun: Instant,
+    quota: FileQuota,
+    /// The lock under which a file of this turn is made.
+    turn_lock: Arc<lock::Mutex<()>>,
+    results: Mutex<ScriptResults>,
+    /// When the script was submitted: it ends its time limit after that, or later if it had to wait for a worker.
+    started_at: Instant,
     time_limit: Duration,
 }
 
@@ -45,8 +45,8 @@ impl<'a> TurnHostFunctions<'a> {
         context: &'a ToolContext,
         tools: &'a dyn ToolCaller,
         allowed: Vec<ToolSpec>,
-        room: FileQuota,
-        turn: Arc<lock::Mutex<()>>,
+        quota: FileQuota,
+        turn_lock: Arc<lock::Mutex<()>>,
         time_limit: Duration,
     ) -> Self {
         Self {
@@ -54,23 +54,23 @@ impl<'a> TurnHostFunctions<'a> {
             context,
             tools,
             allowed,
-            room,
-            turn,
-            gathered: Mutex::default(),
-            begun: Instant::now(),
+            quota,
+            turn_lock,
+            results: Mutex::default(),
+            started_at: Instant::now(),
             time_limit,
         }
     }
 
     /// What the script has gathered, when it is over.
     pub(super) fn into_results(self) -> ScriptResults {
-        self.gathered.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first: a
     /// stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
     async fn record_outcome(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
-        let taken = self.lock().push(outcome.clone(), self.room);
+        let push_result = self.lock().push(outcome.clone(), self.quota);
         for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
             if !files.is_empty() {
                 let registered = self.services.ledger.register_files(self.context.call.turn, files).await;
@@ -81,18 +81,21 @@ impl<'a> TurnHostFunctions<'a> {
                 self.lock().renumber(files);
             }
         }
-        taken?;
+        push_result?;
         Ok(outcome)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ScriptResults> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn call_tool(&self, spec: &ToolSpec, arguments: Value) -> Result<Value, String> {
-        let left = self.time_limit.saturating_sub(self.begun.elapsed());
-        let outcome =
-            self.tools.call(&spec.name, arguments, left).await.map_err(|error| format!("{}: {error}", spec.name))?;
+        let time_left = self.time_limit.saturating_sub(self.started_at.elapsed());
+        let outcome = self
+            .tools
+            .call(&spec.name, arguments, time_left)
+            .await
+            .map_err(|error| format!("{}: {error}", spec.name))?;
         Ok(outcome_value(&self.record_outcome(outcome).await?))
     }
 }
@@ -100,26 +103,31 @@ impl<'a> TurnHostFunctions<'a> {
 #[async_trait]
 impl HostFunctions for TurnHostFunctions<'_> {
     fn functions(&self) -> Vec<String> {
-        functions::names(&self.allowed)
+        functions::function_names(&self.allowed)
     }
 
     async fn call(&self, call: FunctionCall) -> Result<Value, String> {
         match functions::resolve_call(&self.allowed, call)? {
-            Function::Tool(spec, arguments) => self.call_tool(spec, arguments).await,
-            Function::Own(BuiltinFunction::List) => Ok(self.allowed.iter().map(functions::summary).collect()),
-            Function::Own(BuiltinFunction::Describe(spec)) => Ok(spec.map_or(Value::Null, functions::description)),
-            Function::Own(BuiltinFunction::Metadata(id)) => files::metadata(self, &id).await,
-            Function::Own(BuiltinFunction::Text(id)) => files::text(self, &id).await,
+            ScriptFunction::Tool(spec, arguments) => self.call_tool(spec, arguments).await,
+            ScriptFunction::Builtin(BuiltinFunction::List) => {
+                Ok(self.allowed.iter().map(functions::summarize_tool).collect())
+            }
+            ScriptFunction::Builtin(BuiltinFunction::Describe(spec)) => {
+                Ok(spec.map_or(Value::Null, functions::describe_tool))
+            }
+            ScriptFunction::Builtin(BuiltinFunction::Metadata(id)) => files::read_metadata(self, &id).await,
+            ScriptFunction::Builtin(BuiltinFunction::Text(id)) => files::read_text(self, &id).await,
         }
     }
 
     async fn create(&self, file: NewScriptFile, content: ByteStream) -> Result<Value, String> {
-        let _held = self.turn.lock().await;
-        let left = turn_locks::bytes_left(self.services, self.context).await;
-        let left = left.map_err(|words| format!("attachment_create: {words}"))?;
-        let room = self.lock().remaining_bytes(self.room)?.min(left);
-        let made: Attachment = files::create(self, file, content, room).await?;
-        let outcome = self.record_outcome(ToolOutcome { attachments: vec![made], ..ToolOutcome::default() }).await?;
+        let _guard = self.turn_lock.lock().await;
+        let turn_bytes = turn_locks::remaining_turn_bytes(self.services, self.context).await;
+        let turn_bytes = turn_bytes.map_err(|error| format!("attachment_create: {error}"))?;
+        let remaining_bytes = self.lock().remaining_bytes(self.quota)?.min(turn_bytes);
+        let attachment: Attachment = files::create_file(self, file, content, remaining_bytes).await?;
+        let outcome =
+            self.record_outcome(ToolOutcome { attachments: vec![attachment], ..ToolOutcome::default() }).await?;
         Ok(outcome_value(&outcome))
     }
 }
@@ -131,7 +139,7 @@ fn outcome_value(outcome: &ToolOutcome) -> Value {
     let is_partial = outcome.has_failed_in_part();
     match (&outcome.text, outcome.attachments.as_slice(), &outcome.data) {
         (_, [], Some(data)) if is_partial && data.get("failed").is_some() => Value::from(data.to_string()),
-        (_, [], _) if !is_partial => Value::from(outcome.as_model_text()),
+        (_, [], _) if !is_partial => Value::from(outcome.to_model_text()),
         (None, [file], _) if !is_partial => Value::from(file.id.to_string()),
         (text, files, _) => {
             let mut value = json!({

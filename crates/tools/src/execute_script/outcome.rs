@@ -17,35 +17,35 @@ use super::{
 use crate::{ToolServices, error, lookup};
 
 /// The longest that the words of a failure may be, in bytes.
-const LONGEST_FAILURE: usize = 4_000;
+const MAX_ERROR_BYTES: usize = 4_000;
 
 /// The outcome of a script. One that failed has words alone; what it made stays known to the conversation. One that was
 /// stopped with its turn also has what it had gathered, which the turn delivers.
 pub(super) async fn script_outcome(
     evaluation: ScriptEvaluation,
-    gathered: ScriptResults,
-    most_files: usize,
+    results: ScriptResults,
+    max_files: usize,
     services: &ToolServices,
     context: &ToolContext,
 ) -> ToolOutcome {
     let ScriptEvaluation { value, printed, wakes } = evaluation;
     let value = match value {
         Ok(value) => value,
-        Err(failure) => {
-            let mut words = failure.to_string();
-            words.truncate(words.floor_char_boundary(LONGEST_FAILURE));
-            let text = Some(with_sections(format!("Error: {words}"), &[], &printed));
-            let is_stopped = failure == ScriptError::Cancelled;
-            let gathered = if is_stopped { join_outcomes(&gathered.into_outcomes()) } else { ToolOutcome::default() };
-            return ToolOutcome { text, failed: true, ..gathered };
+        Err(error) => {
+            let mut message = error.to_string();
+            message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
+            let text = Some(append_sections(format!("Error: {message}"), &[], &printed));
+            let is_stopped = error == ScriptError::Cancelled;
+            let delivered = if is_stopped { join_outcomes(&results.into_outcomes()) } else { ToolOutcome::default() };
+            return ToolOutcome { text, failed: true, ..delivered };
         }
     };
     let mut text = format_value(&value);
-    let named = files_in_value(&value, most_files, &mut text, services, context).await;
-    let mut outcomes = gathered.into_outcomes();
-    outcomes.push(ToolOutcome { attachments: named, ..ToolOutcome::default() });
+    let named_files = files_in_value(&value, max_files, &mut text, services, context).await;
+    let mut outcomes = results.into_outcomes();
+    outcomes.push(ToolOutcome { attachments: named_files, ..ToolOutcome::default() });
     ToolOutcome {
-        text: Some(with_sections(text, &wakes, &printed)),
+        text: Some(append_sections(text, &wakes, &printed)),
         data: Some(value).filter(|value| value.is_object() || value.is_array()),
         wakes,
         ..join_outcomes(&outcomes)
@@ -56,7 +56,7 @@ pub(super) async fn script_outcome(
 fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
     let mut attachments: Vec<Attachment> = Vec::new();
     for file in outcomes.iter().flat_map(|outcome| &outcome.attachments) {
-        if !attachments.iter().any(|known| known.id == file.id) {
+        if !attachments.iter().any(|other| other.id == file.id) {
             attachments.push(file.clone());
         }
     }
@@ -87,20 +87,20 @@ fn format_value(value: &Value) -> String {
 /// in the text, and so is whatever else keeps a file from the answer.
 async fn files_in_value(
     value: &Value,
-    most: usize,
+    max_files: usize,
     text: &mut String,
     services: &ToolServices,
     context: &ToolContext,
 ) -> Vec<Attachment> {
-    let mut named = value_ids::find_ids(value);
-    if named.len() > most {
-        let _ = write!(text, "\nError: {} files are named, and only the first {most} are taken", named.len());
-        named.truncate(most);
+    let mut named_ids = value_ids::find_ids(value);
+    if named_ids.len() > max_files {
+        let _ = write!(text, "\nError: {} files are named, and only the first {max_files} are taken", named_ids.len());
+        named_ids.truncate(max_files);
     }
     let mut files = Vec::new();
-    for NamedId { id, key } in named {
-        let known = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
-        match (known, key) {
+    for NamedId { id, key } in named_ids {
+        let found = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
+        match (found, key) {
             (Ok(Some(file)), _) if file.conversation == context.conversation && !file.is_forgotten() => {
                 files.push(file)
             }
@@ -120,7 +120,7 @@ async fn files_in_value(
     files
 }
 
-fn with_sections(mut text: String, wakes: &[WakeRequest], printed: &str) -> String {
+fn append_sections(mut text: String, wakes: &[WakeRequest], printed: &str) -> String {
     if !wakes.is_empty() {
         text.push_str("\n--- Wake LLM Contexts ---");
     }

@@ -25,23 +25,23 @@ impl ScriptResults {
     ///
     /// # Errors
     /// When there is no room for another file, in words for the script.
-    pub(super) fn remaining_bytes(&self, room: FileQuota) -> Result<u64, String> {
-        if self.files >= room.files {
+    pub(super) fn remaining_bytes(&self, quota: FileQuota) -> Result<u64, String> {
+        if self.files >= quota.files {
             return Err(format!("the script has made {} files; more are not allowed", self.files));
         }
-        Ok(room.bytes.saturating_sub(self.bytes))
+        Ok(quota.bytes.saturating_sub(self.bytes))
     }
 
     /// Takes what a tool or the script itself yielded.
     ///
     /// # Errors
     /// When that is more than there is room for, in words for the script. It is taken all the same: the script ends.
-    pub(super) fn push(&mut self, outcome: ToolOutcome, room: FileQuota) -> Result<(), String> {
-        let new = outcome.attachments.iter().filter(|file| !self.contains(file)).collect::<Vec<_>>();
-        self.files += new.len();
-        self.bytes = self.bytes.saturating_add(new.iter().map(|file| file.bytes).sum());
+    pub(super) fn push(&mut self, outcome: ToolOutcome, quota: FileQuota) -> Result<(), String> {
+        let new_files = outcome.attachments.iter().filter(|file| !self.contains(file)).collect::<Vec<_>>();
+        self.files += new_files.len();
+        self.bytes = self.bytes.saturating_add(new_files.iter().map(|file| file.bytes).sum());
         // Of what was answered nothing is kept: a script may call for as long as it has time.
-        let kept = ToolOutcome {
+        let stored = ToolOutcome {
             text: None,
             data: None,
             viewed_files: Vec::new(),
@@ -49,16 +49,16 @@ impl ScriptResults {
             failed: false,
             ..outcome
         };
-        if kept != ToolOutcome::default() {
-            self.outcomes.push(kept);
+        if stored != ToolOutcome::default() {
+            self.outcomes.push(stored);
         }
-        if self.files > room.files || self.bytes > room.bytes {
+        if self.files > quota.files || self.bytes > quota.bytes {
             return Err(format!(
                 "the script has {} files with {}; at most {} files with {} are allowed",
                 self.files,
                 format_bytes(self.bytes),
-                room.files,
-                format_bytes(room.bytes)
+                quota.files,
+                format_bytes(quota.bytes)
             ));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The room that a turn has for files, told to one of its scripts at a time.
+//! Locks by which scripts of one turn use its byte quota one at a time.
 
 use std::{
     collections::HashMap,
@@ -18,14 +18,14 @@ use crate::{ToolServices, error};
 pub(super) struct TurnLocks(Mutex<HashMap<TurnId, Weak<lock::Mutex<()>>>>);
 
 impl TurnLocks {
-    /// What is held to make a file in this turn.
+    /// Returns the lock under which a file of this turn is made.
     pub(super) fn lock_for(&self, turn: TurnId) -> Arc<lock::Mutex<()>> {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.retain(|_, held| held.strong_count() > 0);
+        turns.retain(|_, lock| lock.strong_count() > 0);
         turns.get(&turn).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let new = Arc::default();
-            turns.insert(turn, Arc::downgrade(&new));
-            new
+            let new_lock = Arc::default();
+            turns.insert(turn, Arc::downgrade(&new_lock));
+            new_lock
         })
     }
 }
@@ -34,10 +34,11 @@ impl TurnLocks {
 ///
 /// # Errors
 /// When these are unknown, in words for the script.
-pub(super) async fn bytes_left(services: &ToolServices, context: &ToolContext) -> Result<u64, String> {
+pub(super) async fn remaining_turn_bytes(services: &ToolServices, context: &ToolContext) -> Result<u64, String> {
     let query = AttachmentQuery { turn: Some(context.call.turn), ..AttachmentQuery::default() };
-    let made = services.ledger.attachments(&query).await;
-    let made = made.map_err(|error| error::tool_error_with_cause("the turn's files are unknown", &error).0)?;
-    let made_bytes: u64 = made.iter().filter(|file| file.source != AttachmentSource::User).map(|file| file.bytes).sum();
-    Ok(services.limits.add_turn_bytes.saturating_sub(made_bytes))
+    let files = services.ledger.attachments(&query).await;
+    let files = files.map_err(|error| error::tool_error_with_cause("the turn's files are unknown", &error).0)?;
+    let used_bytes: u64 =
+        files.iter().filter(|file| file.source != AttachmentSource::User).map(|file| file.bytes).sum();
+    Ok(services.limits.add_turn_bytes.saturating_sub(used_bytes))
 }

@@ -15,29 +15,29 @@ pub(super) struct NamedId {
 }
 
 /// The keys under which ids are files.
-const KEYS: [&str; 2] = ["attachment_id", "attachment_ids"];
+const FILE_ID_KEYS: [&str; 2] = ["attachment_id", "attachment_ids"];
 
 /// The ids that a value names, in order, each once. Only canonical, hyphenated UUIDs count; an id under any other key,
 /// such as that of a note, is no file.
 pub(super) fn find_ids(value: &Value) -> Vec<NamedId> {
-    let mut named = Vec::new();
+    let mut ids = Vec::new();
     match value {
-        Value::String(text) => push_id(text, None, &mut named),
-        value => visit_value(value, &mut named),
+        Value::String(text) => push_id(text, None, &mut ids),
+        value => visit_value(value, &mut ids),
     }
-    let mut known = HashSet::new();
-    named.retain(|named| known.insert(named.id));
-    named
+    let mut seen = HashSet::new();
+    ids.retain(|named_id| seen.insert(named_id.id));
+    ids
 }
 
-fn visit_value(value: &Value, named: &mut Vec<NamedId>) {
+fn visit_value(value: &Value, ids: &mut Vec<NamedId>) {
     match value {
-        Value::Array(items) => items.iter().for_each(|item| visit_value(item, named)),
+        Value::Array(items) => items.iter().for_each(|item| visit_value(item, ids)),
         Value::Object(fields) => {
             for (field, value) in fields {
-                match KEYS.into_iter().find(|key| key == field) {
-                    Some(key) => collect_ids(value, key, named),
-                    None => visit_value(value, named),
+                match FILE_ID_KEYS.into_iter().find(|key| key == field) {
+                    Some(key) => collect_ids(value, key, ids),
+                    None => visit_value(value, ids),
                 }
             }
         }
@@ -46,21 +46,21 @@ fn visit_value(value: &Value, named: &mut Vec<NamedId>) {
 }
 
 /// Every id beneath a key.
-fn collect_ids(value: &Value, key: &'static str, named: &mut Vec<NamedId>) {
+fn collect_ids(value: &Value, key: &'static str, ids: &mut Vec<NamedId>) {
     match value {
-        Value::String(text) => push_id(text, Some(key), named),
-        Value::Array(items) => items.iter().for_each(|item| collect_ids(item, key, named)),
-        Value::Object(fields) => fields.values().for_each(|item| collect_ids(item, key, named)),
+        Value::String(text) => push_id(text, Some(key), ids),
+        Value::Array(items) => items.iter().for_each(|item| collect_ids(item, key, ids)),
+        Value::Object(fields) => fields.values().for_each(|item| collect_ids(item, key, ids)),
         _ => {}
     }
 }
 
-fn push_id(text: &str, key: Option<&'static str>, named: &mut Vec<NamedId>) {
+fn push_id(text: &str, key: Option<&'static str>, ids: &mut Vec<NamedId>) {
     let Ok(id) = text.parse::<AttachmentId>() else { return };
     // Another spelling of the same id is text.
     let canonical = id.to_string() == text;
     if canonical {
-        named.push(NamedId { id, key });
+        ids.push(NamedId { id, key });
     }
 }
 

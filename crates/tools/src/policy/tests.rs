@@ -22,7 +22,7 @@ fn refusal_names_argument_path_and_mounts() {
         ("file_write", json!({"path": ["/shared/a", ["/vault/b"]]}), "is not a path"),
         ("file_write", json!({"path": "/".repeat(100_000)}), "it has 100000 bytes, and at most 1024 are allowed"),
     ] {
-        let error = check(path_fields(tool).unwrap(), &arguments).expect_err(says).0;
+        let error = check_paths(path_fields(tool).unwrap(), &arguments).expect_err(says).0;
         assert!(error.contains(says), "{tool}: `{says}` is not in `{error:.300}`");
         assert!(error.starts_with("argument `"), "{error}");
         assert!(error.contains("`: expected a path beneath /shared or /tmp, but "), "{tool}: {error:.600}");
@@ -40,7 +40,7 @@ fn paths_in_mounts_and_absent_paths_pass() {
         ("file_list", json!({})),
         ("file_list", json!("not an object")),
     ] {
-        assert_eq!(check(path_fields(tool).unwrap(), &arguments), Ok(()), "{tool} {arguments}");
+        assert_eq!(check_paths(path_fields(tool).unwrap(), &arguments), Ok(()), "{tool} {arguments}");
     }
 }
 

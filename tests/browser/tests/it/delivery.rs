@@ -1,65 +1,66 @@
-//! Each part says where it stands, and what failed can be tried again.
+//! Each part shows its delivery state, and a failed one can be sent again.
 
 use std::path::{Path, PathBuf};
 
-use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Server, wait::until};
+use satchel_browser::{browser::Viewport, page::Page, samples::bytes, server::SatchelServer, wait::wait_until};
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_part_gives_reason_and_can_be_resent() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let data = bytes(50_000);
-    let file = server.household().file("data.bin", &data);
+    let file = server.home().write_file("data.bin", &data);
     page.upload(&[&file]).await;
-    page.say("what did I send").await;
-    page.answered(1).await;
+    page.send_message("what did I send").await;
+    page.wait_for_reply(1).await;
     // The disk loses the bytes for a while.
-    let blob = only_file_of(&server.household().data().join("blobs"), data.len());
-    let hidden = server.household().root().join("hidden");
+    let blob = find_only_file(&server.home().data_directory().join("blobs"), data.len());
+    let hidden = server.home().root().join("hidden");
     std::fs::rename(&blob, &hidden).expect("a file can be moved");
-    page.say("/resend 1").await;
-    let turns = page.answered(2).await;
-    assert!(turns[1].all.contains("Not delivered") && !turns[1].all.contains("Delivered\n"), "{turns:?}");
+    page.send_message("/resend 1").await;
+    let turns = page.wait_for_reply(2).await;
+    assert!(turns[1].full_text.contains("Not delivered") && !turns[1].full_text.contains("Delivered\n"), "{turns:?}");
     std::fs::rename(&hidden, &blob).expect("a file can be moved");
     page.click("Send again").await;
-    let turns = page.answered(3).await;
-    assert_eq!(turns[2].said, ["/resend 1"]);
-    assert_eq!(turns[2].files, ["data.bin"]);
-    assert!(turns[2].all.ends_with("Delivered"), "{turns:?}");
-    page.assert_nothing_refused().await;
+    let turns = page.wait_for_reply(3).await;
+    assert_eq!(turns[2].person_texts, ["/resend 1"]);
+    assert_eq!(turns[2].reply_files, ["data.bin"]);
+    assert!(turns[2].full_text.ends_with("Delivered"), "{turns:?}");
+    page.assert_no_page_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupted_upload_resumes_by_itself() {
-    let mut server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let mut server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let data = bytes(3_000_000);
-    let file = server.household().file("slow.bin", &data);
+    let file = server.home().write_file("slow.bin", &data);
     page.browser.slow_uploads(400_000).await;
     page.attach(&[&file]).await;
     let tray = page.find("[aria-label='Files that go with the message']").await;
-    let says = async |words: &str| {
-        until(&format!("the tray says {words}"), async || tray.text().await.ok()?.contains(words).then_some(())).await;
+    let wait_for_tray_text = async |words: &str| {
+        wait_until(&format!("the tray says {words}"), async || tray.text().await.ok()?.contains(words).then_some(()))
+            .await;
     };
-    says("/s").await;
+    wait_for_tray_text("/s").await;
     server.kill();
-    says("Trying again").await;
-    page.browser.full_speed().await;
-    server.start_again().await;
+    wait_for_tray_text("Trying again").await;
+    page.browser.restore_upload_speed().await;
+    server.restart().await;
     page.find(".upload-done").await;
-    page.say("send it back").await;
-    page.answered(1).await;
+    page.send_message("send it back").await;
+    page.wait_for_reply(1).await;
     page.click("Download slow.bin").await;
-    assert!(page.downloaded("slow.bin").await == data);
+    assert!(page.wait_for_download("slow.bin").await == data);
 }
 
 /// An upload lives for half an hour; a message that names an older one brings its file once more.
 #[tokio::test(flavor = "multi_thread")]
 async fn file_of_expired_upload_is_reuploaded() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    let file = server.household().file("data.bin", bytes(5_000));
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let file = server.home().write_file("data.bin", bytes(5_000));
     page.upload(&[&file]).await;
     let expire = "const ask = window.fetch;
         let first = true;
@@ -68,23 +69,23 @@ async fn file_of_expired_upload_is_reuploaded() {
             first = false;
             return Promise.resolve(new Response(JSON.stringify({ code: 'upload_expired', detail: 'It expired.' }), { status: 410 }));
         };";
-    page.browser.run(expire, vec![]).await;
-    page.say("what did I send").await;
-    let turns = page.answered(1).await;
-    assert_eq!(turns[0].sent, ["data.bin"]);
+    page.browser.run_script(expire, vec![]).await;
+    page.send_message("what did I send").await;
+    let turns = page.wait_for_reply(1).await;
+    assert_eq!(turns[0].sent_files, ["data.bin"]);
     let uploads =
         "return performance.getEntriesByType('resource').filter(entry => entry.name.includes('/uploads?')).length";
-    assert_eq!(page.browser.run(uploads, vec![]).await, 2);
-    page.assert_nothing_refused().await;
+    assert_eq!(page.browser.run_script(uploads, vec![]).await, 2);
+    page.assert_no_page_errors().await;
 }
 
 /// Ten files go at most three at a time; the server's few connections are left for what else there is.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_files_are_uploaded_three_at_a_time() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let names: Vec<String> = (0..10).map(|at| format!("{at}.bin")).collect();
-    let files: Vec<PathBuf> = names.iter().map(|name| server.household().file(name, bytes(90_000))).collect();
+    let files: Vec<PathBuf> = names.iter().map(|name| server.home().write_file(name, bytes(90_000))).collect();
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     page.find("textarea").await;
     let count = "window.most = 0; window.running = 0;
@@ -95,24 +96,24 @@ async fn many_files_are_uploaded_three_at_a_time() {
             this.addEventListener('readystatechange', () => this.readyState === 4 && (running -= 1));
             send.call(this, body);
         };";
-    page.browser.run(count, vec![]).await;
+    page.browser.run_script(count, vec![]).await;
     page.browser.slow_uploads(600_000).await;
     page.upload(&files).await;
-    assert_eq!(page.browser.run("return window.most", vec![]).await, 3);
-    page.say("what did I send").await;
-    assert_eq!(page.answered(1).await[0].sent, names);
+    assert_eq!(page.browser.run_script("return window.most", vec![]).await, 3);
+    page.send_message("what did I send").await;
+    assert_eq!(page.wait_for_reply(1).await[0].sent_files, names);
 }
 
 /// The file of this length below a directory.
-fn only_file_of(directory: &Path, length: usize) -> PathBuf {
+fn find_only_file(directory: &Path, length: usize) -> PathBuf {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).expect("a directory can be listed").flatten() {
-            let about = entry.metadata().expect("an entry can be looked at");
-            if about.is_dir() {
+            let metadata = entry.metadata().expect("an entry can be looked at");
+            if metadata.is_dir() {
                 directories.push(entry.path());
-            } else if about.len() == length as u64 {
+            } else if metadata.len() == length as u64 {
                 found.push(entry.path());
             }
         }

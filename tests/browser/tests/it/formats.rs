@@ -1,24 +1,24 @@
 //! What the page writes reads as it was typed, and as the server would write it.
 
 use fantoccini::key::Key;
-use satchel_browser::{browser::Window, page::Page, server::Server, wait::until};
+use satchel_browser::{browser::Viewport, page::Page, server::SatchelServer, wait::wait_until};
 use satchel_domain::size;
 use satchel_requirements::required;
 use serde_json::{Value, json};
 
 /// Types a text of several lines and sends it.
-async fn say_lines(page: &Page, text: &str) {
+async fn send_lines(page: &Page, text: &str) {
     let line_break = format!("{}{}{}", char::from(Key::Shift), char::from(Key::Enter), char::from(Key::Null));
-    page.say(&text.replace('\n', &line_break)).await;
+    page.send_message(&text.replace('\n', &line_break)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fenced_code_is_rendered_and_rest_is_verbatim() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let text = "see **this**:\n```html\n<b>*a*</b>\n\n  indented\n```\n~~~~\n~~~\n~~~~\nand `that`\n```\nnot closed";
-    say_lines(&page, text).await;
-    page.answered(1).await;
+    send_lines(&page, text).await;
+    page.wait_for_reply(1).await;
     let shown = "const bubble = document.querySelector('.bubble');
         const code = [...bubble.querySelectorAll('pre')].map(block => block.textContent);
         const words = [...bubble.childNodes].filter(node => node.nodeType === Node.TEXT_NODE).map(node => node.data);
@@ -30,25 +30,27 @@ async fn fenced_code_is_rendered_and_rest_is_verbatim() {
         "marked": 0,
         "copies": 2,
     });
-    assert_eq!(page.browser.run(shown, vec![]).await, expected);
+    assert_eq!(page.browser.run_script(shown, vec![]).await, expected);
     page.reload().await;
-    page.answered(1).await;
-    assert_eq!(page.browser.run(shown, vec![]).await, expected);
-    page.assert_nothing_refused().await;
+    page.wait_for_reply(1).await;
+    assert_eq!(page.browser.run_script(shown, vec![]).await, expected);
+    page.assert_no_page_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn title_of_leading_code_omits_the_fence() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    say_lines(&page, "```python\nprint(6 * 7)\n```").await;
-    page.answered(1).await;
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    send_lines(&page, "```python\nprint(6 * 7)\n```").await;
+    page.wait_for_reply(1).await;
     for place in ["h1", "nav li span"] {
         let title = page.find(place).await;
-        until(&format!("{place} is the code"), async || (title.text().await.ok()? == "print(6 * 7)").then_some(()))
-            .await;
+        wait_until(&format!("{place} is the code"), async || {
+            (title.text().await.ok()? == "print(6 * 7)").then_some(())
+        })
+        .await;
     }
-    page.assert_nothing_refused().await;
+    page.assert_no_page_errors().await;
 }
 
 /// The page gets numbers and says sizes itself; the words must be those of replies and errors.
@@ -61,8 +63,8 @@ async fn sizes_read_as_the_server_writes_them() {
         sizes.extend([unit - 1, unit + 1]);
     }
     let expected: Vec<String> = sizes.iter().copied().map(size::format_bytes).collect();
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     let script = "const [sizes, done] = arguments;
         import('/page/format.js').then(({ size }) => done([sizes.map(size), [0.4, 999.9, 1999.9].map(size)]), error => done(`${error}`));";
     let shown = page.browser.tab.execute_async(script, vec![json!(sizes)]).await.expect("a script of the test runs");

@@ -1,17 +1,17 @@
 //! The page in a real browser against the real binary.
 
-mod accessible;
+mod accessibility;
 mod choices;
 mod delivery;
 mod files;
 mod formats;
-mod hostile;
+mod hostile_content;
 mod keyboard;
 mod layout;
 mod models;
 mod narrow;
-mod newcomer;
 mod questions;
+mod readme_steps;
 mod refusals;
 mod survival;
 mod token;

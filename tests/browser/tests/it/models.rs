@@ -1,6 +1,6 @@
 //! The page with the built-in model and with a real one: what it offers, and what it says of a failure.
 
-use satchel_browser::{browser::Window, page::Page, server::Server};
+use satchel_browser::{browser::Viewport, page::Page, server::SatchelServer};
 use satchel_requirements::required;
 
 /// A model that only its settings tell from the built-in one; nobody answers at its address.
@@ -13,56 +13,56 @@ const REAL_MODEL: [&str; 5] = [
 ];
 
 /// Presses each idea in turn; answers with what the message field then holds.
-const IDEAS: &str = "document.querySelector('input[type=file]').click = () => {};
+const IDEAS_SCRIPT: &str = "document.querySelector('input[type=file]').click = () => {};
     return [...document.querySelectorAll('.idea')].map(idea => {
         idea.click();
         return document.querySelector('textarea').value;
     });";
 
-async fn ideas(page: &Page) -> Vec<String> {
+async fn collect_ideas(page: &Page) -> Vec<String> {
     page.find(".idea").await;
-    let offered = page.browser.run(IDEAS, vec![]).await;
+    let offered = page.browser.run_script(IDEAS_SCRIPT, vec![]).await;
     offered.as_array().into_iter().flatten().filter_map(|idea| idea.as_str().map(str::to_owned)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn offline_model_understands_every_offered_idea() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    let ideas = ideas(&page).await;
-    assert!(ideas.len() > 2, "{ideas:?}");
-    for (turns, idea) in (1..).zip(&ideas) {
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let offered = collect_ideas(&page).await;
+    assert!(offered.len() > 2, "{offered:?}");
+    for (turns, idea) in (1..).zip(&offered) {
         let field = page.find("textarea").await;
         field.clear().await.expect("the field can be emptied");
-        page.say(idea).await;
-        let answer = page.answered(turns).await.pop().expect("there is a turn").answer;
+        page.send_message(idea).await;
+        let answer = page.wait_for_reply(turns).await.pop().expect("there is a turn").reply;
         assert!(!answer.contains("I didn't understand"), "{idea}: {answer}");
     }
-    page.assert_nothing_refused().await;
+    page.assert_no_page_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn real_model_is_not_offered_offline_phrases() {
-    let offline = Server::start(&[]).await;
-    let real = Server::start(&REAL_MODEL).await;
-    let Some(page) = required(Page::open(&offline, Window::WIDE).await) else { return };
-    let phrases = ideas(&page).await;
+    let offline = SatchelServer::start(&[]).await;
+    let real = SatchelServer::start(&REAL_MODEL).await;
+    let Some(page) = required(Page::open(&offline, Viewport::WIDE).await) else { return };
+    let phrases = collect_ideas(&page).await;
     page.visit(&real.login_link()).await;
-    let offered = ideas(&page).await;
+    let offered = collect_ideas(&page).await;
     assert!(offered.len() > 2, "{offered:?}");
     let same: Vec<_> = offered.iter().filter(|idea| phrases.contains(idea)).collect();
     assert!(same.is_empty(), "{same:?}");
     let words = page.find("#empty").await.text().await.expect("it has words");
     assert!(words.contains("offline-llama") && !words.contains("isn't an AI"), "{words}");
-    page.assert_nothing_refused().await;
+    page.assert_no_page_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_turn_is_not_called_delivered() {
-    let server = Server::start(&REAL_MODEL).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    page.say("hello").await;
-    let turns = page.answered(1).await;
-    assert!(turns[0].all.contains("The model failed") && !turns[0].all.contains("Delivered"), "{turns:?}");
-    page.assert_nothing_refused().await;
+    let server = SatchelServer::start(&REAL_MODEL).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    page.send_message("hello").await;
+    let turns = page.wait_for_reply(1).await;
+    assert!(turns[0].full_text.contains("The model failed") && !turns[0].full_text.contains("Delivered"), "{turns:?}");
+    page.assert_no_page_errors().await;
 }

@@ -1,17 +1,17 @@
 //! The page on a small telephone.
 
 use satchel_browser::{
-    browser::Window,
+    browser::Viewport,
     page::Page,
     samples::{PNG, bytes},
-    server::Server,
-    wait::until,
+    server::SatchelServer,
+    wait::wait_until,
 };
 use satchel_requirements::required;
 use serde_json::Value;
 
 /// What is wider than the window although nothing around it scrolls.
-const TOO_WIDE: &str = "const scrolls = element => {
+const OVERFLOW_SCRIPT: &str = "const scrolls = element => {
         for (let at = element.parentElement; at; at = at.parentElement)
             if (['auto', 'scroll'].includes(getComputedStyle(at).overflowX) && at.getAttribute('role') !== 'log') return true;
         return false;
@@ -27,7 +27,7 @@ const TOO_WIDE: &str = "const scrolls = element => {
     return found";
 
 /// Controls that are too small for a finger, or that something covers.
-const TOO_SMALL: &str = "return [...document.querySelectorAll('button, a[href], summary, input:not([type=file])')].flatMap(element => {
+const SMALL_CONTROLS_SCRIPT: &str = "return [...document.querySelectorAll('button, a[href], summary, input:not([type=file])')].flatMap(element => {
         const box = element.getBoundingClientRect();
         const inline = element.closest('.prose p, .prose li');
         if (!element.checkVisibility({ visibilityProperty: true }) || element.matches('.skip, .sr-only') || inline) return [];
@@ -36,30 +36,31 @@ const TOO_SMALL: &str = "return [...document.querySelectorAll('button, a[href], 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_fits_and_is_reachable_at_360_pixels() {
-    let server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::NARROW).await) else { return };
+    let server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::NARROW).await) else { return };
     page.find("main h2").await;
     assert_fits(&page, "the empty page").await;
     let long_name = format!("{}.png", "a-very-long-name-without-any-place-to-break".repeat(3));
-    let picture = server.household().file(&long_name, PNG);
-    let data = server.household().file("data.bin", bytes(9_000));
+    let picture = server.home().write_file(&long_name, PNG);
+    let data = server.home().write_file("data.bin", bytes(9_000));
     let code = format!("```rust\nfn main() {{ println!(\"{}\"); }}\n```\n", "wide ".repeat(60));
-    let notes = server.household().file("notes.md", code);
+    let notes = server.home().write_file("notes.md", code);
     page.upload(&[&picture, &data, &notes]).await;
     assert_fits(&page, "a message that is being written").await;
-    page.write(&"a-word-that-goes-on-and-on".repeat(8)).await;
-    page.say(" send everything").await;
-    page.answered(1).await;
-    page.say("read notes.md").await;
-    page.answered(2).await;
-    page.say("help").await;
-    page.answered(3).await;
+    page.type_text(&"a-word-that-goes-on-and-on".repeat(8)).await;
+    page.send_message(" send everything").await;
+    page.wait_for_reply(1).await;
+    page.send_message("read notes.md").await;
+    page.wait_for_reply(2).await;
+    page.send_message("help").await;
+    page.wait_for_reply(3).await;
     assert_fits(&page, "a conversation").await;
 
     page.click("Conversations").await;
     page.find("nav a[aria-current=page]").await;
-    until("the drawer is open", async || {
-        let left = page.browser.run("return document.querySelector('nav').getBoundingClientRect().left", vec![]).await;
+    wait_until("the drawer is open", async || {
+        let left =
+            page.browser.run_script("return document.querySelector('nav').getBoundingClientRect().left", vec![]).await;
         (left == 0).then_some(())
     })
     .await;
@@ -73,12 +74,12 @@ async fn everything_fits_and_is_reachable_at_360_pixels() {
     page.find("dialog[open] h2").await;
     assert_fits(&page, "the shortcuts").await;
     page.click("Close").await;
-    until("the shortcuts are closed", async || (!page.shows("dialog[open]").await).then_some(())).await;
-    page.assert_nothing_refused().await;
+    wait_until("the shortcuts are closed", async || (!page.is_visible("dialog[open]").await).then_some(())).await;
+    page.assert_no_page_errors().await;
 }
 
 async fn assert_fits(page: &Page, what: &str) {
     let nothing = Value::Array(Vec::new());
-    assert_eq!(page.browser.run(TOO_WIDE, vec![]).await, nothing, "{what}");
-    assert_eq!(page.browser.run(TOO_SMALL, vec![]).await, nothing, "{what}");
+    assert_eq!(page.browser.run_script(OVERFLOW_SCRIPT, vec![]).await, nothing, "{what}");
+    assert_eq!(page.browser.run_script(SMALL_CONTROLS_SCRIPT, vec![]).await, nothing, "{what}");
 }

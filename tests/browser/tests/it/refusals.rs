@@ -1,42 +1,42 @@
-//! What is too large or can't be taken is told, by name and with the reason.
+//! Files that are too large or too many are reported with their name and the reason.
 
-use satchel_browser::{browser::Window, page::Page, samples::bytes, server::Server, wait::until};
+use satchel_browser::{browser::Viewport, page::Page, samples::bytes, server::SatchelServer, wait::wait_until};
 use satchel_requirements::required;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_file_is_refused_before_upload() {
-    let server = Server::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
+    let server = SatchelServer::start(&["attachments.max_inbound_file_bytes=1MB"]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
     // The page knows the limit when it shows who answers.
-    until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
-    let large = server.household().file("film.mov", bytes(2_400_000));
-    let small = server.household().file("small.bin", bytes(1_000));
+    wait_until("the page is ready", async || page.browser.tab.find(css_locator(".idea")).await.ok()).await;
+    let large = server.home().write_file("film.mov", bytes(2_400_000));
+    let small = server.home().write_file("small.bin", bytes(1_000));
     page.attach(&[&large, &small]).await;
     let tray = page.find("[aria-label='Files that go with the message']").await;
-    until("it is refused in words", async || {
+    wait_until("it is refused in words", async || {
         let words = tray.text().await.ok()?;
         words.contains("film.mov is 2.4 MB; the limit here is 1 MB.").then_some(())
     })
     .await;
     let uploads =
         "return performance.getEntriesByType('resource').filter(entry => entry.name.includes('film.mov')).length";
-    assert_eq!(page.browser.run(uploads, vec![]).await, 0);
+    assert_eq!(page.browser.run_script(uploads, vec![]).await, 0);
     page.find("[aria-label='Remove small.bin']").await;
-    page.say("what did I send").await;
-    let turns = page.answered(1).await;
-    assert_eq!(turns[0].sent, ["small.bin"]);
-    page.assert_nothing_refused().await;
+    page.send_message("what did I send").await;
+    let turns = page.wait_for_reply(1).await;
+    assert_eq!(turns[0].sent_files, ["small.bin"]);
+    page.assert_no_page_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn excess_files_per_message_are_refused() {
-    let server = Server::start(&["attachments.max_inbound_files_per_turn=2"]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    until("the page is ready", async || page.browser.tab.find(fantoccini_css(".idea")).await.ok()).await;
+    let server = SatchelServer::start(&["attachments.max_inbound_files_per_turn=2"]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    wait_until("the page is ready", async || page.browser.tab.find(css_locator(".idea")).await.ok()).await;
     let long = format!("{}.txt", "a-name-that-goes-on".repeat(8));
     let mut names: Vec<String> = (0..9).map(|at| format!("{at}.txt")).collect();
     names.insert(3, long);
-    let files: Vec<_> = names.iter().map(|name| server.household().file(name, name)).collect();
+    let files: Vec<_> = names.iter().map(|name| server.home().write_file(name, name)).collect();
     let files: Vec<_> = files.iter().map(std::path::PathBuf::as_path).collect();
     page.attach(&files).await;
     let complaint = page.find("[role=alert]").await;
@@ -49,21 +49,21 @@ async fn excess_files_per_message_are_refused() {
 /// A file whose bytes are gone when its turn comes is named in the message that it came with.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_file_is_listed_with_its_reason() {
-    let mut server = Server::start(&[]).await;
-    let Some(page) = required(Page::open(&server, Window::WIDE).await) else { return };
-    let large = server.household().file("film.mov", bytes(2_400_000));
+    let mut server = SatchelServer::start(&[]).await;
+    let Some(page) = required(Page::open(&server, Viewport::WIDE).await) else { return };
+    let large = server.home().write_file("film.mov", bytes(2_400_000));
     page.upload(&[&large]).await;
     // The owner lowers the limit between the upload and the message.
     server.kill();
-    server.set("attachments.max_inbound_file_bytes", "1MB");
-    server.start_again().await;
-    page.say("what did I send").await;
-    let turns = page.answered(1).await;
-    assert!(turns[0].sent.is_empty(), "{turns:?}");
-    assert!(turns[0].all.contains("film.mov") && turns[0].all.contains("not taken"), "{turns:?}");
-    page.assert_nothing_refused().await;
+    server.replace_setting("attachments.max_inbound_file_bytes", "1MB");
+    server.restart().await;
+    page.send_message("what did I send").await;
+    let turns = page.wait_for_reply(1).await;
+    assert!(turns[0].sent_files.is_empty(), "{turns:?}");
+    assert!(turns[0].full_text.contains("film.mov") && turns[0].full_text.contains("not taken"), "{turns:?}");
+    page.assert_no_page_errors().await;
 }
 
-fn fantoccini_css(css: &str) -> fantoccini::Locator<'_> {
+fn css_locator(css: &str) -> fantoccini::Locator<'_> {
     fantoccini::Locator::Css(css)
 }

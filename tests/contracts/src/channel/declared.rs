@@ -13,10 +13,10 @@ pub enum Gap {
     ServerError,
     /// [`ChannelFault::Reset`]
     Reset,
-    /// [`ChannelFault::AnswerLost`]
-    AnswerLost,
-    /// [`ChannelFault::NotAnAnswer`]
-    NotAnAnswer,
+    /// [`ChannelFault::ResponseLost`]
+    ResponseLost,
+    /// [`ChannelFault::ForeignResponse`]
+    ForeignResponse,
     /// [`ChannelFault::Hang`]
     Hang,
     /// [`ChannelFault::Forbidden`]
@@ -26,14 +26,14 @@ pub enum Gap {
 }
 
 impl From<ChannelFault> for Gap {
-    fn from(trouble: ChannelFault) -> Self {
-        match trouble {
+    fn from(fault: ChannelFault) -> Self {
+        match fault {
             ChannelFault::ConnectionRefused => Self::ConnectionRefused,
             ChannelFault::RateLimited { .. } => Self::RateLimited,
             ChannelFault::ServerError => Self::ServerError,
             ChannelFault::Reset => Self::Reset,
-            ChannelFault::AnswerLost => Self::AnswerLost,
-            ChannelFault::NotAnAnswer => Self::NotAnAnswer,
+            ChannelFault::ResponseLost => Self::ResponseLost,
+            ChannelFault::ForeignResponse => Self::ForeignResponse,
             ChannelFault::Hang => Self::Hang,
             ChannelFault::Forbidden => Self::Forbidden,
         }
@@ -53,7 +53,7 @@ impl<F> DeclaredFixture<F> {
         Self { fixture, gaps }
     }
 
-    fn check(&self, gap: Gap, is_possible: bool) {
+    fn assert_declared(&self, gap: Gap, is_possible: bool) {
         let is_declared = self.gaps.contains(&gap);
         assert!(is_possible || is_declared, "the fixture can't do {gap:?}: say so with `without: [{gap:?}]`");
         assert!(!is_possible || !is_declared, "the fixture can do {gap:?}: take it off `without`");
@@ -74,19 +74,19 @@ impl<F: ChannelFixture> ChannelFixture for DeclaredFixture<F> {
         self.fixture.blobs()
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
-        self.fixture.arrived().await
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
+        self.fixture.arrived_messages().await
     }
 
-    async fn inject_fault(&self, trouble: ChannelFault) -> bool {
-        let is_possible = self.fixture.inject_fault(trouble).await;
-        self.check(trouble.into(), is_possible);
+    async fn inject_fault(&self, fault: ChannelFault) -> bool {
+        let is_possible = self.fixture.inject_fault(fault).await;
+        self.assert_declared(fault.into(), is_possible);
         is_possible
     }
 
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
         let reference = self.fixture.person_sends(filename, content).await;
-        self.check(Gap::InboundFiles, reference.is_some());
+        self.assert_declared(Gap::InboundFiles, reference.is_some());
         reference
     }
 }

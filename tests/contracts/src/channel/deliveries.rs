@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 
 /// Catches: a repeat under a key whose message is then edited where nothing can be edited, and sent as a second one.
-pub async fn an_interrupted_send_that_arrived_is_one_message(fixture: &dyn ChannelFixture) {
+pub async fn interrupted_send_is_one_message(fixture: &dyn ChannelFixture) {
     if capabilities(fixture).idempotency == Idempotency::None {
         return;
     }
-    let sent = text(fixture, 1, "once and for all");
+    let sent = text_request(fixture, 1, "once and for all");
     send(fixture, &sent).await;
-    deliver_as_another(fixture, &sent).await;
-    let arrived = fixture.arrived().await;
+    deliver_as_next_process(fixture, &sent).await;
+    let arrived = fixture.arrived_messages().await;
     assert_eq!(arrived.len(), 1, "{arrived:?}");
     assert!(
         arrived[0].text.trim_end().ends_with("once and for all") && !arrived[0].text.contains("duplicate"),
@@ -32,9 +32,9 @@ pub async fn an_interrupted_send_that_arrived_is_one_message(fixture: &dyn Chann
 }
 
 /// Delivers a part that another process had begun. What takes its place is delivered too.
-async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &SendRequest) {
-    let begun = Part {
-        id: sent.part,
+async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendRequest) {
+    let started_part = Part {
+        id: sent.part_id,
         conversation: sent.conversation.clone(),
         turn: sent.turn,
         position: 0,
@@ -50,16 +50,16 @@ async fn deliver_as_another(fixture: &dyn ChannelFixture, sent: &SendRequest) {
         reply_to: None,
         created_at: Timestamp(0),
     };
-    let rest = Arc::new(Mutex::new(VecDeque::from([begun])));
+    let pending_parts = Arc::new(Mutex::new(VecDeque::from([started_part])));
     let mut ledger = MockLedger::new();
     ledger.expect_now().returning(|| Timestamp(1));
-    let parts = Arc::clone(&rest);
+    let parts = Arc::clone(&pending_parts);
     ledger.expect_next_part().returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
     ledger.expect_save_part().returning(|_, _| Ok(()));
     ledger.expect_turn().returning(|_| Ok(None));
     ledger.expect_last_sent_before().returning(|_| Ok(None));
     ledger.expect_settle_part().returning(move |_, Settlement { part, children, .. }| {
-        let mut rest = rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = pending_parts.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, child) in (2..).zip(children) {
             let id = PartId(Uuid::from_u128(part.id.0.as_u128() + number));
             let content = child.content.clone();

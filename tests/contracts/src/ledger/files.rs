@@ -7,7 +7,8 @@ use satchel_domain::{
 use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, InboundFileState, LedgerError};
 
 use super::{
-    CONVERSATION, LedgerFixture, attachment, completed, conversation, file_part, message, receive, texts, with_files,
+    CONVERSATION, LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, text_parts,
+    with_files,
 };
 
 pub(crate) fn refusal(name: &str) -> RefusedFile {
@@ -52,7 +53,7 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
 }
 
 /// Catches: a file that can be read or used from another conversation by its id.
-pub async fn a_foreign_file_is_unknown(fixture: &impl LedgerFixture) {
+pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
@@ -94,7 +95,7 @@ pub async fn call_attachment_survives_crash(fixture: &impl LedgerFixture) {
 
     let outcome = ToolOutcome { attachments: files.to_vec(), ..ToolOutcome::default() };
     assert_eq!(ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap().attachments, registered);
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let late = ledger.register_files(turn, &files).await;
     assert!(matches!(late, Err(LedgerError::Unknown { .. })), "a turn that is complete takes no more: {late:?}");
     drop(ledger);
@@ -129,7 +130,7 @@ pub async fn response_and_parts_have_file_numbers(fixture: &impl LedgerFixture) 
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let file = attachment(&ledger, &lease.conversation, "a.txt");
-    let mut done = completed(turn, vec![texts(&["reply"]).remove(0), file_part(&file)]);
+    let mut done = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&file)]);
     done.response = OutgoingResponse { attachments: vec![file], ..done.response };
     ledger.complete_turn(&lease, &done).await.unwrap();
     let record = ledger.turn(turn).await.unwrap().unwrap();
@@ -145,13 +146,13 @@ pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let outcome = ToolOutcome { attachments: vec![file.clone()], ..ToolOutcome::default() };
     ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap();
     let spoken = |prepared| PartContent::Voice {
-        words: "hello".into(),
+        text: "hello".into(),
         in_text: true,
         prepared,
         as_file: false,
         caption: String::new(),
     };
-    ledger.complete_turn(&lease, &completed(turn, vec![PlannedPart::new(spoken(None))])).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, vec![PlannedPart::new(spoken(None))])).await.unwrap();
     let mut part = ledger.next_part(&lease).await.unwrap().unwrap();
     let asked = [file.sha256, loose.sha256, voice.sha256];
     assert_eq!(ledger.find_unreferenced(&asked).await.unwrap(), [loose.sha256, voice.sha256]);
@@ -192,7 +193,7 @@ pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.find_unreferenced(&[again.sha256]).await.unwrap(), []);
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
     let stop = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
-    let done = CompletedTurn { steered: vec![stop], ..completed(turn, Vec::new()) };
+    let done = CompletedTurn { steered: vec![stop], ..completed_turn(turn, Vec::new()) };
     ledger.complete_turn(&lease, &done).await.unwrap();
     assert_eq!(
         ledger.find_unreferenced(&[again.sha256]).await.unwrap(),

@@ -1,12 +1,12 @@
-//! Promises about what comes in.
+//! Promises about the inbox.
 
 use satchel_domain::InboundMessage;
 use satchel_ports::ledger::{ClaimMode, JournalEntry, LedgerError, ReleaseMode, SteeringMessage};
 
-use super::{LedgerFixture, completed, conversation, message, receive, texts, with_files};
+use super::{LedgerFixture, completed_turn, conversation, message, receive, text_parts, with_files};
 
 /// Catches: a key that is looked up without its channel, or a repeat that becomes a turn of its own.
-pub async fn a_key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
+pub async fn key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let again = fixture.open().await.receive(&message("1", "hello"), ClaimMode::IfFree).await.unwrap();
@@ -15,7 +15,7 @@ pub async fn a_key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     let other = ledger.receive(&elsewhere, ClaimMode::Never).await.unwrap();
     assert!(!other.duplicate && other.turn != turn);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
-    ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
     assert!(ledger.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().duplicate, "also once consumed");
 }
 
@@ -45,17 +45,21 @@ pub async fn edit_of_running_message_is_new_message(fixture: &impl LedgerFixture
     let stored = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, turn);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1f", "too late") };
     assert_ne!(ledger.receive(&edit, ClaimMode::Never).await.unwrap().turn, turn, "its original is consumed");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.
-pub async fn an_edit_after_journalling_is_its_own_turn(fixture: &impl LedgerFixture) {
+pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    let entry =
-        JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new(), asks: Vec::new() };
+    let entry = JournalEntry::Model {
+        steered: Vec::new(),
+        text: "looking".into(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert!(ledger.release(&lease, ReleaseMode::Always).await.unwrap());
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
@@ -119,8 +123,12 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..message(key, "") };
     let (lease, turn) = receive(&ledger, &album("1")).await;
-    let entry =
-        JournalEntry::Model { steered: Vec::new(), text: "looking".into(), calls: Vec::new(), asks: Vec::new() };
+    let entry = JournalEntry::Model {
+        steered: Vec::new(),
+        text: "looking".into(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
 
@@ -150,8 +158,12 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         text: taken.message.text.clone(),
         origin: Some(taken.origin()),
     };
-    let entry =
-        JournalEntry::Model { steered: vec![steered], text: String::new(), calls: Vec::new(), asks: Vec::new() };
+    let entry = JournalEntry::Model {
+        steered: vec![steered],
+        text: String::new(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
@@ -167,7 +179,7 @@ pub async fn late_edit_is_not_consumed(fixture: &impl LedgerFixture) {
     let read = ledger.list_queued_behind(&lease, turn).await.unwrap();
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
     ledger.receive(&edit, ClaimMode::Never).await.unwrap();
-    let mut done = completed(turn, Vec::new());
+    let mut done = completed_turn(turn, Vec::new());
     done.steered = vec![read[0].id];
     ledger.complete_turn(&lease, &done).await.unwrap();
     let next = ledger.next_turn(&lease).await.unwrap().expect("the edit is still queued");

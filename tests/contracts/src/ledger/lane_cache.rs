@@ -1,4 +1,4 @@
-//! Promises of a ledger that remembers what it has just written or read.
+//! Promises of a ledger that caches the lanes it holds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,14 +9,18 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode};
 
-use super::{LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settle, texts};
+use super::{
+    LedgerFixture, assert_lost, attachment, completed_turn, conversation, message, receive, sent_settlement, settle,
+    text_parts,
+};
 
 /// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
 pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (first, turn) = receive(&ledger, &message("1", "hello")).await;
-    let refused = PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..texts(&["big"]).remove(0) };
-    ledger.complete_turn(&first, &completed(turn, vec![refused])).await.unwrap();
+    let refused =
+        PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
+    ledger.complete_turn(&first, &completed_turn(turn, vec![refused])).await.unwrap();
     ledger.set_voice_replies(&first.conversation, true).await.unwrap();
     assert!(ledger.release(&first, ReleaseMode::IfIdle).await.unwrap());
 
@@ -42,7 +46,7 @@ pub async fn cached_turn_keeps_queue_order(fixture: &impl LedgerFixture) {
     let (lease, second) = receive(&ledger, &message("2", "second")).await;
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
     for turn in [waiting, second] {
-        ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+        ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     }
     assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
 
@@ -68,7 +72,7 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     file.number = 0;
     let sent_in =
         HistoryMessage::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
-    complete(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
+    complete_and_settle(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
     reads_the_same("with a file").await;
     for (ledger, key, change) in [
         (&one, "2", HistoryChange::Append(said("b"))),
@@ -81,7 +85,7 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     ] {
         let (lease, turn) = receive(ledger, &message(key, "")).await;
         reads_the_same(&format!("claimed for {key}")).await;
-        complete(ledger, &lease, turn, change).await;
+        complete_and_settle(ledger, &lease, turn, change).await;
         reads_the_same(&format!("given back after {key}")).await;
     }
     assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
@@ -92,20 +96,24 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
 pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (lease, turn) = receive(&one, &message("1", "")).await;
-    let part = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await.unwrap().expect("nothing is under way");
-    let again = one.complete_turn(&lease, &completed(turn, texts(&["a"]))).await;
+    let part = one
+        .complete_turn(&lease, &completed_turn(turn, text_parts(&["a"])))
+        .await
+        .unwrap()
+        .expect("nothing is under way");
+    let again = one.complete_turn(&lease, &completed_turn(turn, text_parts(&["a"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
     two.receive(&message("2", ""), ClaimMode::Never).await.unwrap();
-    let settled = settle(&one, &lease, &sent(&part, "1")).await;
+    let settled = settle(&one, &lease, &sent_settlement(&part, "1")).await;
     assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
     let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
     let mut elsewhere = message("3", "");
     elsewhere.conversation = conversation("console:elsewhere");
     let (other, third) = receive(&one, &elsewhere).await;
-    let foreign = one.complete_turn(&lease, &completed(third, texts(&["c"]))).await;
+    let foreign = one.complete_turn(&lease, &completed_turn(third, text_parts(&["c"]))).await;
     assert!(matches!(foreign, Err(LedgerError::Unknown { .. })), "the turn of another lane: {foreign:?}");
 
-    let part = one.complete_turn(&lease, &completed(second, texts(&["b"]))).await.unwrap().unwrap();
+    let part = one.complete_turn(&lease, &completed_turn(second, text_parts(&["b"]))).await.unwrap().unwrap();
 
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
     let channels = [lease.conversation.channel().clone()];
@@ -114,18 +122,27 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
         taken.push(two.claim_lane(&channels).await.unwrap().expect("both have run out"));
     }
     let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
-    let settled = settle(&two, mine, &sent(&part, "2")).await;
+    let settled = settle(&two, mine, &sent_settlement(&part, "2")).await;
     assert_eq!((settled.next, settled.released), (None, true));
-    assert_lost(one.settle_part(&lease, &sent(&part, "3")).await, "settle_part");
-    assert_lost(one.complete_turn(&other, &completed(third, texts(&["d"]))).await, "complete_turn");
-    assert_eq!(two.turn(second).await.unwrap().unwrap().parts, [sent(&part, "2").part], "nothing was settled again");
+    assert_lost(one.settle_part(&lease, &sent_settlement(&part, "3")).await, "settle_part");
+    assert_lost(one.complete_turn(&other, &completed_turn(third, text_parts(&["d"]))).await, "complete_turn");
+    assert_eq!(
+        two.turn(second).await.unwrap().unwrap().parts,
+        [sent_settlement(&part, "2").part],
+        "nothing was settled again"
+    );
     assert_eq!(two.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
 }
 
 /// Completes a turn with one part and settles that, so that its lane is given back.
-async fn complete(ledger: &Arc<dyn Ledger>, lease: &Lease, turn: satchel_domain::TurnId, change: HistoryChange) {
-    let mut done = completed(turn, texts(&["reply"]));
+async fn complete_and_settle(
+    ledger: &Arc<dyn Ledger>,
+    lease: &Lease,
+    turn: satchel_domain::TurnId,
+    change: HistoryChange,
+) {
+    let mut done = completed_turn(turn, text_parts(&["reply"]));
     done.history = change;
     let part = ledger.complete_turn(lease, &done).await.unwrap().expect("it needs no preparation");
-    assert!(settle(ledger, lease, &sent(&part, "9")).await.released);
+    assert!(settle(ledger, lease, &sent_settlement(&part, "9")).await.released);
 }

@@ -6,7 +6,8 @@ use satchel_domain::{ChannelName, InboundMessage, PartState, Timestamp, ToolOutc
 use satchel_ports::ledger::{ClaimMode, JournalEntry, Lease, ReleaseMode};
 
 use super::{
-    LedgerFixture, assert_lost, attachment, completed, conversation, message, receive, sent, settlement, texts,
+    LedgerFixture, assert_lost, attachment, completed_turn, conversation, message, receive, sent_settlement,
+    settlement, text_parts,
 };
 
 fn channels(names: &[&str]) -> Vec<ChannelName> {
@@ -63,11 +64,16 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let read = one.next_turn(&old).await.unwrap().unwrap().messages[0].id;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
     let new = two.claim_lane(&channels(&["console"])).await.unwrap().expect("it expired");
-    let begun = two.complete_turn(&new, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
+    let started_part = two.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
 
     assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
     let file = attachment(&one, &old.conversation, "a.txt");
-    let model = JournalEntry::Model { steered: Vec::new(), text: String::new(), calls: Vec::new(), asks: Vec::new() };
+    let model = JournalEntry::Model {
+        steered: Vec::new(),
+        text: String::new(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    };
     assert_lost(one.next_turn(&old).await, "next_turn");
     assert_lost(one.list_queued_behind(&old, turn).await, "list_queued_behind");
     assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");
@@ -75,12 +81,12 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
     assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done")).await, "journal_outcome");
     assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
-    for plan in [Vec::new(), texts(&["late"])] {
-        assert_lost(one.complete_turn(&old, &completed(turn, plan)).await, "complete_turn");
+    for plan in [Vec::new(), text_parts(&["late"])] {
+        assert_lost(one.complete_turn(&old, &completed_turn(turn, plan)).await, "complete_turn");
     }
     assert_lost(one.next_part(&old).await, "next_part");
-    assert_lost(one.save_part(&old, &begun).await, "save_part");
-    assert_lost(one.settle_part(&old, &sent(&begun, "9")).await, "settle_part");
+    assert_lost(one.save_part(&old, &started_part).await, "save_part");
+    assert_lost(one.settle_part(&old, &sent_settlement(&started_part, "9")).await, "settle_part");
     assert_lost(one.release(&old, ReleaseMode::Always).await, "release");
     let forged = Lease { token: new.token, ..old.clone() };
     let stale = Lease { token: old.token, ..new.clone() };
@@ -89,8 +95,8 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     {
         assert_lost(ledger.next_part(lease).await, what);
         assert_lost(ledger.next_turn(lease).await, what);
-        assert_lost(ledger.save_part(lease, &begun).await, what);
-        assert_lost(ledger.settle_part(lease, &sent(&begun, "9")).await, what);
+        assert_lost(ledger.save_part(lease, &started_part).await, what);
+        assert_lost(ledger.settle_part(lease, &sent_settlement(&started_part, "9")).await, what);
     }
     assert_eq!(two.next_part(&new).await.unwrap().unwrap().state, PartState::Sending, "nothing of it was done");
 }
@@ -112,7 +118,7 @@ pub async fn unreleased_lane_counts_a_crash(fixture: &impl LedgerFixture) {
     let lease = process.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
     let turn = process.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(turn.crashes, 3, "a release is no crash");
-    process.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+    process.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, 0, "the next turn has not crashed");
 }
 
@@ -130,7 +136,7 @@ pub async fn receive_claims_dead_holders_lane(fixture: &impl LedgerFixture) {
 
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..message(key, "hello") };
     let (lease, turn) = receive(&two, &elsewhere("3")).await;
-    two.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    two.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     drop(two);
     let three = fixture.open().await;
     let lease = three.receive(&elsewhere("4"), ClaimMode::IfFree).await.unwrap().lease.unwrap();
@@ -174,7 +180,7 @@ pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
 
     // A part to be sent is work as well.
     let turn = ledger.next_turn(&first).await.unwrap().unwrap().id;
-    ledger.complete_turn(&first, &completed(turn, texts(&["reply"]))).await.unwrap();
+    ledger.complete_turn(&first, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
     ledger.release(&first, ReleaseMode::Always).await.unwrap();
     let again = ledger.claim_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
     assert_eq!(again.conversation, first.conversation);
@@ -189,12 +195,12 @@ pub async fn only_idle_lane_is_released(fixture: &impl LedgerFixture) {
         !ledger.receive(&message("1b", "hello"), ClaimMode::IfFree).await.unwrap().unsettled,
         "nothing was answered"
     );
-    let part = ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap().unwrap();
+    let part = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
     assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a part is unsettled");
     assert!(ledger.receive(&message("2", "more"), ClaimMode::IfFree).await.unwrap().unsettled);
-    assert!(!ledger.settle_part(&lease, &sent(&part, "9")).await.unwrap().released, "a turn is queued");
+    assert!(!ledger.settle_part(&lease, &sent_settlement(&part, "9")).await.unwrap().released, "a turn is queued");
     while let Some(turn) = ledger.next_turn(&lease).await.unwrap() {
-        ledger.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+        ledger.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     }
     assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
@@ -202,7 +208,7 @@ pub async fn only_idle_lane_is_released(fixture: &impl LedgerFixture) {
 
 /// Catches: a `renew` that looks at the owner alone, or at the token alone, so that a process goes on in a lane that
 /// has been somebody else's meanwhile.
-pub async fn a_renewal_with_an_old_token_is_lost(fixture: &impl LedgerFixture) {
+pub async fn renewal_with_old_token_is_lost(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
     one.release(&first, ReleaseMode::Always).await.unwrap();
@@ -222,13 +228,13 @@ pub async fn a_renewal_with_an_old_token_is_lost(fixture: &impl LedgerFixture) {
 }
 
 /// Catches: a release that looks whether a lane is idle, and not whose it is.
-pub async fn a_stale_release_frees_no_held_lane(fixture: &impl LedgerFixture) {
+pub async fn stale_release_frees_no_lane(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (old, turn) = receive(&one, &message("1", "hello")).await;
-    one.complete_turn(&old, &completed(turn, Vec::new())).await.unwrap();
+    one.complete_turn(&old, &completed_turn(turn, Vec::new())).await.unwrap();
     assert!(one.release(&old, ReleaseMode::IfIdle).await.unwrap());
     let (new, turn) = receive(&two, &message("2", "hello")).await;
-    two.complete_turn(&new, &completed(turn, Vec::new())).await.unwrap();
+    two.complete_turn(&new, &completed_turn(turn, Vec::new())).await.unwrap();
 
     let forged = Lease { token: new.token, ..old.clone() };
     let outdated = Lease { token: old.token, ..new.clone() };
@@ -245,7 +251,7 @@ pub async fn a_stale_release_frees_no_held_lane(fixture: &impl LedgerFixture) {
             assert_eq!(received.lease, None, "{what}: the lane is held");
             let turn = two.next_turn(&new).await.unwrap().expect("it came just now");
             assert_eq!(turn.id, received.turn);
-            two.complete_turn(&new, &completed(turn.id, Vec::new())).await.unwrap();
+            two.complete_turn(&new, &completed_turn(turn.id, Vec::new())).await.unwrap();
         }
     }
     assert!(two.release(&new, ReleaseMode::IfIdle).await.unwrap(), "its own holder gives it back");

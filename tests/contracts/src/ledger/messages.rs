@@ -1,4 +1,4 @@
-//! Promises about the messages that are known, by which one in doubt is looked for.
+//! Promises about the recorded messages that a look-up of a part in doubt excludes.
 
 use std::sync::Arc;
 
@@ -7,32 +7,36 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, RenameOutcome};
 
-use super::{LedgerFixture, assert_lost, completed, conversation, message, receive, sent, settle, settlement, texts};
+use super::{
+    LedgerFixture, assert_lost, completed_turn, conversation, message, receive, sent_settlement, settle, settlement,
+    text_parts,
+};
 
-fn written(chat: &str, id: &str) -> InboundMessage {
+fn inbound_message(chat: &str, id: &str) -> InboundMessage {
     let message = message(&format!("{chat}:{id}"), "hello");
     InboundMessage { conversation: conversation(chat), message: Some(MessageRef(id.into())), ..message }
 }
 
 /// A reply of these texts, its first part begun.
-async fn replying(ledger: &Arc<dyn Ledger>, chat: &str, id: &str, reply: &[&str]) -> (Lease, Part) {
-    let (lease, turn) = receive(ledger, &written(chat, id)).await;
-    let begun = ledger.complete_turn(&lease, &completed(turn, texts(reply))).await.unwrap().unwrap();
-    (lease, begun)
+async fn start_reply(ledger: &Arc<dyn Ledger>, chat: &str, id: &str, reply: &[&str]) -> (Lease, Part) {
+    let (lease, turn) = receive(ledger, &inbound_message(chat, id)).await;
+    let started_part = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(reply))).await.unwrap().unwrap();
+    (lease, started_part)
 }
 
-async fn known(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> RecordedMessages {
+async fn recorded_messages(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> RecordedMessages {
     let since = part.first_attempt_at.expect("it was begun");
     ledger.list_recorded_messages(&conversation(chat), part.id, since).await.unwrap()
 }
 
-fn ids(known: &[satchel_ports::ledger::RecordedMessage]) -> Vec<(ConversationId, String)> {
-    let mut ids: Vec<_> = known.iter().map(|known| (known.conversation.clone(), known.message.0.clone())).collect();
+fn message_ids(messages: &[satchel_ports::ledger::RecordedMessage]) -> Vec<(ConversationId, String)> {
+    let mut ids: Vec<_> =
+        messages.iter().map(|recorded| (recorded.conversation.clone(), recorded.message.0.clone())).collect();
     ids.sort();
     ids
 }
 
-fn at(chat: &str, id: &str) -> (ConversationId, String) {
+fn message_id(chat: &str, id: &str) -> (ConversationId, String) {
     (conversation(chat), id.to_owned())
 }
 
@@ -40,76 +44,82 @@ fn at(chat: &str, id: &str) -> (ConversationId, String) {
 /// would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
 pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (topic_lease, topic) = replying(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;
+    let (topic_lease, topic) = start_reply(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;
     let album = PartState::Sent { messages: vec![MessageRef("2".into()), MessageRef("3".into())] };
     settle(&ledger, &topic_lease, &settlement(Part { state: album, ..topic })).await;
-    let (lease, first) = replying(&ledger, "telegram:-1001", "4", &["one", "two"]).await;
-    let second = settle(&ledger, &lease, &sent(&first, "5")).await.next.unwrap();
+    let (lease, first) = start_reply(&ledger, "telegram:-1001", "4", &["one", "two"]).await;
+    let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
     let before_it = ledger.now();
-    let (streaming, turn) = receive(&ledger, &written("telegram:-1001/8", "6")).await;
+    let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
     let stream = ledger.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
     ledger.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
     let question = PartId(ledger.new_id());
     ledger.begin_question(&streaming, question, turn).await.unwrap();
     ledger.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
-    replying(&ledger, "telegram:77", "11", &["elsewhere"]).await;
+    start_reply(&ledger, "telegram:77", "11", &["elsewhere"]).await;
 
-    let known = ledger.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
-    let ours = [
-        at("telegram:-1001", "5"),
-        at("telegram:-1001/7", "2"),
-        at("telegram:-1001/7", "3"),
-        at("telegram:-1001/8", "10"),
-        at("telegram:-1001/8", "9"),
+    let recorded = ledger.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
+    let expected = [
+        message_id("telegram:-1001", "5"),
+        message_id("telegram:-1001/7", "2"),
+        message_id("telegram:-1001/7", "3"),
+        message_id("telegram:-1001/8", "10"),
+        message_id("telegram:-1001/8", "9"),
     ];
-    let other = ids(&known.other);
-    assert!(ours.iter().all(|message| other.contains(message)), "{other:?}");
-    let before = ids(&known.before);
-    assert!(before.contains(&at("telegram:-1001", "4")), "{before:?}");
-    assert!(!before.contains(&at("telegram:-1001/8", "6")) || ledger.now() == before_it, "{before:?}");
+    let other = message_ids(&recorded.other);
+    assert!(expected.iter().all(|message| other.contains(message)), "{other:?}");
+    let before = message_ids(&recorded.before);
+    assert!(before.contains(&message_id("telegram:-1001", "4")), "{before:?}");
+    assert!(!before.contains(&message_id("telegram:-1001/8", "6")) || ledger.now() == before_it, "{before:?}");
 }
 
 /// Catches: a doubt about a second message to the chat that is overlooked, so that one is taken for the other.
-pub async fn another_doubt_in_the_chat_is_told(fixture: &impl LedgerFixture) {
+pub async fn other_doubt_in_chat_is_reported(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (lease, part) = replying(&ledger, "telegram:-1001", "1", &["one"]).await;
-    let (elsewhere, other) = replying(&ledger, "telegram:-1002", "1", &["x"]).await;
+    let (lease, part) = start_reply(&ledger, "telegram:-1001", "1", &["one"]).await;
+    let (elsewhere, other) = start_reply(&ledger, "telegram:-1002", "1", &["x"]).await;
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
     ledger.save_part(&elsewhere, &Part { state: doubt.clone(), ..other }).await.unwrap();
-    assert!(!known(&ledger, "telegram:-1001", &part).await.other_doubt, "not its own, and none of another chat");
-    settle(&ledger, &lease, &sent(&part, "2")).await;
+    assert!(
+        !recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt,
+        "not its own, and none of another chat"
+    );
+    settle(&ledger, &lease, &sent_settlement(&part, "2")).await;
 
-    let (topic, doubtful) = replying(&ledger, "telegram:-1001/7", "3", &["y"]).await;
+    let (topic, doubtful) = start_reply(&ledger, "telegram:-1001/7", "3", &["y"]).await;
     let may_have_arrived = FailureReason::MayHaveArrived { reason: "reset".into() };
     let failed = PartState::Failed { reason: may_have_arrived };
-    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one that is being sent");
+    assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one that is being sent");
     ledger.save_part(&topic, &Part { state: doubt, ..doubtful.clone() }).await.unwrap();
-    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one in doubt");
+    assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one in doubt");
     settle(&ledger, &topic, &settlement(Part { state: failed, ..doubtful })).await;
-    assert!(known(&ledger, "telegram:-1001", &part).await.other_doubt, "one that may have arrived");
+    assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one that may have arrived");
 
-    let (lease, part) = replying(&ledger, "telegram:-1003", "5", &["one"]).await;
-    settle(&ledger, &lease, &sent(&part, "6")).await;
-    let (topic, discarded) = replying(&ledger, "telegram:-1003/7", "7", &["y"]).await;
+    let (lease, part) = start_reply(&ledger, "telegram:-1003", "5", &["one"]).await;
+    settle(&ledger, &lease, &sent_settlement(&part, "6")).await;
+    let (topic, discarded) = start_reply(&ledger, "telegram:-1003/7", "7", &["y"]).await;
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
     ledger.save_part(&topic, &Part { state: doubt, ..discarded.clone() }).await.unwrap();
     ledger.discard_part(discarded.id).await.unwrap();
-    assert!(known(&ledger, "telegram:-1003", &part).await.other_doubt, "one that an operator discarded in doubt");
+    assert!(
+        recorded_messages(&ledger, "telegram:-1003", &part).await.other_doubt,
+        "one that an operator discarded in doubt"
+    );
 }
 
 /// Catches: a question of which nobody knows whether it arrived, and that is no doubt; one that did not, and is one.
 pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (lease, part) = replying(&ledger, "telegram:5", "1", &["one"]).await;
-    settle(&ledger, &lease, &sent(&part, "2")).await;
-    let (lease, turn) = receive(&ledger, &written("telegram:5", "3")).await;
+    let (lease, part) = start_reply(&ledger, "telegram:5", "1", &["one"]).await;
+    settle(&ledger, &lease, &sent_settlement(&part, "2")).await;
+    let (lease, turn) = receive(&ledger, &inbound_message("telegram:5", "3")).await;
     for (message, doubt) in [(None, false), (Some(MessageRef("4".into())), false)] {
         let question = PartId(ledger.new_id());
         ledger.begin_question(&lease, question, turn).await.unwrap();
-        assert!(known(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
+        assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
         drop(fixture.open().await);
         ledger.settle_question(question, message).await.unwrap();
-        assert_eq!(known(&ledger, "telegram:5", &part).await.other_doubt, doubt);
+        assert_eq!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, doubt);
     }
     let stale = Lease { token: lease.token - 1, ..lease };
     assert_lost(ledger.begin_question(&stale, PartId(ledger.new_id()), turn).await, "begin_question");
@@ -119,16 +129,16 @@ pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
 pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = ("telegram:-5", "telegram:-1005");
-    let (lease, part) = replying(&ledger, old, "70", &["one"]).await;
-    settle(&ledger, &lease, &sent(&part, "71")).await;
-    let (lease, turn) = receive(&ledger, &written(old, "72")).await;
+    let (lease, part) = start_reply(&ledger, old, "70", &["one"]).await;
+    settle(&ledger, &lease, &sent_settlement(&part, "71")).await;
+    let (lease, turn) = receive(&ledger, &inbound_message(old, "72")).await;
     let question = PartId(ledger.new_id());
     ledger.begin_question(&lease, question, turn).await.unwrap();
     ledger.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
     let renamed = ledger.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
     let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    let begun = ledger.complete_turn(&lease, &completed(turn, texts(&["two"]))).await.unwrap().unwrap();
-    assert_eq!(known(&ledger, new, &begun).await, RecordedMessages::default());
+    let begun = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["two"]))).await.unwrap().unwrap();
+    assert_eq!(recorded_messages(&ledger, new, &begun).await, RecordedMessages::default());
     assert_eq!(ledger.last_sent_before(begun.id).await.unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! Promises about who may talk, and about what nobody could read.
+//! Promises about people, pairing codes, checkpoints and undecodable updates.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,13 +36,15 @@ pub async fn undecodable_update_is_stored_once_and_counted(fixture: &impl Ledger
     assert_eq!(ledger.count_undecodable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
 }
 
-/// Catches: a bookmark that another channel's overwrites, one that is only kept in memory, or a first one that stays.
+/// Catches: a checkpoint that another channel's overwrites, one that is only kept in memory, or a first one that stays.
 pub async fn channel_keeps_latest_checkpoint(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (discord, telegram) = (conversation("discord:x"), conversation("telegram:x"));
     assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), None);
-    for (of, bookmark) in [(&discord, json!({ "seq": 1 })), (&telegram, json!(7)), (&discord, json!({ "seq": 2 }))] {
-        ledger.save_checkpoint(of.channel(), &bookmark).await.unwrap();
+    for (conversation, checkpoint) in
+        [(&discord, json!({ "seq": 1 })), (&telegram, json!(7)), (&discord, json!({ "seq": 2 }))]
+    {
+        ledger.save_checkpoint(conversation.channel(), &checkpoint).await.unwrap();
     }
     drop(ledger);
     let ledger = fixture.open().await;
@@ -52,7 +54,7 @@ pub async fn channel_keeps_latest_checkpoint(fixture: &impl LedgerFixture) {
 
 /// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
 pub async fn newest_undecodable_updates_are_retained(fixture: &impl LedgerFixture) {
-    const KEPT: u64 = 1_000;
+    const MAX_STORED_UPDATES: u64 = 1_000;
     let ledger = fixture.open().await;
     let update = |channel: &str, key: u64| UndecodableUpdate {
         channel: conversation(&format!("{channel}:x")).channel().clone(),
@@ -61,38 +63,43 @@ pub async fn newest_undecodable_updates_are_retained(fixture: &impl LedgerFixtur
         raw: serde_json::Value::Null,
         reason: "an unknown kind".to_owned(),
     };
-    let keep = |channel: &'static str, key| {
+    let record = |channel: &'static str, key| {
         let (ledger, update) = (Arc::clone(&ledger), update(channel, key));
         async move { ledger.record_undecodable(&update).await.unwrap() }
     };
-    assert!(keep("discord", 0).await && keep("telegram", 0).await && keep("telegram", 1).await);
-    futures::future::join_all((2..=KEPT).map(|key| keep("telegram", key))).await;
+    assert!(record("discord", 0).await && record("telegram", 0).await && record("telegram", 1).await);
+    futures::future::join_all((2..=MAX_STORED_UPDATES).map(|key| record("telegram", key))).await;
     let counted: Vec<u64> = ledger.count_undecodable().await.unwrap().iter().map(|kept| kept.updates).collect();
-    assert_eq!(counted, [1, KEPT]);
-    assert!(!keep("telegram", 1).await, "it is among the newest");
-    assert!(keep("telegram", 0).await, "it was the oldest");
+    assert_eq!(counted, [1, MAX_STORED_UPDATES]);
+    assert!(!record("telegram", 1).await, "it is among the newest");
+    assert!(record("telegram", 0).await, "it was the oldest");
 }
 
-fn stranger(channel: &str, id: &str) -> PairingRequest {
+fn pairing_request(channel: &str, id: &str) -> PairingRequest {
     let person = Sender { handle: Some(format!("handle-of-{id}")), ..Sender::new(id, "Ada") };
     PairingRequest { person, conversation: conversation(&format!("{channel}:{id}")) }
 }
 
-async fn introduced(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> Pairing {
+async fn issue_code(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> Pairing {
     ledger
-        .issue_pairing_code(&stranger(channel, id), &PairingRules::default())
+        .issue_pairing_code(&pairing_request(channel, id), &PairingRules::default())
         .await
         .unwrap()
         .expect("there is room for a code")
 }
 
-fn decision(code: PairingCode, approve: bool, channel: Option<&str>, by: &str) -> PairingDecision {
+fn decision(code: PairingCode, approve: bool, channel: Option<&str>, decided_by: &str) -> PairingDecision {
     let channel = channel.map(|channel| conversation(&format!("{channel}:x")).channel().clone());
-    PairingDecision { code, approve, channel, decided_by: by.to_owned() }
+    PairingDecision { code, approve, channel, decided_by: decided_by.to_owned() }
 }
 
-async fn approve(ledger: &Arc<dyn Ledger>, code: PairingCode, of: Option<&str>, by: &str) -> PairingOutcome {
-    ledger.decide_pairing(&decision(code, true, of, by), &PairingRules::default()).await.unwrap()
+async fn approve(
+    ledger: &Arc<dyn Ledger>,
+    code: PairingCode,
+    channel: Option<&str>,
+    decided_by: &str,
+) -> PairingOutcome {
+    ledger.decide_pairing(&decision(code, true, channel, decided_by), &PairingRules::default()).await.unwrap()
 }
 
 async fn is_approved(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool {
@@ -100,14 +107,14 @@ async fn is_approved(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool 
 }
 
 /// A code that nobody has.
-fn wrong(number: u64) -> PairingCode {
+fn unknown_code(number: u64) -> PairingCode {
     PairingCode::from_random_bits(number)
 }
 
 /// Catches: an approval that is forgotten, that counts for another channel or another id, or that nobody is told of.
 pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let pairing = introduced(&ledger, "telegram", "5").await;
+    let pairing = issue_code(&ledger, "telegram", "5").await;
     assert_eq!(ledger.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
     assert!(!is_approved(&ledger, "telegram", "5").await, "to have a code is not to be let in");
     let before = ledger.now();
@@ -138,7 +145,7 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
 /// Catches: an approval of one channel's owner for somebody of another. The attack: a code that was seen elsewhere.
 pub async fn code_is_scoped_to_decider(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let foreign = introduced(&ledger, "discord", "5").await;
+    let foreign = issue_code(&ledger, "discord", "5").await;
     let judged = approve(&ledger, foreign.code, Some("telegram"), "telegram:1").await;
     assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 4 });
     assert!(!is_approved(&ledger, "discord", "5").await && !is_approved(&ledger, "telegram", "5").await);
@@ -148,7 +155,7 @@ pub async fn code_is_scoped_to_decider(fixture: &impl LedgerFixture) {
 /// Catches: a code that works twice. The attack: a button that is pressed again after its person was revoked.
 pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let pairing = introduced(&ledger, "telegram", "5").await;
+    let pairing = issue_code(&ledger, "telegram", "5").await;
     approve(&ledger, pairing.code, None, "telegram:1").await;
     let channel = pairing.conversation.channel().clone();
     assert!(ledger.revoke_person(&channel, "5").await.unwrap());
@@ -157,7 +164,7 @@ pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, used);
     assert!(!is_approved(&ledger, "telegram", "5").await);
     assert_eq!(ledger.list_people().await.unwrap(), []);
-    let again = introduced(&ledger, "telegram", "5").await;
+    let again = issue_code(&ledger, "telegram", "5").await;
     assert!(!again.code.ct_eq(&pairing.code), "whoever was revoked may ask anew");
 
     let rules = PairingRules::default();
@@ -172,13 +179,13 @@ pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
 pub async fn code_expires(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { code_ttl: Duration::from_millis(50), ..PairingRules::default() };
-    let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    let pairing = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
     assert_eq!(pairing.expires_at, pairing.issued_at.saturating_add(rules.code_ttl));
     tokio::time::sleep(pairing.expires_at.saturating_duration_since(ledger.now()) + Duration::from_millis(1)).await;
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, PairingOutcome::Expired);
     assert!(!is_approved(&ledger, "telegram", "5").await);
     assert_eq!(ledger.list_pairings().await.unwrap(), []);
-    let next = introduced(&ledger, "telegram", "5").await;
+    let next = issue_code(&ledger, "telegram", "5").await;
     assert!(!next.code.ct_eq(&pairing.code));
     assert_eq!(
         approve(&ledger, pairing.code, None, "telegram:1").await,
@@ -190,14 +197,14 @@ pub async fn code_expires(fixture: &impl LedgerFixture) {
 /// Catches: tries that are counted for all together, or a sixth that counts. The attack: to guess a code.
 pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let pairing = introduced(&ledger, "telegram", "5").await;
+    let pairing = issue_code(&ledger, "telegram", "5").await;
     for number in 0..5 {
-        let judged = approve(&ledger, wrong(number), None, "telegram:1").await;
+        let judged = approve(&ledger, unknown_code(number), None, "telegram:1").await;
         assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 4 - u32::try_from(number).unwrap() });
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    for code in [pairing.code, wrong(5)] {
+    for code in [pairing.code, unknown_code(5)] {
         let judged = approve(&ledger, code, None, "telegram:1").await;
         let PairingOutcome::LockedOut { until } = judged else { panic!("not locked: {judged:?}") };
         let left = until.saturating_duration_since(ledger.now());
@@ -211,7 +218,7 @@ pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
     );
 
     let rules = PairingRules { code_ttl: Duration::from_secs(2), max_attempts: 1, ..PairingRules::default() };
-    let guess = decision(wrong(1), true, None, "telegram:3");
+    let guess = decision(unknown_code(1), true, None, "telegram:3");
     assert_eq!(ledger.decide_pairing(&guess, &rules).await.unwrap(), PairingOutcome::UnknownCode { tries_left: 0 });
     let PairingOutcome::LockedOut { until } = ledger.decide_pairing(&guess, &rules).await.unwrap() else {
         panic!("not locked")
@@ -227,7 +234,7 @@ pub async fn codes_are_listed_by_request_time(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 40, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..40 {
-        codes.extend(ledger.issue_pairing_code(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(ledger.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap());
     }
     assert_eq!(codes.len(), 40);
     assert_eq!(ledger.list_pairings().await.unwrap(), codes);
@@ -239,17 +246,17 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 3, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..50 {
-        codes.extend(ledger.issue_pairing_code(&stranger("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(ledger.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap());
     }
     assert_eq!(codes.len(), 3);
     assert_eq!(ledger.list_pairings().await.unwrap(), codes);
-    let again = ledger.issue_pairing_code(&stranger("telegram", "1"), &rules).await.unwrap();
+    let again = ledger.issue_pairing_code(&pairing_request("telegram", "1"), &rules).await.unwrap();
     assert_eq!(again.as_ref(), Some(&codes[1]), "the same code while it lives");
-    let elsewhere = ledger.issue_pairing_code(&stranger("discord", "1"), &rules).await.unwrap();
+    let elsewhere = ledger.issue_pairing_code(&pairing_request("discord", "1"), &rules).await.unwrap();
     assert!(elsewhere.is_some_and(|pairing| !pairing.code.ct_eq(&codes[1].code)), "each channel has its own");
     approve(&ledger, codes[0].code, None, "telegram:1").await;
     assert!(
-        ledger.issue_pairing_code(&stranger("telegram", "49"), &rules).await.unwrap().is_some(),
+        ledger.issue_pairing_code(&pairing_request("telegram", "49"), &rules).await.unwrap().is_some(),
         "one has become free"
     );
 }
@@ -258,28 +265,28 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
 pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { refusal_cooldown: Duration::from_millis(200), ..PairingRules::default() };
-    let pairing = ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().unwrap();
+    let pairing = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
     ledger.decide_pairing(&decision(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
-    let again = ledger.issue_pairing_code(&stranger("telegram", "5"), &PairingRules::default()).await.unwrap();
+    let again = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();
     assert_eq!(again, None);
     tokio::time::sleep(
         pairing.issued_at.saturating_add(rules.refusal_cooldown).saturating_duration_since(ledger.now())
             + Duration::from_millis(1),
     )
     .await;
-    assert!(ledger.issue_pairing_code(&stranger("telegram", "5"), &rules).await.unwrap().is_some());
+    assert!(ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().is_some());
 }
 
 /// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
 pub async fn album_has_one_sender(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let of = |key: &str, id: &str| satchel_domain::InboundMessage {
+    let item_from = |key: &str, id: &str| satchel_domain::InboundMessage {
         album: Some("a".into()),
         group: true,
         sender: Sender::new(id, "Ada"),
         ..message(key, "")
     };
-    let turn = async |key: &str, id: &str| ledger.receive(&of(key, id), ClaimMode::Never).await.unwrap().turn;
+    let turn = async |key: &str, id: &str| ledger.receive(&item_from(key, id), ClaimMode::Never).await.unwrap().turn;
     let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
     assert_ne!(ada, eve);
     assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");

@@ -1,4 +1,4 @@
-//! Promises about a conversation that goes on under another name.
+//! Promises about a conversation that is renamed.
 
 use satchel_domain::{
     Attachment, ConversationId, HistoryMessage, InboundMessage, MessageRef, Part, PartState, ToolOutcome,
@@ -7,9 +7,12 @@ use satchel_ports::ledger::{
     AttachmentKey, ClaimMode, HistoryChange, JournalEntry, OutboxQuery, ReleaseMode, RenameOutcome,
 };
 
-use super::{LedgerFixture, assert_lost, attachment, completed, conversation, file_part, message, sent, settle, texts};
+use super::{
+    LedgerFixture, assert_lost, attachment, completed_turn, conversation, file_part, message, sent_settlement, settle,
+    text_parts,
+};
 
-fn at(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
+fn in_conversation(conversation: &ConversationId, message: InboundMessage) -> InboundMessage {
     InboundMessage { conversation: conversation.clone(), ..message }
 }
 
@@ -19,11 +22,16 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
     let quoting = "it said \"conversation\":\"telegram:-5\", and that stays";
-    let received = ledger.receive(&at(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
+    let received = ledger.receive(&in_conversation(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
     let (lease, first) = (received.lease.unwrap(), received.turn);
-    let mut done = completed(first, texts(&["reply"]));
+    let mut done = completed_turn(first, text_parts(&["reply"]));
     let outcome = ToolOutcome { attachments: vec![attachment(&ledger, &old, "a.txt")], ..ToolOutcome::default() };
-    let entry = JournalEntry::Model { steered: Vec::new(), text: "saving".into(), calls: Vec::new(), asks: Vec::new() };
+    let entry = JournalEntry::Model {
+        steered: Vec::new(),
+        text: "saving".into(),
+        calls: Vec::new(),
+        awaiting_decision: Vec::new(),
+    };
     ledger.journal_message(&lease, first, &entry).await.unwrap();
     let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));
@@ -36,7 +44,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     };
     done.history = HistoryChange::Append(vec![said]);
     ledger.complete_turn(&lease, &done).await.unwrap();
-    let second = ledger.receive(&at(&old, message("2", "and then")), ClaimMode::Never).await.unwrap().turn;
+    let second = ledger.receive(&in_conversation(&old, message("2", "and then")), ClaimMode::Never).await.unwrap().turn;
     ledger.journal_message(&lease, second, &entry).await.unwrap();
     let journalled = ledger.journal_outcome(&lease, second, 0, &outcome).await.unwrap().attachments.remove(0);
 
@@ -71,10 +79,10 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     assert_eq!((turn.id, &turn.messages[0].message.conversation), (second, &new));
     let Some(JournalEntry::Outcome { outcome, .. }) = turn.journal.last() else { panic!("{:?}", turn.journal) };
     assert_eq!(outcome.attachments, [moved(&journalled)]);
-    let mut done = completed(second, vec![file_part(&outcome.attachments[0])]);
+    let mut done = completed_turn(second, vec![file_part(&outcome.attachments[0])]);
     done.reply_to = Some(MessageRef("m-2".into()));
     ledger.complete_turn(&lease, &done).await.expect("a file of the journal can be delivered");
-    let again = ledger.receive(&at(&new, message("1", quoting)), ClaimMode::Never).await.unwrap();
+    let again = ledger.receive(&in_conversation(&new, message("1", quoting)), ClaimMode::Never).await.unwrap();
     assert!(again.duplicate && again.turn == first, "what is known stays known");
 }
 
@@ -83,8 +91,8 @@ pub async fn rename_onto_existing_is_conflict(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
     assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::NotFound);
-    let received = ledger.receive(&at(&old, message("1", "old")), ClaimMode::IfFree).await.unwrap();
-    ledger.receive(&at(&new, message("2", "new")), ClaimMode::Never).await.unwrap();
+    let received = ledger.receive(&in_conversation(&old, message("1", "old")), ClaimMode::IfFree).await.unwrap();
+    ledger.receive(&in_conversation(&new, message("2", "new")), ClaimMode::Never).await.unwrap();
     for to in [&new, &old] {
         assert_eq!(ledger.rename_conversation(&old, to).await.unwrap(), RenameOutcome::Conflict);
     }
@@ -97,7 +105,8 @@ pub async fn rename_onto_existing_is_conflict(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.rename_conversation(&old, &third).await.unwrap(), RenameOutcome::Renamed);
     assert_eq!(ledger.rename_conversation(&third, &old).await.unwrap(), RenameOutcome::Renamed);
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
-    let taken = ledger.receive(&at(&old, message("3", "more")), ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    let taken =
+        ledger.receive(&in_conversation(&old, message("3", "more")), ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert!(taken.token > lease.token, "tokens only grow");
     assert_lost(ledger.next_turn(&lease).await, "next_turn");
 }
@@ -107,30 +116,33 @@ pub async fn rename_onto_existing_is_conflict(fixture: &impl LedgerFixture) {
 pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
-    let received = ledger.receive(&at(&old, message("1", "hello")), ClaimMode::IfFree).await.unwrap();
+    let received = ledger.receive(&in_conversation(&old, message("1", "hello")), ClaimMode::IfFree).await.unwrap();
     let lease = received.lease.unwrap();
-    let mut done = completed(received.turn, texts(&["one", "two"]));
+    let mut done = completed_turn(received.turn, text_parts(&["one", "two"]));
     done.reply_to = Some(MessageRef("77".into()));
     let first = ledger.complete_turn(&lease, &done).await.unwrap().unwrap();
-    let second = settle(&ledger, &lease, &sent(&first, "50")).await.next.unwrap();
+    let second = settle(&ledger, &lease, &sent_settlement(&first, "50")).await.next.unwrap();
     ledger.save_part(&lease, &Part { target: Some(MessageRef("51".into())), ..second.clone() }).await.unwrap();
-    ledger.receive(&at(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
+    ledger.receive(&in_conversation(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
     let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
     let under_way = ledger.next_part(&lease).await.unwrap().unwrap();
     assert_eq!((under_way.id, under_way.target.clone(), under_way.reply_to.clone()), (second.id, None, None));
-    assert_eq!(ledger.turn(received.turn).await.unwrap().unwrap().parts[0].state, sent(&first, "50").part.state);
-    settle(&ledger, &lease, &sent(&under_way, "9")).await;
+    assert_eq!(
+        ledger.turn(received.turn).await.unwrap().unwrap().parts[0].state,
+        sent_settlement(&first, "50").part.state
+    );
+    settle(&ledger, &lease, &sent_settlement(&under_way, "9")).await;
     let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
-    let waiting = InboundMessage { message: None, ..at(&new, message("2", "more")) };
+    let waiting = InboundMessage { message: None, ..in_conversation(&new, message("2", "more")) };
     assert_eq!(turn.messages[0].message, waiting, "everything else of it stays");
 
     let stream = ledger.begin_stream(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
     ledger.save_part(&lease, &Part { target: Some(MessageRef("52".into())), ..stream.clone() }).await.unwrap();
     assert_eq!(ledger.rename_conversation(&new, &old).await.unwrap(), RenameOutcome::Renamed);
     let lease = ledger.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
-    let begun = ledger.complete_turn(&lease, &completed(turn.id, texts(&["whole"]))).await.unwrap().unwrap();
+    let begun = ledger.complete_turn(&lease, &completed_turn(turn.id, text_parts(&["whole"]))).await.unwrap().unwrap();
     assert_eq!((begun.target.clone(), begun.labelled), (None, false));
     assert_ne!(begun.id, stream.id, "the key of what stands under the old name is not its own");
     assert_eq!(begun.state, PartState::Sending, "it is no doubt: the whole was sent nowhere");

@@ -9,7 +9,8 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, attachment, completed, conversation, file_part, message, receive, sent, settle, texts, with_files,
+    LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, sent_settlement, settle,
+    text_parts, with_files,
 };
 
 /// Catches: turns in the order of readiness or of ids, and one that is skipped after it was read.
@@ -24,7 +25,7 @@ pub async fn turns_are_fifo_until_completed(fixture: &impl LedgerFixture) {
         assert_eq!(turn, ledger.next_turn(&lease).await.unwrap().unwrap());
         assert_eq!(turn.messages[0].message, message(&key.to_string(), &key.to_string()));
         assert!(turn.ready_at <= ledger.now() && turn.crashes == 0 && turn.journal.is_empty());
-        ledger.complete_turn(&lease, &completed(turn.id, Vec::new())).await.unwrap();
+        ledger.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     }
     assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
 }
@@ -33,15 +34,15 @@ pub async fn turns_are_fifo_until_completed(fixture: &impl LedgerFixture) {
 pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
-    let part = one.complete_turn(&lease, &completed(turn, texts(&["reply", "more"]))).await.unwrap().unwrap();
-    let next = settle(&one, &lease, &sent(&part, "9")).await.next.unwrap();
+    let part = one.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply", "more"]))).await.unwrap().unwrap();
+    let next = settle(&one, &lease, &sent_settlement(&part, "9")).await.next.unwrap();
     drop(one);
     let two = fixture.open().await;
     let record = two.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.ending, Some(Ending::Done));
     assert_eq!(record.response, Some(OutgoingResponse::from_text("reply")));
     assert_eq!(record.parts[1], next);
-    assert_eq!(record.parts[0], sent(&part, "9").part);
+    assert_eq!(record.parts[0], sent_settlement(&part, "9").part);
     let taken = two.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
     assert_eq!(two.next_part(&taken).await.unwrap(), Some(next));
 }
@@ -59,7 +60,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
         steered: Vec::new(),
         text: text.into(),
         calls: ordinals.into_iter().map(call).collect(),
-        asks: Vec::new(),
+        awaiting_decision: Vec::new(),
     };
     let mut expected = vec![asked([0, 1], "one")];
     ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();
@@ -82,14 +83,14 @@ pub async fn complete_turn_is_atomic_and_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let foreign = attachment(&ledger, &conversation("console:other"), "a.txt");
-    let broken = completed(turn, vec![texts(&["reply"]).remove(0), file_part(&foreign)]);
+    let broken = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&foreign)]);
     assert!(ledger.complete_turn(&lease, &broken).await.is_err());
     assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap(), []);
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, turn, "nothing was consumed");
     assert_eq!(ledger.next_part(&lease).await.unwrap(), None);
 
-    ledger.complete_turn(&lease, &completed(turn, texts(&["reply"]))).await.unwrap();
-    let again = ledger.complete_turn(&lease, &completed(turn, texts(&["again"]))).await;
+    ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    let again = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["again"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "{again:?}");
     assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap().len(), 2);
     assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 1);
@@ -103,7 +104,7 @@ pub async fn steering_messages_are_consumed(fixture: &impl LedgerFixture) {
     let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
     let kept = ledger.receive(&message("3", "later"), ClaimMode::Never).await.unwrap();
     let steered = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
-    let mut done = completed(turn, Vec::new());
+    let mut done = completed_turn(turn, Vec::new());
     done.steered = vec![steered];
     ledger.complete_turn(&lease, &done).await.unwrap();
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
@@ -128,7 +129,7 @@ pub async fn history_survives_until_reset(fixture: &impl LedgerFixture) {
     {
         ledger.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Never).await.unwrap();
         let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
-        let mut done = completed(turn, Vec::new());
+        let mut done = completed_turn(turn, Vec::new());
         done.history = change;
         ledger.complete_turn(&lease, &done).await.unwrap();
         let (limit, expected): (u32, &[HistoryMessage]) = match key {
@@ -147,15 +148,15 @@ pub async fn failures_are_reported_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
-    let refused = PlannedPart { refused: Some(reason.clone()), ..texts(&["big"]).remove(0) };
-    ledger.complete_turn(&lease, &completed(turn, vec![refused])).await.unwrap();
+    let refused = PlannedPart { refused: Some(reason.clone()), ..text_parts(&["big"]).remove(0) };
+    ledger.complete_turn(&lease, &completed_turn(turn, vec![refused])).await.unwrap();
     ledger.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
     let next = ledger.next_turn(&lease).await.unwrap().unwrap();
     let record = ledger.turn(turn).await.unwrap().unwrap();
     assert_eq!(next.unreported_failures, record.routing_errors());
     assert_eq!((next.unreported_failures.len(), next.unreported_failures[0].reason.clone()), (1, reason));
 
-    let mut done = completed(next.id, Vec::new());
+    let mut done = completed_turn(next.id, Vec::new());
     done.reported_failures = next.unreported_failures.iter().map(|error| error.part).collect::<Vec<PartId>>();
     ledger.complete_turn(&lease, &done).await.unwrap();
     ledger.receive(&message("3", "thanks"), ClaimMode::Never).await.unwrap();
@@ -168,18 +169,18 @@ pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
     let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
-    let words = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
-    assert_eq!(words(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
-    assert_eq!(words(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
+    let record_texts = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
+    assert_eq!(record_texts(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
+    assert_eq!(record_texts(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
 
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let file = attachment(&ledger, &lease.conversation, "a.txt");
     let stored = ledger.store_file(&lease, queued.id, 0, &file).await.unwrap();
-    let mut done = completed(turn, texts(&["reply"]));
+    let mut done = completed_turn(turn, text_parts(&["reply"]));
     done.steered = vec![ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id];
     ledger.complete_turn(&lease, &done).await.unwrap();
     let record = ledger.turn(merged.turn).await.unwrap().unwrap();
-    assert_eq!((record.id, words(&record)), (turn, vec!["first".to_owned(), "steer".to_owned()]));
+    assert_eq!((record.id, record_texts(&record)), (turn, vec!["first".to_owned(), "steer".to_owned()]));
     let files = &record.messages[0].files;
     assert_eq!(files[0], InboundFileState::Stored(stored));
     assert!(matches!(&files[1], InboundFileState::Waiting(reference) if reference.filename.as_str() == "b.txt"));
@@ -253,7 +254,7 @@ pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFix
     let never = Timestamp(i64::MAX);
     assert_eq!(active(never).await, std::slice::from_ref(&lease.conversation), "its turn is incomplete");
     let before = ledger.now();
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
     assert_eq!(active(Timestamp(ledger.now().0 + 1)).await, []);
     let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };

@@ -9,126 +9,141 @@ use satchel_domain::{
 use satchel_ports::ledger::{
     AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Lease, Ledger,
     LedgerError, Transcription,
-    usage::{ForgetFile, Forgotten, PersonKey, QuotaExceeded, QuotaScope, Usage, UsageQuery, UsageScope},
+    usage::{ForgetOutcome, ForgetRequest, PersonKey, QuotaExceeded, QuotaScope, Usage, UsageQuery, UsageScope},
 };
 
 use super::{
-    LedgerFixture, attachment, completed, conversation, file_part, message, receive, sent, settle, with_files,
+    LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, sent_settlement, settle,
+    with_files,
 };
 
-fn from(sender: &str, place: &str, key: &str) -> InboundMessage {
-    InboundMessage { conversation: conversation(place), sender: Sender::new(sender, "Ada"), ..message(key, "hello") }
+fn message_from(sender: &str, conversation_id: &str, key: &str) -> InboundMessage {
+    InboundMessage {
+        conversation: conversation(conversation_id),
+        sender: Sender::new(sender, "Ada"),
+        ..message(key, "hello")
+    }
 }
 
-fn file(ledger: &Arc<dyn Ledger>, conversation: &ConversationId, bytes: u64) -> Attachment {
+fn sized_attachment(ledger: &Arc<dyn Ledger>, conversation: &ConversationId, bytes: u64) -> Attachment {
     Attachment { bytes, ..attachment(ledger, conversation, "plan.pdf") }
 }
 
-async fn store(ledger: &Arc<dyn Ledger>, lease: &Lease, turn: TurnId, bytes: u64) -> Result<Attachment, LedgerError> {
-    let made =
-        ToolOutcome { attachments: vec![file(ledger, &lease.conversation, bytes)], ..ToolOutcome::from_text("made") };
-    Ok(ledger.journal_outcome(lease, turn, 0, &made).await?.attachments.remove(0))
+async fn store_file(
+    ledger: &Arc<dyn Ledger>,
+    lease: &Lease,
+    turn: TurnId,
+    bytes: u64,
+) -> Result<Attachment, LedgerError> {
+    let outcome = ToolOutcome {
+        attachments: vec![sized_attachment(ledger, &lease.conversation, bytes)],
+        ..ToolOutcome::from_text("made")
+    };
+    Ok(ledger.journal_outcome(lease, turn, 0, &outcome).await?.attachments.remove(0))
 }
 
 /// The whole of a scope: the number of files, their bytes, and those of the workspace.
-async fn used(ledger: &Arc<dyn Ledger>, scope: UsageScope) -> (u64, u64, u64) {
-    let found = ledger.usages(&UsageQuery::Of(vec![scope])).await.unwrap();
+async fn usage_totals(ledger: &Arc<dyn Ledger>, scope: UsageScope) -> (u64, u64, u64) {
+    let found = ledger.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
     found.first().map_or((0, 0, 0), |Usage { files, bytes, workspace_bytes, .. }| (*files, *bytes, *workspace_bytes))
 }
 
-fn person(key: &str) -> UsageScope {
+fn person_scope(key: &str) -> UsageScope {
     UsageScope::Person(key.parse().unwrap())
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T, LedgerError>) -> QuotaExceeded {
+fn expect_quota_exceeded<T: std::fmt::Debug>(result: Result<T, LedgerError>) -> QuotaExceeded {
     match result {
         Err(LedgerError::QuotaExceeded(exceeded)) => exceeded,
         other => panic!("not refused by a quota: {other:?}"),
     }
 }
 
-fn forget(file: &Attachment) -> ForgetFile {
-    ForgetFile { conversation: file.conversation.clone(), number: file.number, only_of: None }
+fn forget_request(file: &Attachment) -> ForgetRequest {
+    ForgetRequest { conversation: file.conversation.clone(), number: file.number, restricted_to: None }
 }
 
 /// Catches: a quota that is checked after the file is stored, that forgets what is stored, or that refuses the last byte.
 pub async fn file_beyond_quota_is_refused(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 100).await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "hello"), &["a.txt"])).await;
-    store(&ledger, &lease, turn, 7).await.unwrap();
+    store_file(&ledger, &lease, turn, 7).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Conversation, used: 7, quota: 10, needed: 4 };
-    assert_eq!(refused(store(&ledger, &lease, turn, 4).await), full);
-    let registered = ledger.register_files(turn, &[file(&ledger, &lease.conversation, 4)]).await;
-    assert_eq!(refused(registered), full);
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 4).await), full);
+    let registered = ledger.register_files(turn, &[sized_attachment(&ledger, &lease.conversation, 4)]).await;
+    assert_eq!(expect_quota_exceeded(registered), full);
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let brought = file(&ledger, &lease.conversation, 4);
-    assert_eq!(refused(ledger.store_file(&lease, queued.id, 0, &brought).await), full);
-    let two = [2, 2].map(|bytes| file(&ledger, &lease.conversation, bytes));
-    refused(ledger.register_files(turn, &two).await);
+    let brought = sized_attachment(&ledger, &lease.conversation, 4);
+    assert_eq!(expect_quota_exceeded(ledger.store_file(&lease, queued.id, 0, &brought).await), full);
+    let two = [2, 2].map(|bytes| sized_attachment(&ledger, &lease.conversation, bytes));
+    expect_quota_exceeded(ledger.register_files(turn, &two).await);
     let scope = UsageScope::Conversation(lease.conversation.clone());
-    assert_eq!(used(&ledger, scope.clone()).await, (1, 7, 0), "nothing of what was refused counts");
-    ledger.register_files(turn, &[file(&ledger, &lease.conversation, 3)]).await.unwrap();
-    assert_eq!(used(&ledger, scope).await, (2, 10, 0));
+    assert_eq!(usage_totals(&ledger, scope.clone()).await, (1, 7, 0), "nothing of what was refused counts");
+    ledger.register_files(turn, &[sized_attachment(&ledger, &lease.conversation, 3)]).await.unwrap();
+    assert_eq!(usage_totals(&ledger, scope).await, (2, 10, 0));
 }
 
 /// Catches: a person's quota that each of their conversations has anew, and one that binds somebody else.
 pub async fn person_quota_spans_conversations(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(100, 10).await;
-    let (first, turn) = receive(&ledger, &from("7", "telegram:-1", "1")).await;
-    store(&ledger, &first, turn, 7).await.unwrap();
-    let (second, turn) = receive(&ledger, &from("7", "telegram:-2", "2")).await;
+    let (first, turn) = receive(&ledger, &message_from("7", "telegram:-1", "1")).await;
+    store_file(&ledger, &first, turn, 7).await.unwrap();
+    let (second, turn) = receive(&ledger, &message_from("7", "telegram:-2", "2")).await;
     let full = QuotaExceeded { scope: QuotaScope::Person, used: 7, quota: 10, needed: 4 };
-    assert_eq!(refused(store(&ledger, &second, turn, 4).await), full);
-    let (other, turn) = receive(&ledger, &from("8", "telegram:-3", "3")).await;
-    store(&ledger, &other, turn, 10).await.unwrap();
-    assert_eq!(used(&ledger, person("telegram:7")).await, (1, 7, 0));
-    assert_eq!(used(&ledger, person("telegram:8")).await, (1, 10, 0));
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &second, turn, 4).await), full);
+    let (other, turn) = receive(&ledger, &message_from("8", "telegram:-3", "3")).await;
+    store_file(&ledger, &other, turn, 10).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 7, 0));
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:8")).await, (1, 10, 0));
     let all = ledger.usages(&UsageQuery::All).await.unwrap();
     let sizes: Vec<u64> = all.iter().map(|usage| usage.bytes).collect();
     assert_eq!(sizes, [10, 10, 7, 7], "the largest first, each conversation and each person");
 }
 
 /// Catches: an owner who can't store, and a schedule's files that count for the person who wrote last.
-pub async fn owners_and_errands_have_no_person_quota(fixture: &impl LedgerFixture) {
+pub async fn owners_and_system_tasks_have_no_person_quota(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 5).await;
-    let (lease, turn) = receive(&ledger, &from("owner", "telegram:1", "1")).await;
-    store(&ledger, &lease, turn, 50).await.unwrap();
-    assert_eq!(used(&ledger, person("telegram:owner")).await, (1, 50, 0), "it counts all the same");
+    let (lease, turn) = receive(&ledger, &message_from("owner", "telegram:1", "1")).await;
+    store_file(&ledger, &lease, turn, 50).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:owner")).await, (1, 50, 0), "it counts all the same");
     let errand = SystemTask::RunSchedule { name: "report".to_owned(), due: "today".to_owned() };
-    let scheduled = InboundMessage { system_task: Some(errand), ..from("7", "telegram:2", "2") };
+    let scheduled = InboundMessage { system_task: Some(errand), ..message_from("7", "telegram:2", "2") };
     let (lease, turn) = receive(&ledger, &scheduled).await;
-    store(&ledger, &lease, turn, 10).await.unwrap();
-    assert_eq!(used(&ledger, person("telegram:7")).await, (0, 0, 0));
-    assert_eq!(refused(store(&ledger, &lease, turn, 1).await).scope, QuotaScope::Conversation);
+    store_file(&ledger, &lease, turn, 10).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (0, 0, 0));
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 1).await).scope, QuotaScope::Conversation);
 }
 
 /// Catches: a turn that can never be completed, since its reply brings a file for which there is no room.
 pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 10).await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let large = file(&ledger, &lease.conversation, 50);
-    ledger.complete_turn(&lease, &completed(turn, vec![file_part(&large)])).await.unwrap();
-    assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 50, 0));
+    let large = sized_attachment(&ledger, &lease.conversation, 50);
+    ledger.complete_turn(&lease, &completed_turn(turn, vec![file_part(&large)])).await.unwrap();
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 50, 0));
 }
 
 /// Catches: a workspace that is beyond the quotas, one that is counted twice, and one of a group that a person has alone.
 pub async fn workspace_counts_for_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(100, 10).await;
-    let (lease, turn) = receive(&ledger, &from("7", "telegram:7", "1")).await;
+    let (lease, turn) = receive(&ledger, &message_from("7", "telegram:7", "1")).await;
     ledger.reserve_workspace(&lease.conversation, 6).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Person, used: 6, quota: 10, needed: 5 };
-    assert_eq!(refused(ledger.reserve_workspace(&lease.conversation, 5).await), full);
-    assert_eq!(refused(store(&ledger, &lease, turn, 5).await), full);
+    assert_eq!(expect_quota_exceeded(ledger.reserve_workspace(&lease.conversation, 5).await), full);
+    assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 5).await), full);
     ledger.record_workspace(&lease.conversation, 2).await.unwrap();
-    assert_eq!(used(&ledger, person("telegram:7")).await, (0, 0, 2));
-    assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (0, 0, 2));
-    store(&ledger, &lease, turn, 5).await.unwrap();
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (0, 0, 2));
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (0, 0, 2));
+    store_file(&ledger, &lease, turn, 5).await.unwrap();
 
-    let in_group = InboundMessage { group: true, ..from("7", "telegram:-1", "2") };
+    let in_group = InboundMessage { group: true, ..message_from("7", "telegram:-1", "2") };
     let (group, _) = receive(&ledger, &in_group).await;
     ledger.reserve_workspace(&group.conversation, 100).await.unwrap();
-    assert_eq!(refused(ledger.reserve_workspace(&group.conversation, 1).await).scope, QuotaScope::Conversation);
-    assert_eq!(used(&ledger, person("telegram:7")).await, (1, 5, 2));
+    assert_eq!(
+        expect_quota_exceeded(ledger.reserve_workspace(&group.conversation, 1).await).scope,
+        QuotaScope::Conversation
+    );
+    assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 5, 2));
 }
 
 /// Catches: a name or an address that stays in a row, a number that is given anew, and bytes that still count.
@@ -138,54 +153,57 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
     let (lease, turn) = receive(&ledger, &brings).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let kept = attachment(&ledger, &lease.conversation, "keep.txt");
-    let kept = ledger.store_file(&lease, queued.id, 0, &kept).await.unwrap();
+    let other_file = attachment(&ledger, &lease.conversation, "keep.txt");
+    let other_file = ledger.store_file(&lease, queued.id, 0, &other_file).await.unwrap();
     let secret = attachment(&ledger, &lease.conversation, "secret.pdf");
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
     ledger.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &viewed).await.unwrap();
-    let attachments = vec![kept.clone(), secret.clone()];
+    let attachments = vec![other_file.clone(), secret.clone()];
     let text = "hello\n[voice message, transcribed] bring bread".to_owned();
     let said = HistoryMessage::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
     let done = CompletedTurn {
         response: OutgoingResponse { text: None, voice: None, attachments },
         history: HistoryChange::Append(vec![said]),
-        ..completed(turn, vec![file_part(&secret)])
+        ..completed_turn(turn, vec![file_part(&secret)])
     };
     let part = ledger.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
-    settle(&ledger, &lease, &sent(&part, "5")).await;
+    settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
     let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
     let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Never).await.unwrap();
 
-    match ledger.forget_file(&forget(&secret)).await.unwrap() {
-        Forgotten::Done(was) => assert_eq!(*was, secret),
+    match ledger.forget_file(&forget_request(&secret)).await.unwrap() {
+        ForgetOutcome::Forgotten(was) => assert_eq!(*was, secret),
         other => panic!("not forgotten: {other:?}"),
     }
     let record = ledger.turn(turn).await.unwrap().unwrap();
     let history = ledger.history(&lease.conversation, 9).await.unwrap();
     let reply = ledger.turn(reply.turn).await.unwrap().unwrap();
-    let told = format!("{record:?} {history:?} {reply:?}");
+    let stored_text = format!("{record:?} {history:?} {reply:?}");
     for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread"] {
-        assert!(!told.contains(trace), "{trace} is still known: {told}");
+        assert!(!stored_text.contains(trace), "{trace} is still known: {stored_text}");
     }
-    assert!(told.contains("keep.txt") && told.contains(&kept.sha256.to_string()));
+    assert!(stored_text.contains("keep.txt") && stored_text.contains(&other_file.sha256.to_string()));
     assert!(matches!(&record.messages[0].files[1], InboundFileState::Stored(file) if file.is_forgotten()));
     let tombstone = ledger.attachment(&lease.conversation, AttachmentKey::Id(secret.id)).await.unwrap().unwrap();
     assert!(tombstone.is_forgotten() && tombstone.number == secret.number);
     let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
-    assert_eq!(ledger.attachments(&here).await.unwrap(), std::slice::from_ref(&kept));
-    let unreferenced = ledger.find_unreferenced(&[secret.sha256, kept.sha256]).await.unwrap();
+    assert_eq!(ledger.attachments(&here).await.unwrap(), std::slice::from_ref(&other_file));
+    let unreferenced = ledger.find_unreferenced(&[secret.sha256, other_file.sha256]).await.unwrap();
     assert_eq!(unreferenced, [secret.sha256]);
-    assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (1, kept.bytes, 0));
-    assert_eq!(used(&ledger, person("console:7")).await, (1, kept.bytes, 0));
+    assert_eq!(
+        usage_totals(&ledger, UsageScope::Conversation(lease.conversation.clone())).await,
+        (1, other_file.bytes, 0)
+    );
+    assert_eq!(usage_totals(&ledger, person_scope("console:7")).await, (1, other_file.bytes, 0));
 
-    let again = ledger.forget_file(&forget(&secret)).await.unwrap();
-    assert!(matches!(again, Forgotten::Before(at) if at > Timestamp(0)), "{again:?}");
-    let never = ForgetFile { number: 99, ..forget(&secret) };
-    assert_eq!(ledger.forget_file(&never).await.unwrap(), Forgotten::Unknown);
+    let again = ledger.forget_file(&forget_request(&secret)).await.unwrap();
+    assert!(matches!(again, ForgetOutcome::AlreadyForgotten(at) if at > Timestamp(0)), "{again:?}");
+    let never = ForgetRequest { number: 99, ..forget_request(&secret) };
+    assert_eq!(ledger.forget_file(&never).await.unwrap(), ForgetOutcome::NotFound);
     let (lease, turn) = receive(&ledger, &message("3", "next")).await;
-    assert_eq!(store(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
+    assert_eq!(store_file(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
     let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
     let stale = ledger.journal_outcome(&lease, turn, 1, &stale).await.unwrap();
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
@@ -195,41 +213,46 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
 pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let made = store(&ledger, &lease, turn, 1).await.unwrap();
-    assert_eq!(ledger.forget_file(&forget(&made)).await.unwrap(), Forgotten::InUse, "its turn runs");
-    let part = ledger.complete_turn(&lease, &completed(turn, vec![file_part(&made)])).await.unwrap().unwrap();
-    assert_eq!(ledger.forget_file(&forget(&made)).await.unwrap(), Forgotten::Unsettled, "it is being sent");
-    settle(&ledger, &lease, &sent(&part, "5")).await;
+    let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
+    assert_eq!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse, "its turn runs");
+    let part = ledger.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made)])).await.unwrap().unwrap();
+    assert_eq!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Unsettled, "it is being sent");
+    settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
 
     let (lease, turn) = receive(&ledger, &message("2", "send it again")).await;
     let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::from_text("selected") };
     ledger.journal_outcome(&lease, turn, 0, &selected).await.unwrap();
-    assert_eq!(ledger.forget_file(&forget(&made)).await.unwrap(), Forgotten::InUse, "a later turn has taken it up");
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
-    assert!(matches!(ledger.forget_file(&forget(&made)).await.unwrap(), Forgotten::Done(_)));
+    assert_eq!(
+        ledger.forget_file(&forget_request(&made)).await.unwrap(),
+        ForgetOutcome::InUse,
+        "a later turn has taken it up"
+    );
+    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(matches!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
 }
 
 /// Catches: somebody in a group who removes what another person has brought.
 pub async fn only_its_person_forgets_a_file(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (lease, turn) = receive(&ledger, &from("7", "telegram:-1", "1")).await;
-    let made = store(&ledger, &lease, turn, 1).await.unwrap();
-    ledger.complete_turn(&lease, &completed(turn, Vec::new())).await.unwrap();
-    let asked_by = |key: &str| ForgetFile { only_of: Some(key.parse::<PersonKey>().unwrap()), ..forget(&made) };
-    assert_eq!(ledger.forget_file(&asked_by("telegram:8")).await.unwrap(), Forgotten::NotTheirs);
-    assert!(matches!(ledger.forget_file(&asked_by("telegram:7")).await.unwrap(), Forgotten::Done(_)));
+    let (lease, turn) = receive(&ledger, &message_from("7", "telegram:-1", "1")).await;
+    let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
+    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let asked_by =
+        |key: &str| ForgetRequest { restricted_to: Some(key.parse::<PersonKey>().unwrap()), ..forget_request(&made) };
+    assert_eq!(ledger.forget_file(&asked_by("telegram:8")).await.unwrap(), ForgetOutcome::NotPermitted);
+    assert!(matches!(ledger.forget_file(&asked_by("telegram:7")).await.unwrap(), ForgetOutcome::Forgotten(_)));
     let late = ledger.forget_file(&asked_by("telegram:8")).await.unwrap();
-    assert_eq!(late, Forgotten::NotTheirs, "nobody else learns that it was theirs to forget");
+    assert_eq!(late, ForgetOutcome::NotPermitted, "nobody else learns that it was theirs to forget");
 }
 
 /// Catches: a conversation that is empty under its new name, whatever it holds.
 pub async fn renamed_conversation_keeps_its_usage(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (lease, turn) = receive(&ledger, &from("7", "telegram:-1", "1")).await;
-    store(&ledger, &lease, turn, 5).await.unwrap();
+    let (lease, turn) = receive(&ledger, &message_from("7", "telegram:-1", "1")).await;
+    store_file(&ledger, &lease, turn, 5).await.unwrap();
     ledger.record_workspace(&lease.conversation, 4).await.unwrap();
     let renamed = conversation("telegram:-100");
     ledger.rename_conversation(&lease.conversation, &renamed).await.unwrap();
-    assert_eq!(used(&ledger, UsageScope::Conversation(renamed)).await, (1, 5, 4));
-    assert_eq!(used(&ledger, UsageScope::Conversation(lease.conversation)).await, (0, 0, 0));
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(renamed)).await, (1, 5, 4));
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (0, 0, 0));
 }

@@ -1,4 +1,4 @@
-//! Promises about words that were spoken.
+//! Promises about transcriptions and voice replies.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ struct KeyedChannel {
 }
 
 impl KeyedChannel {
-    async fn read(&self, content: &PartContent) -> Result<(), SendError> {
+    async fn check_readable(&self, content: &PartContent) -> Result<(), SendError> {
         let voice = match content {
             PartContent::Voice { prepared: Some(voice), .. } => Some(voice.sha256),
             _ => None,
@@ -48,12 +48,12 @@ impl Channel for KeyedChannel {
     }
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.read(&part.content).await?;
+        self.check_readable(&part.content).await?;
         let mut sent = self.sent.lock().unwrap();
-        if sent.iter().all(|(known, _)| *known != part.part) {
-            sent.push((part.part, part.content.clone()));
+        if sent.iter().all(|(known, _)| *known != part.part_id) {
+            sent.push((part.part_id, part.content.clone()));
         }
-        Ok(vec![MessageRef(part.part.to_string())])
+        Ok(vec![MessageRef(part.part_id.to_string())])
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {
@@ -78,11 +78,11 @@ impl ChannelFixture for KeyedHarness {
         Arc::clone(&self.0.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let arrived = |(part, content): &(PartId, PartContent)| {
             let (text, voice) = match content {
                 PartContent::Text { text, .. } => (text.clone(), None),
-                PartContent::Voice { words, prepared, .. } => (words.clone(), prepared.as_ref()),
+                PartContent::Voice { text: words, prepared, .. } => (words.clone(), prepared.as_ref()),
                 _ => (String::new(), None),
             };
             let files =
@@ -100,7 +100,7 @@ impl ChannelFixture for KeyedHarness {
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
         let content = stream::iter([Ok(content)]).boxed();
         let blob = self.0.blobs.put(content, &BlobHint::default(), 1 << 30).await.unwrap();
-        Some(FileReference::stored(&blob, Filename::from_untrusted(filename)))
+        Some(FileReference::from_blob(&blob, Filename::from_untrusted(filename)))
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn harness() -> KeyedHarness {
 
 satchel_contracts::channel_contract!(
     harness(),
-    without: [ConnectionRefused, RateLimited, ServerError, Reset, AnswerLost, NotAnAnswer, Hang, Forbidden]
+    without: [ConnectionRefused, RateLimited, ServerError, Reset, ResponseLost, ForeignResponse, Hang, Forbidden]
 );
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn unsupported_operations_are_refused_by_default() {
     let KeyedHarness(channel) = harness();
     let (conversation, message) = ("keyed:a".parse().unwrap(), MessageRef("1".into()));
     let part = SendRequest {
-        part: PartId(Uuid::nil()),
+        part_id: PartId(Uuid::nil()),
         turn: TurnId(Uuid::nil()),
         conversation: ConversationId::clone(&conversation),
         content: PartContent::from_text("changed"),

@@ -1,4 +1,4 @@
-//! The suites against channels that nobody ships, for promises that no shipped one can break.
+//! The suites against test channels, for promises that no shipped channel can break.
 
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 

@@ -25,10 +25,10 @@ pub enum ChannelAdapter {
 pub struct AdapterTimeouts {
     pub connect: Duration,
     /// For a response, and for progress.
-    pub answer: Duration,
+    pub response: Duration,
 }
 
-/// The waits of a look-up in a test: as the product's, hundreds of times shorter.
+/// The product's look-up delays, shortened a few hundred times.
 fn quick_look_up() -> LookupSettings {
     LookupSettings {
         delay: Duration::from_millis(60),
@@ -64,7 +64,7 @@ impl OpenChannel {
         capabilities: ChannelCapabilities,
         blobs: Arc<dyn Blobs>,
         fetcher: Arc<dyn Fetcher>,
-        AdapterTimeouts { connect, answer }: AdapterTimeouts,
+        AdapterTimeouts { connect, response }: AdapterTimeouts,
     ) -> anyhow::Result<Self> {
         match adapter {
             ChannelAdapter::Telegram => {
@@ -78,7 +78,7 @@ impl OpenChannel {
                     commands: Vec::new(),
                     look_up: quick_look_up(),
                 };
-                let timeouts = HttpTimeouts { connect, answer, silence: answer };
+                let timeouts = HttpTimeouts { connect, response, idle: response };
                 let channel = Arc::new(TelegramChannel::with_timeouts(&settings, blobs, timeouts)?);
                 Ok(Self::Telegram { channel, settings: Box::new(settings) })
             }
@@ -90,7 +90,7 @@ impl OpenChannel {
                     answers_in: vec!["*".to_owned()],
                     commands: Vec::new(),
                 };
-                let timeouts = HttpTimeouts { connect, answer, silence: answer };
+                let timeouts = HttpTimeouts { connect, response, idle: response };
                 let channel = DiscordChannel::with_timeouts(&settings, blobs, fetcher, timeouts)?;
                 Ok(Self::Discord { channel: Arc::new(channel), settings: Box::new(settings) })
             }

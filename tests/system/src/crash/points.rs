@@ -25,7 +25,7 @@ pub enum Side {
 
 /// One point of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Point {
+pub struct CrashPoint {
     /// The port and its verb, such as `ledger.settle_part`.
     pub call: String,
     /// Which of these calls, from 1.
@@ -34,7 +34,7 @@ pub struct Point {
     pub side: Side,
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for CrashPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.side {
             Side::Before => "before",
@@ -44,7 +44,7 @@ impl fmt::Display for Point {
     }
 }
 
-impl FromStr for Point {
+impl FromStr for CrashPoint {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -60,54 +60,54 @@ impl FromStr for Point {
     }
 }
 
-/// Counts the calls of a process, writes them down, and ends it where it is to end.
+/// Counts the calls of a process, logs them, and aborts the process at the configured point.
 #[derive(Debug)]
-pub struct Points {
-    crash_at: Option<Point>,
+pub struct CrashPoints {
+    crash_at: Option<CrashPoint>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     calls: HashMap<&'static str, u32>,
-    list: Option<File>,
+    log: Option<File>,
 }
 
-impl Points {
+impl CrashPoints {
     /// Counts from nothing. With `list`, every point that is passed is written to that file.
     ///
     /// # Errors
     /// When the list can't be made.
-    pub fn new(list: Option<&Path>, crash_at: Option<Point>) -> anyhow::Result<Self> {
-        let list = list.map(File::create).transpose().context("the list of points can't be made")?;
-        Ok(Self { crash_at, state: Mutex::new(State { calls: HashMap::new(), list }) })
+    pub fn new(list: Option<&Path>, crash_at: Option<CrashPoint>) -> anyhow::Result<Self> {
+        let log = list.map(File::create).transpose().context("the list of points can't be made")?;
+        Ok(Self { crash_at, state: Mutex::new(State { calls: HashMap::new(), log }) })
     }
 
-    /// A call begins. Returns its number.
+    /// Passes the point before a call, and returns the call's number.
     #[must_use]
-    pub fn before(&self, call: &'static str) -> u32 {
+    pub fn crash_before(&self, call: &'static str) -> u32 {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let count = state.calls.entry(call).or_default();
         *count += 1;
         let nth = *count;
         drop(state);
-        self.pass(call, nth, Side::Before);
+        self.pass_point(call, nth, Side::Before);
         nth
     }
 
-    /// The call has ended.
-    pub fn after(&self, call: &'static str, nth: u32) {
-        self.pass(call, nth, Side::After);
+    /// Passes the point after a call.
+    pub fn crash_after(&self, call: &'static str, nth: u32) {
+        self.pass_point(call, nth, Side::After);
     }
 
-    fn pass(&self, call: &'static str, nth: u32, side: Side) {
-        let point = Point { call: call.to_owned(), nth, side };
+    fn pass_point(&self, call: &'static str, nth: u32, side: Side) {
+        let point = CrashPoint { call: call.to_owned(), nth, side };
         if self.crash_at.as_ref() == Some(&point) {
             // No destructor runs, no buffer is flushed, no lock is given back in good order.
             std::process::abort();
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(list) = &mut state.list {
+        if let Some(list) = &mut state.log {
             writeln!(list, "{point}").expect("a list that could be made can be written");
         }
     }
@@ -120,15 +120,15 @@ mod tests {
     #[test]
     fn crash_points_count_per_call_and_round_trip() -> anyhow::Result<()> {
         let list = tempfile::NamedTempFile::new()?;
-        let points = Points::new(Some(list.path()), None)?;
-        assert_eq!((points.before("a.b"), points.before("c.d"), points.before("a.b")), (1, 1, 2));
-        points.after("a.b", 1);
-        let written = std::fs::read_to_string(list.path())?;
-        assert_eq!(written, "before a.b 1\nbefore c.d 1\nbefore a.b 2\nafter a.b 1\n");
-        for line in written.lines() {
-            assert_eq!(line.parse::<Point>()?.to_string(), line);
+        let points = CrashPoints::new(Some(list.path()), None)?;
+        assert_eq!((points.crash_before("a.b"), points.crash_before("c.d"), points.crash_before("a.b")), (1, 1, 2));
+        points.crash_after("a.b", 1);
+        let listed = std::fs::read_to_string(list.path())?;
+        assert_eq!(listed, "before a.b 1\nbefore c.d 1\nbefore a.b 2\nafter a.b 1\n");
+        for line in listed.lines() {
+            assert_eq!(line.parse::<CrashPoint>()?.to_string(), line);
         }
-        assert!("a.b 1".parse::<Point>().is_err());
+        assert!("a.b 1".parse::<CrashPoint>().is_err());
         Ok(())
     }
 }

@@ -1,5 +1,4 @@
-//! The tools that only the crash matrix has: one that counts how often it ran, one that asks for a voice, and one that waits
-//! for the person.
+//! Tools of the crash matrix: one counts its runs, one requests a voice note, and one waits for the person.
 
 use std::{fs::OpenOptions, io::Write, path::PathBuf, time::Duration};
 
@@ -8,17 +7,17 @@ use satchel_domain::{ToolOutcome, VoiceRequest};
 use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-/// What is spoken; it stands nowhere in the reply's text.
-pub const SPOKEN: &str = "All files are on their way.";
+/// The spoken text. It is not part of the reply's text.
+pub const SPOKEN_TEXT: &str = "All files are on their way.";
 
 /// Leaves a line in a file each time that it runs, as a tool that books a flight would leave a booking.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct CountingTool {
     pub file: PathBuf,
 }
 
 #[async_trait]
-impl Tool for Tally {
+impl Tool for CountingTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "tally".to_owned(),
@@ -42,10 +41,10 @@ impl Tool for Tally {
 
 /// Asks that the reply be spoken.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestVoice;
+pub struct RequestVoiceTool;
 
 #[async_trait]
-impl Tool for RequestVoice {
+impl Tool for RequestVoiceTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "request_voice".to_owned(),
@@ -57,22 +56,22 @@ impl Tool for RequestVoice {
     }
 
     async fn call(&self, _arguments: Value, _context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let voice = Some(VoiceRequest { text: Some(SPOKEN.to_owned()) });
+        let voice = Some(VoiceRequest { text: Some(SPOKEN_TEXT.to_owned()) });
         Ok(ToolOutcome { voice, ..ToolOutcome::from_text("queued") })
     }
 }
 
-/// Waits until the person has done what the scene needs, so that no scene depends on how fast anybody is.
+/// Waits until the test releases it, so that no scenario depends on timing.
 #[derive(Debug, Clone)]
-pub struct WaitForPerson {
+pub struct WaitingTool {
     /// The file that it makes when it begins to wait.
     pub reached: PathBuf,
     /// The file that it waits for.
-    pub done: PathBuf,
+    pub released: PathBuf,
 }
 
 #[async_trait]
-impl Tool for WaitForPerson {
+impl Tool for WaitingTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "wait_for_person".to_owned(),
@@ -85,7 +84,7 @@ impl Tool for WaitForPerson {
 
     async fn call(&self, _arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         std::fs::write(&self.reached, "").map_err(|error| ToolError(error.to_string()))?;
-        while !self.done.exists() {
+        while !self.released.exists() {
             if context.cancel.is_cancelled() {
                 return Err(ToolError("cancelled".to_owned()));
             }

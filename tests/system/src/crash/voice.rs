@@ -1,4 +1,4 @@
-//! A speech engine that never says the same thing twice with the same bytes, as real ones don't.
+//! A fake speech engine whose output differs on every call, like a real one's.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -6,12 +6,12 @@ use futures::{StreamExt, stream};
 use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 use uuid::Uuid;
 
-/// The engine. Two voices of the same words differ, so that a repeat which was spoken anew is found out.
+/// Fake speech engine. Two syntheses of the same text differ, so that a repeated synthesis is detected.
 #[derive(Debug, Clone, Copy)]
-pub struct FakeVoice;
+pub struct FakeSpeech;
 
 #[async_trait]
-impl Speech for FakeVoice {
+impl Speech for FakeSpeech {
     fn can_speak(&self) -> bool {
         true
     }
@@ -20,8 +20,8 @@ impl Speech for FakeVoice {
         true
     }
 
-    async fn speak(&self, words: &str) -> Result<SynthesizedSpeech, SpeechError> {
-        let sound = Bytes::from(format!("OggS {words} {}", Uuid::now_v7()));
+    async fn speak(&self, text: &str) -> Result<SynthesizedSpeech, SpeechError> {
+        let sound = Bytes::from(format!("OggS {text} {}", Uuid::now_v7()));
         Ok(SynthesizedSpeech {
             content: stream::iter([Ok(sound)]).boxed(),
             duration_ms: 1_500,

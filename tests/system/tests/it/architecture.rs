@@ -1,4 +1,4 @@
-//! The rules of the house that can be tested: who may depend on whom, and what a file looks like.
+//! The project's testable rules: dependencies between packages, and the form of source files.
 
 mod names;
 
@@ -11,8 +11,8 @@ use std::{
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
 use satchel_system::real_binary::workspace_root;
 
-/// What each crate that decides may know of ours.
-const INWARD: [(&str, &[&str]); 7] = [
+/// The workspace crates that each crate under `crates/` may depend on.
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("satchel-domain", &[]),
     ("satchel-ports", &["satchel-domain"]),
     ("satchel-intake", &["satchel-domain", "satchel-ports"]),
@@ -22,15 +22,15 @@ const INWARD: [(&str, &[&str]); 7] = [
     ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
 ];
 
-/// Adapters that other adapters may know: what several of them need of a vendor, written once. They know no adapter.
-const SUPPORT: [&str; 2] = ["satchel-http-server", "satchel-platform-http"];
+/// Adapters that other adapters may depend on: shared vendor code. They depend on no adapter themselves.
+const SUPPORT_ADAPTERS: [&str; 2] = ["satchel-http-server", "satchel-platform-http"];
 
-/// What an adapter may know of ours, besides [`SUPPORT`].
-const ADAPTERS_SEE: [&str; 2] = ["satchel-domain", "satchel-ports"];
+/// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
+const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
 
-/// What an adapter's tests may know of ours besides; the web's run over the stores that people have, and Telegram's
-/// render what routing has measured.
-const ADAPTERS_TEST_WITH: [&str; 11] = [
+/// Additional workspace crates for an adapter's tests. The web's tests run on the real stores, and Telegram's render
+/// what routing has measured.
+const ADAPTER_TEST_DEPENDENCIES: [&str; 11] = [
     "satchel-contracts",
     "satchel-fake-discord",
     "satchel-fake-kit",
@@ -44,7 +44,7 @@ const ADAPTERS_TEST_WITH: [&str; 11] = [
     "satchel-routing",
 ];
 
-/// What is so common that it has no home.
+/// Libraries that any package may use.
 const FOUNDATIONS: [&str; 16] = [
     "async-trait",
     "bytes",
@@ -65,7 +65,7 @@ const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-const HOMES: [(&str, &[&str]); 52] = [
+const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -148,8 +148,8 @@ const HOMES: [(&str, &[&str]); 52] = [
 /// What unit tests under `crates/` may use besides what the code itself uses there.
 const TEST_LIBRARIES: [&str; 5] = ["criterion", "insta", "mockall", "proptest", "rstest"];
 
-/// What lies in a checkout and is no part of the project: what git keeps, what is built, what a run leaves behind.
-const NOT_OURS: [&str; 5] = [".git", "target", "apps/satchel-script/target", "satchel-data", "files"];
+/// Paths in a checkout that are not part of the project: git's data, build output, and data of a run.
+const EXCLUDED_PATHS: [&str; 5] = [".git", "target", "apps/satchel-script/target", "satchel-data", "files"];
 
 fn metadata() -> Metadata {
     let manifest = workspace_root().join("Cargo.toml");
@@ -184,10 +184,10 @@ fn linked_with(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(workspace_root());
     cargo.args(["tree", "--package", "satchel", "--edges", "normal", "--prefix", "none", "--format", "{p}|{f}"]);
-    let told = cargo.args(["--locked", "--offline"]).args(arguments).output().expect("cargo can be run");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = cargo.args(["--locked", "--offline"]).args(arguments).output().expect("cargo can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut linked: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in String::from_utf8_lossy(&told.stdout).lines() {
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
         let (package, features) = line.split_once('|').unwrap_or((line, ""));
         let name = package.split(' ').next().unwrap_or_default().to_owned();
         let features = features.trim_end_matches(" (*)").split(',').filter(|feature| !feature.is_empty());
@@ -198,11 +198,11 @@ fn linked_with(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Every file beneath a directory of the workspace that `is_wanted` by its name, by its path in the workspace.
-fn files_in(directory: &Path, is_wanted: fn(&Path) -> bool) -> Vec<(PathBuf, String)> {
+fn find_files(directory: &Path, is_wanted: fn(&Path) -> bool) -> Vec<(PathBuf, String)> {
     fn walk(directory: &Path, is_wanted: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(directory).expect("the sources can be listed").flatten() {
             let path = entry.path();
-            let is_ours = !NOT_OURS.iter().any(|name| path == workspace_root().join(name));
+            let is_ours = !EXCLUDED_PATHS.iter().any(|name| path == workspace_root().join(name));
             if path.is_dir() && is_ours {
                 walk(&path, is_wanted, found);
             } else if path.is_file() && is_wanted(&path) {
@@ -224,13 +224,13 @@ fn files_in(directory: &Path, is_wanted: fn(&Path) -> bool) -> Vec<(PathBuf, Str
 fn source_files() -> Vec<(PathBuf, String)> {
     let layers = ["crates", "adapters", "apps", "tests"].map(|layer| workspace_root().join(layer));
     let is_source = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
-    let found: Vec<_> = layers.iter().flat_map(|layer| files_in(layer, is_source)).collect();
+    let found: Vec<_> = layers.iter().flat_map(|layer| find_files(layer, is_source)).collect();
     assert!(found.len() > 100, "the sources were found");
     found
 }
 
-/// Fails with every complaint, not only the first.
-fn assert_none(complaints: &[String]) {
+/// Fails with all complaints.
+fn assert_no_complaints(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
@@ -256,8 +256,9 @@ fn dependencies_point_inward() {
             let development = dependency.kind == DependencyKind::Development;
             let allowed = match folder.split('/').next() {
                 Some("crates") => {
-                    let Some((_, inward)) = INWARD.iter().find(|(of, _)| *of == name) else {
-                        complaints.push(format!("{name} is new under crates/: say in INWARD what it may know"));
+                    let Some((_, inward)) = ALLOWED_DEPENDENCIES.iter().find(|(of, _)| *of == name) else {
+                        complaints
+                            .push(format!("{name} is new under crates/: add its dependencies to ALLOWED_DEPENDENCIES"));
                         break;
                     };
                     match (ours, development) {
@@ -267,9 +268,9 @@ fn dependencies_point_inward() {
                     }
                 }
                 Some("adapters") if ours => {
-                    ADAPTERS_SEE.contains(&of)
-                        || SUPPORT.contains(&of) && !SUPPORT.contains(&name)
-                        || development && ADAPTERS_TEST_WITH.contains(&of)
+                    ADAPTER_DEPENDENCIES.contains(&of)
+                        || SUPPORT_ADAPTERS.contains(&of) && !SUPPORT_ADAPTERS.contains(&name)
+                        || development && ADAPTER_TEST_DEPENDENCIES.contains(&of)
                 }
                 // An app names what it puts together; nobody names an app but the tests.
                 Some("apps") if ours => folder_of.get(of).is_some_and(|folder| {
@@ -282,7 +283,7 @@ fn dependencies_point_inward() {
             }
         }
     }
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
 #[test]
@@ -296,14 +297,14 @@ fn one_vendor_has_one_home() {
                 && !FOUNDATIONS.contains(&dependency.name.as_str())
         });
         for vendor in vendors {
-            match HOMES.iter().find(|(name, _)| *name == vendor.name) {
+            match VENDOR_HOMES.iter().find(|(name, _)| *name == vendor.name) {
                 Some((_, homes)) if homes.contains(&package.name.as_str()) => {}
                 Some((name, homes)) => complaints.push(format!("{name} lives in {homes:?}, not in {folder}")),
-                None => complaints.push(format!("{} in {folder} has no home yet: give it one in HOMES", vendor.name)),
+                None => complaints.push(format!("{} in {folder} has no home yet: add it to VENDOR_HOMES", vendor.name)),
             }
         }
     }
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
 #[test]
@@ -320,11 +321,11 @@ fn mocks_stay_in_tests() {
 fn embedding_core_links_no_platform() {
     let linked = linked_with(&["--no-default-features"]);
     let application = ["axum", "clap", "genai", "opus-pure", "rustyline", "serde-saphyr", "serenity", "teloxide"];
-    for heavy in application {
-        assert!(!linked.contains_key(heavy), "{heavy} is linked into a program that embeds satchel");
+    for package in application {
+        assert!(!linked.contains_key(package), "{package} is linked into a program that embeds satchel");
     }
-    let whole = linked_into_satchel();
-    assert!(application.iter().all(|heavy| whole.contains_key(*heavy)), "the names are right: {whole:?}");
+    let full = linked_into_satchel();
+    assert!(application.iter().all(|heavy| full.contains_key(*heavy)), "the names are right: {full:?}");
     assert!(linked.len() <= 210, "{} crates are linked into a program that embeds satchel", linked.len());
 }
 
@@ -378,10 +379,10 @@ fn packages_follow_folder_names_and_workspace_lints() {
             complaints.push(format!("{folder} could be published by accident"));
         }
     }
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
-/// Elsewhere a comment that is demanded says the name again; these three are read by whoever builds on them.
+/// Required comments tend to repeat the name, so only the three crates that others build on require them.
 #[test]
 fn only_the_core_requires_documentation() {
     let requires_docs = |path: &Path| {
@@ -400,7 +401,7 @@ fn only_the_core_requires_documentation() {
 }
 
 #[test]
-fn unsafety_is_forbidden_everywhere() {
+fn unsafe_code_is_forbidden() {
     let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).expect("the root has a manifest");
     // Written apart, so that this file doesn't find itself.
     let word = concat!("unsafe", "_code");
@@ -439,10 +440,10 @@ fn every_file_has_a_header_and_stays_small() {
             }
         }
     }
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
-/// A decision that nothing holds is a wish: what an ADR's "Confirmation" names must be there.
+/// The tests and files named in an ADR's "Confirmation" must exist.
 #[test]
 fn decisions_name_tests_that_exist() {
     let sources = source_files();
@@ -495,11 +496,11 @@ fn decisions_name_tests_that_exist() {
         }
     }
     assert!(checked > 6, "only {checked} names were checked");
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
-/// Code in a guide rots unless somebody compiles it: each block is a file of the example, or the end of its test, to the
-/// letter, and the listed dependencies are those that the blocks use.
+/// Each code block of the guide equals a file of the compiled example or the end of its test, and the listed
+/// dependencies are those that the blocks use.
 #[test]
 fn guide_to_embedding_shows_the_compiled_example() {
     let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("it is UTF-8");
@@ -530,18 +531,20 @@ fn guide_to_embedding_shows_the_compiled_example() {
     let available = satchel.dependencies.iter().map(|dependency| dependency.name.replace('-', "_"));
     let is_used = |name: &String| blocks.iter().any(|block| block.contains(&format!("{name}::")));
     let missing: Vec<String> = available.filter(is_used).filter(|name| !listed.contains(name)).collect();
-    assert_none(&missing);
+    assert_no_complaints(&missing);
 }
 
-/// Whoever clones the project has no more than the project.
+/// A checkout must not refer to files outside of it.
 #[test]
-fn nothing_leads_out_of_the_checkout() {
+fn checkout_has_no_outside_references() {
     // Written apart, so that this file doesn't find itself.
     let elsewhere = concat!("../", "shared");
-    let files = files_in(&workspace_root(), |_| true);
+    let files = find_files(&workspace_root(), |_| true);
     assert!(files.iter().any(|(path, _)| path.ends_with(".ci/run")), "all files are looked at, hidden ones too");
     let speaking = files.iter().filter(|(_, text)| text.contains(elsewhere));
-    assert_none(&speaking.map(|(path, _)| format!("{} speaks of {elsewhere}", path.display())).collect::<Vec<_>>());
+    assert_no_complaints(
+        &speaking.map(|(path, _)| format!("{} speaks of {elsewhere}", path.display())).collect::<Vec<_>>(),
+    );
 }
 
 /// A test that leaves early has proved nothing; where it lacks something, `satchel_requirements` counts it.
@@ -582,5 +585,5 @@ fn tests_leave_early_only_by_required() {
         }
     }
     assert!(counted > 40, "only {counted} tests that need something were found");
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }

@@ -1,4 +1,4 @@
-//! Secrets and words that must not be anywhere else: a canary is planted, a whole run is made, everything is searched.
+//! Secrets and private texts stay where they belong: each test plants a canary, runs Satchel, and searches everything.
 
 use std::{
     ffi::OsStr,
@@ -7,24 +7,24 @@ use std::{
     process::Command,
 };
 
-use satchel_system::real_binary::{Household, Ran, finish};
+use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end};
 
 /// What only the configuration may hold.
 const SECRET: &str = "canary-9c41e7d5-secret";
 
 /// What a person wrote, named a file, put into it, and what came of it.
-const WORDS: [&str; 3] = ["quicksilver-message", "quicksilver-content", "quicksilver-name"];
+const PRIVATE_TEXTS: [&str; 3] = ["quicksilver-message", "quicksilver-content", "quicksilver-name"];
 
-/// How a secret comes in.
-enum Way {
-    InTheFile,
-    InTheEnvironment,
-    InAFileOfItsOwn,
-    OnTheCommandLine,
+/// Where a secret is configured.
+enum SecretSource {
+    ConfigFile,
+    Environment,
+    SecretFile,
+    CommandLine,
 }
 
 /// Every secret that there is, with the rest of what its section needs.
-const SECRETS: [&str; 8] = [
+const SECRET_KEYS: [&str; 8] = [
     "telegram.token",
     "telegram.api_url",
     "telegram.webhook",
@@ -35,7 +35,7 @@ const SECRETS: [&str; 8] = [
     "storage.blobs_url",
 ];
 
-fn value_of(key: &str) -> String {
+fn secret_value(key: &str) -> String {
     match key {
         "telegram.token" => format!("123456:{SECRET}"),
         "storage.database_url" => format!("postgres://ann:{SECRET}@db.example/satchel"),
@@ -46,22 +46,22 @@ fn value_of(key: &str) -> String {
 }
 
 /// Plants a secret and prepares a command that meets it.
-fn planted(household: &Household, key: &str, way: &Way, arguments: &[&str]) -> Command {
-    let value = value_of(key);
+fn plant_secret(home: &TestHome, key: &str, source: &SecretSource, arguments: &[&str]) -> Command {
+    let value = secret_value(key);
     let (section, name) = key.split_once('.').expect("secrets stand in sections");
-    let mut command = household.satchel(&["--log", "trace"]);
-    match way {
-        Way::InTheFile => {
-            household.file("satchel.yaml", format!("{section}:\n  {name}: {value:?}\n"));
+    let mut command = home.satchel_command(&["--log", "trace"]);
+    match source {
+        SecretSource::ConfigFile => {
+            home.write_file("satchel.yaml", format!("{section}:\n  {name}: {value:?}\n"));
         }
-        Way::InTheEnvironment => {
+        SecretSource::Environment => {
             command.env(format!("SATCHEL_{}__{}", section.to_uppercase(), name.to_uppercase()), &value);
         }
-        Way::InAFileOfItsOwn => {
-            household.file("the-secret", &value);
-            household.file("satchel.yaml", format!("{section}:\n  {name}_file: the-secret\n"));
+        SecretSource::SecretFile => {
+            home.write_file("the-secret", &value);
+            home.write_file("satchel.yaml", format!("{section}:\n  {name}_file: the-secret\n"));
         }
-        Way::OnTheCommandLine => {
+        SecretSource::CommandLine => {
             command.arg("--set").arg(format!("{key}={value}"));
         }
     }
@@ -70,13 +70,13 @@ fn planted(household: &Household, key: &str, way: &Way, arguments: &[&str]) -> C
 }
 
 /// Everything beneath a directory that holds these bytes.
-fn holding(directory: &Path, bytes: &[u8], spared: &[&str], found: &mut Vec<PathBuf>) {
+fn find_files_containing(directory: &Path, bytes: &[u8], excluded: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory of ours can be listed").flatten() {
         let path = entry.path();
-        let is_spared = |name: &OsStr| spared.iter().any(|spared| *spared == name);
+        let is_excluded = |name: &OsStr| excluded.iter().any(|spared| *spared == name);
         if path.is_dir() {
-            holding(&path, bytes, spared, found);
-        } else if !path.file_name().is_some_and(is_spared) {
+            find_files_containing(&path, bytes, excluded, found);
+        } else if !path.file_name().is_some_and(is_excluded) {
             let content = fs::read(&path).unwrap_or_default();
             if content.windows(bytes.len()).any(|window| window == bytes) {
                 found.push(path);
@@ -85,28 +85,29 @@ fn holding(directory: &Path, bytes: &[u8], spared: &[&str], found: &mut Vec<Path
     }
 }
 
-fn assert_silent(ran: &Ran, case: &str) {
-    ran.assert_orderly(case);
-    assert!(!ran.stdout.contains(SECRET), "{case}: {}", ran.stdout);
-    assert!(!ran.stderr.contains(SECRET), "{case}: {}", ran.stderr);
+fn assert_no_secret(output: &ProcessOutput, case: &str) {
+    output.assert_no_crash(case);
+    assert!(!output.stdout.contains(SECRET), "{case}: {}", output.stdout);
+    assert!(!output.stderr.contains(SECRET), "{case}: {}", output.stderr);
 }
 
 #[test]
 fn secret_appears_only_where_it_was_put() {
-    let ways = [Way::InTheFile, Way::InTheEnvironment, Way::InAFileOfItsOwn, Way::OnTheCommandLine];
-    for key in SECRETS {
-        for (at, way) in ways.iter().enumerate() {
-            let household = Household::new();
-            household.file("a.txt", "content");
+    let sources =
+        [SecretSource::ConfigFile, SecretSource::Environment, SecretSource::SecretFile, SecretSource::CommandLine];
+    for key in SECRET_KEYS {
+        for (at, source) in sources.iter().enumerate() {
+            let home = TestHome::new();
+            home.write_file("a.txt", "content");
             let once = ["chat", "--once", "save this and send it back", "--attach", "a.txt", "--json"];
             for arguments in [&once[..], &["config", "show"], &["config", "show", "--json"], &["config", "check"]] {
                 let case = format!("{key}, way {at}, {arguments:?}");
-                let ran = finish(&mut planted(&household, key, way, arguments));
+                let output = run_to_end(&mut plant_secret(&home, key, source, arguments));
                 // `*_file` is for secrets proper; where a URL has no such key, the answer is an error, without the value.
-                assert_silent(&ran, &case);
+                assert_no_secret(&output, &case);
             }
             let mut found = Vec::new();
-            holding(household.root(), SECRET.as_bytes(), &["satchel.yaml", "the-secret"], &mut found);
+            find_files_containing(home.root(), SECRET.as_bytes(), &["satchel.yaml", "the-secret"], &mut found);
             assert_eq!(found, Vec::<PathBuf>::new(), "{key}, way {at}");
         }
     }
@@ -131,10 +132,10 @@ fn error_does_not_repeat_misplaced_secret() {
         ("an api_key as a list", format!("models:\n  main:\n    provider: openai\n    api_key: [{SECRET}]\n")),
     ];
     for (case, yaml) in cases {
-        let household = Household::new();
-        household.file("satchel.yaml", yaml);
+        let home = TestHome::new();
+        home.write_file("satchel.yaml", yaml);
         for arguments in [&["chat", "--once", "hi"][..], &["config", "show"], &["config", "check"]] {
-            assert_silent(&household.run(arguments), &format!("{case}, {arguments:?}"));
+            assert_no_secret(&home.run(arguments), &format!("{case}, {arguments:?}"));
         }
     }
 }
@@ -142,11 +143,11 @@ fn error_does_not_repeat_misplaced_secret() {
 /// A secret beside a whole run: everything that a run writes, at the loudest level, is searched.
 #[test]
 fn full_tool_run_never_prints_nearby_secrets() {
-    let household = Household::new();
-    household.file("a.txt", "content");
-    household.file("the-secret", SECRET);
+    let home = TestHome::new();
+    home.write_file("a.txt", "content");
+    home.write_file("the-secret", SECRET);
     // The key in the environment would be taken for the model's, and the run be about something else.
-    household.file("satchel.yaml", "model: offline\nweb:\n  token_file: the-secret\n");
+    home.write_file("satchel.yaml", "model: offline\nweb:\n  token_file: the-secret\n");
     let mut logged = false;
     for (text, files) in [
         ("save this as notes/a.txt and send it back", &["a.txt"][..]),
@@ -158,43 +159,46 @@ fn full_tool_run_never_prints_nearby_secrets() {
         ("/outbox", &[]),
         ("take this", &["gone.txt"]),
     ] {
-        let mut command = household.satchel(&["--log", "trace", "chat", "--once", text, "--json"]);
+        let mut command = home.satchel_command(&["--log", "trace", "chat", "--once", text, "--json"]);
         command.env("OPENAI_API_KEY", SECRET);
         for file in files {
             command.arg("--attach").arg(file);
         }
-        let ran = finish(&mut command);
-        assert_silent(&ran, text);
-        logged |= ran.stderr.lines().any(|line| line.starts_with('{'));
+        let output = run_to_end(&mut command);
+        assert_no_secret(&output, text);
+        logged |= output.stderr.lines().any(|line| line.starts_with('{'));
     }
     for arguments in [&["attachments", "list"][..], &["outbox", "list", "--all"], &["config", "show"]] {
-        assert_silent(&household.run(arguments), &arguments.join(" "));
+        assert_no_secret(&home.run(arguments), &arguments.join(" "));
     }
     assert!(logged, "the loudest level says something, so that the search means something");
     let mut found = Vec::new();
-    holding(household.root(), SECRET.as_bytes(), &["the-secret"], &mut found);
+    find_files_containing(home.root(), SECRET.as_bytes(), &["the-secret"], &mut found);
     assert_eq!(found, Vec::<PathBuf>::new());
 }
 
 #[test]
-fn what_people_write_is_in_no_log() {
-    let [message, content, name] = WORDS;
-    let household = Household::new();
+fn message_contents_are_never_logged() {
+    let [message, content, name] = PRIVATE_TEXTS;
+    let home = TestHome::new();
     let file = format!("{name}.txt");
-    household.file(&file, content);
-    for (filter, searched) in [(None, &WORDS[..]), (Some("warn,satchel=info"), &WORDS), (Some("satchel=debug"), &WORDS)]
-    {
+    home.write_file(&file, content);
+    for (filter, searched) in [
+        (None, &PRIVATE_TEXTS[..]),
+        (Some("warn,satchel=info"), &PRIVATE_TEXTS),
+        (Some("satchel=debug"), &PRIVATE_TEXTS),
+    ] {
         let mut arguments = vec!["chat", "--once"];
         let text = format!("save this as {message}.txt, overwrite");
         arguments.extend([text.as_str(), "--json", "--attach", file.as_str()]);
         if let Some(filter) = filter {
             arguments.splice(0..0, ["--log", filter]);
         }
-        let ran = household.run(&arguments);
-        ran.assert_orderly("a run");
-        assert!(ran.stdout.contains(message), "the run is about what is searched for: {ran:#?}");
+        let output = home.run(&arguments);
+        output.assert_no_crash("a run");
+        assert!(output.stdout.contains(message), "the run is about what is searched for: {output:#?}");
         for words in searched {
-            assert!(!ran.stderr.contains(words), "{filter:?}: {words} in {}", ran.stderr);
+            assert!(!output.stderr.contains(words), "{filter:?}: {words} in {}", output.stderr);
         }
     }
 }

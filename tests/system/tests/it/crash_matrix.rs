@@ -1,17 +1,16 @@
-//! The crash matrix: a turn with everything in it survives the death of its process at any point.
+//! The crash matrix: a turn with every kind of content survives a crash of its process at any point.
 //!
-//! The process dies before or after every call of every port (an abort from within), and in the middle of every
-//! request that the platform sees (SIGKILL from without). It is then started again on the same data, and what stands
-//! on the platform in the end is looked at.
+//! The process aborts before or after every call of every port, and is killed with SIGKILL during every request that
+//! the platform receives. It is then restarted on the same data, and the final messages on the platform are checked.
 
 mod disk;
-mod memory;
-mod play;
+mod records;
+mod report;
 mod run;
-mod scene;
+mod short_scenario;
 mod table;
+mod turn_scenario;
 mod verbs;
-mod verdict;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,167 +19,173 @@ use std::{
 
 use futures::{StreamExt, stream};
 use satchel_fake_kit::Moment;
-use satchel_system::crash::points::{Point, Side};
+use satchel_system::crash::points::{CrashPoint, Side};
 
 use self::{
-    play::{Play, Plot},
-    run::{Death, Ending, Outcome, Scenario, run},
-    scene::{Platform, Scene},
-    table::Table,
-    verbs::{killed_verbs, verbs_of_plot},
+    run::{KillPoint, KillResult, RunOutcome, Scenario, run},
+    short_scenario::{ShortScenario, ShortScenarioKind},
+    table::MatrixTable,
+    turn_scenario::{MatrixPlatform, TurnScenario},
+    verbs::{killed_verbs, short_scenario_verbs},
 };
 use crate::test_platform::Operation;
 
-/// How many processes run at once.
-const AT_ONCE: usize = 2;
+/// Most processes that run at once.
+const MAX_CONCURRENT_PROCESSES: usize = 2;
 
-/// How many turns nobody disturbs, and how often a death is tried that does not come: how often a reply is edited while
-/// it grows depends on the clock.
-const UNDISTURBED: usize = 3;
-const TRIES: usize = 4;
+/// Number of undisturbed runs, and most attempts for a kill point that a run does not reach: how often a growing reply
+/// is edited depends on the clock.
+const UNDISTURBED_RUNS: usize = 3;
+const MAX_ATTEMPTS: usize = 4;
 
-/// Of how many deaths one may not come all the same, since none of its runs edited the reply as often.
-const ONE_UNREACHED_IN: usize = 10;
+/// One of so many runs may miss its kill point, because none of its attempts edited the reply often enough.
+const MIN_RUNS_PER_UNREACHED: usize = 10;
 
-/// How many second deaths are tried at a call that only a process makes which takes up what another has left.
-const SECOND_DEATHS: usize = 3;
+/// Most second kills at a call that only a recovering process makes.
+const MAX_SECOND_KILLS: usize = 3;
 
-/// The operations in the midst of which the process is killed.
-const KILLED_DURING: [Operation; 3] = [Operation::Send, Operation::Edit, Operation::Fetch];
+/// The operations during which the process is killed.
+const KILLED_OPERATIONS: [Operation; 3] = [Operation::Send, Operation::Edit, Operation::Fetch];
 
-/// All points are tried on each platform when this is set to `all`; otherwise those that can tell most.
-const HOW_MANY: &str = "SATCHEL_CRASH_MATRIX";
+/// Environment variable that selects all kill points when set to `all`; by default a selection is tried.
+const SCOPE_VARIABLE: &str = "SATCHEL_CRASH_MATRIX";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_on_telegram_survives_its_process() {
-    matrix(Platform::Telegram).await;
+async fn telegram_turn_survives_crash() {
+    run_matrix(MatrixPlatform::Telegram).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn turn_on_telegram_without_look_up_survives() {
-    matrix(Platform::TelegramWithoutLookUp).await;
+async fn telegram_turn_without_look_up_survives_crash() {
+    run_matrix(MatrixPlatform::TelegramWithoutLookUp).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_on_discord_survives_its_process() {
-    matrix(Platform::Discord).await;
+async fn discord_turn_survives_crash() {
+    run_matrix(MatrixPlatform::Discord).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_turn_survives_crash_with_forgotten_keys() {
-    matrix(Platform::DiscordForgotten).await;
+    run_matrix(MatrixPlatform::DiscordForgotten).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn discord_text_with_files_survives_crash() {
-    matrix(Platform::DiscordBundle).await;
+    run_matrix(MatrixPlatform::DiscordBundle).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_arrives_survives_its_process() {
-    play(Plot::Arrivals).await;
+async fn arrivals_survive_crash() {
+    run_short_matrix(ShortScenarioKind::Arrivals).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_moved_group_survives_its_process() {
-    play(Plot::Moved).await;
+async fn migrated_group_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Moved).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_confirmed_call_survives_its_process() {
-    play(Plot::Confirmed).await;
+async fn confirmed_call_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Confirmed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_script_survives_its_process() {
-    play(Plot::Stopped).await;
+async fn stopped_script_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Stopped).await;
 }
 
-/// Dies in a short scene around the verbs that it is about, and once around every other.
-async fn play(plot: Plot) {
-    let (scenario, verbs) = (&Play::new(plot), verbs_of_plot(plot));
-    let undisturbed = undisturbed(scenario).await;
-    let chosen = |_: usize, death: &Death| match death {
-        Death::At(point) => point.nth == 1 || verbs.contains(&point.call.as_str()),
-        Death::During { .. } => true,
-        Death::Never | Death::Twice { .. } => false,
+/// Kills a short scenario at every call of its own verbs, and once around every other.
+async fn run_short_matrix(kind: ShortScenarioKind) {
+    let (scenario, verbs) = (&ShortScenario::new(kind), short_scenario_verbs(kind));
+    let undisturbed = run_undisturbed(scenario).await;
+    let is_selected = |_: usize, kill_point: &KillPoint| match kill_point {
+        KillPoint::At(point) => point.nth == 1 || verbs.contains(&point.call.as_str()),
+        KillPoint::During { .. } => true,
+        KillPoint::Never | KillPoint::Twice { .. } => false,
     };
-    die(scenario, &undisturbed, &chosen, verbs).await;
+    run_kills(scenario, &undisturbed, &is_selected, verbs).await;
 }
 
-async fn matrix(platform: Platform) {
-    let began = Instant::now();
-    let scene = &Scene::set(platform).await;
-    let undisturbed = undisturbed(scene).await;
+async fn run_matrix(platform: MatrixPlatform) {
+    let started_at = Instant::now();
+    let scenario = &TurnScenario::new(platform).await;
+    let undisturbed = run_undisturbed(scenario).await;
     for outcome in &undisturbed {
-        for (operation, least) in scene.least_requests() {
+        for (operation, min_requests) in scenario.min_requests() {
             let made = outcome.requests[&operation];
-            assert!(made >= least, "{made} of {least} requests in the midst of which it is to die: {operation:?}");
+            assert!(
+                made >= min_requests,
+                "{made} of {min_requests} requests in the midst of which it is to die: {operation:?}"
+            );
         }
-        let messages = outcome.transcript.visible(&scene.conversation).count();
-        assert!(scene.has_everything || messages == 2, "all files stand on their text's message, of {messages}");
+        let messages = outcome.transcript.visible(&scenario.conversation).count();
+        assert!(scenario.has_everything || messages == 2, "all files stand on their text's message, of {messages}");
     }
-    let all = deaths(&undisturbed);
-    assert!(all.len() > scene.least_deaths(), "a turn with all this in it has more than {} points", all.len());
-    die(scene, &undisturbed, &|index, death| is_telling(platform, index, death), &killed_verbs(platform)).await;
-    println!("{platform:?}: {:.1?} in all", began.elapsed());
+    let all = kill_points(&undisturbed);
+    assert!(all.len() > scenario.min_kill_points(), "a turn with all this in it has more than {} points", all.len());
+    run_kills(scenario, &undisturbed, &|index, death| is_worth_trying(platform, index, death), &killed_verbs(platform))
+        .await;
+    println!("{platform:?}: {:.1?} in all", started_at.elapsed());
 }
 
-/// Turns that nobody disturbs, in which nothing is amiss.
-async fn undisturbed(scenario: &impl Scenario) -> Vec<Outcome> {
-    let undisturbed = stream::iter(0..UNDISTURBED).map(|_| run(scenario, Death::Never)).buffer_unordered(AT_ONCE);
-    let undisturbed: Vec<Outcome> = undisturbed.collect().await;
+/// Runs undisturbed turns and asserts that they are flawless.
+async fn run_undisturbed(scenario: &impl Scenario) -> Vec<RunOutcome> {
+    let undisturbed = stream::iter(0..UNDISTURBED_RUNS)
+        .map(|_| run(scenario, KillPoint::Never))
+        .buffer_unordered(MAX_CONCURRENT_PROCESSES);
+    let undisturbed: Vec<RunOutcome> = undisturbed.collect().await;
     for outcome in &undisturbed {
-        let verdict = scenario.judge(outcome, &undisturbed[0]);
-        assert!(verdict.is_flawless(), "{verdict:#?}\n{}", outcome.told());
+        let report = scenario.check(outcome, &undisturbed[0]);
+        assert!(report.is_flawless(), "{report:#?}\n{}", outcome.summary());
     }
     undisturbed
 }
 
-/// Dies in all ways that undisturbed turns showed, or in those that are `chosen`; then once more, while the next process
-/// takes up what is left. Processes must have died around each of the `verbs`.
-async fn die<S: Scenario>(
+/// Runs the selected kill points that undisturbed runs passed, then second kills during recovery. Processes must have
+/// been killed around each of the `verbs`.
+async fn run_kills<S: Scenario>(
     scenario: &S,
-    undisturbed: &[Outcome],
-    chosen: &dyn Fn(usize, &Death) -> bool,
+    undisturbed: &[RunOutcome],
+    is_selected: &dyn Fn(usize, &KillPoint) -> bool,
     verbs: &[&str],
 ) {
-    let began = Instant::now();
-    let all_are_wanted = std::env::var(HOW_MANY).is_ok_and(|how_many| how_many == "all");
-    let all = deaths(undisturbed);
-    let tried: Vec<Death> = all
+    let started_at = Instant::now();
+    let is_exhaustive = std::env::var(SCOPE_VARIABLE).is_ok_and(|how_many| how_many == "all");
+    let all = kill_points(undisturbed);
+    let selected: Vec<KillPoint> = all
         .iter()
         .enumerate()
-        .filter(|(index, death)| all_are_wanted || chosen(*index, death))
+        .filter(|(index, death)| is_exhaustive || is_selected(*index, death))
         .map(|(_, death)| death.clone())
         .collect();
 
-    let mut tries = Tries::new(scenario, &undisturbed[0]);
-    let recoveries = tries.perform(tried).await;
-    let again = second_deaths(recoveries, undisturbed, all_are_wanted);
-    let (once, twice) = (tries.table.runs(), again.len());
-    tries.perform(again).await;
-    println!("{}", tries.table);
+    let mut kill_runs = KillRuns::new(scenario, &undisturbed[0]);
+    let recoveries = kill_runs.run_all(selected).await;
+    let second_kills = second_kill_points(recoveries, undisturbed, is_exhaustive);
+    let (once, twice) = (kill_runs.table.runs(), second_kills.len());
+    kill_runs.run_all(second_kills).await;
+    println!("{}", kill_runs.table);
     println!(
-        "{once} of {} deaths and {twice} second ones in {:.1?} ({HOW_MANY}=all tries all), the slowest run took {:.1?}",
+        "{once} of {} deaths and {twice} second ones in {:.1?} ({SCOPE_VARIABLE}=all tries all), the slowest run took {:.1?}",
         all.len(),
-        began.elapsed(),
-        tries.slowest
+        started_at.elapsed(),
+        kill_runs.slowest
     );
-    let (failures, runs) = (tries.failures, tries.table.runs());
+    let (failures, runs) = (kill_runs.failures, kill_runs.table.runs());
     assert!(failures.is_empty(), "{} of {runs} deaths:\n{}", failures.len(), failures.join("\n\n"));
-    let are_few = tries.unreached.len() * ONE_UNREACHED_IN <= runs;
-    assert!(are_few, "deaths that other turns showed did not come: {:#?}", tries.unreached);
-    println!("died around: {}", tries.killed.iter().map(String::as_str).collect::<Vec<_>>().join(" "));
-    let spared: Vec<&&str> = verbs.iter().filter(|verb| !tries.killed.contains(**verb)).collect();
-    assert!(spared.is_empty(), "no process died around {spared:?}");
+    let is_acceptable = kill_runs.unreached.len() * MIN_RUNS_PER_UNREACHED <= runs;
+    assert!(is_acceptable, "deaths that other turns showed did not come: {:#?}", kill_runs.unreached);
+    println!("died around: {}", kill_runs.killed.iter().map(String::as_str).collect::<Vec<_>>().join(" "));
+    let unkilled: Vec<&&str> = verbs.iter().filter(|verb| !kill_runs.killed.contains(**verb)).collect();
+    assert!(unkilled.is_empty(), "no process died around {unkilled:?}");
 }
 
-/// The deaths that are tried, and what came of them.
-struct Tries<'a, S> {
+/// The kill points that were run, and their results.
+struct KillRuns<'a, S> {
     scenario: &'a S,
-    undisturbed: &'a Outcome,
-    table: Table,
+    undisturbed: &'a RunOutcome,
+    table: MatrixTable,
     failures: Vec<String>,
     unreached: Vec<String>,
     /// The calls around which processes died.
@@ -188,75 +193,81 @@ struct Tries<'a, S> {
     slowest: Duration,
 }
 
-impl<'a, S: Scenario> Tries<'a, S> {
-    fn new(scenario: &'a S, undisturbed: &'a Outcome) -> Self {
-        let (table, killed) = (Table::default(), BTreeSet::new());
+impl<'a, S: Scenario> KillRuns<'a, S> {
+    fn new(scenario: &'a S, undisturbed: &'a RunOutcome) -> Self {
+        let (table, killed) = (MatrixTable::default(), BTreeSet::new());
         let (failures, unreached, slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
         Self { scenario, undisturbed, table, failures, unreached, killed, slowest }
     }
 
-    /// Tries these deaths, and returns the points that the next process passed after each.
-    async fn perform(&mut self, deaths: Vec<Death>) -> Vec<(Death, Vec<Point>)> {
+    /// Runs these kill points, and returns the points that the recovering process passed after each.
+    async fn run_all(&mut self, kill_points: Vec<KillPoint>) -> Vec<(KillPoint, Vec<CrashPoint>)> {
         let (scenario, platform) = (self.scenario, self.scenario.platform());
         let mut recoveries = Vec::new();
-        let mut runs = stream::iter(deaths)
-            .map(|death| async move {
-                let outcome = run_to_its_death(scenario, &death).await;
-                (death, outcome)
+        let mut runs = stream::iter(kill_points)
+            .map(|kill_point| async move {
+                let outcome = run_until_killed(scenario, &kill_point).await;
+                (kill_point, outcome)
             })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(MAX_CONCURRENT_PROCESSES);
         while let Some((death, outcome)) = runs.next().await {
-            let verdict = scenario.judge(&outcome, self.undisturbed);
+            let report = scenario.check(&outcome, self.undisturbed);
             self.slowest = self.slowest.max(outcome.took);
-            match outcome.ending {
-                Ending::Died => self.killed.extend(death.deaths().iter().filter_map(Death::call)),
-                Ending::NotReached => self.unreached.push(death.to_string()),
-                Ending::Survived => self.failures.push(format!("{death}: nobody died of it\n{}", outcome.told())),
+            match outcome.kill_result {
+                KillResult::Died => self.killed.extend(death.single_kill_points().iter().filter_map(KillPoint::call)),
+                KillResult::NotReached => self.unreached.push(death.to_string()),
+                KillResult::Survived => {
+                    self.failures.push(format!("{death}: the process survived it\n{}", outcome.summary()))
+                }
             }
-            for problem in verdict.problems(platform) {
-                self.failures.push(format!("{death}: {problem}\n{}", outcome.told()));
+            for problem in report.problems(platform) {
+                self.failures.push(format!("{death}: {problem}\n{}", outcome.summary()));
             }
-            self.table.add(&death, &outcome, &verdict, platform);
-            recoveries.push((death, outcome.recovery));
+            self.table.add(&death, &outcome, &report, platform);
+            recoveries.push((death, outcome.recovery_points));
         }
         recoveries
     }
 }
 
-/// Second deaths, at points that processes passed while they took up what a first death had left: one on each side of each
-/// call, a few where only such a process makes it; unless all points are wanted, each after one first death.
-fn second_deaths(recoveries: Vec<(Death, Vec<Point>)>, undisturbed: &[Outcome], all_are_wanted: bool) -> Vec<Death> {
+/// Returns second kill points, at points that processes passed during recovery: one on each side of each call, a few
+/// where only a recovering process makes it. Each follows one first kill, unless the matrix is exhaustive.
+fn second_kill_points(
+    recoveries: Vec<(KillPoint, Vec<CrashPoint>)>,
+    undisturbed: &[RunOutcome],
+    is_exhaustive: bool,
+) -> Vec<KillPoint> {
     let usual: BTreeSet<&str> =
         undisturbed.iter().flat_map(|outcome| &outcome.points).map(|point| point.call.as_str()).collect();
-    let mut by_point: BTreeMap<Point, Vec<Death>> = BTreeMap::new();
+    let mut by_point: BTreeMap<CrashPoint, Vec<KillPoint>> = BTreeMap::new();
     for (first, points) in recoveries {
         for point in points {
             by_point.entry(point).or_default().push(first.clone());
         }
     }
     let mut tried: HashMap<(String, Side), usize> = HashMap::new();
-    let mut deaths = Vec::new();
+    let mut kill_points = Vec::new();
     for (index, (second, firsts)) in by_point.into_iter().enumerate() {
-        let of_this_call = tried.entry((second.call.clone(), second.side)).or_default();
-        let most = if usual.contains(second.call.as_str()) { 1 } else { SECOND_DEATHS };
-        if all_are_wanted || *of_this_call < most {
-            *of_this_call += 1;
+        let call_kills = tried.entry((second.call.clone(), second.side)).or_default();
+        let max_kills = if usual.contains(second.call.as_str()) { 1 } else { MAX_SECOND_KILLS };
+        if is_exhaustive || *call_kills < max_kills {
+            *call_kills += 1;
             // Which first death goes before it changes from point to point, so that many are met.
             let first = firsts[index % firsts.len()].clone();
-            deaths.push(Death::Twice { first: Box::new(first), second });
+            kill_points.push(KillPoint::Twice { first: Box::new(first), second });
         }
     }
-    deaths
+    kill_points
 }
 
-/// Runs until the process has died as it was to, or has come past that place every time.
-async fn run_to_its_death(scene: &impl Scenario, death: &Death) -> Outcome {
-    let mut outcome = run(scene, death.clone()).await;
-    for _ in 1..TRIES {
-        if outcome.ending == Ending::Died {
+/// Runs until the process was killed at its kill point, or has missed it in every attempt.
+async fn run_until_killed(scenario: &impl Scenario, kill_point: &KillPoint) -> RunOutcome {
+    let mut outcome = run(scenario, kill_point.clone()).await;
+    for _ in 1..MAX_ATTEMPTS {
+        if outcome.kill_result == KillResult::Died {
             break;
         }
-        outcome = run(scene, death.clone()).await;
+        outcome = run(scenario, kill_point.clone()).await;
     }
     outcome
 }
@@ -264,40 +275,43 @@ async fn run_to_its_death(scene: &impl Scenario, death: &Death) -> Outcome {
 /// Whether a death is tried unless all are: everything where most can go wrong; where keys help, every point around the
 /// ledger, the channel and what comes in, and a third of the rest; elsewhere what leaves a send in doubt, and what is the
 /// adapter's or the reply's alone.
-fn is_telling(platform: Platform, index: usize, death: &Death) -> bool {
-    let is_around = |port: &str| matches!(death, Death::At(point) if point.call.starts_with(port));
-    let is_kill = matches!(death, Death::During { .. });
+fn is_worth_trying(platform: MatrixPlatform, index: usize, kill_point: &KillPoint) -> bool {
+    let is_around = |port: &str| matches!(kill_point, KillPoint::At(point) if point.call.starts_with(port));
+    let is_kill = matches!(kill_point, KillPoint::During { .. });
     match platform {
-        Platform::TelegramWithoutLookUp => true,
-        Platform::Telegram => {
+        MatrixPlatform::TelegramWithoutLookUp => true,
+        MatrixPlatform::Telegram => {
             is_kill || is_around("channel.") || is_around("inbound.") || is_around("ledger.settle_part")
         }
-        Platform::Discord => {
-            let all_of = ["ledger.", "channel.", "inbound.", "fetcher."];
-            is_kill || all_of.into_iter().any(is_around) || index.is_multiple_of(3)
+        MatrixPlatform::Discord => {
+            let ports = ["ledger.", "channel.", "inbound.", "fetcher."];
+            is_kill || ports.into_iter().any(is_around) || index.is_multiple_of(3)
         }
-        Platform::DiscordBundle => {
-            let taken_in = ["inbound.", "fetcher.", "ledger.bookmark", "ledger.keep_bookmark"];
-            is_kill || is_around("channel.") || taken_in.into_iter().any(is_around) || is_around("ledger.settle_part")
+        MatrixPlatform::DiscordBundle => {
+            let inbound_calls = ["inbound.", "fetcher.", "ledger.bookmark", "ledger.keep_bookmark"];
+            is_kill
+                || is_around("channel.")
+                || inbound_calls.into_iter().any(is_around)
+                || is_around("ledger.settle_part")
         }
-        Platform::DiscordForgotten => is_kill || is_around("channel.") || is_around("ledger.settle_part"),
+        MatrixPlatform::DiscordForgotten => is_kill || is_around("channel.") || is_around("ledger.settle_part"),
     }
 }
 
-/// Every way to die that all undisturbed turns showed.
-fn deaths(undisturbed: &[Outcome]) -> Vec<Death> {
-    let points = |outcome: &Outcome| outcome.points.iter().cloned().collect::<BTreeSet<Point>>();
+/// Returns every kill point that all undisturbed runs passed.
+fn kill_points(undisturbed: &[RunOutcome]) -> Vec<KillPoint> {
+    let points = |outcome: &RunOutcome| outcome.points.iter().cloned().collect::<BTreeSet<CrashPoint>>();
     let points = undisturbed.iter().map(points).reduce(|known, other| &known & &other).unwrap_or_default();
-    let mut deaths: Vec<Death> = points.into_iter().map(Death::At).collect();
-    for operation in KILLED_DURING {
+    let mut kill_points: Vec<KillPoint> = points.into_iter().map(KillPoint::At).collect();
+    for operation in KILLED_OPERATIONS {
         let requests = undisturbed.iter().map(|outcome| outcome.requests[&operation]).min().unwrap_or(0);
         for number in 1..=requests {
-            deaths.extend([Moment::Arrived, Moment::Performed].map(|moment| Death::During {
+            kill_points.extend([Moment::Arrived, Moment::Performed].map(|moment| KillPoint::During {
                 operation,
                 number,
                 moment,
             }));
         }
     }
-    deaths
+    kill_points
 }

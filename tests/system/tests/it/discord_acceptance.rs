@@ -1,5 +1,5 @@
-//! What was asked of files on Discord, as it was asked: several at once, on the message that answers or behind it, and
-//! into the workspace without anybody naming an address.
+//! Acceptance tests for files on Discord: several at once, on the reply or behind it, and downloads into the workspace
+//! without a URL.
 
 use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
@@ -10,24 +10,24 @@ use satchel_fake_model::{ModelFault, ModelReply};
 use serde_json::json;
 
 use crate::day::{
-    calls,
-    discord::{ANN, OnDiscord},
-    house::{Chat, House},
-    says,
+    call_reply,
+    discord::{ANN, DiscordChat},
+    harness::{DayHarness, TestChat},
+    text_reply,
 };
 
-type Home = House<OnDiscord>;
+type DiscordDayHarness = DayHarness<DiscordChat>;
 
-async fn home() -> Home {
-    let mut home = House::furnish(OnDiscord::open(DiscordRules::unpaced()).await).await;
-    home.start().await;
-    home
+async fn start_harness() -> DiscordDayHarness {
+    let mut harness = DayHarness::new(DiscordChat::open(DiscordRules::unpaced()).await).await;
+    harness.start().await;
+    harness
 }
 
 /// Puts these files where the tools find them, and returns their paths.
-async fn put(home: &Home, files: &[FakeFile]) -> Vec<String> {
+async fn write_files(harness: &DiscordDayHarness, files: &[FakeFile]) -> Vec<String> {
     for file in files {
-        home.put(file).await;
+        harness.write_file(file).await;
     }
     files.iter().map(|file| format!("/shared/{}", file.filename)).collect()
 }
@@ -36,88 +36,92 @@ fn photos(count: u64) -> Vec<FakeFile> {
     (1..=count).map(|n| FakeFile::photo(format!("{n}.png"), 64, 48, n, 900)).collect()
 }
 
-fn messages(home: &Home) -> Vec<DiscordMessage> {
-    home.chat.discord.transcript().visible(home.chat.channel).cloned().collect()
+fn messages(harness: &DiscordDayHarness) -> Vec<DiscordMessage> {
+    harness.chat.discord.transcript().visible(harness.chat.channel).cloned().collect()
 }
 
-fn names(message: &DiscordMessage) -> Vec<&str> {
+fn filenames(message: &DiscordMessage) -> Vec<&str> {
     message.files.iter().map(|file| file.filename.as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_added_by_tool_join_first_message() {
-    let home = home().await;
+    let harness = start_harness().await;
     let files = [FakeFile::photo("a.png", 64, 48, 1, 900), FakeFile::photo("b.png", 64, 48, 2, 900)];
-    let paths = put(&home, &files).await;
-    home.model.reply(calls("both", &[("attachment_add", json!({ "paths": paths }))]));
-    home.model.reply(says("Here they are."));
-    home.chat.says("Send me both.");
-    home.gets("b.png", 1).await;
-    let [message] = messages(&home).try_into().expect("one message");
-    assert_eq!((message.content.as_str(), names(&message)), ("Here they are.", vec!["a.png", "b.png"]));
+    let paths = write_files(&harness, &files).await;
+    harness.model.reply(call_reply("both", &[("attachment_add", json!({ "paths": paths }))]));
+    harness.model.reply(text_reply("Here they are."));
+    harness.chat.send("Send me both.");
+    harness.wait_for_file("b.png", 1).await;
+    let [message] = messages(&harness).try_into().expect("one message");
+    assert_eq!((message.content.as_str(), filenames(&message)), ("Here they are.", vec!["a.png", "b.png"]));
     assert!(message.files.iter().zip(&files).all(|(came, file)| came.sha256 == file.sha256()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn excess_files_follow_text_in_replies_of_ten() {
-    let home = home().await;
-    let paths = put(&home, &photos(12)).await;
-    home.model.reply(calls("all", &[("attachment_add", json!({ "paths": paths }))]));
-    home.model.reply(says(&"Each of them was taken in the mountains.\n\n".repeat(60)));
-    let asked = home.chat.discord.person_says(home.chat.channel, ANN, "Send me all of them, and say a lot.");
-    home.gets("12.png", 1).await;
-    let [first, second, ten, two] = messages(&home).try_into().expect("two texts and two messages with files");
+    let harness = start_harness().await;
+    let paths = write_files(&harness, &photos(12)).await;
+    harness.model.reply(call_reply("all", &[("attachment_add", json!({ "paths": paths }))]));
+    harness.model.reply(text_reply(&"Each of them was taken in the mountains.\n\n".repeat(60)));
+    let asked = harness.chat.discord.person_says(harness.chat.channel, ANN, "Send me all of them, and say a lot.");
+    harness.wait_for_file("12.png", 1).await;
+    let [first, second, ten, two] = messages(&harness).try_into().expect("two texts and two messages with files");
     assert_eq!((first.reply_to, second.reply_to), (Some(asked), None));
     assert_eq!((ten.files.len(), ten.reply_to), (10, Some(second.id)));
     assert_eq!((two.files.len(), two.reply_to), (2, Some(ten.id)));
-    let came: Vec<_> = home.chat.files().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(came, (1..=12).map(|n| format!("{n}.png")).collect::<Vec<_>>(), "in their order");
+    let received: Vec<_> = harness.chat.files().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(received, (1..=12).map(|n| format!("{n}.png")).collect::<Vec<_>>(), "in their order");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_of_files_alone_arrives() {
-    let home = home().await;
-    let paths = put(&home, &photos(1)).await;
-    home.model.reply(calls("photo", &[("attachment_add", json!({ "paths": paths }))]));
-    home.model.reply(says(""));
-    home.chat.says("The photo, no words.");
-    home.gets("1.png", 1).await;
-    let [message] = messages(&home).try_into().expect("one message");
-    assert_eq!((message.content.as_str(), names(&message)), ("", vec!["1.png"]));
+async fn reply_with_only_files_arrives() {
+    let harness = start_harness().await;
+    let paths = write_files(&harness, &photos(1)).await;
+    harness.model.reply(call_reply("photo", &[("attachment_add", json!({ "paths": paths }))]));
+    harness.model.reply(text_reply(""));
+    harness.chat.send("The photo, no words.");
+    harness.wait_for_file("1.png", 1).await;
+    let [message] = messages(&harness).try_into().expect("one message");
+    assert_eq!((message.content.as_str(), filenames(&message)), ("", vec!["1.png"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_stopped_turn_had_gathered_is_sent() {
-    let home = home().await;
-    let paths = put(&home, &photos(2)).await;
-    home.model.reply(calls("photos", &[("attachment_add", json!({ "paths": paths }))]));
-    home.model.reply(ModelReply::fault(ModelFault::Hang));
-    home.chat.says("The photos, and think about them.");
-    home.sees("that the model is asked again", |_| home.model.asked().len() == 2).await;
-    home.chat.says("/stop");
-    home.gets("2.png", 1).await;
-    let last = messages(&home).into_iter().find(|message| !message.files.is_empty()).expect("the files came");
-    assert_eq!(names(&last), ["1.png", "2.png"]);
-    assert!(home.chat.texts().iter().any(|text| text.to_lowercase().contains("stopped")), "{:?}", home.chat.texts());
+async fn stopped_turn_sends_collected_files() {
+    let harness = start_harness().await;
+    let paths = write_files(&harness, &photos(2)).await;
+    harness.model.reply(call_reply("photos", &[("attachment_add", json!({ "paths": paths }))]));
+    harness.model.reply(ModelReply::fault(ModelFault::Hang));
+    harness.chat.send("The photos, and think about them.");
+    harness.wait_until("that the model is asked again", |_| harness.model.asked().len() == 2).await;
+    harness.chat.send("/stop");
+    harness.wait_for_file("2.png", 1).await;
+    let last = messages(&harness).into_iter().find(|message| !message.files.is_empty()).expect("the files came");
+    assert_eq!(filenames(&last), ["1.png", "2.png"]);
+    assert!(
+        harness.chat.texts().iter().any(|text| text.to_lowercase().contains("stopped")),
+        "{:?}",
+        harness.chat.texts()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn downloads_need_no_url_and_skip_existing_files() {
-    let home = home().await;
+    let harness = start_harness().await;
     let photo = FakeFile::photo("beach.png", 640, 480, 1, 90_000);
     let table = FakeFile::of("table.csv", "text/csv", "a;b\n1;2\n");
-    home.model.reply(calls("Keep", &[("attachment_download", json!({}))]));
-    home.model.reply(says("Kept."));
+    harness.model.reply(call_reply("Keep", &[("attachment_download", json!({}))]));
+    harness.model.reply(text_reply("Kept."));
     let sent = vec![photo.clone(), table.clone()];
-    home.chat.discord.person_sends(home.chat.channel, ANN, "Keep these.", sent);
-    home.hears("Kept.").await;
-    let answer = home.last_asked();
+    harness.chat.discord.person_sends(harness.chat.channel, ANN, "Keep these.", sent);
+    harness.wait_for_text("Kept.").await;
+    let answer = harness.last_request();
     for file in [&photo, &table] {
         let sha10 = &file.sha256().to_string()[..10];
         assert!(answer.contains(sha10) && answer.contains(&file.filename), "{answer}");
     }
     assert!(answer.contains("/attachments/") && !answer.contains("hm="), "links are shown without their signature");
-    let paths: Vec<PathBuf> = home.listed("Downloads");
+    let paths: Vec<PathBuf> = harness.list_files("Downloads");
     let mut kept: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a file")).collect();
     let mut expected = Vec::new();
     for file in [&photo, &table] {
@@ -132,13 +136,13 @@ async fn downloads_need_no_url_and_skip_existing_files() {
     fs::remove_file(gone).expect("it is there");
     let before = fs::metadata(stays).expect("it is there");
     let path = format!("/shared/Downloads/{}.csv", &table.sha256().to_string()[..10]);
-    home.model.reply(calls("once more", &[("attachment_download", json!({}))]));
-    home.model.reply(calls("once more", &[("file_read", json!({ "path": path }))]));
-    home.model.reply(says("They are there."));
-    home.chat.says("Download them once more, and read the table.");
-    home.hears("They are there.").await;
+    harness.model.reply(call_reply("once more", &[("attachment_download", json!({}))]));
+    harness.model.reply(call_reply("once more", &[("file_read", json!({ "path": path }))]));
+    harness.model.reply(text_reply("They are there."));
+    harness.chat.send("Download them once more, and read the table.");
+    harness.wait_for_text("They are there.").await;
     assert!(gone.exists(), "what was missing is written");
     let after = fs::metadata(stays).expect("it is there");
     assert_eq!((before.ino(), before.mtime_nsec()), (after.ino(), after.mtime_nsec()), "what was there is not");
-    assert!(home.last_asked().contains("1;2"), "{}", home.last_asked());
+    assert!(harness.last_request().contains("1;2"), "{}", harness.last_request());
 }

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::product::{Product, ProductSetup};
 
-fn answer(when: &str, piece: ScriptedPiece) -> ScriptedAnswer {
+fn scripted_answer(when: &str, piece: ScriptedPiece) -> ScriptedAnswer {
     ScriptedAnswer { when: Some(when.to_owned()), pieces: vec![piece], ..ScriptedAnswer::default() }
 }
 
-fn call(name: &str, arguments: Value) -> ScriptedPiece {
+fn call_piece(name: &str, arguments: Value) -> ScriptedPiece {
     ScriptedPiece::Call { name: name.to_owned(), arguments }
 }
 
@@ -33,20 +33,20 @@ async fn earlier_files_download_without_arguments_and_are_resent() {
     // The photo is a PNG, whatever its name says.
     let paths = [path_of(&photo, "png"), path_of(&table, "csv")];
     let answers = vec![
-        answer("look", ScriptedPiece::Text("Seen.".to_owned())),
-        answer("keep", call("attachment.download", json!({}))),
-        answer("keep", call("attachment.add", json!({ "paths": paths }))),
-        answer("keep", ScriptedPiece::Text("Kept.".to_owned())),
-        answer("again", call("attachment.download", json!({}))),
-        answer("again", ScriptedPiece::Text("Still there.".to_owned())),
+        scripted_answer("look", ScriptedPiece::Text("Seen.".to_owned())),
+        scripted_answer("keep", call_piece("attachment.download", json!({}))),
+        scripted_answer("keep", call_piece("attachment.add", json!({ "paths": paths }))),
+        scripted_answer("keep", ScriptedPiece::Text("Kept.".to_owned())),
+        scripted_answer("again", call_piece("attachment.download", json!({}))),
+        scripted_answer("again", ScriptedPiece::Text("Still there.".to_owned())),
     ];
     let answered = answers.len();
     let model =
         Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(answered));
     let product = Product::start(ProductSetup::for_platform(ChannelAdapter::Discord), Arc::clone(&model) as _).await;
     product.send("look", vec![photo.clone(), table.clone()]).await;
-    let kept = product.send("keep them", Vec::new()).await;
-    assert_eq!((kept.ending.as_ref(), kept.routing_errors()), (Some(&Ending::Done), vec![]));
+    let record = product.send("keep them", Vec::new()).await;
+    assert_eq!((record.ending.as_ref(), record.routing_errors()), (Some(&Ending::Done), vec![]));
     let again = product.send("and again", Vec::new()).await;
     assert_eq!(again.ending, Some(Ending::Done));
 

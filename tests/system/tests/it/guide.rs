@@ -5,54 +5,54 @@
 
 use std::fmt::Write;
 
-use satchel_system::real_binary::{Household, Ran, script_worker, workspace_root};
+use satchel_system::real_binary::{ProcessOutput, TestHome, script_worker, workspace_root};
 use serde_json::Value;
 
 /// A fenced block of a page.
 #[derive(Debug)]
-struct Block {
+struct CodeBlock {
     label: String,
     content: String,
     /// The line on which it begins.
     line: usize,
     /// Whether nothing but empty lines stands between it and the block before.
-    follows: bool,
+    is_adjacent: bool,
 }
 
-fn page(name: &str) -> String {
+fn read_page(name: &str) -> String {
     std::fs::read_to_string(workspace_root().join("docs/guide").join(name)).expect("the guide has this page")
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+fn parse_blocks(page: &str) -> Vec<CodeBlock> {
     let mut blocks = Vec::new();
-    let mut follows = false;
+    let mut is_adjacent = false;
     let mut lines = page.lines().zip(1..);
     while let Some((opening, line)) = lines.next() {
         let Some(label) = opening.strip_prefix("```") else {
-            follows &= opening.is_empty();
+            is_adjacent &= opening.is_empty();
             continue;
         };
         let content = lines.by_ref().map_while(|(line, _)| (line != "```").then(|| format!("{line}\n"))).collect();
-        blocks.push(Block { label: label.to_owned(), content, line, follows });
-        follows = true;
+        blocks.push(CodeBlock { label: label.to_owned(), content, line, is_adjacent });
+        is_adjacent = true;
     }
     blocks
 }
 
 /// Runs a script in the household's conversation for scripts, which finds there what those before it have left.
-fn run(household: &Household, script: &str) -> Ran {
-    let file = household.file("example.star", script).display().to_string();
-    household.run(&["script", "run", &file, "--json"])
+fn run_script(home: &TestHome, script: &str) -> ProcessOutput {
+    let file = home.write_file("example.star", script).display().to_string();
+    home.run(&["script", "run", &file, "--json"])
 }
 
 /// What a script has answered, as the guide shows it.
-fn shown(answer: &Value) -> String {
-    let mut shown = answer["text"].as_str().unwrap_or_default().trim_end().to_owned();
+fn format_answer(answer: &Value) -> String {
+    let mut text = answer["text"].as_str().unwrap_or_default().trim_end().to_owned();
     for file in answer["attachments"].as_array().into_iter().flatten() {
         let [name, mime] = ["filename", "mime"].map(|field| file[field].as_str().unwrap_or_default());
-        write!(shown, "\n+ {name} ({mime})").expect("a text takes more text");
+        write!(text, "\n+ {name} ({mime})").expect("a text takes more text");
     }
-    shown
+    text
 }
 
 /// Whether a text is the expected one, in which `…` stands for anything.
@@ -68,25 +68,25 @@ fn is_expected(text: &str, expected: &str) -> bool {
 }
 
 /// What is wrong with the examples of a page; an error where it has none.
-fn complaints(page: &str) -> Vec<String> {
+fn check_examples(page: &str) -> Vec<String> {
     let _worker = script_worker();
-    let household = Household::new();
-    let blocks = blocks(page);
+    let home = TestHome::new();
+    let blocks = parse_blocks(page);
     let examples: Vec<_> = blocks.iter().enumerate().filter(|(_, block)| block.label == "starlark").collect();
     assert!(!examples.is_empty(), "the page has no examples");
     let mut complaints = Vec::new();
     for (at, example) in examples {
-        let expected = blocks.get(at + 1).filter(|next| next.follows);
-        let ran = run(&household, &example.content);
-        let answer = ran.json();
-        let is_well = match expected.map(|expected| (expected.label.as_str(), &expected.content)) {
-            Some(("text", text)) => is_expected(&shown(&answer), text),
+        let expected = blocks.get(at + 1).filter(|next| next.is_adjacent);
+        let output = run_script(&home, &example.content);
+        let answer = output.json();
+        let is_correct = match expected.map(|expected| (expected.label.as_str(), &expected.content)) {
+            Some(("text", text)) => is_expected(&format_answer(&answer), text),
             Some(("json", json)) => serde_json::from_str::<Value>(json).is_ok_and(|value| value == answer["data"]),
             _ => false,
         };
-        if !is_well {
+        if !is_correct {
             let expected = expected.map_or("nothing", |expected| expected.content.as_str());
-            complaints.push(format!("line {}: {}\nexpected: {expected}", example.line, shown(&answer)));
+            complaints.push(format!("line {}: {}\nexpected: {expected}", example.line, format_answer(&answer)));
         }
     }
     complaints
@@ -111,8 +111,8 @@ fn guide_writes_sizes_as_satchel_does() {
 }
 
 #[test]
-fn every_example_answers_what_stands_beneath_it() {
-    let wrong = complaints(&page("scripts.md"));
+fn every_example_returns_documented_result() {
+    let wrong = check_examples(&read_page("scripts.md"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -120,7 +120,7 @@ fn every_example_answers_what_stands_beneath_it() {
 #[test]
 fn example_with_false_or_missing_expectation_is_found() {
     let right = "```starlark\nreturn 4\n```\n\n```text\nScript …: 4\n```\n";
-    assert_eq!(complaints(right), Vec::<String>::new());
+    assert_eq!(check_examples(right), Vec::<String>::new());
     for wrong in [
         "```starlark\nreturn 4\n```\n\n```text\nScript result: 5\n```\n",
         "```starlark\nreturn [4]\n```\n```json\n[5]\n```\n",
@@ -128,24 +128,24 @@ fn example_with_false_or_missing_expectation_is_found() {
         "```starlark\nreturn 4\n```\n\nThat is\n\n```text\nScript result: 4\n```\n",
         "```starlark\nreturn 4\n```\n",
     ] {
-        assert_eq!(complaints(wrong).len(), 1, "{wrong}");
+        assert_eq!(check_examples(wrong).len(), 1, "{wrong}");
     }
 }
 
 /// They stand there in Python's colours. What they read is laid out for them.
 #[test]
-fn the_scripts_of_schedules_run() {
+fn schedule_scripts_run() {
     let _worker = script_worker();
-    let household = Household::new();
-    let laid_out = run(&household, "file_write(path=\"/shared/todo.md\", content=\"- [ ] bread\\n\")\n");
-    assert_eq!(laid_out.code(), Some(0), "{laid_out:#?}");
-    let scripts: Vec<_> = blocks(&page("schedules.md"))
+    let home = TestHome::new();
+    let laid_out = run_script(&home, "file_write(path=\"/shared/todo.md\", content=\"- [ ] bread\\n\")\n");
+    assert_eq!(laid_out.exit_code(), Some(0), "{laid_out:#?}");
+    let scripts: Vec<_> = parse_blocks(&read_page("schedules.md"))
         .into_iter()
         .filter(|block| ["python", "starlark"].contains(&block.label.as_str()))
         .collect();
     assert!(!scripts.is_empty(), "the page has no scripts");
     for script in scripts {
-        let ran = run(&household, &script.content);
-        assert_eq!(ran.code(), Some(0), "line {}: {ran:#?}", script.line);
+        let output = run_script(&home, &script.content);
+        assert_eq!(output.exit_code(), Some(0), "line {}: {output:#?}", script.line);
     }
 }

@@ -1,7 +1,7 @@
 //! The kill matrix: the real `satchel` binary in the terminal, killed with SIGKILL at many moments of a turn with files,
 //! and started again.
 
-mod serving;
+mod platforms;
 
 use std::{
     collections::BTreeMap,
@@ -18,112 +18,113 @@ use satchel_ports::{Ledger, ledger::OutboxQuery};
 use satchel_system::real_binary::satchel_binary;
 use tokio::process::Command;
 
-/// How many moments of the undisturbed time are tried, and how many processes run at once.
-const MOMENTS: u32 = 48;
-const AT_ONCE: usize = 2;
+/// Number of kill moments within the undisturbed time, and most processes that run at once.
+const KILL_MOMENTS: u32 = 48;
+const MAX_CONCURRENT_PROCESSES: usize = 2;
 
-/// The longest that a process may take that nobody kills.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Longest run of an undisturbed process.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(20);
 
-const FIRST: &str = "save all to /shared/in and send me a.bin and b.txt";
+const FIRST_REQUEST: &str = "save all to /shared/in and send me a.bin and b.txt";
 /// What is said next comes with a file, so that it is a turn of its own even while the first is taken up again.
-const SECOND: &str = "save this as /shared/c.txt";
+const SECOND_REQUEST: &str = "save this as /shared/c.txt";
 
 /// What came of one kill.
-struct Killed {
-    after: Duration,
+struct KillCase {
+    delay: Duration,
     /// Whether the process was faster than the kill.
-    survived: bool,
+    has_survived: bool,
     /// Whether the ledger had the message when the process died.
-    taken: bool,
+    was_stored: bool,
     problems: Vec<String>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terminal_turn_survives_sigkill_at_any_moment() {
-    let files = sent();
+    let files = sent_files();
     let undisturbed = {
-        let stage = Stage::set(&files).await;
-        let began = Instant::now();
-        let output = stage.ask(FIRST, &files, None).await;
-        assert!(succeeded(&output), "{}", words(&output));
-        let undisturbed = began.elapsed();
-        assert_eq!(stage.problems(&files, true).await, Vec::<String>::new());
+        let harness = KillHarness::new(&files).await;
+        let started_at = Instant::now();
+        let output = harness.run_once(FIRST_REQUEST, &files, None).await;
+        assert!(has_succeeded(&output), "{}", describe_output(&output));
+        let undisturbed = started_at.elapsed();
+        assert_eq!(harness.problems(&files, true).await, Vec::<String>::new());
         undisturbed
     };
     let files = &files;
-    let mut killed: Vec<Killed> = stream::iter(1..=MOMENTS)
-        .map(|moment| async move { kill_after(undisturbed * moment / (MOMENTS - 6), files).await })
-        .buffer_unordered(AT_ONCE)
+    let mut cases: Vec<KillCase> = stream::iter(1..=KILL_MOMENTS)
+        .map(|moment| async move { kill_after(undisturbed * moment / (KILL_MOMENTS - 6), files).await })
+        .buffer_unordered(MAX_CONCURRENT_PROCESSES)
         .collect()
         .await;
-    killed.sort_by_key(|killed| killed.after);
+    cases.sort_by_key(|case| case.delay);
 
     println!("killed after   message   problems");
-    for Killed { after, survived, taken, problems } in &killed {
-        let message = match (survived, taken) {
+    for KillCase { delay, has_survived, was_stored, problems } in &cases {
+        let message = match (has_survived, was_stored) {
             (true, _) => "answered",
             (false, true) => "taken",
             (false, false) => "-",
         };
-        println!("{:>9.1} ms   {message:<9} {}", after.as_secs_f64() * 1_000.0, problems.len());
+        println!("{:>9.1} ms   {message:<9} {}", delay.as_secs_f64() * 1_000.0, problems.len());
     }
-    let in_the_middle = killed.iter().filter(|killed| killed.taken && !killed.survived).count();
-    println!("{} kills, {in_the_middle} of them in the middle of the turn", killed.len());
-    let problems: Vec<String> = killed
+    let in_the_middle = cases.iter().filter(|killed| killed.was_stored && !killed.has_survived).count();
+    println!("{} kills, {in_the_middle} of them in the middle of the turn", cases.len());
+    let problems: Vec<String> = cases
         .iter()
-        .flat_map(|killed| killed.problems.iter().map(move |problem| format!("after {:?}: {problem}", killed.after)))
+        .flat_map(|killed| killed.problems.iter().map(move |problem| format!("after {:?}: {problem}", killed.delay)))
         .collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(in_the_middle > 0, "no kill met the turn, so nothing was tested");
 }
 
-fn sent() -> [FakeFile; 2] {
+fn sent_files() -> [FakeFile; 2] {
     [
         FakeFile::generated("a.bin", "application/octet-stream", 3, 300_000),
         FakeFile::of("b.txt", "text/plain", "all of it\n"),
     ]
 }
 
-fn next() -> FakeFile {
+fn next_file() -> FakeFile {
     FakeFile::of("c.txt", "text/plain", "more\n")
 }
 
-async fn kill_after(after: Duration, files: &[FakeFile]) -> Killed {
-    let stage = Stage::set(files).await;
-    let survived = stage.ask(FIRST, files, Some(after)).await.is_some();
+async fn kill_after(delay: Duration, files: &[FakeFile]) -> KillCase {
+    let harness = KillHarness::new(files).await;
+    let has_survived = harness.run_once(FIRST_REQUEST, files, Some(delay)).await.is_some();
     // Bytes are fetched for nobody but a message that was taken.
-    let has_bytes = stage.has_bytes();
+    let has_bytes = harness.has_blobs();
     let mut problems = Vec::new();
-    let again = stage.ask(SECOND, &[next()], None).await;
-    if !succeeded(&again) {
-        problems.push(format!("the next chat failed: {}", words(&again)));
+    let second_output = harness.run_once(SECOND_REQUEST, &[next_file()], None).await;
+    if !has_succeeded(&second_output) {
+        problems.push(format!("the next chat failed: {}", describe_output(&second_output)));
     }
-    let taken = stage.has_taken().await;
-    if (survived || has_bytes) && !taken {
+    let was_stored = harness.has_stored_message().await;
+    if (has_survived || has_bytes) && !was_stored {
         problems.push("the message was taken and is gone".to_owned());
     }
-    problems.extend(stage.problems(files, taken).await);
-    Killed { after, survived, taken, problems }
+    problems.extend(harness.problems(files, was_stored).await);
+    KillCase { delay, has_survived, was_stored, problems }
 }
 
 /// A directory in which somebody talks to Satchel.
-struct Stage {
+struct KillHarness {
     directory: tempfile::TempDir,
     conversation: ConversationId,
 }
 
-impl Stage {
-    async fn set(files: &[FakeFile]) -> Self {
+impl KillHarness {
+    async fn new(files: &[FakeFile]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        for file in files.iter().chain([&next()]) {
-            std::fs::write(directory.path().join(&file.filename), bytes(file).await).expect("a file can be written");
+        for file in files.iter().chain([&next_file()]) {
+            std::fs::write(directory.path().join(&file.filename), read_bytes(file).await)
+                .expect("a file can be written");
         }
         Self { directory, conversation: "console:main".parse().expect("a conversation") }
     }
 
     /// Says something once; the answer is `None` when the process was killed before it had one.
-    async fn ask(&self, text: &str, files: &[FakeFile], kill_after: Option<Duration>) -> Option<Output> {
+    async fn run_once(&self, text: &str, files: &[FakeFile], kill_after: Option<Duration>) -> Option<Output> {
         let mut command = Command::new(satchel_binary());
         command
             .env_clear()
@@ -138,32 +139,34 @@ impl Stage {
         }
         let child = command.spawn().expect("the binary can be started");
         // Dropping the child kills it with SIGKILL.
-        let limit = kill_after.unwrap_or(LIMIT);
+        let limit = kill_after.unwrap_or(PROCESS_TIMEOUT);
         tokio::time::timeout(limit, child.wait_with_output())
             .await
             .ok()
             .map(|output| output.expect("it was waited for"))
     }
 
-    fn has_bytes(&self) -> bool {
+    fn has_blobs(&self) -> bool {
         let Ok(entries) = std::fs::read_dir(self.directory.path().join("data/blobs")) else { return false };
         // Blobs lie beneath the first two digits of their address.
         entries.flatten().any(|entry| entry.file_name().len() == 2)
     }
 
-    async fn ledger(&self) -> SqliteLedger {
+    async fn open_ledger(&self) -> SqliteLedger {
         SqliteLedger::open(&self.directory.path().join("data"), Settings::default()).await.expect("the ledger opens")
     }
 
-    async fn has_taken(&self) -> bool {
-        let history = self.ledger().await.history(&self.conversation, 100).await.expect("the history can be read");
-        history.iter().any(|message| matches!(message, HistoryMessage::Person { text, .. } if text.contains(FIRST)))
+    async fn has_stored_message(&self) -> bool {
+        let history = self.open_ledger().await.history(&self.conversation, 100).await.expect("the history can be read");
+        history
+            .iter()
+            .any(|message| matches!(message, HistoryMessage::Person { text, .. } if text.contains(FIRST_REQUEST)))
     }
 
     /// What is wrong once everything should be delivered.
-    async fn problems(&self, files: &[FakeFile], taken: bool) -> Vec<String> {
+    async fn problems(&self, files: &[FakeFile], was_stored: bool) -> Vec<String> {
         let mut problems = Vec::new();
-        let ledger = self.ledger().await;
+        let ledger = self.open_ledger().await;
         let console = ChannelName::new("console").expect("a name");
         if let Some(left) = ledger.claim_lane(&[console]).await.expect("the ledger can be asked") {
             problems.push(format!("{} has work left", left.conversation));
@@ -179,10 +182,10 @@ impl Stage {
             }
         }
         let mut expected = BTreeMap::new();
-        for file in files.iter().filter(|_| taken) {
-            expected.insert(file.filename.clone(), bytes(file).await);
+        for file in files.iter().filter(|_| was_stored) {
+            expected.insert(file.filename.clone(), read_bytes(file).await);
         }
-        let found = contents(&self.directory.path().join("files"));
+        let found = read_contents(&self.directory.path().join("files"));
         if found != expected {
             let names: Vec<_> = found.iter().map(|(name, bytes)| format!("{name} ({} bytes)", bytes.len())).collect();
             problems.push(format!("files/ holds {names:?}, or not the bytes that were sent"));
@@ -193,7 +196,7 @@ impl Stage {
 
 /// Every file of a directory, half-written ones too, without the numbers that stand before the names: which of two files
 /// that are fetched at once is the first to have one is chance.
-fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+fn read_contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(directory) else { return BTreeMap::new() };
     let read = entries.flatten().map(|entry| {
         let bytes = std::fs::read(entry.path()).expect("a reply's file can be read");
@@ -206,18 +209,18 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     read.collect()
 }
 
-async fn bytes(file: &FakeFile) -> Vec<u8> {
+async fn read_bytes(file: &FakeFile) -> Vec<u8> {
     let blocks: Vec<_> = file.stream().map(|block| block.expect("generated bytes")).collect().await;
     blocks.concat()
 }
 
-fn succeeded(output: &Option<Output>) -> bool {
+fn has_succeeded(output: &Option<Output>) -> bool {
     output.as_ref().is_some_and(|output| output.status.success())
 }
 
-fn words(output: &Option<Output>) -> String {
+fn describe_output(output: &Option<Output>) -> String {
     output.as_ref().map_or_else(
-        || format!("no answer after {LIMIT:?}"),
+        || format!("no answer after {PROCESS_TIMEOUT:?}"),
         |output| {
             let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             format!("{}\n{stdout}{stderr}", output.status)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use satchel_fake_model::{AskedModel, FakeModelServer, ModelReply, ModelWire, ScriptedCall};
-use satchel_system::real_binary::{Household, Ran, finish};
+use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end};
 use serde_json::{Value, json};
 
 /// A picture of one red pixel, as far as its header tells.
@@ -13,16 +13,16 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0
 const PDF: &[u8] = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n";
 
 /// A conversation at the terminal with a model behind one wire.
-struct Conversation {
+struct WireHarness {
     server: FakeModelServer,
-    household: Household,
+    home: TestHome,
 }
 
-impl Conversation {
+impl WireHarness {
     /// `model` is what the configuration says of the model besides the server, `settings` what it says besides models.
     async fn start(wire: ModelWire, model: &str, settings: &str) -> Self {
         let server = FakeModelServer::start().await.expect("a loopback port");
-        let household = Household::new();
+        let home = TestHome::new();
         let provider = match wire {
             ModelWire::OpenAiChat => "openai",
             ModelWire::OpenAiResponses => "openai_responses",
@@ -31,37 +31,37 @@ impl Conversation {
             ModelWire::Ollama => "ollama",
         };
         let (url, key) = (server.base_url(wire), FakeModelServer::KEY);
-        household.file(
+        home.write_file(
             "satchel.yaml",
             format!(
                 "{settings}models:\n  main: {{ provider: {provider}, base_url: '{url}', api_key: '{key}', {model} }}\n"
             ),
         );
-        Self { server, household }
+        Self { server, home }
     }
 
     /// A turn in a process of its own, on a machine in Berlin.
-    async fn say(&self, text: &str, files: &[PathBuf]) -> Ran {
-        let mut command = self.household.satchel(&["chat", "--once", text, "--json"]);
+    async fn run_turn(&self, text: &str, files: &[PathBuf]) -> ProcessOutput {
+        let mut command = self.home.satchel_command(&["chat", "--once", text, "--json"]);
         command.env("TZ", "Europe/Berlin");
         for file in files {
             command.arg("--attach").arg(file);
         }
-        let ran = tokio::task::spawn_blocking(move || finish(&mut command)).await.expect("it runs");
-        assert_eq!(ran.code(), Some(0), "{ran:#?}");
-        ran
+        let output = tokio::task::spawn_blocking(move || run_to_end(&mut command)).await.expect("it runs");
+        assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+        output
     }
 
     /// Shows the model a file, lets it view that again in the next turn, and returns what it then read.
-    async fn view_again(&self, name: &str, bytes: &[u8]) -> Vec<AskedModel> {
-        let file = self.household.file(name, bytes);
+    async fn view_file_again(&self, name: &str, bytes: &[u8]) -> Vec<AskedModel> {
+        let file = self.home.write_file(name, bytes);
         self.server.reply(ModelReply::text("Seen."));
-        self.say("look", &[file]).await;
+        self.run_turn("look", &[file]).await;
         let call = ScriptedCall::new("attachment_view", &json!({ "id": self.attachment_id(name) }).to_string());
         self.server.reply(ModelReply::calls([call]));
         self.server.reply(ModelReply::text("Seen again."));
-        let ran = self.say("look again", &[]).await;
-        assert_eq!(ran.json()["response"]["attachments"].as_array().map_or(0, Vec::len), 0, "it isn't delivered");
+        let output = self.run_turn("look again", &[]).await;
+        assert_eq!(output.json()["response"]["attachments"].as_array().map_or(0, Vec::len), 0, "it isn't delivered");
         self.server.asked()
     }
 
@@ -73,12 +73,12 @@ impl Conversation {
     }
 }
 
-fn model(wire: ModelWire) -> String {
+fn model_setting(wire: ModelWire) -> String {
     format!("model: '{}'", wire.model())
 }
 
 /// The messages of a request as they stand on the wire.
-fn messages(asked: &AskedModel) -> &[Value] {
+fn request_messages(asked: &AskedModel) -> &[Value] {
     let field = match asked.wire {
         ModelWire::OpenAiResponses => "input",
         ModelWire::Gemini => "contents",
@@ -88,22 +88,22 @@ fn messages(asked: &AskedModel) -> &[Value] {
 }
 
 /// The bytes of the files that stand in a request, wherever the wire has a place for them.
-fn files(asked: &AskedModel) -> Vec<Vec<u8>> {
+fn request_files(asked: &AskedModel) -> Vec<Vec<u8>> {
     let results = asked.results();
     let inside = results.iter().flat_map(|result| result.files());
     inside.chain(asked.files()).map(|file| file.bytes).collect()
 }
 
 #[tokio::test]
-async fn an_earlier_image_is_viewed_on_every_wire() {
+async fn earlier_image_is_viewed_on_every_wire() {
     for wire in ModelWire::ALL {
-        let conversation = Conversation::start(wire, &model(wire), "").await;
-        let asked = conversation.view_again("beach.png", PNG).await;
+        let harness = WireHarness::start(wire, &model_setting(wire), "").await;
+        let asked = harness.view_file_again("beach.png", PNG).await;
         assert_eq!(asked.len(), 3, "{wire:?}");
-        let id = conversation.attachment_id("beach.png");
-        assert!(files(&asked[1]).is_empty(), "{wire:?}: an older turn's file is named, not shown");
+        let id = harness.attachment_id("beach.png");
+        assert!(request_files(&asked[1]).is_empty(), "{wire:?}: an older turn's file is named, not shown");
         assert!(asked[1].words().contains(&format!("[attachment {id} beach.png image/png")), "{wire:?}");
-        assert_eq!(files(&asked[2]), [PNG], "{wire:?}");
+        assert_eq!(request_files(&asked[2]), [PNG], "{wire:?}");
         let result = &asked[2].results()[0];
         match wire {
             ModelWire::Anthropic => assert_eq!(result.files().len(), 1, "native: in the answer itself"),
@@ -114,52 +114,52 @@ async fn an_earlier_image_is_viewed_on_every_wire() {
         }
         assert!(result.text().contains(&id) && result.text().contains("beach.png"), "{wire:?}: {}", result.text());
 
-        conversation.server.reply(ModelReply::text("You're welcome."));
-        conversation.say("thanks", &[]).await;
-        assert!(files(&conversation.server.last()).is_empty(), "{wire:?}: no bytes in the history");
+        harness.server.reply(ModelReply::text("You're welcome."));
+        harness.run_turn("thanks", &[]).await;
+        assert!(request_files(&harness.server.last()).is_empty(), "{wire:?}: no bytes in the history");
     }
 }
 
 #[tokio::test]
-async fn a_document_is_viewed_or_refused_by_kind() {
+async fn document_is_viewed_or_refused_by_wire() {
     for wire in ModelWire::ALL {
-        let conversation = Conversation::start(wire, &model(wire), "").await;
-        let asked = conversation.view_again("report.pdf", PDF).await;
+        let harness = WireHarness::start(wire, &model_setting(wire), "").await;
+        let asked = harness.view_file_again("report.pdf", PDF).await;
         if wire == ModelWire::Ollama {
             let told =
                 "You can't see the file \"report.pdf\" (application/pdf, 15 B): this model accepts only PNG, JPEG.";
             assert!(asked[2].results()[0].text().ends_with(told), "{}", asked[2].results()[0].text());
-            assert!(files(&asked[2]).is_empty());
+            assert!(request_files(&asked[2]).is_empty());
         } else {
-            assert_eq!(files(&asked[2]), [PDF], "{wire:?}");
+            assert_eq!(request_files(&asked[2]), [PDF], "{wire:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_refused_view_names_the_setting_that_helps() {
+async fn refused_view_names_required_setting() {
     let unlisted = |more: &str| format!("model: my-own-model{more}");
     let wire = ModelWire::OpenAiChat;
-    let blind = Conversation::start(wire, &unlisted(""), "").await;
+    let blind = WireHarness::start(wire, &unlisted(""), "").await;
     blind.server.add_model("my-own-model");
-    let asked = blind.view_again("beach.png", PNG).await;
+    let asked = blind.view_file_again("beach.png", PNG).await;
     let told = "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
                 `models.main.accepts`.";
     assert!(asked[2].results()[0].text().ends_with(told), "{}", asked[2].results()[0].text());
 
-    let seeing = Conversation::start(wire, &unlisted(", accepts: [image]"), "").await;
+    let seeing = WireHarness::start(wire, &unlisted(", accepts: [image]"), "").await;
     seeing.server.add_model("my-own-model");
-    let asked = seeing.view_again("beach.png", PNG).await;
-    assert_eq!((files(&asked[0]), files(&asked[2])), (vec![PNG.to_vec()], vec![PNG.to_vec()]));
+    let asked = seeing.view_file_again("beach.png", PNG).await;
+    assert_eq!((request_files(&asked[0]), request_files(&asked[2])), (vec![PNG.to_vec()], vec![PNG.to_vec()]));
 }
 
 #[tokio::test]
-async fn instructions_follow_our_own_in_every_request() {
+async fn configured_instructions_follow_built_in_ones() {
     for wire in ModelWire::ALL {
-        let conversation = Conversation::start(wire, &model(wire), "instructions_file: who.md\n").await;
-        conversation.household.file("who.md", "You are Ada's librarian.\nNever rhyme.\n");
-        conversation.say("hi", &[]).await;
-        let system = conversation.server.last().system;
+        let harness = WireHarness::start(wire, &model_setting(wire), "instructions_file: who.md\n").await;
+        harness.home.write_file("who.md", "You are Ada's librarian.\nNever rhyme.\n");
+        harness.run_turn("hi", &[]).await;
+        let system = harness.server.last().system;
         assert!(system.starts_with("You are Satchel"), "{wire:?}: {system}");
         assert!(
             system.ends_with("says who you are here:\nYou are Ada's librarian.\nNever rhyme."),
@@ -169,12 +169,12 @@ async fn instructions_follow_our_own_in_every_request() {
 }
 
 #[tokio::test]
-async fn the_time_stands_beside_messages_and_stays() {
+async fn message_time_is_stable_across_requests() {
     for wire in ModelWire::ALL {
-        let conversation = Conversation::start(wire, &model(wire), "").await;
-        conversation.say("see you tomorrow", &[]).await;
-        conversation.say("and the day after", &[]).await;
-        let asked = conversation.server.asked();
+        let harness = WireHarness::start(wire, &model_setting(wire), "").await;
+        harness.run_turn("see you tomorrow", &[]).await;
+        harness.run_turn("and the day after", &[]).await;
+        let asked = harness.server.asked();
         let [first, second] = asked.as_slice() else { panic!("{wire:?}: two requests") };
         let words = first.words();
         let (heading, text) = words.split_once("\n\n").expect("a heading stands before the message");
@@ -189,7 +189,7 @@ async fn the_time_stands_beside_messages_and_stays() {
         assert!(!first.system.contains(date), "{wire:?}: the system prompt holds no time");
         assert_eq!(first.system, second.system, "{wire:?}");
         assert_eq!(first.body["tools"], second.body["tools"], "{wire:?}");
-        let (before, after) = (messages(first), messages(second));
+        let (before, after) = (request_messages(first), request_messages(second));
         assert_eq!(after[..before.len()], *before, "{wire:?}: a provider's cache of the first request holds");
         assert!(after.len() > before.len() && second.words().matches("on console:").count() == 2, "{wire:?}");
     }

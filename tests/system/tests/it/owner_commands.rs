@@ -1,14 +1,14 @@
 //! The owner's commands over the real binary: `run`, logging in, choosing a model, `init`, `doctor`, `config schema`.
 
-mod choice;
-mod collection;
 mod doctor;
+mod file_modes;
+mod garbage_collection;
 mod init;
 mod links;
 mod login;
-mod modes;
-mod opening;
+mod model_choice;
+mod open_option;
 mod run;
-mod serving;
-mod stranger;
-mod typing;
+mod server_process;
+mod stub_server;
+mod typed_secrets;

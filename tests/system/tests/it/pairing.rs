@@ -5,67 +5,67 @@
 use std::{fs::File, path::Path, process::Stdio, time::Duration};
 
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_system::real_binary::{Household, Ran};
+use satchel_system::real_binary::{ProcessOutput, TestHome};
 use tokio::{
     process::{Child, Command},
     task::spawn_blocking,
 };
 
-/// The longest that an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a stranger writes that is kept nowhere.
+/// A stranger's text, which must not be stored.
 const SECRET: &str = "the words of a stranger";
 
-pub(crate) struct Home {
+pub(crate) struct PairingHarness {
     pub(crate) telegram: FakeTelegram,
-    household: Household,
+    home: TestHome,
     satchel: Child,
 }
 
-impl Home {
+impl PairingHarness {
     /// Satchel runs, Ann owns it, and the rest is configured so.
-    pub(crate) async fn furnish(ann: i64, settings: &str) -> Self {
-        Self::furnish_with_limits(ann, "{}", settings).await
+    pub(crate) async fn start(ann: i64, settings: &str) -> Self {
+        Self::start_with_limits(ann, "{}", settings).await
     }
 
     /// The same, where Telegram takes so much.
-    pub(crate) async fn furnish_with_limits(ann: i64, limits: &str, settings: &str) -> Self {
+    pub(crate) async fn start_with_limits(ann: i64, limits: &str, settings: &str) -> Self {
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         for (id, name) in [(ann, "Ann"), (42, "Bob"), (43, "Eve")] {
             telegram.person(id, name);
             telegram.private_chat(id);
         }
-        let household = Household::new();
+        let home = TestHome::new();
         let (token, url) = (telegram.token(), telegram.api_url());
         let settings = format!(
             "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ann}], groups: ['*'], limits: {limits} }}\n\
              web: {{ listen: off }}\ndelivery: {{ pace: off }}\nmodel: offline\n{settings}"
         );
-        household.file("satchel.yaml", settings);
-        let satchel = start(&household);
-        Self { telegram, household, satchel }
+        home.write_file("satchel.yaml", settings);
+        let satchel = spawn_satchel(&home);
+        Self { telegram, home, satchel }
     }
 
     /// Kills Satchel with SIGKILL and starts it again.
     pub(crate) async fn restart_after_kill(&mut self) {
         self.satchel.kill().await.expect("a process can be killed");
-        self.satchel = start(&self.household);
+        self.satchel = spawn_satchel(&self.home);
     }
 
     /// Whether the text stands in any file of the household.
-    pub(crate) fn holds(&self, text: &str) -> bool {
-        is_kept(self.household.root(), text)
+    pub(crate) fn has_text(&self, text: &str) -> bool {
+        is_text_stored(self.home.root(), text)
     }
 
     /// Whether the household has a file of this name.
     pub(crate) fn has_file(&self, name: &str) -> bool {
-        has_file(self.household.root(), name)
+        has_file(self.home.root(), name)
     }
 
     /// Waits until the bot's `nth` message stands in a chat, and returns its words and its id.
-    pub(crate) async fn reads(&self, chat: i64, nth: usize) -> (String, i64) {
-        let found = async {
+    pub(crate) async fn wait_for_message(&self, chat: i64, nth: usize) -> (String, i64) {
+        let poll = async {
             loop {
                 let transcript = self.telegram.transcript();
                 if let Some(message) = transcript.visible(chat).nth(nth) {
@@ -74,33 +74,33 @@ impl Home {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let read = tokio::time::timeout(PATIENCE, found).await;
-        read.unwrap_or_else(|_| panic!("no message {nth} in {chat}:\n{}\n{}", self.telegram.transcript(), self.log()))
+        let reply = tokio::time::timeout(REPLY_TIMEOUT, poll).await;
+        reply.unwrap_or_else(|_| panic!("no message {nth} in {chat}:\n{}\n{}", self.telegram.transcript(), self.log()))
     }
 
     /// Runs a command beside the running `satchel run`, which this process answers meanwhile.
-    pub(crate) async fn runs(&self, arguments: &'static [&'static str], last: String) -> Ran {
-        let mut command = self.household.satchel(arguments);
+    pub(crate) async fn run_command(&self, arguments: &'static [&'static str], last: String) -> ProcessOutput {
+        let mut command = self.home.satchel_command(arguments);
         if !last.is_empty() {
             command.arg(last);
         }
-        let ended = spawn_blocking(move || satchel_system::real_binary::finish(&mut command));
-        ended.await.expect("a command ends")
+        let output = spawn_blocking(move || satchel_system::real_binary::run_to_end(&mut command));
+        output.await.expect("a command ends")
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.household.root().join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.home.root().join("log")).unwrap_or_default()
     }
 }
 
-fn start(household: &Household) -> Child {
-    let log = File::options().create(true).append(true).open(household.root().join("log"));
-    let mut command: Command = household.satchel(&["run", "--log", "debug"]).into();
+fn spawn_satchel(home: &TestHome) -> Child {
+    let log = File::options().create(true).append(true).open(home.root().join("log"));
+    let mut command: Command = home.satchel_command(&["run", "--log", "debug"]).into();
     command.stdout(Stdio::null()).stderr(log.expect("a log can be written")).kill_on_drop(true);
     command.spawn().expect("the binary can be started")
 }
 
-fn code_in(text: &str) -> String {
+fn find_code(text: &str) -> String {
     let is_code = |word: &&str| word.len() == 9 && word.as_bytes()[4] == b'-';
     text.split([' ', '*', '.']).find(is_code).unwrap_or_else(|| panic!("no code in {text}")).to_owned()
 }
@@ -114,11 +114,11 @@ fn has_file(directory: &Path, name: &str) -> bool {
 }
 
 /// Whether a file beneath the directory holds the text.
-fn is_kept(directory: &Path, text: &str) -> bool {
+fn is_text_stored(directory: &Path, text: &str) -> bool {
     std::fs::read_dir(directory).expect("a directory").any(|entry| {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            return is_kept(&path, text);
+            return is_text_stored(&path, text);
         }
         let bytes = std::fs::read(&path).unwrap_or_default();
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
@@ -128,51 +128,51 @@ fn is_kept(directory: &Path, text: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_approved_by_button_or_operator() {
     let (ann, bob, eve) = (41, 42, 43);
-    let home = Home::furnish(ann, "").await;
-    let telegram = &home.telegram;
+    let harness = PairingHarness::start(ann, "").await;
+    let telegram = &harness.telegram;
 
     // Bob, and Ann's button.
     telegram.person_says(bob, bob, SECRET);
-    let (told, _) = home.reads(bob, 0).await;
+    let (told, _) = harness.wait_for_message(bob, 0).await;
     assert!(told.starts_with("I don't know you yet. Ask the owner to approve code "), "{told}");
-    let (asked, question) = home.reads(ann, 0).await;
-    assert!(asked.starts_with("Bob") && asked.contains("id 42") && asked.contains(&code_in(&told)), "{asked}");
+    let (asked, question) = harness.wait_for_message(ann, 0).await;
+    assert!(asked.starts_with("Bob") && asked.contains("id 42") && asked.contains(&find_code(&told)), "{asked}");
     telegram.person_presses(ann, question, "Approve");
-    assert_eq!(home.reads(ann, 1).await.0, "Bob is approved. I've told them.");
-    assert!(home.reads(bob, 1).await.0.starts_with("You're approved. Send me a message"));
+    assert_eq!(harness.wait_for_message(ann, 1).await.0, "Bob is approved. I've told them.");
+    assert!(harness.wait_for_message(bob, 1).await.0.starts_with("You're approved. Send me a message"));
     telegram.person_presses(ann, question, "Refuse");
-    assert_eq!(home.reads(ann, 2).await.0, "This code was already used: it approved Bob.");
+    assert_eq!(harness.wait_for_message(ann, 2).await.0, "This code was already used: it approved Bob.");
     telegram.person_says(bob, bob, "/files");
-    assert!(home.reads(bob, 2).await.0.starts_with("No files here yet"));
+    assert!(harness.wait_for_message(bob, 2).await.0.starts_with("No files here yet"));
 
     // Eve, and the operator beside the running process.
     telegram.person_says(eve, eve, SECRET);
-    let code = code_in(&home.reads(eve, 0).await.0);
+    let code = find_code(&harness.wait_for_message(eve, 0).await.0);
     telegram.person_says(eve, eve, &format!("/pair approve {code}"));
     telegram.person_says(bob, bob, &format!("/pair approve {code}"));
-    assert_eq!(home.reads(bob, 3).await.0, "Only an owner can approve people.");
-    let listed = home.runs(&["pair", "list"], String::new()).await;
+    assert_eq!(harness.wait_for_message(bob, 3).await.0, "Only an owner can approve people.");
+    let listed = harness.run_command(&["pair", "list"], String::new()).await;
     assert!(listed.stdout.contains(&code) && listed.stdout.contains("Eve"), "{listed:?}");
-    let approved = home.runs(&["pair", "approve"], code.clone()).await;
+    let approved = harness.run_command(&["pair", "approve"], code.clone()).await;
     assert_eq!(approved.stdout, "approved: Eve, id 43, on telegram; they will be told\n", "{approved:?}");
-    assert!(home.reads(eve, 1).await.0.starts_with("You're approved. Send me a message"));
-    let again = home.runs(&["pair", "approve"], code).await;
-    assert_eq!(again.code(), Some(1), "{again:?}");
+    assert!(harness.wait_for_message(eve, 1).await.0.starts_with("You're approved. Send me a message"));
+    let again = harness.run_command(&["pair", "approve"], code).await;
+    assert_eq!(again.exit_code(), Some(1), "{again:?}");
     assert!(again.stderr.contains("already used: it approved Eve"), "{again:?}");
-    let revoked = home.runs(&["pair", "revoke", "telegram"], eve.to_string()).await;
+    let revoked = harness.run_command(&["pair", "revoke", "telegram"], eve.to_string()).await;
     assert_eq!(revoked.stdout, "revoked: 43 on telegram\n", "{revoked:?}");
     telegram.person_says(eve, eve, SECRET);
-    assert!(home.reads(eve, 2).await.0.starts_with("I don't know you yet."));
+    assert!(harness.wait_for_message(eve, 2).await.0.starts_with("I don't know you yet."));
 
     // Strangers in a group, where Bob is heard.
     let group = telegram.group("Family", &[ann, bob, eve]);
     telegram.person_says(group, eve, SECRET);
     telegram.person_says(group, bob, "/outbox");
-    assert_eq!(home.reads(group, 0).await.0, "Everything has been delivered.");
+    assert_eq!(harness.wait_for_message(group, 0).await.0, "Everything has been delivered.");
 
-    assert!(is_kept(&home.household.data(), "No files here yet"), "what is kept is found");
-    assert!(!is_kept(home.household.root(), SECRET), "{}", home.log());
+    assert!(is_text_stored(&harness.home.data_directory(), "No files here yet"), "what is kept is found");
+    assert!(!is_text_stored(harness.home.root(), SECRET), "{}", harness.log());
     let away: Vec<String> =
-        home.log().lines().filter(|line| line.contains("refused a message")).map(str::to_owned).collect();
+        harness.log().lines().filter(|line| line.contains("refused a message")).map(str::to_owned).collect();
     assert_eq!(away.len(), 2, "one line for each stranger: {away:?}");
 }

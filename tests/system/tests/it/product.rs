@@ -47,7 +47,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
 /// As long as what a test does to the platform never makes it slow.
 const ADAPTER_TIMEOUTS: AdapterTimeouts =
-    AdapterTimeouts { connect: Duration::from_secs(2), answer: Duration::from_secs(5) };
+    AdapterTimeouts { connect: Duration::from_secs(2), response: Duration::from_secs(5) };
 
 /// Makes tools for a product's stores.
 pub(crate) type MakeTools = fn(&Arc<dyn Ledger>, &Arc<dyn Blobs>) -> Vec<ExtraTool>;
@@ -68,7 +68,7 @@ pub(crate) struct Product {
     pub(crate) platform: TestPlatform,
     pub(crate) conversation: ConversationId,
     pub(crate) ledger: Arc<SqliteLedger>,
-    taken: Arc<TakenMessages>,
+    messages: Arc<RecordingInbound>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
     /// Where everything of it lies.
@@ -76,14 +76,14 @@ pub(crate) struct Product {
 }
 
 /// Takes messages in and remembers their turns.
-struct TakenMessages {
+struct RecordingInbound {
     inner: Arc<dyn Inbound>,
     turns: Mutex<Vec<TurnId>>,
     failures: AtomicU64,
 }
 
 #[async_trait]
-impl Inbound for TakenMessages {
+impl Inbound for RecordingInbound {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         let accepted = self.inner.accept(message).await;
         match &accepted {
@@ -107,15 +107,15 @@ impl Inbound for TakenMessages {
         self.inner.load_checkpoint(channel).await
     }
 
-    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
-        self.inner.save_checkpoint(channel, bookmark).await
+    async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: Value) -> Result<(), InboundError> {
+        self.inner.save_checkpoint(channel, checkpoint).await
     }
 }
 
 impl ProductSetup {
     /// A platform with its own limits, without streaming, and deliveries that don't wait long.
     pub(crate) fn for_platform(adapter: ChannelAdapter) -> Self {
-        let rules = PlatformRules::of_platform(adapter);
+        let rules = PlatformRules::for_platform(adapter);
         let capabilities = ChannelCapabilities { stream: StreamRule::None, ..rules.capabilities() };
         let behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
         let (settings, scripts) = (Settings::default(), None);
@@ -152,16 +152,16 @@ impl Product {
             tools,
         };
         let Satchel { inbound, runner, .. } = build(ports, behaviour).expect("each channel has a name of its own");
-        let taken = TakenMessages { inner: inbound, turns: Mutex::default(), failures: AtomicU64::default() };
-        let taken = Arc::new(taken);
+        let messages = RecordingInbound { inner: inbound, turns: Mutex::default(), failures: AtomicU64::default() };
+        let messages = Arc::new(messages);
         let stop = CancellationToken::new();
-        let (shutdown, inbound) = (stop.clone(), Arc::clone(&taken));
-        let listening =
+        let (shutdown, inbound) = (stop.clone(), Arc::clone(&messages));
+        let listener_task =
             tokio::spawn(async move { channel.listen(inbound, shutdown).await.expect("the platform knows its bot") });
-        let tasks = vec![tokio::spawn(runner.run(stop.clone())), listening];
-        platform.is_listened_to().await;
+        let tasks = vec![tokio::spawn(runner.run(stop.clone())), listener_task];
+        platform.wait_until_connected().await;
         let conversation = TestPlatform::conversation(adapter);
-        Self { platform, conversation, ledger, taken, stop, tasks, directory }
+        Self { platform, conversation, ledger, messages, stop, tasks, directory }
     }
 
     /// Lets the person send something and waits until the turn is over and every part of its reply is settled.
@@ -173,7 +173,7 @@ impl Product {
     pub(crate) async fn send_in(&self, conversation: &ConversationId, text: &str, files: Vec<FakeFile>) -> TurnRecord {
         let before = self.received().len();
         self.platform.person_sends(conversation, text, files);
-        let over = async {
+        let wait_for_record = async {
             loop {
                 if let Some(turn) = self.received().get(before)
                     && let Some(record) = self.ledger.turn(*turn).await.expect("the ledger can be read")
@@ -185,8 +185,9 @@ impl Product {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        let over = tokio::time::timeout(TURN_TIMEOUT, over).await;
-        over.unwrap_or_else(|_| panic!("{text:?} is not answered in {TURN_TIMEOUT:?}:\n{}", self.platform.transcript()))
+        let record = tokio::time::timeout(TURN_TIMEOUT, wait_for_record).await;
+        record
+            .unwrap_or_else(|_| panic!("{text:?} is not answered in {TURN_TIMEOUT:?}:\n{}", self.platform.transcript()))
     }
 
     /// All words that a person sees, message by message.
@@ -203,12 +204,12 @@ impl Product {
     }
 
     /// How often a message could not be stored.
-    pub(crate) fn failures(&self) -> u64 {
-        self.taken.failures.load(Ordering::SeqCst)
+    pub(crate) fn failed_messages(&self) -> u64 {
+        self.messages.failures.load(Ordering::SeqCst)
     }
 
     /// The turns of the messages that were taken in, in order.
     fn received(&self) -> Vec<TurnId> {
-        self.taken.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.messages.turns.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

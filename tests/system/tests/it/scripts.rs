@@ -3,8 +3,8 @@
 //! Everything is real here but the platform and the model: the worker evaluates, the ledger keeps, the bytes lie on the
 //! disk. The tests whose names begin with a number are those of the design's own list.
 
+mod isolation;
 mod people;
-mod reach;
 mod schedules;
 mod terminal;
 mod tools;
@@ -22,22 +22,22 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use crate::{
-    day::{calls, says},
+    day::{call_reply, text_reply},
     product::{Product, ProductSetup},
     tool_result::{ToolResult, last_result},
 };
 
-/// A model that can't see: it is told of every file in words, and of none are the bytes sent.
-const BLIND: &str = "plain";
+/// A model without vision: it reads about every file, and gets no bytes.
+const TEXT_ONLY_MODEL: &str = "plain";
 
 /// A product in whose conversation a model runs scripts.
-struct Desk {
+struct ScriptHarness {
     product: Product,
     model: FakeModelServer,
 }
 
 /// What one script answered.
-struct Answer {
+struct ScriptRun {
     /// The words that the model read.
     text: String,
     /// The files that the model read of with them.
@@ -46,49 +46,50 @@ struct Answer {
     delivered: Vec<Attachment>,
 }
 
-impl Desk {
+impl ScriptHarness {
     async fn open() -> Self {
         let model = FakeModelServer::start().await.expect("a loopback port");
-        model.add_model(BLIND);
+        model.add_model(TEXT_ONLY_MODEL);
         let settings = ModelSettings {
             name: "main".into(),
             provider: ModelProvider::OpenAi,
             base_url: Some(SecretString::from(model.base_url(ModelWire::OpenAiChat))),
             api_key: Some(SecretString::from(FakeModelServer::KEY)),
-            model: Some(BLIND.into()),
+            model: Some(TEXT_ONLY_MODEL.into()),
             accepts: None,
         };
-        let asked = RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
+        let remote_model =
+            RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
         let mut setup = ProductSetup::for_platform(ChannelAdapter::Discord);
         setup.scripts = Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(script_worker()))));
-        setup.tools = tools::all;
-        Self { product: Product::start(setup, Arc::new(asked)).await, model }
+        setup.tools = tools::script_tools;
+        Self { product: Product::start(setup, Arc::new(remote_model)).await, model }
     }
 
     /// Lets the model run a script, and reads what it is handed for it.
-    async fn run(&self, script: &str) -> Answer {
+    async fn run(&self, script: &str) -> ScriptRun {
         self.run_with(script, Vec::new()).await
     }
 
     /// The same, for a message with files.
-    async fn run_with(&self, script: &str, files: Vec<FakeFile>) -> Answer {
-        self.model.reply(calls("Run it", &[("execute_script", json!({ "script": script }))]));
-        self.model.reply(says("Done."));
+    async fn run_with(&self, script: &str, files: Vec<FakeFile>) -> ScriptRun {
+        self.model.reply(call_reply("Run it", &[("execute_script", json!({ "script": script }))]));
+        self.model.reply(text_reply("Done."));
         let record = self.product.send("Run it.", files).await;
-        let ToolResult { text, named, .. } = last_result(&self.model);
-        let known = self.known().await;
-        let file = |id: &String| known.iter().find(|file| file.id.to_string() == *id).cloned();
+        let ToolResult { text, files: named, .. } = last_result(&self.model);
+        let attachments = self.attachments().await;
+        let file = |id: &String| attachments.iter().find(|file| file.id.to_string() == *id).cloned();
         let files = named.iter().map(|named| file(&named.id).expect("the model reads of files that there are"));
         let delivered = record.response.map(|response| response.attachments).unwrap_or_default();
-        Answer { text, files: files.collect(), delivered }
+        ScriptRun { text, files: files.collect(), delivered }
     }
 
-    async fn known(&self) -> Vec<Attachment> {
+    async fn attachments(&self) -> Vec<Attachment> {
         self.product.ledger.attachments(&AttachmentQuery::default()).await.expect("the ledger can be read")
     }
 }
 
-impl Answer {
+impl ScriptRun {
     fn names(&self) -> Vec<&str> {
         self.files.iter().map(|file| file.filename.as_str()).collect()
     }
@@ -96,7 +97,7 @@ impl Answer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_1_attachment_create_propagation() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = r#"
 chart_id = attachment_create(
     content="chart data",
@@ -106,108 +107,108 @@ chart_id = attachment_create(
 )
 return "Created chart"
 "#;
-    let answer = desk.run(script).await;
+    let answer = harness.run(script).await;
     assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Created chart", vec!["chart.png"]));
     let [file] = answer.delivered.as_slice() else { panic!("{:?}", answer.delivered) };
     assert_eq!((file.id, file.description.as_str(), file.bytes), (answer.files[0].id, "Sales chart", 10));
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_2_tool_result_attachment_propagation() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let answer =
-        desk.run("result = tools_execute(\"generate_report\", data=\"test\")\nreturn \"Generated report\"\n").await;
+        harness.run("result = tools_execute(\"generate_report\", data=\"test\")\nreturn \"Generated report\"\n").await;
     assert_eq!((answer.text.as_str(), answer.names()), ("Script result: Generated report", vec!["report-test.md"]));
     // As Example 2 of the design has it: the answer of a tool that only made a file is the file's id.
-    let answer = desk.run("chart_result = tools_execute(\n    \"create_chart\",\n    data=[1, 2, 3, 4, 5],\n    chart_type=\"line\"\n)\n\nreturn \"Chart created: \" + chart_result\n").await;
+    let answer = harness.run("chart_result = tools_execute(\n    \"create_chart\",\n    data=[1, 2, 3, 4, 5],\n    chart_type=\"line\"\n)\n\nreturn \"Chart created: \" + chart_result\n").await;
     assert_eq!(answer.text, format!("Script result: Chart created: {}", answer.files[0].id));
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_3_multiple_attachments() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = r#"
 id1 = attachment_create(content="data1", filename="file1.txt")
 id2 = attachment_create(content="data2", filename="file2.txt")
 id3 = tools_execute("generate_chart", data="test")
 return "Created 3 attachments"
 "#;
-    let answer = desk.run(script).await;
+    let answer = harness.run(script).await;
     assert_eq!(answer.names(), ["file1.txt", "file2.txt", "chart-test.txt"]);
     assert_eq!(
         answer.delivered.iter().map(|file| file.id).collect::<Vec<_>>(),
         answer.files.iter().map(|file| file.id).collect::<Vec<_>>()
     );
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_4_explicit_attachment_return() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = r#"
 id1 = attachment_create(content="data1", filename="file1.txt")
 id2 = attachment_create(content="data2", filename="file2.txt")
 return {"text": "Created files", "attachment_ids": [id1]}
 "#;
-    let answer = desk.run(script).await;
+    let answer = harness.run(script).await;
     assert_eq!(answer.names(), ["file1.txt", "file2.txt"], "both: what is named joins what was made");
     assert!(answer.text.starts_with("Script result:\n{\n  \"text\": \"Created files\","), "{}", answer.text);
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_5_attachment_deduplication() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = r#"
 id1 = attachment_create(content="data", filename="file.txt")
 return {"attachment_ids": [id1, id1, id1]}  # Same ID 3 times
 "#;
-    assert_eq!(desk.run(script).await.names(), ["file.txt"]);
-    desk.product.stop().await;
+    assert_eq!(harness.run(script).await.names(), ["file.txt"]);
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_6_no_attachments() {
-    let desk = Desk::open().await;
-    let answer = desk.run("result = 2 + 2\nreturn f\"Result is {result}\"\n").await;
+    let harness = ScriptHarness::open().await;
+    let answer = harness.run("result = 2 + 2\nreturn f\"Result is {result}\"\n").await;
     assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Result is 4", 0));
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_7_backward_compatibility() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = r#"
 notes = json_decode(search_notes(query="TODO"))
 count = len(notes) if notes else 0
 return f"Found {count} TODO items"
 "#;
-    let answer = desk.run(script).await;
+    let answer = harness.run(script).await;
     assert_eq!((answer.text.as_str(), answer.files.len()), ("Script result: Found 2 TODO items", 0));
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn test_8_error_returns_text_only() {
-    let desk = Desk::open().await;
-    let answer = desk.run("invalid syntax !@#").await;
+    let harness = ScriptHarness::open().await;
+    let answer = harness.run("invalid syntax !@#").await;
     assert!(answer.text.starts_with("Error: Syntax error in script at line 1: "), "{}", answer.text);
     assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
-    let answer = desk.run("a = attachment_create(content=\"x\", filename=\"kept.txt\")\n\nb = [1][7]\n").await;
+    let answer = harness.run("a = attachment_create(content=\"x\", filename=\"kept.txt\")\n\nb = [1][7]\n").await;
     assert!(answer.text.starts_with("Error: Script execution failed: "), "{}", answer.text);
     assert!(answer.text.contains("line 3, column 5"), "{}", answer.text);
     assert_eq!((answer.files.len(), answer.delivered.len()), (0, 0));
-    let known: Vec<_> = desk.known().await.iter().map(|file| file.filename.to_string()).collect();
+    let known: Vec<_> = harness.attachments().await.iter().map(|file| file.filename.to_string()).collect();
     assert_eq!(known, ["kept.txt"], "what it had made stays known");
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 /// The design's examples 3 and 4, as they stand there.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_designs_longer_examples_run_unchanged() {
-    let desk = Desk::open().await;
+async fn design_examples_run_unchanged() {
+    let harness = ScriptHarness::open().await;
     let several = r#"
 # Script creates multiple visualizations
 results = []
@@ -222,7 +223,7 @@ for metric in ["sales", "revenue", "growth"]:
 
 return {"created_charts": results}
 "#;
-    assert_eq!(desk.run(several).await.names(), ["chart-sales.txt", "chart-revenue.txt", "chart-growth.txt"]);
+    assert_eq!(harness.run(several).await.names(), ["chart-sales.txt", "chart-revenue.txt", "chart-growth.txt"]);
     let control = r#"
 # Script creates temporary and final attachments
 temp_id = attachment_create(content="temp", filename="temp.txt")
@@ -235,51 +236,52 @@ return {
     "attachment_ids": [final_id]
 }
 "#;
-    assert_eq!(desk.run(control).await.names(), ["temp.txt", "intermediate.txt", "final.txt"]);
-    desk.product.stop().await;
+    assert_eq!(harness.run(control).await.names(), ["temp.txt", "intermediate.txt", "final.txt"]);
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_files_are_tracked_when_script_drops_them() {
-    let desk = Desk::open().await;
-    let answer = desk.run("create_chart(metric=\"a\")\nreturn None\n").await;
+    let harness = ScriptHarness::open().await;
+    let answer = harness.run("create_chart(metric=\"a\")\nreturn None\n").await;
     assert_eq!(answer.names(), ["chart-a.txt"]);
     assert_eq!(answer.text, "Script executed successfully with no return value.");
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn internal_files_are_never_delivered() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let script = "a = attachment_create(content=\"x\", filename=\"notes.txt\", visibility=\"internal\")\n\
                   b = attachment_create(content=\"y\", filename=\"out.txt\")\nreturn {\"attachment_ids\": [a, b]}\n";
-    let answer = desk.run(script).await;
+    let answer = harness.run(script).await;
     assert_eq!(answer.names(), ["notes.txt", "out.txt"], "the model knows of both");
     assert_eq!(answer.delivered.iter().map(|file| file.filename.as_str()).collect::<Vec<_>>(), ["out.txt"]);
     assert_eq!(answer.files[0].visibility, Visibility::Internal);
-    let wrong = desk.run("attachment_create(content=\"x\", filename=\"a\", visibility=\"secret\")").await;
+    let wrong = harness.run("attachment_create(content=\"x\", filename=\"a\", visibility=\"secret\")").await;
     assert!(wrong.text.contains("`deliver` or `internal`"), "{}", wrong.text);
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn file_is_usable_by_id_two_turns_later() {
-    let desk = Desk::open().await;
-    let first = desk.run("attachment_create(content=\"keep me\", filename=\"keep.txt\")").await;
+    let harness = ScriptHarness::open().await;
+    let first = harness.run("attachment_create(content=\"keep me\", filename=\"keep.txt\")").await;
     let id = first.files[0].id;
-    desk.run("return \"something else\"").await;
-    let third =
-        desk.run(&format!("t = attachment_read(\"{id}\")\nreturn {{\"text\": t, \"attachment_id\": \"{id}\"}}")).await;
+    harness.run("return \"something else\"").await;
+    let third = harness
+        .run(&format!("t = attachment_read(\"{id}\")\nreturn {{\"text\": t, \"attachment_id\": \"{id}\"}}"))
+        .await;
     assert_eq!((third.names(), third.delivered.len()), (vec!["keep.txt"], 1));
     assert!(third.text.contains("\"text\": \"keep me\""), "{}", third.text);
     assert_eq!(third.files[0].number, first.files[0].number, "the same file");
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_canonical_ids_under_their_keys_are_files() {
-    let desk = Desk::open().await;
-    let first = desk.run("attachment_create(content=\"x\", filename=\"x.txt\")").await;
+    let harness = ScriptHarness::open().await;
+    let first = harness.run("attachment_create(content=\"x\", filename=\"x.txt\")").await;
     let id = first.files[0].id.to_string();
     let plain = id.replace('-', "");
     for (value, files) in [
@@ -290,30 +292,30 @@ async fn only_canonical_ids_under_their_keys_are_files() {
         (format!("\"{plain}\""), 0),
         (format!("[\"{id}\"]"), 0),
     ] {
-        let answer = desk.run(&format!("return {value}")).await;
+        let answer = harness.run(&format!("return {value}")).await;
         assert_eq!(answer.files.len(), files, "{value}: {}", answer.text);
         assert!(!answer.text.contains("Error"), "{value}: {}", answer.text);
     }
-    let foreign = desk.run("return {\"attachment_id\": \"0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e\"}").await;
+    let foreign = harness.run("return {\"attachment_id\": \"0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e\"}").await;
     assert!(
         foreign.text.contains("is no attachment of this conversation") && foreign.files.is_empty(),
         "{}",
         foreign.text
     );
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn script_gets_whole_text_of_large_file() {
-    let desk = Desk::open().await;
-    let answer = desk
+    let harness = ScriptHarness::open().await;
+    let answer = harness
         .run(
             "row = \"0123456789,abcdefghij\\n\"\nfile_write(path=\"/shared/100k.csv\", content=row * 5000)\n\
              return [len(file_read(path=\"/shared/100k.csv\")), file_read(path=\"/shared/100k.csv\") == row * 5000]\n",
         )
         .await;
     assert_eq!(answer.text, "Script result:\n[\n  110000,\n  true\n]");
-    let answer = desk
+    let answer = harness
         .run(
             "file_write(path=\"/shared/empty.txt\", content=\"\")\n\
              made = attachment_create(content=\"\", filename=\"nothing.txt\", visibility=\"internal\")\n\
@@ -322,22 +324,22 @@ async fn script_gets_whole_text_of_large_file() {
         )
         .await;
     assert_eq!(answer.text, "Script result:\n[\n  true,\n  true,\n  true\n]");
-    desk.product.stop().await;
+    harness.product.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn script_gets_error_above_8_mib() {
-    let desk = Desk::open().await;
+    let harness = ScriptHarness::open().await;
     let too_large = "x".repeat((8 << 20) + 1);
     let script = "attachment_save(index=0, path=\"/shared/too-large.txt\")\n\
                   return file_read(path=\"/shared/too-large.txt\")\n";
-    let answer = desk.run_with(script, vec![FakeFile::of("too-large.txt", "text/plain", too_large)]).await;
-    let says = "has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once";
-    assert!(answer.text.starts_with("Error: ") && answer.text.contains(says), "{}", answer.text);
-    let id = desk.known().await[0].id;
+    let answer = harness.run_with(script, vec![FakeFile::of("too-large.txt", "text/plain", too_large)]).await;
+    let limit_text = "has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once";
+    assert!(answer.text.starts_with("Error: ") && answer.text.contains(limit_text), "{}", answer.text);
+    let id = harness.attachments().await[0].id;
     for read in [format!("attachment_read(\"{id}\")"), format!("tools_execute(\"attachment.read\", id=\"{id}\")")] {
-        let answer = desk.run(&format!("return {read}\n")).await;
-        assert!(answer.text.starts_with("Error: ") && answer.text.contains(says), "{read}: {}", answer.text);
+        let answer = harness.run(&format!("return {read}\n")).await;
+        assert!(answer.text.starts_with("Error: ") && answer.text.contains(limit_text), "{read}: {}", answer.text);
     }
-    desk.product.stop().await;
+    harness.product.stop().await;
 }

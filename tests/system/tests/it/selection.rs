@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use crate::product::{Product, ProductSetup};
 
 /// Makes the files that it is told to make, and selects those that it is told to send.
-struct Assemble {
+struct AssembleTool {
     ledger: Arc<dyn Ledger>,
     blobs: Arc<dyn Blobs>,
 }
 
 #[async_trait]
-impl Tool for Assemble {
+impl Tool for AssembleTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: "assemble".to_owned(),
@@ -51,14 +51,14 @@ impl Tool for Assemble {
     }
 }
 
-fn assemble(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
-    let tool = Arc::new(Assemble { ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) });
+fn assemble_tools(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+    let tool = Arc::new(AssembleTool { ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) });
     vec![ExtraTool::without_paths(tool)]
 }
 
 /// What a call withheld stays withheld, and what a later call makes goes along.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_sends_only_what_it_selects() {
+async fn call_sends_only_selected_files() {
     let call = |arguments| ScriptedPiece::Call { name: "assemble".to_owned(), arguments };
     let answer = |pieces| ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
     let answers = vec![
@@ -69,7 +69,7 @@ async fn a_call_sends_only_what_it_selects() {
         answer(vec![call(json!({ "make": ["appendix.txt"] }))]),
         answer(vec![ScriptedPiece::Text("Here it is.".to_owned())]),
     ];
-    let setup = ProductSetup { tools: assemble, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
+    let setup = ProductSetup { tools: assemble_tools, ..ProductSetup::for_platform(ChannelAdapter::Discord) };
     let product =
         Product::start(setup, Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }))).await;
     let record = product.send("go", Vec::new()).await;

@@ -24,13 +24,13 @@ fn setup(conversation: u64) -> ProductSetup {
 }
 
 fn model(answers: Vec<ScriptedPiece>) -> Arc<ScriptedModel> {
-    let asked = answers.len();
+    let request_count = answers.len();
     let answer = |piece| ScriptedAnswer { pieces: vec![piece], ..ScriptedAnswer::default() };
     let answers = answers.into_iter().map(answer).collect();
-    Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(asked))
+    Arc::new(ScriptedModel::new(ModelScript { pick: AnswerOrder::InOrder, answers }).with_request_log(request_count))
 }
 
-fn says(text: &str) -> ScriptedPiece {
+fn text_piece(text: &str) -> ScriptedPiece {
     ScriptedPiece::Text(text.to_owned())
 }
 
@@ -40,7 +40,7 @@ fn file(name: &str, bytes: usize) -> FakeFile {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn full_quota_refuses_files_until_one_is_forgotten() {
-    let model = model(vec![says("one"), says("two"), says("three")]);
+    let model = model(vec![text_piece("one"), text_piece("two"), text_piece("three")]);
     let product = Product::start(setup(1_000), Arc::clone(&model) as _).await;
     product.send("keep this", vec![file("first.txt", 900)]).await;
     product.send("and this", vec![file("second.txt", 400)]).await;
@@ -73,7 +73,7 @@ async fn tool_files_over_quota_are_reported_to_model() {
     let model = model(vec![
         call("file_write", json!({ "path": "report.txt", "content": "a".repeat(700) })),
         call("attachment.add", json!({ "path": "report.txt" })),
-        says("It did not fit."),
+        text_piece("It did not fit."),
     ]);
     let product = Product::start(setup(500), Arc::clone(&model) as _).await;
     let record = product.send("write a report", Vec::new()).await;

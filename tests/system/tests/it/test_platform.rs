@@ -1,4 +1,4 @@
-//! The platform of a test: the strict fake Telegram or the strict fake Discord behind one set of questions.
+//! The platform of a test: the strict fake Telegram or Discord behind one interface.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 /// The person's id on Telegram, and so the id of their chat with the bot; and that of somebody else.
 const PERSON: i64 = 5;
-const SOMEBODY_ELSE: i64 = 6;
+const OTHER_PERSON: i64 = 6;
 
 /// The person's id on Discord.
 const MEMBER: u64 = 5;
@@ -45,7 +45,7 @@ pub(crate) enum PlatformRules {
 
 impl PlatformRules {
     /// The platform's own limits, without its rate limits.
-    pub(crate) fn of_platform(adapter: ChannelAdapter) -> Self {
+    pub(crate) fn for_platform(adapter: ChannelAdapter) -> Self {
         match adapter {
             ChannelAdapter::Telegram => Self::Telegram(TelegramRules::default()),
             ChannelAdapter::Discord => Self::Discord(DiscordRules::unpaced()),
@@ -125,7 +125,7 @@ impl TestPlatform {
             PlatformRules::Telegram(rules) => {
                 let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
                 telegram.private_chat(telegram.person(PERSON, "Ann"));
-                telegram.private_chat(telegram.person(SOMEBODY_ELSE, "Ben"));
+                telegram.private_chat(telegram.person(OTHER_PERSON, "Ben"));
                 Self::Telegram(telegram)
             }
             PlatformRules::Discord(rules) => {
@@ -140,7 +140,7 @@ impl TestPlatform {
     }
 
     /// Waits until what people say reaches the product: Discord delivers it to open sessions alone.
-    pub(crate) async fn is_listened_to(&self) {
+    pub(crate) async fn wait_until_connected(&self) {
         if let Self::Discord(discord) = self {
             while discord.sessions() == 0 {
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -159,7 +159,7 @@ impl TestPlatform {
     /// Another conversation.
     pub(crate) fn other_conversation(adapter: ChannelAdapter) -> ConversationId {
         match adapter {
-            ChannelAdapter::Telegram => telegram_conversation(SOMEBODY_ELSE),
+            ChannelAdapter::Telegram => telegram_conversation(OTHER_PERSON),
             ChannelAdapter::Discord => discord_conversation(OTHER_CHANNEL),
         }
     }
@@ -175,7 +175,7 @@ impl TestPlatform {
     pub(crate) fn person_sends(&self, conversation: &ConversationId, text: &str, mut files: Vec<FakeFile>) {
         match self {
             Self::Telegram(telegram) => {
-                let chat = key(conversation);
+                let chat = platform_id(conversation);
                 let document = |file| Composed::file(FileKind::Document, file);
                 match files.len() {
                     0 => {
@@ -192,7 +192,7 @@ impl TestPlatform {
                 }
             }
             Self::Discord(discord) => {
-                discord.person_sends(key(conversation), MEMBER, text, files);
+                discord.person_sends(platform_id(conversation), MEMBER, text, files);
             }
         }
     }
@@ -202,7 +202,7 @@ impl TestPlatform {
     }
 
     /// Lets the request of an operation with this number go wrong; on Telegram the call of a method with this one.
-    pub(crate) fn script(&self, operation: (Operation, u64), method: (&str, u64), fault: Fault) {
+    pub(crate) fn inject_fault(&self, operation: (Operation, u64), method: (&str, u64), fault: Fault) {
         match self {
             Self::Telegram(telegram) => telegram.script(method.0, When::Nth(method.1), fault),
             Self::Discord(discord) => discord.script(route(operation.0), When::Nth(operation.1), fault),
@@ -210,7 +210,7 @@ impl TestPlatform {
     }
 
     /// Lets requests of an operation go wrong; on Telegram calls of a method.
-    pub(crate) fn script_all(&self, operation: Operation, method: &str, when: When, fault: Fault) {
+    pub(crate) fn inject_faults(&self, operation: Operation, method: &str, when: When, fault: Fault) {
         match self {
             Self::Telegram(telegram) => telegram.script(method, when, fault),
             Self::Discord(discord) => discord.script(route(operation), when, fault),
@@ -218,7 +218,7 @@ impl TestPlatform {
     }
 
     /// Whether that request was made.
-    pub(crate) fn was_asked(&self, operation: (Operation, u64), method: &str) -> bool {
+    pub(crate) fn has_request(&self, operation: (Operation, u64), method: &str) -> bool {
         match self {
             Self::Telegram(telegram) => telegram.requests(method) >= 1,
             Self::Discord(discord) => discord.requests(route(operation.0)) >= operation.1,
@@ -228,7 +228,7 @@ impl TestPlatform {
     pub(crate) fn unconfirmed_updates(&self) -> usize {
         match self {
             Self::Telegram(telegram) => telegram.unconfirmed_updates(),
-            // Discord never hears what was taken.
+            // Discord's gateway has no confirmation of updates.
             Self::Discord(_) => 0,
         }
     }
@@ -243,25 +243,27 @@ impl TestPlatform {
     /// The bot's texts in a conversation, with marks where Telegram formats them: on Discord they are Markdown already.
     pub(crate) fn marked_texts(&self, conversation: &ConversationId) -> Vec<String> {
         match self {
-            Self::Telegram(telegram) => {
-                telegram.transcript().visible(key(conversation)).map(|message| message.words.to_string()).collect()
-            }
+            Self::Telegram(telegram) => telegram
+                .transcript()
+                .visible(platform_id(conversation))
+                .map(|message| message.words.to_string())
+                .collect(),
             Self::Discord(discord) => {
-                discord.transcript().texts(key(conversation)).into_iter().map(str::to_owned).collect()
+                discord.transcript().texts(platform_id(conversation)).into_iter().map(str::to_owned).collect()
             }
         }
     }
 
     pub(crate) fn requests(&self, operation: Operation) -> u64 {
         match self {
-            Self::Telegram(telegram) => telegram.requests(methods(operation)),
+            Self::Telegram(telegram) => telegram.requests(method_pattern(operation)),
             Self::Discord(discord) => discord.requests(route(operation)),
         }
     }
 
     pub(crate) fn on_nth(&self, operation: Operation, number: u64, moment: Moment) -> oneshot::Receiver<()> {
         match self {
-            Self::Telegram(telegram) => telegram.on_nth(methods(operation), number, moment),
+            Self::Telegram(telegram) => telegram.on_nth(method_pattern(operation), number, moment),
             Self::Discord(discord) => discord.on_nth(route(operation), number, moment),
         }
     }
@@ -276,13 +278,13 @@ fn discord_conversation(channel: u64) -> ConversationId {
 }
 
 /// The platform's own id of a conversation.
-fn key<T: std::str::FromStr>(conversation: &ConversationId) -> T {
+fn platform_id<T: std::str::FromStr>(conversation: &ConversationId) -> T {
     let id = conversation.key().parse().ok();
     id.expect("a test names conversations of its platform")
 }
 
 /// The methods of the Bot API that an operation is.
-fn methods(operation: Operation) -> &'static str {
+fn method_pattern(operation: Operation) -> &'static str {
     match operation {
         Operation::Send => "send*",
         Operation::Edit => "editMessageText",

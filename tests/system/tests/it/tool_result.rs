@@ -11,8 +11,8 @@ pub(crate) struct ToolResult {
     /// The words, without the lines that name files or say why one can't be seen.
     pub(crate) text: String,
     /// The files that are named, in order.
-    pub(crate) named: Vec<NamedFile>,
-    pub(crate) whole: String,
+    pub(crate) files: Vec<NamedFile>,
+    pub(crate) raw: String,
 }
 
 /// A file that the model reads of.
@@ -20,28 +20,28 @@ pub(crate) struct ToolResult {
 pub(crate) struct NamedFile {
     pub(crate) id: String,
     /// What stands behind the id: number, name, type, size.
-    pub(crate) rest: String,
+    pub(crate) details: String,
 }
 
 impl ToolResult {
-    fn parse(whole: String) -> Self {
+    fn parse(raw: String) -> Self {
         let is_words = |line: &&str| !line.starts_with(MARKER) && !line.starts_with("You can't see the file ");
-        let text = whole.lines().filter(is_words).collect::<Vec<_>>().join("\n");
-        let named = whole.lines().filter_map(|line| {
+        let text = raw.lines().filter(is_words).collect::<Vec<_>>().join("\n");
+        let files = raw.lines().filter_map(|line| {
             let (id, rest) = line.strip_prefix(MARKER)?.strip_suffix(']')?.split_once(' ')?;
-            Some(NamedFile { id: id.to_owned(), rest: rest.to_owned() })
+            Some(NamedFile { id: id.to_owned(), details: rest.to_owned() })
         });
-        let named = named.collect();
-        Self { text, named, whole }
+        let files = files.collect();
+        Self { text, files, raw }
     }
 }
 
 /// All results of the server's last request, in order.
-pub(crate) fn results(model: &FakeModelServer) -> Vec<ToolResult> {
+pub(crate) fn tool_results(model: &FakeModelServer) -> Vec<ToolResult> {
     model.last().results().iter().map(|result| ToolResult::parse(result.text())).collect()
 }
 
 /// The last result of the server's last request.
 pub(crate) fn last_result(model: &FakeModelServer) -> ToolResult {
-    results(model).pop().expect("a tool was called")
+    tool_results(model).pop().expect("a tool was called")
 }

@@ -106,7 +106,7 @@ impl Store {
         let mut untold = Vec::new();
         if let Some(guild) = guild.filter(|guild| !asked.holds(*guild)) {
             match self.ask(&format!("/guilds/{guild}"), tries).await? {
-                Answer::Told(told) => self.known.learn_guild(&told),
+                Answer::Told(told) => self.known.record_guild(&told),
                 Answer::Refused(_) => {}
                 Answer::Nothing(error) => untold.push((guild, error)),
             }
@@ -118,7 +118,7 @@ impl Store {
             let Some(place) = next.take().filter(|place| !asked.holds(*place)) else { break };
             match self.ask(&format!("/channels/{place}"), tries).await? {
                 Answer::Told(told) => {
-                    self.known.learn_channel(&told);
+                    self.known.record_channel(&told);
                     next = snowflake::read(&told, "parent_id");
                 }
                 Answer::Refused(_) => {}
@@ -151,7 +151,9 @@ impl Store {
                 }
                 Err(error) if tries == Tries::Once => return Ok(Answer::Nothing(error)),
                 Err(CallError::RateLimited { retry_after, .. }) => retry_after.unwrap_or_default(),
-                Err(error @ (CallError::Refused(ApiError { status: 500.., .. }) | CallError::NotAnAnswer { .. })) => {
+                Err(
+                    error @ (CallError::Refused(ApiError { status: 500.., .. }) | CallError::InvalidResponse { .. }),
+                ) => {
                     if useless == 0 {
                         since = Instant::now();
                     }

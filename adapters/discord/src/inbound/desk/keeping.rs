@@ -22,7 +22,7 @@ impl Desk {
 
     /// Where we are, and what the next process is not told again.
     pub(super) fn bookmark(&mut self) -> Bookmark {
-        Bookmark { boosted: self.store.known.boosted(), ..self.marks.bookmark() }
+        Bookmark { boosted: self.store.known.boosted_guilds(), ..self.marks.bookmark() }
     }
 
     /// Keeps in mind where we are.

@@ -39,7 +39,7 @@ impl Desk {
 
     /// A new session names all guilds that we are in. Of those that we have left meanwhile, nothing else tells.
     fn forget_all_guilds_but(&mut self, guilds: &BTreeSet<u64>) {
-        let mut known = self.store.known.guilds();
+        let mut known = self.store.known.guild_ids();
         known.extend(self.marks.guilds());
         for left in known.difference(guilds) {
             self.forget_guild(*left);
@@ -114,7 +114,7 @@ impl Desk {
     }
 
     fn forget_guild(&mut self, guild: u64) {
-        self.store.known.forget_guild(guild);
+        self.store.known.remove_guild(guild);
         self.history.forget_guild(guild);
         if self.marks.left(guild) {
             self.tell_if_nothing_is_unread();
@@ -123,7 +123,7 @@ impl Desk {
 
     /// A channel is no longer there.
     pub(super) fn channel_is_gone(&mut self, channel: u64) {
-        self.store.known.forget_channel(channel);
+        self.store.known.remove_channel(channel);
         self.history.forget_channel(channel);
         self.nothing_is_unread_of(channel);
     }

@@ -127,7 +127,10 @@ impl Store {
                 Some(Job::Answer(interaction))
             }
             InboundEvent::Ignored(reason) => {
-                if reason == reader::EMPTIED && content && !self.state.told_emptied.swap(true, Ordering::Relaxed) {
+                if reason == reader::EMPTY_MESSAGE_REASON
+                    && content
+                    && !self.state.told_emptied.swap(true, Ordering::Relaxed)
+                {
                     tracing::warn!("ignoring a message: {reason}");
                 }
                 None
@@ -261,7 +264,7 @@ pub(super) struct Stopped;
 fn sender(data: &Value, known: &GuildCache) -> Option<Sender> {
     let channel = snowflake::read(data, "channel_id")?;
     let elsewhere = ["guild_id", "member"].iter().any(|field| data.get(field).is_some_and(|value| !value.is_null()));
-    if elsewhere || known.guild_of(channel).is_some() {
+    if elsewhere || known.guild_id(channel).is_some() {
         return None;
     }
     let from = data.get("author").or_else(|| data.get("user"))?;
@@ -289,9 +292,9 @@ mod tests {
     #[case::nothing(json!([]), None)]
     fn undecodable_event_has_sender_only_if_private(#[case] data: Value, #[case] id: Option<&str>) {
         let known = GuildCache::default();
-        known.learn_channel(&json!({ "id": "2", "guild_id": "9" }));
+        known.record_channel(&json!({ "id": "2", "guild_id": "9" }));
         assert_eq!(sender(&data, &known).map(|sender| sender.id).as_deref(), id);
-        known.forget_channel(2);
+        known.remove_channel(2);
         assert_eq!(sender(&data, &known).map(|sender| sender.id).as_deref(), id, "a channel that is gone is no other");
     }
 

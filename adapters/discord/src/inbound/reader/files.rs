@@ -1,22 +1,22 @@
-//! The files of a message, with the names that people gave them. Pure.
+//! The files of a message, with their original names. Pure.
 
 use satchel_domain::{FileReference, Filename};
 
 use crate::inbound::wire::{Attachment, FileLocator, Message, MessageContent, MessageHeader};
 
-/// The flag of a message that is nothing but recorded speech (Message Flags).
+/// The flag of a voice message (Message Flags).
 const VOICE_MESSAGE: u64 = 1 << 13;
 
-/// The files that a message carries, in the order in which people see them.
-pub(super) fn files(message: &Message) -> Vec<FileReference> {
+/// Returns the files of a message, in the order in which people see them.
+pub(super) fn message_files(message: &Message) -> Vec<FileReference> {
     let Message { head, content } = message;
     let voice_note = content.flags & VOICE_MESSAGE != 0;
     file_references(content, head).map(|file| FileReference { voice_note, ..file }).collect()
 }
 
-/// The files of a message that the sender only answers, or passes on with `head`. A voice in them is somebody else's,
-/// so that it is a recording like any other and not what the sender has to say.
-pub(super) fn files_of_others(content: &MessageContent, head: &MessageHeader) -> Vec<FileReference> {
+/// Returns the files of a message that the sender replies to, or forwards with `head`. A voice message among them is
+/// someone else's, so it counts as an audio file and not as the sender's voice note.
+pub(super) fn quoted_files(content: &MessageContent, head: &MessageHeader) -> Vec<FileReference> {
     file_references(content, head).collect()
 }
 
@@ -38,26 +38,26 @@ fn file_references<'a>(
             bytes: attachment.size,
             source_url: Some(attachment.url.clone()),
             caption: attachment.description.clone().unwrap_or_default(),
-            ..FileReference::new(locator, Filename::from_untrusted(&name(attachment)))
+            ..FileReference::new(locator, Filename::from_untrusted(&original_name(attachment)))
         }
     })
 }
 
-/// The name as the person wrote it. Discord replaces what isn't plain in it, and tells the name as it was apart,
-/// without its extension.
-fn name(attachment: &Attachment) -> String {
-    let written = attachment.filename.trim();
+/// Returns the original name of a file. Discord replaces some characters in `filename` and puts the original name into
+/// `title`, without its extension.
+fn original_name(attachment: &Attachment) -> String {
+    let filename = attachment.filename.trim();
     let Some(title) = attachment.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) else {
-        return written.to_owned();
+        return filename.to_owned();
     };
-    // A slash in a title is no path.
+    // A slash in a title doesn't separate directories.
     let title = title.replace(['/', '\\'], "-");
-    match written.rsplit_once('.') {
-        Some((_, extension)) if !ends_with(&title, extension) => format!("{title}.{extension}"),
+    match filename.rsplit_once('.') {
+        Some((_, extension)) if !has_extension(&title, extension) => format!("{title}.{extension}"),
         _ => title,
     }
 }
 
-fn ends_with(title: &str, extension: &str) -> bool {
-    title.rsplit_once('.').is_some_and(|(_, own)| own.eq_ignore_ascii_case(extension))
+fn has_extension(title: &str, extension: &str) -> bool {
+    title.rsplit_once('.').is_some_and(|(_, existing)| existing.eq_ignore_ascii_case(extension))
 }

@@ -1,98 +1,107 @@
-//! What a message becomes together with the one that it answers or passes on. Pure.
+//! Combines a message with the one that it replies to or forwards. Pure.
 
 use satchel_domain::{
     FileReference,
-    attributed::{self, QuoteAuthor},
+    quoting::{self, QuoteAuthor},
 };
 
 use super::{
     InboundReader, LeadingCommand, ParsedMessage,
     fallback_text::{describe_content, embed_text},
-    files::{files, files_of_others},
+    files::{message_files, quoted_files},
     text::parse_forwarded,
 };
 use crate::inbound::wire::{Message, MessageContent};
 
-/// The message that is answered.
+/// The message that is replied to.
 struct RepliedMessage {
     author: QuoteAuthor,
-    words: String,
+    text: String,
     files: Vec<FileReference>,
 }
 
-/// The words and files of a message, and of the one that it answers or passes on.
-pub(super) fn compose(written: &ParsedMessage<'_>, reader: &InboundReader) -> (String, Vec<FileReference>) {
-    let Message { head, content } = written.message;
-    let mut files = files(written.message);
-    let own =
-        attributed::escape_openings(&join_text([&written.said.text, &describe_content(content).unwrap_or_default()]));
-    if head.forwards() {
-        let passed: Vec<&MessageContent> = head.message_snapshots.iter().map(|snapshot| &snapshot.message).collect();
-        files.extend(passed.iter().flat_map(|content| files_of_others(content, head)));
-        // Discord doesn't tell who wrote it.
-        let words: Vec<String> =
-            passed.iter().map(|content| attributed::quote_forwarded("somebody", &full_text(content, reader))).collect();
-        let quotation = words.join("\n\n");
-        return (if own.is_empty() { quotation } else { attributed::append_below_quote(&quotation, &own) }, files);
+/// Returns the text and files of a message, together with those of the message that it replies to or forwards.
+pub(super) fn compose_text_and_files(
+    parsed: &ParsedMessage<'_>,
+    reader: &InboundReader,
+) -> (String, Vec<FileReference>) {
+    let Message { head, content } = parsed.message;
+    let mut files = message_files(parsed.message);
+    let own_text =
+        quoting::escape_openings(&join_text([&parsed.text.text, &describe_content(content).unwrap_or_default()]));
+    if head.is_forward() {
+        let forwarded: Vec<&MessageContent> = head.message_snapshots.iter().map(|snapshot| &snapshot.message).collect();
+        files.extend(forwarded.iter().flat_map(|content| quoted_files(content, head)));
+        // Discord doesn't say who wrote it.
+        let quotes: Vec<String> =
+            forwarded.iter().map(|content| quoting::quote_forwarded("somebody", &full_text(content, reader))).collect();
+        let quotation = quotes.join("\n\n");
+        return (
+            if own_text.is_empty() { quotation } else { quoting::append_below_quote(&quotation, &own_text) },
+            files,
+        );
     }
-    let Some(answered) = replied_message(written, reader).filter(|answered| includes_reply(written.command, answered))
+    let Some(replied) = replied_message(parsed, reader).filter(|replied| includes_reply(parsed.command, replied))
     else {
-        // Who writes nothing but our name is heard all the same.
-        let only_named = own.is_empty() && files.is_empty();
-        return (if only_named { attributed::escape_openings(&reader.forwarded_text(content)) } else { own }, files);
+        // A mention alone is a message, too.
+        let is_mention_only = own_text.is_empty() && files.is_empty();
+        return (
+            if is_mention_only { quoting::escape_openings(&reader.forwarded_text(content)) } else { own_text },
+            files,
+        );
     };
-    let names: Vec<String> = answered.files.iter().map(|file| file.filename.to_string()).collect();
-    files.extend(answered.files);
-    let quotation = attributed::quote_reply(&answered.author, &names, &answered.words);
-    let text = match written.command {
-        // A command stands first, or it would be none.
-        Some(_) => format!("{own}\n\n{quotation}"),
-        None if own.is_empty() => quotation,
-        None => attributed::append_below_quote(&quotation, &own),
+    let names: Vec<String> = replied.files.iter().map(|file| file.filename.to_string()).collect();
+    files.extend(replied.files);
+    let quotation = quoting::quote_reply(&replied.author, &names, &replied.text);
+    let text = match parsed.command {
+        // A command must come first to be recognised.
+        Some(_) => format!("{own_text}\n\n{quotation}"),
+        None if own_text.is_empty() => quotation,
+        None => quoting::append_below_quote(&quotation, &own_text),
     };
     (text, files)
 }
 
-/// Whether the message that is answered matters. To Satchel's own commands it doesn't, nor to one that answers a
-/// question of ours.
-fn includes_reply(command: Option<LeadingCommand>, answered: &RepliedMessage) -> bool {
+/// Whether the message that is replied to is included: not with Satchel's own commands, and not with another command
+/// that replies to the bot.
+fn includes_reply(command: Option<LeadingCommand>, replied: &RepliedMessage) -> bool {
     match command {
         Some(LeadingCommand::Own) => false,
-        Some(LeadingCommand::Other) => answered.author != QuoteAuthor::Bot,
+        Some(LeadingCommand::Other) => replied.author != QuoteAuthor::Bot,
         None => true,
     }
 }
 
-fn replied_message(written: &ParsedMessage<'_>, reader: &InboundReader) -> Option<RepliedMessage> {
-    let message = written.message.head.replied_to()?;
+fn replied_message(parsed: &ParsedMessage<'_>, reader: &InboundReader) -> Option<RepliedMessage> {
+    let message = parsed.message.head.replied_to()?;
     let Message { head, content } = message;
-    let by_us = head.author.id.0 == reader.us.user_id;
-    let mut words = vec![full_text(content, reader)];
-    let mut files = files_of_others(content, head);
-    for passed in head.message_snapshots.iter().map(|snapshot| &snapshot.message) {
-        words.push(full_text(passed, reader));
-        files.extend(files_of_others(passed, head));
+    let is_by_bot = head.author.id.0 == reader.bot.user_id;
+    let mut texts = vec![full_text(content, reader)];
+    let mut files = quoted_files(content, head);
+    for forwarded in head.message_snapshots.iter().map(|snapshot| &snapshot.message) {
+        texts.push(full_text(forwarded, reader));
+        files.extend(quoted_files(forwarded, head));
     }
-    words.retain(|words| !words.is_empty());
+    texts.retain(|text| !text.is_empty());
     Some(RepliedMessage {
-        author: if by_us { QuoteAuthor::Bot } else { QuoteAuthor::Person(head.author.name().to_owned()) },
-        words: words.join("\n"),
+        author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(head.author.name().to_owned()) },
+        text: texts.join("\n"),
         files,
     })
 }
 
-/// All that a message of somebody else says.
+/// Returns the full text of someone else's message.
 fn full_text(content: &MessageContent, reader: &InboundReader) -> String {
-    let said = join_text([&reader.forwarded_text(content), &describe_content(content).unwrap_or_default()]);
-    join_text([&said, &embed_text(content)])
+    let text = join_text([&reader.forwarded_text(content), &describe_content(content).unwrap_or_default()]);
+    join_text([&text, &embed_text(content)])
 }
 
 impl InboundReader {
     fn forwarded_text(&self, content: &MessageContent) -> String {
-        parse_forwarded(&content.text, self.names(content))
+        parse_forwarded(&content.text, self.mention_names(content))
     }
 }
 
-fn join_text(pieces: [&str; 2]) -> String {
-    pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("\n")
+fn join_text(parts: [&str; 2]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }

@@ -24,7 +24,7 @@ fn reader() -> InboundReader {
 
 fn reading_in(answers_in: &[&str]) -> InboundReader {
     let known = GuildCache::default();
-    known.learn_guild(&json!({
+    known.record_guild(&json!({
         "id": GUILD.to_string(),
         "joined_at": "2026-03-01T12:00:00.500000+00:00",
         "premium_tier": 0,
@@ -341,7 +341,7 @@ fn guild_message_of_deleted_channel_is_never_private() {
     let gone = direct(json!({ "channel_id": "5003", "content": "hello" }));
     let reader = reader();
     passed_over(reader.read_history(&with(gone.clone(), json!({ "channel_id": "404" })), Some(GUILD)));
-    reader.known.forget_channel(5_003);
+    reader.cache.remove_channel(5_003);
     passed_over(reader.read("MESSAGE_CREATE", &gone));
     passed_over(reader.read_history(&gone, Some(GUILD)));
 }
@@ -386,14 +386,18 @@ fn several_files_come_in_their_order() {
 #[test]
 fn what_was_emptied_by_discord_is_told() {
     let reader = reader();
-    assert_eq!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(OPEN, json!({})))), EMPTIED);
-    assert_ne!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(CHANNEL, json!({})))), EMPTIED, "nobody asked us");
+    assert_eq!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(OPEN, json!({})))), EMPTY_MESSAGE_REASON);
+    assert_ne!(
+        passed_over(reader.read("MESSAGE_CREATE", &in_guild(CHANNEL, json!({})))),
+        EMPTY_MESSAGE_REASON,
+        "nobody asked us"
+    );
     let to_our_role = in_guild(CHANNEL, json!({ "mention_roles": ["71"] }));
     let told = passed_over(reader.read("MESSAGE_CREATE", &to_our_role));
-    assert_eq!(told, EMPTIED, "words beside a role's mention are hidden too");
+    assert_eq!(told, EMPTY_MESSAGE_REASON, "words beside a role's mention are hidden too");
     let reply =
         json!({ "type": 19, "referenced_message": with(in_guild(CHANNEL, json!({})), json!({ "author": satchel() })) });
-    assert_eq!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(CHANNEL, reply))), EMPTIED);
+    assert_eq!(passed_over(reader.read("MESSAGE_CREATE", &in_guild(CHANNEL, reply))), EMPTY_MESSAGE_REASON);
     assert!(
         matches!(reader.read("MESSAGE_CREATE", &direct(json!({}))), InboundEvent::Undecodable(_)),
         "it hides nothing here"

@@ -1,38 +1,38 @@
-//! What a text says to people: without our name, and with the names that ids stand for. Pure.
+//! Parses the text of a message: removes the bot's mention and replaces ids by names. Pure.
 //!
 //! Discord writes `<@42>` for a person, `<#7>` for a channel, `<:wave:9>` for a guild's own emoji and `</files:3>` for
-//! a command (Message Formatting). In code such a thing is nothing but its characters.
+//! a command (Message Formatting). In code they are literal text.
 
 use satchel_domain::filename::is_unsafe_char;
 
 use crate::{cache::GuildCache, inbound::wire::User};
 
-/// What ids in a text stand for.
+/// The names for ids in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MentionNames<'a> {
-    /// The people who are mentioned.
+    /// The mentioned people.
     pub(super) people: &'a [User],
-    pub(super) known: &'a GuildCache,
+    pub(super) cache: &'a GuildCache,
 }
 
-/// Those by whose mention we are meant.
+/// The ids whose mention addresses the bot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BotMentions {
     pub(super) user: u64,
-    /// The role that a guild has made for us, and that people take for us while they type.
+    /// The role that a guild has made for the bot; people confuse it with the bot's user.
     pub(super) role: Option<u64>,
 }
 
-/// The words of a message.
+/// The parsed text of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ParsedText {
-    /// The words, without our name.
+    /// The text without the bot's mentions.
     pub(super) text: String,
-    /// Whether our name was among them.
-    pub(super) mentions_us: bool,
+    /// Whether the bot was mentioned.
+    pub(super) mentions_bot: bool,
 }
 
-/// What stands between `<` and `>`.
+/// A tag between `<` and `>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MentionTag<'a> {
     Person(u64),
@@ -42,20 +42,20 @@ enum MentionTag<'a> {
     Command(&'a str),
 }
 
-/// Reads words that were written to us, or to a channel that we are in.
-pub(super) fn parse_text(text: &str, names: MentionNames<'_>, ours: BotMentions) -> ParsedText {
-    read(text, names, Some(ours))
+/// Parses a text that was written to the bot or in its channel.
+pub(super) fn parse_text(text: &str, names: MentionNames<'_>, bot: BotMentions) -> ParsedText {
+    replace_mentions(text, names, Some(bot))
 }
 
-/// Words that were written to somebody else: all names stay.
+/// Parses a text that was written to someone else: all names stay.
 pub(super) fn parse_forwarded(text: &str, names: MentionNames<'_>) -> String {
-    read(text, names, None).text
+    replace_mentions(text, names, None).text
 }
 
-fn read(text: &str, names: MentionNames<'_>, ours: Option<BotMentions>) -> ParsedText {
-    let mut words = ParsedText::default();
-    let mut taken_out = false;
-    let (mut said, mut at) = (0, 0);
+fn replace_mentions(text: &str, names: MentionNames<'_>, bot: Option<BotMentions>) -> ParsedText {
+    let mut parsed = ParsedText::default();
+    let mut removed_mention = false;
+    let (mut copied_to, mut at) = (0, 0);
     while let Some(next) = text[at..].find(['<', '`']).map(|next| at + next) {
         if text[next..].starts_with('`') {
             at = next + code_length(&text[next..]);
@@ -63,14 +63,14 @@ fn read(text: &str, names: MentionNames<'_>, ours: Option<BotMentions>) -> Parse
         }
         at = next + 1;
         let Some((tag, end)) = parse_tag(&text[at..]).map(|(tag, length)| (tag, at + length)) else { continue };
-        let instead = match tag {
-            MentionTag::Person(id) if ours.is_some_and(|ours| ours.user == id) => None,
-            MentionTag::Role(id) if ours.is_some_and(|ours| ours.role == Some(id)) => None,
+        let replacement = match tag {
+            MentionTag::Person(id) if bot.is_some_and(|bot| bot.user == id) => None,
+            MentionTag::Role(id) if bot.is_some_and(|bot| bot.role == Some(id)) => None,
             MentionTag::Person(id) => match names.people.iter().find(|person| person.id.0 == id) {
                 Some(person) => Some(format!("@{}", mention_text(person.name()))),
                 None => continue,
             },
-            MentionTag::Channel(id) => match names.known.name_of(id) {
+            MentionTag::Channel(id) => match names.cache.channel_name(id) {
                 Some(name) => Some(format!("#{}", mention_text(&name))),
                 None => continue,
             },
@@ -78,22 +78,22 @@ fn read(text: &str, names: MentionNames<'_>, ours: Option<BotMentions>) -> Parse
             MentionTag::Emoji(name) => Some(format!(":{name}:")),
             MentionTag::Command(name) => Some(format!("/{name}")),
         };
-        append(&mut words.text, &text[said..next], taken_out);
-        taken_out = instead.is_none();
-        words.mentions_us |= taken_out;
-        words.text.push_str(instead.as_deref().unwrap_or_default());
-        (said, at) = (end, end);
+        append_after_tag(&mut parsed.text, &text[copied_to..next], removed_mention);
+        removed_mention = replacement.is_none();
+        parsed.mentions_bot |= removed_mention;
+        parsed.text.push_str(replacement.as_deref().unwrap_or_default());
+        (copied_to, at) = (end, end);
     }
-    append(&mut words.text, &text[said..], taken_out);
-    words
+    append_after_tag(&mut parsed.text, &text[copied_to..], removed_mention);
+    parsed
 }
 
-/// Reads a tag behind its `<`, and says how long it is with its `>`.
+/// Parses a tag after its `<`. Returns it with its length including the `>`.
 fn parse_tag(text: &str) -> Option<(MentionTag<'_>, usize)> {
     let (inside, _) = text.split_once('>')?;
     let number = |digits: &str| {
-        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| digits.parse::<u64>().ok()).flatten()
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| digits.parse::<u64>().ok()).flatten()
     };
     let tag = if let Some(id) = inside.strip_prefix("@&") {
         MentionTag::Role(number(id)?)
@@ -113,7 +113,7 @@ fn parse_tag(text: &str) -> Option<(MentionTag<'_>, usize)> {
     Some((tag, inside.len() + 1))
 }
 
-/// How long the code is that begins a text; as long as its backticks where it doesn't end.
+/// Returns the length of the code at the start of a text; only that of its backticks if it doesn't end.
 fn code_length(text: &str) -> usize {
     let ticks = text.bytes().take_while(|byte| *byte == b'`').count();
     let mut at = ticks;
@@ -127,12 +127,12 @@ fn code_length(text: &str) -> usize {
     ticks
 }
 
-/// Goes on after a name was taken out, so that neither its comma nor a second space is left.
-fn append(text: &mut String, mut rest: &str, after_a_name: bool) {
-    if after_a_name && text.trim().is_empty() {
+/// Appends text; after a removed mention without its comma and without a second space.
+fn append_after_tag(text: &mut String, mut rest: &str, after_mention: bool) {
+    if after_mention && text.trim().is_empty() {
         text.clear();
         rest = rest.trim_start_matches([',', ':', ';']).trim_start();
-    } else if after_a_name && !rest.starts_with(char::is_alphanumeric) {
+    } else if after_mention && !rest.starts_with(char::is_alphanumeric) {
         text.truncate(text.trim_end_matches(' ').len());
     }
     text.push_str(rest);
@@ -153,7 +153,7 @@ mod tests {
 
     fn known() -> GuildCache {
         let known = GuildCache::default();
-        known.learn_channel(&json!({ "id": "501", "name": "satchel" }));
+        known.record_channel(&json!({ "id": "501", "name": "satchel" }));
         known
     }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn words_of(text: &str) -> ParsedText {
-        parse_text(text, MentionNames { people: &people(), known: &known() }, OURS)
+        parse_text(text, MentionNames { people: &people(), cache: &known() }, OURS)
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             ("<@7>", ""),
         ] {
             let words = words_of(text);
-            assert!(words.mentions_us, "{text}");
+            assert!(words.mentions_bot, "{text}");
             assert_eq!(words.text, left, "{text}");
         }
     }
@@ -198,7 +198,7 @@ mod tests {
             ("<:wave:9><a:dance_2:10>", ":wave::dance_2:"),
             ("</files:3> or </voice on:4>", "/files or /voice on"),
         ] {
-            assert_eq!(words_of(text), ParsedText { text: said.into(), mentions_us: false });
+            assert_eq!(words_of(text), ParsedText { text: said.into(), mentions_bot: false });
         }
     }
 
@@ -212,14 +212,14 @@ mod tests {
             "<@",
             "<",
         ] {
-            assert_eq!(words_of(text), ParsedText { text: text.into(), mentions_us: false });
+            assert_eq!(words_of(text), ParsedText { text: text.into(), mentions_bot: false });
         }
     }
 
     #[test]
     fn mentions_in_code_stay_literal() {
         for text in ["`<@7>`", "``a ` <@42>``", "```rs\n<:wave:9> <@7>\n```", "`` <@7> ` ``"] {
-            assert_eq!(words_of(text), ParsedText { text: text.into(), mentions_us: false });
+            assert_eq!(words_of(text), ParsedText { text: text.into(), mentions_bot: false });
         }
         assert_eq!(words_of("` <@42> ``").text, "` @Ann Lee ``", "it never ends");
         assert_eq!(words_of("`a` <@42> `<@42>`").text, "`a` @Ann Lee `<@42>`");
@@ -227,14 +227,14 @@ mod tests {
 
     #[test]
     fn words_to_others_keep_our_name() {
-        let names = MentionNames { people: &people(), known: &known() };
+        let names = MentionNames { people: &people(), cache: &known() };
         assert_eq!(parse_forwarded("<@7> ask <@42>", names), "@satchel ask @Ann Lee");
     }
 
     #[test]
     fn a_name_cannot_break_its_line() {
         let people: Vec<User> = serde_json::from_value(json!([{ "id": "1", "username": "a\n> b\u{202E}" }])).unwrap();
-        assert_eq!(parse_forwarded("<@1>", MentionNames { people: &people, known: &known() }), "@a> b");
+        assert_eq!(parse_forwarded("<@1>", MentionNames { people: &people, cache: &known() }), "@a> b");
     }
 
     proptest! {

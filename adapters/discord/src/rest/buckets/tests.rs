@@ -2,9 +2,9 @@
 
 use super::*;
 
-const USUAL: CallPriority = CallPriority { gives_way: false, counts_for_all: true };
-const GIVING_WAY: CallPriority = CallPriority { gives_way: true, counts_for_all: true };
-const OF_AN_INTERACTION: CallPriority = CallPriority { gives_way: false, counts_for_all: false };
+const USUAL: CallPriority = CallPriority { is_low_priority: false, counts_globally: true };
+const GIVING_WAY: CallPriority = CallPriority { is_low_priority: true, counts_globally: true };
+const OF_AN_INTERACTION: CallPriority = CallPriority { is_low_priority: false, counts_globally: false };
 
 fn discord() -> BucketTable {
     BucketTable::new(Some(RateLimits {
@@ -186,5 +186,5 @@ fn what_is_as_good_as_new_is_forgotten() {
         let now = after(start, channel * 100);
         call(&mut limiter, now, &route("POST messages", &channel.to_string()), told("a", 5, 4, 1_000));
     }
-    assert!(limiter.budgets.len() <= BUCKET_CACHE_SIZE + 1, "{} are remembered", limiter.budgets.len());
+    assert!(limiter.routes.len() <= BUCKET_CACHE_SIZE + 1, "{} are remembered", limiter.routes.len());
 }

@@ -84,8 +84,8 @@ impl Bench {
         };
         let timeouts = HttpTimeouts {
             connect: Duration::from_secs(5),
-            answer: Duration::from_secs(5),
-            silence: Duration::from_millis(500),
+            response: Duration::from_secs(5),
+            idle: Duration::from_millis(500),
         };
         Self { fake: Arc::new(fake), settings, waits, timeouts, direct }
     }

@@ -13,7 +13,7 @@ const SHORTLY: Duration = Duration::from_millis(150);
 /// A bot with a session that goes on, and that isn't waited for long.
 async fn impatient() -> Bench {
     let mut bench = Bench::start().await;
-    bench.timeouts.answer = SHORTLY;
+    bench.timeouts.response = SHORTLY;
     bench
 }
 

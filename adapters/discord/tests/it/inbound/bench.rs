@@ -24,8 +24,8 @@ pub(crate) async fn start() -> Bench {
 pub(crate) fn channel(bench: &Bench) -> DiscordChannel {
     let timeouts = HttpTimeouts {
         connect: Duration::from_secs(5),
-        answer: Duration::from_secs(5),
-        silence: Duration::from_millis(300),
+        response: Duration::from_secs(5),
+        idle: Duration::from_millis(300),
     };
     let allowed = vec!["127.0.0.0/8".parse().expect("it is a range")];
     let fetcher = HttpFetcher::new(FetchSettings { allowed, ..FetchSettings::default() });

@@ -190,7 +190,7 @@ async fn forbidden_send_explains_reason_in_plain_language() {
     stage.discord.delete_channel(stage.place);
     assert_eq!(reason(stage.send(hello()).await), "the channel no longer exists");
     let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..stage.part(hello()) };
-    assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is no channel of Discord");
+    assert_eq!(reason(stage.channel.send(&elsewhere).await), "console:main is not a Discord channel");
 }
 
 #[tokio::test]

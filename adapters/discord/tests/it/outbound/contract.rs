@@ -46,7 +46,7 @@ impl ChannelFixture for Stage {
         Arc::clone(&self.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let arrived = |message: &DiscordMessage| ArrivedMessage {
             message: MessageRef(message.id.to_string()),
             text: message.content.clone(),
@@ -64,8 +64,8 @@ impl ChannelFixture for Stage {
             ChannelFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
             ChannelFault::ServerError => Fault::ServerError,
             ChannelFault::Reset => Fault::ResetMidTransfer,
-            ChannelFault::AnswerLost => Fault::AcceptAndDrop,
-            ChannelFault::NotAnAnswer => Fault::BadGateway { performed: true },
+            ChannelFault::ResponseLost => Fault::AcceptAndDrop,
+            ChannelFault::ForeignResponse => Fault::BadGateway { performed: true },
             ChannelFault::Hang => Fault::Hang { performed: false },
             ChannelFault::Forbidden => Fault::Forbidden,
         };

@@ -162,7 +162,7 @@ async fn look_up_starts_no_earlier_than_its_part() {
         .map(|(_, id)| id.as_str())
         .collect();
     let unix_ms = |id: &str| (id.parse::<u64>().unwrap() >> 22) + 1_420_070_400_000;
-    let (seconds, nanoseconds) = wanted.part.0.get_timestamp().unwrap().to_unix();
+    let (seconds, nanoseconds) = wanted.part_id.0.get_timestamp().unwrap().to_unix();
     assert_eq!(unix_ms(begun[0]), seconds * 1_000 + u64::from(nanoseconds / 1_000_000) - 60_000, "a minute before it");
     assert_eq!(begun[1..], [newer.0.as_str()], "or after what stood there before");
 }

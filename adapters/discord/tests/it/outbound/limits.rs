@@ -61,13 +61,13 @@ async fn description_is_cut_to_discords_limit() {
 async fn a_waveform_of_any_length_is_drawn() {
     let stage = Stage::new().await;
     for points in [0, 1, 256, 257, 5_000] {
-        let PartContent::Voice { prepared: Some(mut voice), words, in_text, as_file, caption } =
+        let PartContent::Voice { prepared: Some(mut voice), text: words, in_text, as_file, caption } =
             stage.voice(false).await
         else {
             panic!("it is a voice")
         };
         voice.waveform = vec![7; points];
-        let content = PartContent::Voice { prepared: Some(voice), words, in_text, as_file, caption };
+        let content = PartContent::Voice { prepared: Some(voice), text: words, in_text, as_file, caption };
         stage.send(content).await.unwrap();
     }
     assert_eq!(stage.visible(), 5);

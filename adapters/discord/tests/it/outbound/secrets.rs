@@ -69,7 +69,7 @@ fn channel(token: &str, api_url: Option<String>) -> DiscordChannel {
 async fn everything(channel: &DiscordChannel, item: Option<FileItem>) -> String {
     let mut told = format!("{channel:?} {channel:#?}");
     let part = |content| SendRequest {
-        part: PartId(Uuid::from_u128(1)),
+        part_id: PartId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: conversation("4711"),
         content,
@@ -94,14 +94,14 @@ async fn everything(channel: &DiscordChannel, item: Option<FileItem>) -> String 
     let link = format!("http://{NAME}:{PASSWORD}@127.0.0.1:9/attachments/1/2/a?hm={CANARY}");
     let locator = serde_json::json!({ "url": link, "channel": 4_711, "message": 2, "attachment": 3 });
     let reference = FileReference::new(locator.to_string(), Filename::from_untrusted("a"));
-    match tokio::time::timeout(SHORT.answer, channel.fetch(&reference)).await {
+    match tokio::time::timeout(SHORT.response, channel.fetch(&reference)).await {
         Ok(Ok(_)) => note("a file came from nowhere".to_owned()),
         Ok(Err(error)) => note(format!("{error} {error:?}")),
         Err(_) => {}
     }
     channel.show_activity(&conversation("4711"), satchel_ports::Activity::Writing).await;
     // The activity is on its way by itself; what it logs is part of what is looked through.
-    tokio::time::sleep(SHORT.connect + SHORT.answer).await;
+    tokio::time::sleep(SHORT.connect + SHORT.response).await;
     told
 }
 

@@ -20,7 +20,7 @@ async fn large_file_arrives_whole() {
 async fn long_upload_shows_typing() {
     let stage = Stage::new().await;
     let part = stage.part(PartContent::File(stage.item(&small("a.bin", 1)).await));
-    let timeouts = HttpTimeouts { answer: Duration::from_secs(1), ..SHORT };
+    let timeouts = HttpTimeouts { response: Duration::from_secs(1), ..SHORT };
     let (settings, blobs) = (settings(&stage.discord, unpaced()), Arc::clone(&stage.blobs) as _);
     let channel = DiscordChannel::with_timeouts(&settings, blobs, fetcher(), timeouts).unwrap();
     stage.discord.script_next("POST /channels/{}/messages", Fault::Hang { performed: true });

@@ -1,4 +1,4 @@
-//! Whether a message in a group is meant for us. Pure.
+//! Whether a message in a group is addressed to the bot. Pure.
 
 use super::ParsedMessage;
 use crate::inbound::{
@@ -6,34 +6,35 @@ use crate::inbound::{
     text::{BotIdentity, LeadingCommand},
 };
 
-/// Whether somebody in a group wrote to us: by our name, with a command, in reply, or where we answer everything.
+/// Whether a message in a group is addressed to the bot: by a mention, a command, a reply, or because it answers
+/// everything there.
 pub(super) fn is_addressed_to_bot(
-    written: &ParsedMessage<'_>,
-    us: &BotIdentity,
+    parsed: &ParsedMessage<'_>,
+    bot: &BotIdentity,
     answers_in: &[String],
     albums: &AlbumTracker,
 ) -> bool {
-    let head = &written.message.head;
-    if answers_in.iter().any(|place| matches_chat(place, written)) {
+    let head = &parsed.message.head;
+    if answers_in.iter().any(|entry| matches_chat(entry, parsed)) {
         return true;
     }
-    if written.album.as_ref().is_some_and(|album| albums.contains(album)) {
+    if parsed.album.as_ref().is_some_and(|album| albums.contains(album)) {
         return true;
     }
-    if head.replied_to().is_some_and(|answered| answered.head.is_by(us)) {
+    if head.replied_to().is_some_and(|replied| replied.head.is_from(bot)) {
         return true;
     }
-    written.said.mentions_us || matches!(written.said.command, Some(LeadingCommand::OwnBot(_)))
+    parsed.text.mentions_bot || matches!(parsed.text.command, Some(LeadingCommand::OwnBot(_)))
 }
 
-/// Whether a configured place is the message's: everywhere, a chat or a topic by its number, a chat by its public name.
-fn matches_chat(place: &str, written: &ParsedMessage<'_>) -> bool {
-    let chat = &written.message.head.chat;
-    let place = place.trim();
-    let place = place.strip_prefix("telegram:").unwrap_or(place);
-    let named = |name: &String| name.eq_ignore_ascii_case(place.trim_start_matches('@'));
-    place == "*"
-        || place == chat.id.to_string()
-        || place == written.place.conversation().key()
-        || chat.username.as_ref().is_some_and(named)
+/// Whether a configured entry matches the message: `*`, a chat or topic by its id, a chat by its public name.
+fn matches_chat(entry: &str, parsed: &ParsedMessage<'_>) -> bool {
+    let chat = &parsed.message.head.chat;
+    let entry = entry.trim();
+    let entry = entry.strip_prefix("telegram:").unwrap_or(entry);
+    let is_username = |name: &String| name.eq_ignore_ascii_case(entry.trim_start_matches('@'));
+    entry == "*"
+        || entry == chat.id.to_string()
+        || entry == parsed.address.conversation().key()
+        || chat.username.as_ref().is_some_and(is_username)
 }

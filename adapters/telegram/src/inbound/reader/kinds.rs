@@ -1,12 +1,12 @@
-//! The kinds of updates and messages that the Bot API knows: those that are asked for, and those that say nothing to us.
+//! The kinds of updates and messages of the Bot API: those that are requested, and those that are ignored.
 //!
-//! What is in neither list is new to this adapter, and is kept.
+//! A kind in no list is unknown to this adapter, and is recorded as undecodable.
 
-/// The kinds of updates that are asked for.
+/// The kinds of updates that are requested.
 pub(crate) const ALLOWED_UPDATES: [&str; 5] =
     ["message", "edited_message", "channel_post", "edited_channel_post", "callback_query"];
 
-/// Kinds that may still come because an earlier program of this bot has asked for them.
+/// Kinds that may still arrive because an earlier program of this bot has requested them.
 pub(super) const IGNORED_CONTENT: [&str; 20] = [
     "business_connection",
     "business_message",
@@ -30,7 +30,7 @@ pub(super) const IGNORED_CONTENT: [&str; 20] = [
     "shipping_query",
 ];
 
-/// What a message holds that tells of something that happened in the chat and that nobody wrote.
+/// Fields of service messages, which report an event in the chat and were written by no person.
 pub(super) const SERVICE_MESSAGES: [&str; 50] = [
     "boost_added",
     "channel_chat_created",

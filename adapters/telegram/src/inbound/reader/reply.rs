@@ -1,114 +1,120 @@
-//! What a message becomes together with the one that it answers or passes on. Pure.
+//! Composes a message with the one that it replies to or forwards. Pure.
 
 use satchel_domain::{
     FileReference,
-    attributed::{self, QuoteAuthor},
+    quoting::{self, QuoteAuthor},
 };
 
 use super::ParsedMessage;
 use crate::{
     inbound::{
         fallback_text::describe_content,
-        files::files_of_others,
+        files::quoted_file_references,
         text::{BotIdentity, LeadingCommand, parse_forwarded},
         wire::{Media, Message, MessageContent},
     },
     send::VOICE_NAME,
 };
 
-/// The message that is answered, as far as it is known.
+/// The replied-to message, as far as it is known.
 struct RepliedMessage {
     author: QuoteAuthor,
-    words: String,
+    text: String,
     /// The names of its files.
-    names: Vec<String>,
-    /// Those that come along.
+    filenames: Vec<String>,
+    /// The files that are included.
     files: Vec<FileReference>,
 }
 
-/// The words and files of a message, and of the one that it answers. `leads` is false for the later items of an album,
-/// which would say everything again.
-pub(super) fn compose(
-    written: &ParsedMessage<'_>,
-    us: &BotIdentity,
+/// Returns the text and files of a message and of the one that it replies to. The flag is false for later items of an
+/// album, which would repeat the quote.
+pub(super) fn compose_text_and_files(
+    parsed: &ParsedMessage<'_>,
+    bot: &BotIdentity,
     commands: &[String],
-    leads: bool,
+    is_first_item: bool,
 ) -> (String, Vec<FileReference>) {
-    let head = &written.message.head;
-    let mut files = written.files.clone();
-    let described = written.described.as_deref();
+    let head = &parsed.message.head;
+    let mut files = parsed.files.clone();
+    let fallback_text = parsed.fallback_text.as_deref();
     if let Some(origin) = &head.forward_origin {
-        let words = join_text([&written.said.text, described.unwrap_or_default()]);
-        let says = leads || !words.is_empty();
-        return (if says { attributed::quote_forwarded(&origin.name(), &words) } else { words }, files);
+        let text = join_text([&parsed.text.text, fallback_text.unwrap_or_default()]);
+        let needs_quote = is_first_item || !text.is_empty();
+        return (if needs_quote { quoting::quote_forwarded(&origin.name(), &text) } else { text }, files);
     }
-    let own = attributed::escape_openings(&join_text([&written.said.text, described.unwrap_or_default()]));
-    let answered = if leads { replied_message(written, us) } else { None };
-    let Some(answered) = answered.filter(|answered| includes_reply(written, answered, commands)) else {
-        // Who writes nothing but our name is heard all the same.
-        let only_named = own.is_empty() && files.is_empty();
-        return (if only_named { attributed::escape_openings(written.original) } else { own }, files);
+    let own_text = quoting::escape_openings(&join_text([&parsed.text.text, fallback_text.unwrap_or_default()]));
+    let replied = if is_first_item { replied_message(parsed, bot) } else { None };
+    let Some(replied) = replied.filter(|replied| includes_reply(parsed, replied, commands)) else {
+        // A message that is only a mention keeps it, so that it is not empty.
+        let is_mention_only = own_text.is_empty() && files.is_empty();
+        return (if is_mention_only { quoting::escape_openings(parsed.original) } else { own_text }, files);
     };
-    files.extend(answered.files);
-    let quotation = attributed::quote_reply(&answered.author, &answered.names, &answered.words);
-    let text = match written.said.command {
-        // A command stands first, or it would be none.
-        Some(_) => format!("{own}\n\n{quotation}"),
-        None if own.is_empty() => quotation,
-        None => attributed::append_below_quote(&quotation, &own),
+    files.extend(replied.files);
+    let quote = quoting::quote_reply(&replied.author, &replied.filenames, &replied.text);
+    let text = match parsed.text.command {
+        // A command must come first to be recognised.
+        Some(_) => format!("{own_text}\n\n{quote}"),
+        None if own_text.is_empty() => quote,
+        None => quoting::append_below_quote(&quote, &own_text),
     };
     (text, files)
 }
 
-/// Whether the message that is answered matters. To Satchel's own commands it doesn't, nor to one that answers a
-/// question of ours.
-fn includes_reply(written: &ParsedMessage<'_>, answered: &RepliedMessage, commands: &[String]) -> bool {
-    match &written.said.command {
-        Some(LeadingCommand::OwnBot(name)) => !commands.contains(name) && answered.author != QuoteAuthor::Bot,
+/// Whether the replied-to message is included. It is not for Satchel's own commands, nor for commands that reply to the
+/// bot.
+fn includes_reply(parsed: &ParsedMessage<'_>, replied: &RepliedMessage, commands: &[String]) -> bool {
+    match &parsed.text.command {
+        Some(LeadingCommand::OwnBot(name)) => !commands.contains(name) && replied.author != QuoteAuthor::Bot,
         _ => true,
     }
 }
 
-fn replied_message(written: &ParsedMessage<'_>, us: &BotIdentity) -> Option<RepliedMessage> {
-    let head = &written.message.head;
+fn replied_message(parsed: &ParsedMessage<'_>, bot: &BotIdentity) -> Option<RepliedMessage> {
+    let head = &parsed.message.head;
     let quoted = head.quote.as_ref().map(|quote| quote.text.clone());
-    if let Some(answered) = head.replied_to() {
-        let files = files_of_others(&answered.content, answered.head.message_id);
-        let names = names(&files);
-        let words = quoted.unwrap_or_else(|| reply_text(answered));
-        return Some(if answered.head.is_by(us) {
-            RepliedMessage { author: QuoteAuthor::Bot, words, names, files: resolvable_files(files, &answered.content) }
+    if let Some(replied) = head.replied_to() {
+        let files = quoted_file_references(&replied.content, replied.head.message_id);
+        let filenames = filenames(&files);
+        let text = quoted.unwrap_or_else(|| reply_text(replied));
+        return Some(if replied.head.is_from(bot) {
+            RepliedMessage {
+                author: QuoteAuthor::Bot,
+                text,
+                filenames,
+                files: resolvable_files(files, &replied.content),
+            }
         } else {
-            RepliedMessage { author: QuoteAuthor::Person(author(answered)), words, names, files }
+            RepliedMessage { author: QuoteAuthor::Person(author_name(replied)), text, filenames, files }
         });
     }
     let reply = head.external_reply.as_deref()?;
-    let by_us = reply.head.origin.sender_user.as_ref().is_some_and(|user| user.id == us.id);
-    let elsewhere = reply.head.message_id.unwrap_or(head.message_id);
-    // What we said in another chat or topic, we said in another conversation, whose files aren't this one's.
-    let files = files_of_others(&reply.content, elsewhere);
+    let is_by_bot = reply.head.origin.sender_user.as_ref().is_some_and(|user| user.id == bot.id);
+    let message_id = reply.head.message_id.unwrap_or(head.message_id);
+    // A message of the bot in another chat or topic belongs to another conversation, with other files.
+    let files = quoted_file_references(&reply.content, message_id);
     Some(RepliedMessage {
-        author: if by_us { QuoteAuthor::Bot } else { QuoteAuthor::Person(reply.head.origin.name()) },
-        words: quoted.unwrap_or_else(|| text_of_content(&reply.content)),
-        names: names(&files),
+        author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(reply.head.origin.name()) },
+        text: quoted.unwrap_or_else(|| text_of_content(&reply.content)),
+        filenames: filenames(&files),
         files,
     })
 }
 
-fn names(files: &[FileReference]) -> Vec<String> {
+fn filenames(files: &[FileReference]) -> Vec<String> {
     files.iter().map(|file| file.filename.to_string()).collect()
 }
 
-/// What comes along of a message of ours in this conversation, which has its files already and finds them by their names.
-/// Of a photo Telegram keeps none, so that nobody could tell which one is meant; and a voice of ours is none of its files.
+/// Returns the files of the bot's own message that must be included. The conversation has its files already and
+/// resolves them by name, except for photos, whose names Telegram drops, and voice messages, which are not stored as
+/// its files.
 fn resolvable_files(files: Vec<FileReference>, content: &MessageContent) -> Vec<FileReference> {
-    let is_our_voice = |audio: &Media| audio.file_name.as_deref() == Some(VOICE_NAME);
-    let is_spoken = content.voice.is_some() || content.audio.as_ref().is_some_and(is_our_voice);
-    if content.photo.is_empty() && !is_spoken { Vec::new() } else { files }
+    let is_bot_voice = |audio: &Media| audio.file_name.as_deref() == Some(VOICE_NAME);
+    let is_voice = content.voice.is_some() || content.audio.as_ref().is_some_and(is_bot_voice);
+    if content.photo.is_empty() && !is_voice { Vec::new() } else { files }
 }
 
-/// Whoever wrote the words, who isn't always whoever sent them.
-fn author(message: &Message) -> String {
+/// The name of the author, who may differ from the sender.
+fn author_name(message: &Message) -> String {
     let head = &message.head;
     if let Some(origin) = &head.forward_origin {
         return origin.name();
@@ -131,6 +137,6 @@ fn text_of_content(content: &MessageContent) -> String {
     describe_content(content).unwrap_or_default()
 }
 
-fn join_text(pieces: [&str; 2]) -> String {
-    pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("\n")
+fn join_text(texts: [&str; 2]) -> String {
+    texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }

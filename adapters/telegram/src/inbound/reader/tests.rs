@@ -8,9 +8,9 @@ use super::*;
 
 /// The bot of these tests.
 fn reader() -> InboundReader {
-    let us = BotIdentity { id: 7, username: "satchel_bot".into() };
+    let bot = BotIdentity { id: 7, username: "satchel_bot".into() };
     InboundReader::new(
-        us,
+        bot,
         vec!["-500".into(), "-600/3".into(), "@Open_House".into()],
         vec!["files".into(), "stop".into()],
     )
@@ -303,7 +303,7 @@ fn album_is_whole_once_later_item_mentions_bot() {
     };
     let named = || json!({ "caption": "@satchel_bot keep", "caption_entities": entity("mention", 0, 12) });
     let all_of = |meaning: InboundEvent| match meaning {
-        InboundEvent::Message { message, kept } => kept.into_iter().chain([*message]).collect::<Vec<_>>(),
+        InboundEvent::Message { message, album_items: kept } => kept.into_iter().chain([*message]).collect::<Vec<_>>(),
         other => panic!("no message: {other:?}"),
     };
     let said = |messages: &[InboundMessage]| {

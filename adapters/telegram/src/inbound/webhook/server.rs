@@ -1,4 +1,4 @@
-//! The webhook's door: who may knock, what may be brought, and when it is answered.
+//! Handles calls of the webhook: authenticates them, limits their size, and confirms an update once it is stored.
 
 use std::{
     sync::{
@@ -20,73 +20,70 @@ use tokio::sync::watch;
 
 use crate::inbound::processor::InboundProcessor;
 
-/// The header in which Telegram repeats the secret that the webhook was set with.
+/// The header in which Telegram sends the webhook's secret.
 const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
 
-/// The largest update: a thousand times the usual one.
-const LARGEST: usize = 4 << 20;
+/// Largest accepted update: a thousand times the usual size.
+const MAX_UPDATE_BYTES: usize = 4 << 20;
 
-/// How long it may take to come.
+/// How long the body of a request may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Whether the webhook seems to be ours, as its calls tell since it was set.
+/// Whether the webhook still has our secret, according to the calls since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WebhookOwnership {
     Unknown,
-    /// Somebody has called, and only without the secret.
+    /// There were calls, but none with the secret.
     Suspect,
     /// Telegram has called with the secret.
     Confirmed,
 }
 
-/// What the server needs to know.
+/// Handler of webhook calls.
 pub(super) struct WebhookHandler {
     /// Where the calls arrive.
     path: String,
-    /// What only Telegram and we know.
     secret: SecretString,
-    /// Where updates are handed in.
-    desk: Arc<InboundProcessor>,
-    /// Whether somebody without the secret was refused, so that it is told once.
-    has_refused: AtomicBool,
-    /// Whether Telegram's last call came to another path, so that it is told once.
-    has_missed: AtomicBool,
-    /// Whether the webhook seems to be ours.
-    standing: watch::Sender<WebhookOwnership>,
+    processor: Arc<InboundProcessor>,
+    /// Whether a call without the secret was logged, which is done once.
+    has_logged_refusal: AtomicBool,
+    /// Whether Telegram's last call to another path was logged, which is done once.
+    has_logged_wrong_path: AtomicBool,
+    ownership: watch::Sender<WebhookOwnership>,
 }
 
 impl WebhookHandler {
-    /// A door at which nobody has been yet.
+    /// Creates a handler.
     pub(super) fn new(
         path: String,
         secret: SecretString,
-        desk: Arc<InboundProcessor>,
-        standing: watch::Sender<WebhookOwnership>,
+        processor: Arc<InboundProcessor>,
+        ownership: watch::Sender<WebhookOwnership>,
     ) -> Self {
-        let never = || AtomicBool::new(false);
-        Self { path, secret, desk, has_refused: never(), has_missed: never(), standing }
+        let unset = || AtomicBool::new(false);
+        Self { path, secret, processor, has_logged_refusal: unset(), has_logged_wrong_path: unset(), ownership }
     }
 }
 
-/// Every path, since strangers are turned away by more than that.
-pub(super) fn router(door: Arc<WebhookHandler>) -> Router {
-    Router::new().fallback(handle_request).with_state(door)
+/// Routes every path to the handler, which checks the path itself.
+pub(super) fn router(handler: Arc<WebhookHandler>) -> Router {
+    Router::new().fallback(handle_request).with_state(handler)
 }
 
-/// Answers a call: with 200 only once its update is stored. Anything else makes Telegram call again.
-async fn handle_request(State(door): State<Arc<WebhookHandler>>, request: Request) -> StatusCode {
-    match handle_update(&door, request).await {
+/// Responds with 200 only once the update is stored. Any other status makes Telegram retry.
+async fn handle_request(State(handler): State<Arc<WebhookHandler>>, request: Request) -> StatusCode {
+    match handle_update(&handler, request).await {
         Ok(()) => StatusCode::OK,
         Err(status) => status,
     }
 }
 
-async fn handle_update(door: &WebhookHandler, request: Request) -> Result<(), StatusCode> {
-    let shown = request.headers().get(SECRET_HEADER).map(|value| value.as_bytes()).unwrap_or_default();
-    let is_telegram = constant_time_eq(shown, door.secret.expose_secret().as_bytes());
-    if request.uri().path() != door.path {
-        // Strangers try paths all day long. Neither path is told, for it may be meant to be secret.
-        if is_telegram && !door.has_missed.swap(true, Ordering::Relaxed) {
+async fn handle_update(handler: &WebhookHandler, request: Request) -> Result<(), StatusCode> {
+    let given_secret = request.headers().get(SECRET_HEADER).map(|value| value.as_bytes()).unwrap_or_default();
+    let is_telegram = constant_time_eq(given_secret, handler.secret.expose_secret().as_bytes());
+    if request.uri().path() != handler.path {
+        // Scanners try random paths all the time. Neither path is logged, since the configured one may be a secret.
+        if is_telegram && !handler.has_logged_wrong_path.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "Telegram's calls arrive here at another path than that of `telegram.webhook`, and are refused; whatever \
                  passes them on must leave the path as it is"
@@ -95,38 +92,38 @@ async fn handle_update(door: &WebhookHandler, request: Request) -> Result<(), St
         return Err(StatusCode::NOT_FOUND);
     }
     if !is_telegram {
-        if !door.has_refused.swap(true, Ordering::Relaxed) {
+        if !handler.has_logged_refusal.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a call of the webhook without its secret was refused, and so will be others; if it was Telegram's, \
                  another process has set this webhook with a secret of its own"
             );
         }
-        door.standing.send_if_modified(|standing| {
-            let is_new = *standing == WebhookOwnership::Unknown;
-            *standing = if is_new { WebhookOwnership::Suspect } else { *standing };
+        handler.ownership.send_if_modified(|ownership| {
+            let is_new = *ownership == WebhookOwnership::Unknown;
+            *ownership = if is_new { WebhookOwnership::Suspect } else { *ownership };
             is_new
         });
         return Err(StatusCode::FORBIDDEN);
     }
-    door.has_missed.store(false, Ordering::Relaxed);
-    door.standing.send_replace(WebhookOwnership::Confirmed);
+    handler.has_logged_wrong_path.store(false, Ordering::Relaxed);
+    handler.ownership.send_replace(WebhookOwnership::Confirmed);
     if request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let body = read_body(request.into_body(), LARGEST, BODY_TIMEOUT).await.map_err(|error| match error {
+    let body = read_body(request.into_body(), MAX_UPDATE_BYTES, BODY_TIMEOUT).await.map_err(|error| match error {
         BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::TimedOut => StatusCode::REQUEST_TIMEOUT,
         BodyError::Broken => StatusCode::BAD_REQUEST,
     })?;
     let raw: Value = serde_json::from_slice(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
-    let update = door.desk.read(raw);
-    if door.desk.try_store(&update).await { Ok(()) } else { Err(StatusCode::SERVICE_UNAVAILABLE) }
+    let update = handler.processor.read(raw);
+    if handler.processor.try_store(&update).await { Ok(()) } else { Err(StatusCode::SERVICE_UNAVAILABLE) }
 }
 
-/// Compares in a time that tells nothing of how much is right.
-fn constant_time_eq(shown: &[u8], secret: &[u8]) -> bool {
-    let differences = shown.iter().zip(secret).fold(0, |all, (one, other)| all | (one ^ other));
-    shown.len() == secret.len() && std::hint::black_box(differences) == 0
+/// Compares in constant time.
+fn constant_time_eq(given: &[u8], secret: &[u8]) -> bool {
+    let differences = given.iter().zip(secret).fold(0, |difference, (one, other)| difference | (one ^ other));
+    given.len() == secret.len() && std::hint::black_box(differences) == 0
 }
 
 #[cfg(test)]

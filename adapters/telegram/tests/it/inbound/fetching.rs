@@ -9,14 +9,14 @@ use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
 
-use super::bench::{ANN, Bench, Log, Taker};
+use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound};
 
 const MEGABYTE: u64 = 1 << 20;
 
 /// Lets Ann send a file, and returns how it came in.
-async fn sent(bench: &Bench, file: FakeFile) -> FileReference {
+async fn sent(bench: &InboundHarness, file: FakeFile) -> FileReference {
     bench.fake.person_sends(ANN, ANN, Composed::file(FileKind::Document, file));
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     taker.taken().remove(0).files.remove(0)
 }
@@ -37,7 +37,9 @@ async fn fetched(
 async fn refusal(channel: &TelegramChannel, reference: &FileReference) -> String {
     match fetched(channel, reference).await {
         Err(FileFetchError::Permanent { reason }) => reason,
-        Err(FileFetchError::NotSetUp { reason, remedy }) => satchel_domain::remedy::for_owner(&reason, &remedy),
+        Err(FileFetchError::NotConfigured { reason, remedy }) => {
+            satchel_domain::remedy::owner_message(&reason, &remedy)
+        }
         other => unreachable!("not refused: {other:?}"),
     }
 }
@@ -51,7 +53,7 @@ async fn another_try(channel: &TelegramChannel, reference: &FileReference) -> St
 
 #[tokio::test]
 async fn a_file_arrives_byte_for_byte() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let file = FakeFile::generated("скан.bin", "application/octet-stream", 3, 19 * MEGABYTE);
     let reference = sent(&bench, file.clone()).await;
     assert_eq!(fetched(&bench.channel(), &reference).await.unwrap(), (Some(19 * MEGABYTE), file.sha256()));
@@ -59,7 +61,7 @@ async fn a_file_arrives_byte_for_byte() {
 
 #[tokio::test]
 async fn oversized_file_is_refused_with_limit_and_remedy() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
     let mut reference = sent(&bench, file).await;
     let told = refusal(&bench.channel(), &reference).await;
@@ -75,7 +77,7 @@ async fn oversized_file_is_refused_with_limit_and_remedy() {
 
 #[tokio::test]
 async fn cloud_server_is_not_requested_for_oversized_file() {
-    let mut bench = Bench::start().await;
+    let mut bench = InboundHarness::start().await;
     let reference = sent(&bench, FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000)).await;
     bench.settings.api_url = None;
     let told = refusal(&bench.channel(), &reference).await;
@@ -86,7 +88,7 @@ async fn cloud_server_is_not_requested_for_oversized_file() {
 #[tokio::test]
 async fn local_server_serves_large_files_from_disk() {
     let root = tempfile::tempdir().unwrap();
-    let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
+    let mut bench = InboundHarness::with(TelegramRules::local(root.path().to_owned())).await;
     let file = FakeFile::generated("film.mov", "video/quicktime", 3, 64_000_000);
     let reference = sent(&bench, file.clone()).await;
     let told = refusal(&bench.channel(), &reference).await;
@@ -98,7 +100,7 @@ async fn local_server_serves_large_files_from_disk() {
 #[tokio::test]
 async fn local_file_outside_configured_directory_is_refused() {
     let root = tempfile::tempdir().unwrap();
-    let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
+    let mut bench = InboundHarness::with(TelegramRules::local(root.path().to_owned())).await;
     let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
     let elsewhere = tempfile::tempdir().unwrap();
     bench.settings.local_files = Some(elsewhere.path().to_owned());
@@ -115,7 +117,7 @@ async fn local_file_outside_configured_directory_is_refused() {
 
 #[tokio::test]
 async fn what_may_pass_is_to_be_tried_again() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 3, MEGABYTE);
     let reference = sent(&bench, file.clone()).await;
     let channel = bench.channel();
@@ -140,7 +142,7 @@ async fn what_may_pass_is_to_be_tried_again() {
 
 #[tokio::test]
 async fn fetch_retry_respects_telegrams_retry_after() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Fault::RateLimit { retry_after_ms: 2_000 });
     let begun = std::time::Instant::now();
@@ -150,7 +152,7 @@ async fn fetch_retry_respects_telegrams_retry_after() {
 
 #[tokio::test]
 async fn what_is_gone_for_good_is_refused() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Refusal::new(400, "Bad Request: invalid file_id"));
     let told = refusal(&bench.channel(), &reference).await;
@@ -161,9 +163,9 @@ async fn what_is_gone_for_good_is_refused() {
 
 #[tokio::test]
 async fn token_never_appears_in_file_errors_or_logs() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let reference = sent(&bench, FakeFile::generated("a.bin", "text/plain", 3, MEGABYTE)).await;
-    let (log, _guard) = Log::listen();
+    let (log, _guard) = LogCapture::listen();
     let channel = bench.channel();
     let echoed = Refusal::new(400, format!("Bad Request: /file/bot{}/x", bench.fake.token()));
     let mut told = format!("{channel:?} {reference:?}");
@@ -187,7 +189,7 @@ async fn token_never_appears_in_file_errors_or_logs() {
 
 #[tokio::test]
 async fn a_file_comes_in_pieces() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 3, 19 * MEGABYTE);
     let reference = sent(&bench, file).await;
     let channel = bench.channel();

@@ -7,15 +7,15 @@ use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::{Composed, FileKind};
 use serde_json::json;
 
-use super::bench::{ANN, BOB, Bench, Log, Taker, until};
+use super::harness::{ANN, BOB, InboundHarness, LogCapture, RecordingInbound, until};
 
 fn file(name: &str, mime: &str) -> FakeFile {
     FakeFile::generated(name, mime, 7, 3_000)
 }
 
 /// What comes of whatever people do.
-async fn taken(bench: &Bench) -> Vec<InboundMessage> {
-    let taker = Taker::new();
+async fn taken(bench: &InboundHarness) -> Vec<InboundMessage> {
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert!(taker.unreadable().is_empty(), "{:?}", taker.unreadable());
     taker.taken()
@@ -23,7 +23,7 @@ async fn taken(bench: &Bench) -> Vec<InboundMessage> {
 
 #[tokio::test]
 async fn every_file_kind_has_name_type_and_size() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let mut expected = Vec::new();
     for (kind, name, mime, shown, shown_mime) in [
         (FileKind::Photo, "beach.jpg", "image/jpeg", "photo-N.jpg", "image/jpeg"),
@@ -62,7 +62,7 @@ async fn every_file_kind_has_name_type_and_size() {
 
 #[tokio::test]
 async fn words_places_people_and_captions_come_as_text() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
     bench.fake.person_sends(ANN, ANN, Composed::location(52.520_008, -13.404_954));
     bench.fake.person_sends(ANN, ANN, Composed::contact("Bob", "+49 30 1234"));
@@ -74,7 +74,7 @@ async fn words_places_people_and_captions_come_as_text() {
 
 #[tokio::test]
 async fn an_edit_says_what_it_replaces() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let said = bench.fake.person_says(ANN, ANN, "helo");
     bench.fake.person_edits(ANN, ANN, said, "hello");
     bench.fake.person_edits(ANN, ANN, said, "hello!");
@@ -87,7 +87,7 @@ async fn an_edit_says_what_it_replaces() {
 
 #[tokio::test]
 async fn an_album_is_one_thing_in_its_order() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
     bench.fake.person_sends_album(ANN, ANN, vec![item("1.txt").caption("three"), item("2.txt"), item("3.txt")]);
     bench.fake.person_sends_album(ANN, ANN, vec![item("4.txt"), item("5.txt")]);
@@ -100,7 +100,7 @@ async fn an_album_is_one_thing_in_its_order() {
 
 #[tokio::test]
 async fn replied_and_forwarded_content_is_included() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let plan = Composed::file(FileKind::Document, file("plan.pdf", "application/pdf")).caption("my plan");
     let sent = bench.fake.person_sends(ANN, ANN, plan);
     bench.fake.person_sends(ANN, ANN, Composed::text("print it").replying_to(sent));
@@ -114,7 +114,7 @@ async fn replied_and_forwarded_content_is_included() {
 
 #[tokio::test]
 async fn topics_are_conversations_and_groups_need_addressing() {
-    let mut bench = Bench::start().await;
+    let mut bench = InboundHarness::start().await;
     let forum = bench.fake.forum("Family", &[ANN, BOB]);
     let trip = bench.fake.topic(forum, "Trip");
     let open = bench.fake.group("Open", &[ANN, BOB]);
@@ -141,7 +141,7 @@ async fn topics_are_conversations_and_groups_need_addressing() {
 
 #[tokio::test]
 async fn reply_to_bot_and_mentioning_album_are_addressed() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
     let asked = bench.call("sendMessage", json!({ "chat_id": group, "text": "Which one?" })).await;
@@ -159,7 +159,7 @@ async fn reply_to_bot_and_mentioning_album_are_addressed() {
 
 #[tokio::test]
 async fn album_is_addressed_by_any_mentioning_item() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
     let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
@@ -179,7 +179,7 @@ async fn album_is_addressed_by_any_mentioning_item() {
 
 #[tokio::test]
 async fn album_split_across_polls_is_taken_whole() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
     let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
@@ -197,13 +197,13 @@ async fn album_split_across_polls_is_taken_whole() {
 
 #[tokio::test]
 async fn addressed_album_accepts_later_items() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
     let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
     let named = item("2.txt").caption(&format!("keep these @{name}"));
     bench.fake.person_sends_album(group, ANN, vec![item("1.txt"), named]);
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
     bench.all_confirmed().await;
     let mut late = taker.taken()[1].raw["message"].clone();
@@ -226,12 +226,12 @@ async fn addressed_album_accepts_later_items() {
 
 #[tokio::test]
 async fn button_without_command_stops_spinning_without_message() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
     let buttons = json!({ "inline_keyboard": [[{ "text": "Go", "callback_data": "delete everything" }]] });
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
     bench.fake.person_presses(ANN, asked["result"]["message_id"].as_i64().unwrap(), "Go");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
     let answered = || bench.fake.transcript().chats[&ANN].presses.iter().all(|press| press.answer.is_some());
     until("it stops spinning", answered).await;
@@ -244,12 +244,12 @@ async fn button_without_command_stops_spinning_without_message() {
 
 #[tokio::test]
 async fn pressed_button_stops_spinning_after_storing() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
     let asked = asked["result"]["message_id"].as_i64().unwrap();
     let query = bench.fake.person_presses(ANN, asked, "Allow");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     taker.refuse("telegram:42");
     let listening = bench.listen(&taker);
     taker.tried(3).await;
@@ -266,13 +266,13 @@ async fn pressed_button_stops_spinning_after_storing() {
 
 #[tokio::test]
 async fn expired_button_press_is_still_stored() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let buttons = json!({ "inline_keyboard": [[{ "text": "Allow", "callback_data": "/allow A1" }]] });
     let asked = bench.call("sendMessage", json!({ "chat_id": ANN, "text": "May I?", "reply_markup": buttons })).await;
     bench.fake.person_presses(ANN, asked["result"]["message_id"].as_i64().unwrap(), "Allow");
     bench.fake.expire_presses();
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["/allow A1"]);
     assert_eq!((log.lines_with("WARN"), log.lines_with("ERROR")), (0, 0), "{}", log.text());
@@ -280,12 +280,12 @@ async fn expired_button_press_is_still_stored() {
 
 #[tokio::test]
 async fn what_happens_in_chats_is_no_message() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.group("Family", &[ANN, BOB]);
     bench.fake.person_blocks(BOB);
     let supergroup = bench.fake.migrate(group);
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!((taker.texts(), taker.unreadable()), (vec!["hello".to_owned()], Vec::new()));
     let moved = (format!("telegram:{group}"), format!("telegram:{supergroup}"));

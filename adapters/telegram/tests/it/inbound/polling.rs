@@ -9,15 +9,15 @@ use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::bench::{ANN, BOB, Bench, Log, Taker, until};
+use super::harness::{ANN, BOB, InboundHarness, LogCapture, RecordingInbound, until};
 
 #[tokio::test]
 async fn telegram_keeps_everything_until_it_is_stored() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     for words in ["one", "two", "three"] {
         bench.fake.person_says(ANN, ANN, words);
     }
-    let taker = Taker::watching(&bench.fake);
+    let taker = RecordingInbound::watching(&bench.fake);
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["one", "two", "three"]);
     assert_eq!(taker.kept_meanwhile(), [3, 3, 3], "nothing is confirmed before all that came with it is stored");
@@ -25,23 +25,23 @@ async fn telegram_keeps_everything_until_it_is_stored() {
 
 #[tokio::test]
 async fn message_being_stored_at_crash_is_redelivered() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::shut();
+    let taker = RecordingInbound::shut();
     let listening = bench.listen(&taker);
     taker.tried(1).await;
     listening.kill().await;
     assert_eq!(bench.fake.unconfirmed_updates(), 1);
-    let survivor = Taker::new();
+    let survivor = RecordingInbound::new();
     bench.listen_to_all(&survivor).await;
     assert_eq!(survivor.texts(), ["hello"]);
 }
 
 #[tokio::test]
 async fn failing_store_is_retried_and_confirms_nothing() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     taker.refuse("telegram:42");
     for words in ["one", "two"] {
         bench.fake.person_says(ANN, ANN, words);
@@ -67,8 +67,8 @@ async fn failing_store_is_retried_and_confirms_nothing() {
 
 #[tokio::test]
 async fn only_stored_updates_are_confirmed_on_stop() {
-    let bench = Bench::start().await;
-    let taker = Taker::new();
+    let bench = InboundHarness::start().await;
+    let taker = RecordingInbound::new();
     taker.refuse("telegram:43");
     bench.fake.person_says(ANN, ANN, "before");
     bench.fake.person_says(BOB, BOB, "storing updates failed");
@@ -81,13 +81,13 @@ async fn only_stored_updates_are_confirmed_on_stop() {
 
 #[tokio::test]
 async fn stop_ends_long_poll_and_confirms_stored_updates() {
-    let bench = Bench::start().await;
-    let idle = bench.listen(&Taker::new());
+    let bench = InboundHarness::start().await;
+    let idle = bench.listen(&RecordingInbound::new());
     until("it polls", || bench.fake.requests("getUpdates") == 1).await;
     idle.stop().await.unwrap();
 
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::shut();
+    let taker = RecordingInbound::shut();
     let listening = bench.listen(&taker);
     taker.tried(1).await;
     let stopping = tokio::spawn(listening.stop());
@@ -98,13 +98,13 @@ async fn stop_ends_long_poll_and_confirms_stored_updates() {
 
 #[tokio::test]
 async fn group_move_keeps_order_with_its_messages() {
-    let mut bench = Bench::start().await;
+    let mut bench = InboundHarness::start().await;
     bench.settings.answers_in = vec!["*".into()];
     let group = bench.fake.group("Family", &[ANN]);
     bench.fake.person_says(group, ANN, "before");
     let supergroup = bench.fake.migrate(group);
     bench.fake.person_says(supergroup, ANN, "after");
-    let taker = Taker::shut();
+    let taker = RecordingInbound::shut();
     let listening = bench.listen(&taker);
     for (nth, stored, moved) in [(1, vec![], 0), (2, vec!["before"], 0), (3, vec!["before"], 1), (4, vec!["before"], 2)]
     {
@@ -125,9 +125,9 @@ fn texts(texts: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn polls_request_handled_update_types_with_long_timeout() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
-    bench.listen_to_all(&Taker::new()).await;
+    bench.listen_to_all(&RecordingInbound::new()).await;
     let polls: Vec<_> = bench.fake.calls().into_iter().filter(|call| call.method == "getupdates").collect();
     let first = &polls[0].parameters;
     assert_eq!(
@@ -141,8 +141,8 @@ async fn polls_request_handled_update_types_with_long_timeout() {
 
 #[tokio::test]
 async fn outages_are_waited_out_and_told_once() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
     for (nth, fault) in [
         (1, Fault::BadGateway { performed: false }),
         (2, Fault::Outage { for_ms: 300 }),
@@ -153,7 +153,7 @@ async fn outages_are_waited_out_and_told_once() {
         bench.fake.script("getUpdates", When::Nth(nth), fault);
     }
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["hello"]);
     assert_eq!(log.lines_with("cannot reach Telegram"), 1, "{}", log.text());
@@ -163,22 +163,22 @@ async fn outages_are_waited_out_and_told_once() {
 
 #[tokio::test]
 async fn the_wait_that_telegram_asks_for_is_kept() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.script("getUpdates", When::Nth(1), Fault::RateLimit { retry_after_ms: 2_000 });
     bench.fake.person_says(ANN, ANN, "hello");
     let begun = std::time::Instant::now();
-    bench.listen_to_all(&Taker::new()).await;
+    bench.listen_to_all(&RecordingInbound::new()).await;
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
 async fn competing_poller_is_reported_once() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
     let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
     bench.fake.script("getUpdates", When::First(3), TelegramFault::Refuse(Refusal::new(409, words)));
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["hello"]);
     assert_eq!(log.lines_with("another process polls with this bot's token"), 1, "{}", log.text());
@@ -186,12 +186,12 @@ async fn competing_poller_is_reported_once() {
 
 #[tokio::test]
 async fn old_webhook_is_deleted_keeping_pending_updates() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
     bench.fake.person_says(ANN, ANN, "hello");
     let set = bench.call("setWebhook", json!({ "url": "https://bot.invalid/path-that-is-secret" })).await;
     assert_eq!(set["ok"], true, "{set}");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["hello"]);
     assert_eq!(log.lines_with("deleted the webhook at bot.invalid"), 1, "{}", log.text());
@@ -200,9 +200,9 @@ async fn old_webhook_is_deleted_keeping_pending_updates() {
 
 #[tokio::test]
 async fn foreign_webhook_is_reported_and_waited_out() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
     bench.fake.person_says(ANN, ANN, "one");
     bench.all_confirmed().await;
@@ -220,13 +220,13 @@ async fn foreign_webhook_is_reported_and_waited_out() {
 
 #[tokio::test]
 async fn oversized_poll_response_is_fetched_update_by_update() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let half = "x".repeat(9 << 20);
     let numbers = [0, 1].map(|_| bench.fake.queue_update(json!({ "hologram": half })).to_string());
     for words in ["one", "two"] {
         bench.fake.person_says(ANN, ANN, words);
     }
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.unreadable().into_iter().map(|update| update.key).collect::<Vec<_>>(), numbers);
     assert_eq!(taker.texts(), ["one", "two"]);
@@ -237,12 +237,12 @@ async fn oversized_poll_response_is_fetched_update_by_update() {
 
 #[tokio::test]
 async fn undecodable_update_is_stored_raw() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.person_says(ANN, ANN, "one");
     let hologram = bench.fake.queue_update(json!({ "hologram": { "of": "Ann", "at": 52.5 } }));
     let broken = bench.fake.queue_update(json!({ "message": { "message_id": "no number" } }));
     bench.fake.person_says(ANN, ANN, "two");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["one", "two"]);
     let kept = taker.unreadable();
@@ -257,20 +257,20 @@ async fn undecodable_update_is_stored_raw() {
 
 #[tokio::test]
 async fn move_announced_only_by_new_group_is_reported() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     let group = bench.fake.group("Family", &[ANN]);
     let supergroup = bench.fake.migrate(group);
     // The old group's own word is the first update, and gone, as after a day.
     let last = bench.call("getUpdates", json!({ "offset": -1 })).await;
     assert_eq!(last["result"][0]["message"]["migrate_from_chat_id"], group);
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.moved(), [(format!("telegram:{group}"), format!("telegram:{supergroup}"))]);
 }
 
 /// A bot whose group has moved, of which it hears nothing: what both groups told is gone, as after a day.
-async fn moved_unheard() -> (Bench, i64, i64) {
-    let bench = Bench::start().await;
+async fn moved_unheard() -> (InboundHarness, i64, i64) {
+    let bench = InboundHarness::start().await;
     let group = bench.fake.group("Family", &[ANN]);
     let supergroup = bench.fake.migrate(group);
     bench.call("deleteWebhook", json!({ "drop_pending_updates": true })).await;
@@ -279,7 +279,7 @@ async fn moved_unheard() -> (Bench, i64, i64) {
 
 fn part(group: i64, words: &str) -> SendRequest {
     SendRequest {
-        part: PartId(Uuid::now_v7()),
+        part_id: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("telegram:{group}").parse().expect("it is a name"),
         content: PartContent::from_text(words),
@@ -290,7 +290,7 @@ fn part(group: i64, words: &str) -> SendRequest {
 #[tokio::test]
 async fn move_learned_from_refused_send_is_reported_once() {
     let (bench, group, supergroup) = moved_unheard().await;
-    let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
+    let (channel, taker) = (Arc::new(bench.channel()), RecordingInbound::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);
     channel.send(&part(group, "one")).await.unwrap();
     assert!(taker.moved().is_empty(), "what was sent is not settled yet");
@@ -306,7 +306,7 @@ async fn move_learned_from_refused_send_is_reported_once() {
 #[tokio::test]
 async fn move_is_not_reported_while_part_is_sending() {
     let (bench, group, _) = moved_unheard().await;
-    let (channel, taker) = (Arc::new(bench.channel()), Taker::new());
+    let (channel, taker) = (Arc::new(bench.channel()), RecordingInbound::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);
     bench.fake.script("sendMessage", When::Nth(2), Fault::Hang { performed: false });
     let part = part(group, "one");

@@ -4,14 +4,14 @@ use satchel_fake_kit::{Fault, When};
 use satchel_fake_telegram::{Refusal, TelegramFault};
 use serde_json::json;
 
-use super::bench::{ANN, Bench, Log, Taker, until};
+use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound, until};
 
 #[tokio::test]
 async fn bot_identity_is_requested_until_available() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.script("getMe", When::First(2), Fault::BadGateway { performed: false });
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["hello"]);
     assert_eq!(bench.fake.requests("getMe"), 3);
@@ -19,19 +19,19 @@ async fn bot_identity_is_requested_until_available() {
 
 #[tokio::test]
 async fn stopping_is_heard_while_telegram_is_not() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.script("getMe", When::Every, Fault::Hang { performed: false });
-    let listening = bench.listen(&Taker::new());
+    let listening = bench.listen(&RecordingInbound::new());
     until("it is asked", || bench.fake.requests("getMe") == 1).await;
     listening.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn unknown_token_stops_polling_with_explanation() {
-    let mut bench = Bench::start().await;
+    let mut bench = InboundHarness::start().await;
     bench.settings.token = "123456789:NobodysTokenCanary".into();
-    let (log, _guard) = Log::listen();
-    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let (log, _guard) = LogCapture::listen();
+    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     let told = format!("{failed}\n{failed:?}\n{}", log.text());
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
     assert!(!told.contains("NobodysTokenCanary"), "{told}");
@@ -39,25 +39,25 @@ async fn unknown_token_stops_polling_with_explanation() {
 
 #[tokio::test]
 async fn never_issued_token_stops_polling_too() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.script("getMe", When::Every, TelegramFault::Refuse(Refusal::new(404, "Not Found")));
-    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
 }
 
 #[tokio::test]
 async fn token_revoked_later_stops_polling_too() {
-    let bench = Bench::start().await;
+    let bench = InboundHarness::start().await;
     bench.fake.script("getUpdates", When::Nth(2), TelegramFault::Refuse(Refusal::new(401, "Unauthorized")));
     bench.fake.person_says(ANN, ANN, "hello");
-    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
 }
 
 #[tokio::test]
 async fn people_are_offered_the_commands() {
-    let bench = Bench::start().await;
-    let listening = bench.listen(&Taker::new());
+    let bench = InboundHarness::start().await;
+    let listening = bench.listen(&RecordingInbound::new());
     until("they are told", || !bench.fake.commands().is_empty()).await;
     listening.stop().await.unwrap();
     assert_eq!(bench.fake.commands(), [json!({ "command": "files", "description": "Lists your files" })]);
@@ -65,10 +65,10 @@ async fn people_are_offered_the_commands() {
 
 #[tokio::test]
 async fn commands_that_telegram_does_not_take_stop_nothing() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
     bench.fake.script("setMyCommands", When::Every, TelegramFault::Refuse(Refusal::new(400, "Bad Request: no")));
-    let listening = bench.listen(&Taker::new());
+    let listening = bench.listen(&RecordingInbound::new());
     until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
     bench.fake.person_says(ANN, ANN, "hello");
     bench.all_confirmed().await;
@@ -77,9 +77,9 @@ async fn commands_that_telegram_does_not_take_stop_nothing() {
 
 #[tokio::test]
 async fn token_is_never_logged() {
-    let bench = Bench::start().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let bench = InboundHarness::start().await;
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
     bench.fake.script("getUpdates", When::Nth(2), Fault::Outage { for_ms: 400 });
     bench.fake.script("getUpdates", When::Nth(3), Fault::BadGateway { performed: false });

@@ -18,7 +18,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::bench::{ANN, BOB, Bench, Listening, Log, Taker, until};
+use super::harness::{ANN, BOB, InboundHarness, ListenerTask, LogCapture, RecordingInbound, until};
 
 /// Where the bots listen: below the ports that the system gives away by itself, so that nobody gets one in between.
 const PORTS: Range<u16> = 10_000..20_000;
@@ -37,8 +37,8 @@ fn free_address() -> SocketAddr {
 }
 
 /// A bot that Telegram calls through a proxy, and where that proxy finds it.
-async fn bench() -> (Bench, SocketAddr) {
-    let mut bench = Bench::start().await;
+async fn bench() -> (InboundHarness, SocketAddr) {
+    let mut bench = InboundHarness::start().await;
     let free = free_address();
     bench.settings.webhook = Some(WebhookSettings {
         url: "https://bot.invalid/path/of-its-own?x=1".into(),
@@ -50,12 +50,12 @@ async fn bench() -> (Bench, SocketAddr) {
 }
 
 /// The secret that the webhook was set with.
-fn secret(bench: &Bench) -> Option<String> {
+fn secret(bench: &InboundHarness) -> Option<String> {
     let set = bench.fake.calls().into_iter().rfind(|call| call.method == "setwebhook")?;
     set.parameters["secret_token"].as_str().map(str::to_owned)
 }
 
-async fn listening(bench: &Bench, taker: &std::sync::Arc<Taker>) -> Listening {
+async fn listening(bench: &InboundHarness, taker: &std::sync::Arc<RecordingInbound>) -> ListenerTask {
     let listening = bench.listen(taker);
     until("the webhook is set", || secret(bench).is_some()).await;
     listening
@@ -74,7 +74,7 @@ async fn knock(at: SocketAddr, path: &str, secret: Option<&str>, body: String) -
 async fn updates_are_called_in_and_stored() {
     let (bench, _) = bench().await;
     bench.fake.person_says(ANN, ANN, "one");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     bench.fake.person_says(BOB, BOB, "two");
     bench.all_confirmed().await;
@@ -91,8 +91,8 @@ async fn updates_are_called_in_and_stored() {
 #[tokio::test]
 async fn telegram_calls_again_until_it_is_stored() {
     let (bench, _) = bench().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     taker.refuse("telegram:42");
     let listening = listening(&bench, &taker).await;
     bench.fake.person_says(ANN, ANN, "hello");
@@ -116,7 +116,7 @@ async fn webhook_album_is_whole_despite_late_mention() {
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
     let item = |name: &str| Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", "words"));
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     taker.refuse(&format!("telegram:{group}"));
     let listening = listening(&bench, &taker).await;
     bench.fake.person_sends_album(group, BOB, vec![item("0.txt"), item("00.txt").caption("for all of you")]);
@@ -137,13 +137,13 @@ async fn webhook_album_is_whole_despite_late_mention() {
 #[tokio::test]
 async fn it_is_not_answered_before_it_is_stored() {
     let (bench, at) = bench().await;
-    let taker = Taker::shut();
+    let taker = RecordingInbound::shut();
     let listening = listening(&bench, &taker).await;
     bench.fake.person_says(ANN, ANN, "hello");
     taker.tried(1).await;
     assert_eq!(bench.fake.unconfirmed_updates(), 1);
     // What is being stored is let finish, and its call is answered.
-    listening.tell_to_stop();
+    listening.request_stop();
     until("nobody is let in any more", || std::net::TcpStream::connect(at).is_err()).await;
     taker.open();
     listening.stop().await.unwrap();
@@ -154,7 +154,7 @@ async fn it_is_not_answered_before_it_is_stored() {
 #[tokio::test]
 async fn strangers_and_nonsense_are_turned_away() {
     let (bench, at) = bench().await;
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let secret = secret(&bench).unwrap();
     let path = "/path/of-its-own";
@@ -197,7 +197,7 @@ async fn stranger_cannot_exhaust_webhook_connections() {
         listen: everywhere,
         trusted_proxies: Vec::new(),
     });
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let stranger = async || {
         let mut socket = TcpStream::connect((own, at.port())).await.expect("it listens");
@@ -221,8 +221,8 @@ async fn stranger_cannot_exhaust_webhook_connections() {
 #[tokio::test]
 async fn misdirected_calls_are_reported_once_until_corrected() {
     let (bench, at) = bench().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let secret = secret(&bench).unwrap();
     for (path, shown, told) in [
@@ -244,8 +244,8 @@ async fn misdirected_calls_are_reported_once_until_corrected() {
 #[tokio::test]
 async fn unreachable_webhook_and_its_recovery_are_reported_once() {
     let (bench, at) = bench().await;
-    let (log, _guard) = Log::listen();
-    let taker = Taker::new();
+    let (log, _guard) = LogCapture::listen();
+    let taker = RecordingInbound::new();
     let nowhere = free_address();
     bench.fake.webhook_behind_proxy(nowhere);
     bench.fake.person_says(ANN, ANN, "hello");
@@ -261,7 +261,7 @@ async fn unreachable_webhook_and_its_recovery_are_reported_once() {
 #[tokio::test]
 async fn webhook_set_with_foreign_secret_is_restored() {
     let (bench, at) = bench().await;
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let ours = secret(&bench).unwrap();
     until("it is ours", || bench.fake.requests("setWebhook") == 1).await;
@@ -285,7 +285,7 @@ async fn webhook_set_with_foreign_secret_is_restored() {
 #[tokio::test]
 async fn strangers_trigger_one_webhook_reset_per_minute() {
     let (bench, at) = bench().await;
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let stranger = || knock(at, "/path/of-its-own", Some("guessed"), "{}".to_owned());
     let knocking = async {
@@ -306,7 +306,7 @@ async fn strangers_trigger_one_webhook_reset_per_minute() {
 #[tokio::test]
 async fn what_cannot_be_read_is_kept_and_confirmed() {
     let (bench, at) = bench().await;
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     let listening = listening(&bench, &taker).await;
     let number = bench.fake.queue_update(json!({ "hologram": 1 }));
     bench.fake.person_says(ANN, ANN, "hello");
@@ -325,10 +325,10 @@ async fn what_cannot_be_read_is_kept_and_confirmed() {
 #[tokio::test]
 async fn setting_it_is_tried_until_telegram_answers() {
     let (bench, _) = bench().await;
-    let (log, _guard) = Log::listen();
+    let (log, _guard) = LogCapture::listen();
     bench.fake.script("setWebhook", When::First(2), Fault::BadGateway { performed: false });
     bench.fake.person_says(ANN, ANN, "hello");
-    let taker = Taker::new();
+    let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     assert_eq!(taker.texts(), ["hello"]);
     assert!(!log.text().contains("of-its-own") && !log.text().contains(&secret(&bench).unwrap()), "{}", log.text());
@@ -339,7 +339,7 @@ async fn refused_webhook_url_ends_listener_with_explanation() {
     let (bench, _) = bench().await;
     let words = "Bad Request: bad webhook: An HTTPS URL must be provided for webhook";
     bench.fake.script("setWebhook", When::Every, TelegramFault::Refuse(Refusal::new(400, words)));
-    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("HTTPS URL must be provided"), "{failed}");
 }
 
@@ -347,6 +347,6 @@ async fn refused_webhook_url_ends_listener_with_explanation() {
 async fn occupied_listen_address_ends_listener_with_explanation() {
     let (bench, at) = bench().await;
     let _taken = TcpListener::bind(at).unwrap();
-    let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
+    let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(matches!(failed, TelegramError::Listen { address, .. } if address == at), "{failed:?}");
 }

@@ -13,13 +13,13 @@ use satchel_fake_telegram::{FileKind, TelegramMessage};
 
 use super::*;
 
-fn shown(stage: &Stage) -> Vec<TelegramMessage> {
+fn shown(stage: &OutboundHarness) -> Vec<TelegramMessage> {
     stage.telegram.transcript().visible(stage.chat).cloned().collect()
 }
 
 #[tokio::test]
 async fn text_is_formatted_without_link_preview() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let words = "# Done\n**Bold** & `code` <b>, [a link](https://example.org)\n- one\n\n```rust\nfn main() {}\n```";
     stage.send(text(words)).await.unwrap();
     let message = &shown(&stage)[0];
@@ -32,7 +32,7 @@ async fn text_is_formatted_without_link_preview() {
 
 #[tokio::test]
 async fn a_plain_text_is_shown_as_it_is() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let words = "**not bold** <b>&amp;</b>";
     stage.send(PartContent::Text { text: words.to_owned(), markup: Markup::Plain, files: Vec::new() }).await.unwrap();
     let message = &shown(&stage)[0];
@@ -41,7 +41,7 @@ async fn a_plain_text_is_shown_as_it_is() {
 
 #[tokio::test]
 async fn every_chunk_of_a_long_text_is_taken() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let paragraph = "Ein *langer* Satz über `alles` und 😀 [mehr](https://example.org/a?b=c&d=e).\n\n";
     let table = "| a | b |\n|---|---|\n| 1 | **2** |\n";
     let code = format!("```python\n{}```\n\n", "print('<&>')\n".repeat(200));
@@ -105,7 +105,7 @@ fn markdown() -> impl Strategy<Value = String> {
 
 #[tokio::test]
 async fn any_model_markdown_is_accepted_as_rendered() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let mut runner = TestRunner::deterministic();
     let mut sent = 0;
     for _ in 0..60 {
@@ -140,7 +140,7 @@ async fn each_file_form_is_sent_as_its_kind() {
         ),
         (photo(2), FileForm::Document, FileKind::Document),
     ] {
-        let stage = Stage::new().await;
+        let stage = OutboundHarness::new().await;
         let mut item = stage.item(&file, form).await;
         item.attachment.media = MediaInfo { duration_ms: Some(2_100), ..item.attachment.media };
         item.caption = "*a* <caption>".to_owned();
@@ -161,7 +161,7 @@ async fn each_file_form_is_sent_as_its_kind() {
 
 #[tokio::test]
 async fn an_album_keeps_its_order_and_each_caption() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let film = FakeFile::of("film.mp4", "video/mp4", b"\0\0\0\x18ftypmp42\0\0\0\0".as_slice());
     let mut items = vec![
         stage.item(&photo(1), FileForm::Photo).await,
@@ -182,7 +182,7 @@ async fn an_album_keeps_its_order_and_each_caption() {
 
 #[tokio::test]
 async fn voice_is_voice_message_or_audio_file() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let (bubble, file) = (stage.voice(false).await, stage.voice(true).await);
     stage.send(bubble).await.unwrap();
     stage.send(file).await.unwrap();
@@ -193,7 +193,7 @@ async fn voice_is_voice_message_or_audio_file() {
 
 #[tokio::test]
 async fn question_buttons_carry_commands_until_edited() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
     let question = PartContent::Question {
         text: "Write **a.txt**? `/allow 7F3K` or `/refuse 7F3K`".to_owned(),
@@ -210,7 +210,7 @@ async fn question_buttons_carry_commands_until_edited() {
 
 #[tokio::test]
 async fn notice_is_sent_and_withdrawal_removes_message() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let sent = stage.send(PartContent::Notice { text: "3 of 4 files sent".to_owned() }).await.unwrap();
     assert_eq!(stage.texts(), ["3 of 4 files sent"]);
     assert_eq!(stage.send(PartContent::Withdraw).await, Ok(Vec::new()));
@@ -220,7 +220,7 @@ async fn notice_is_sent_and_withdrawal_removes_message() {
 
 #[tokio::test]
 async fn reply_references_message_and_survives_its_deletion() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let asked = stage.telegram.person_says(stage.chat, stage.chat, "hello?");
     let reply_to = Some(MessageRef(asked.to_string()));
     let part = SendRequest { reply_to, ..stage.part(text("hello")) };
@@ -233,7 +233,7 @@ async fn reply_references_message_and_survives_its_deletion() {
 
 #[tokio::test]
 async fn forum_topic_is_its_own_conversation() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let forum = stage.telegram.forum("Team", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Plans");
     let in_topic = |content| SendRequest {
@@ -260,7 +260,7 @@ async fn forum_topic_is_its_own_conversation() {
 
 #[tokio::test]
 async fn text_with_files_is_refused_for_replanning() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let files = vec![stage.item(&photo(1), FileForm::Photo).await];
     let answer = stage.send(PartContent::Text { text: "x".to_owned(), markup: Markup::Rich, files }).await;
     let wrong =
@@ -271,14 +271,14 @@ async fn text_with_files_is_refused_for_replanning() {
 
 #[tokio::test]
 async fn activity_is_sent_without_delaying_others() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let chat = conversation(&stage.chat.to_string());
     let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Performed);
     stage.channel.show_activity(&chat, satchel_ports::Activity::Writing).await;
     performed.await.unwrap();
     assert_eq!(stage.telegram.transcript().chats[&stage.chat].actions, ["typing"]);
 
-    let hanging = Stage::new().await;
+    let hanging = OutboundHarness::new().await;
     hanging.telegram.script(
         "sendChatAction",
         satchel_fake_kit::When::Every,
@@ -299,7 +299,7 @@ async fn activity_is_sent_without_delaying_others() {
 #[tokio::test]
 async fn groups_are_streamed_to_more_slowly() {
     use satchel_domain::capabilities::StreamRule;
-    let stage = Stage::with(TelegramRules::default(), tables::telegram()).await;
+    let stage = OutboundHarness::with(TelegramRules::default(), tables::telegram()).await;
     let rule = |key: &str| stage.channel.capabilities(&conversation(key)).stream;
     assert_eq!(rule("4711"), StreamRule::Edits { interval_ms: 1_100 });
     assert_eq!(rule("-100123/42"), StreamRule::Edits { interval_ms: 3_200 });

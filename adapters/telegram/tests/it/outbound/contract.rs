@@ -11,7 +11,7 @@ use satchel_ports::Channel;
 use super::*;
 
 #[async_trait]
-impl ChannelFixture for Stage {
+impl ChannelFixture for OutboundHarness {
     fn channel(&self) -> Arc<dyn Channel> {
         Arc::clone(&self.channel) as _
     }
@@ -24,7 +24,7 @@ impl ChannelFixture for Stage {
         Arc::clone(&self.blobs) as _
     }
 
-    async fn arrived(&self) -> Vec<ArrivedMessage> {
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
         let arrived = |message: &TelegramMessage| ArrivedMessage {
             message: MessageRef(message.id.to_string()),
             text: message.words.text.clone(),
@@ -43,8 +43,8 @@ impl ChannelFixture for Stage {
             // Telegram says so of what it performs, too: see `answers`.
             ChannelFault::ServerError => return false,
             ChannelFault::Reset => Fault::ResetMidTransfer,
-            ChannelFault::AnswerLost => Fault::AcceptAndDrop,
-            ChannelFault::NotAnAnswer => Fault::BadGateway { performed: true },
+            ChannelFault::ResponseLost => Fault::AcceptAndDrop,
+            ChannelFault::ForeignResponse => Fault::BadGateway { performed: true },
             ChannelFault::Hang => Fault::Hang { performed: false },
             ChannelFault::Forbidden => Fault::Forbidden,
         };
@@ -64,4 +64,4 @@ impl ChannelFixture for Stage {
     }
 }
 
-satchel_contracts::channel_contract!(Stage::new().await, without: [ServerError]);
+satchel_contracts::channel_contract!(OutboundHarness::new().await, without: [ServerError]);

@@ -9,10 +9,10 @@ use satchel_ports::{
 
 use super::*;
 
-const ASKED: &str = "stopMessageLiveLocation";
+const LOOKUP_METHOD: &str = "stopMessageLiveLocation";
 
 /// A process that knows nothing of what was sent before it.
-fn restarted(stage: &Stage) -> TelegramChannel {
+fn restarted(stage: &OutboundHarness) -> TelegramChannel {
     let settings = settings(&stage.telegram, unpaced());
     TelegramChannel::with_timeouts(&settings, Arc::clone(&stage.blobs) as _, SHORT).unwrap()
 }
@@ -37,20 +37,20 @@ fn is_uncertain(outcome: &LookupOutcome) -> bool {
 }
 
 /// Sends a part that meets this fault, which leaves it in doubt.
-async fn doubt(stage: &Stage, part: &SendRequest, fault: Fault) {
+async fn doubt(stage: &OutboundHarness, part: &SendRequest, fault: Fault) {
     stage.telegram.script_next("send*", fault);
     let answer = stage.channel.send(part).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }
 
 /// What the bot has said in a chat, by ids.
-fn ids(stage: &Stage, chat: i64) -> Vec<i64> {
+fn ids(stage: &OutboundHarness, chat: i64) -> Vec<i64> {
     stage.telegram.transcript().visible(chat).map(|message| message.id).collect()
 }
 
 #[tokio::test]
 async fn what_arrived_is_found_whatever_it_is() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let mut album = Vec::new();
     for seed in 0..3 {
         album.push(stage.item(&photo(seed), FileForm::Photo).await);
@@ -83,7 +83,7 @@ async fn what_arrived_is_found_whatever_it_is() {
 
 #[tokio::test]
 async fn what_did_not_arrive_is_absent() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     for fault in [Fault::ResetMidTransfer, Fault::ResetAfterRead, Fault::Restart { performed: false }] {
         let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
         let part = stage.part(text("hello"));
@@ -94,7 +94,7 @@ async fn what_did_not_arrive_is_absent() {
 
 #[tokio::test]
 async fn a_server_that_restarts_may_have_performed_it() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::Restart { performed: true }).await;
@@ -104,7 +104,7 @@ async fn a_server_that_restarts_may_have_performed_it() {
 
 #[tokio::test]
 async fn what_others_wrote_meanwhile_is_passed_over() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let other = stage.telegram.private_chat(stage.telegram.person(12, "Ben"));
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     stage.telegram.person_says(other, other, "elsewhere");
@@ -121,13 +121,13 @@ async fn what_others_wrote_meanwhile_is_passed_over() {
 
 #[tokio::test]
 async fn second_pass_finds_late_message() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptOnRelease).await;
     let request = behind(before, &part);
     // The first pass asks for five ids; it arrives when they were asked for in vain.
-    let asked = stage.telegram.on_nth(ASKED, 5, Moment::Performed);
+    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 5, Moment::Performed);
     let release = async {
         asked.await.unwrap();
         stage.telegram.release_requests();
@@ -138,7 +138,7 @@ async fn second_pass_finds_late_message() {
 
 #[tokio::test]
 async fn hidden_messages_leave_no_certainty() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let group = stage.telegram.supergroup("Family", &[stage.chat]);
     for (sees_all, is_admin) in [(true, false), (false, true), (false, false)] {
         stage.telegram.set_privacy_mode(!sees_all);
@@ -165,7 +165,7 @@ async fn hidden_messages_leave_no_certainty() {
 
 #[tokio::test]
 async fn edit_rights_make_lookup_uncertain() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let channel = stage.telegram.channel("News", stage.chat);
     let before = stage.channel.send(&stage.part_in(channel, text("first"))).await.unwrap()[0].0.parse().unwrap();
     let part = stage.part_in(channel, text("hello"));
@@ -179,7 +179,7 @@ async fn edit_rights_make_lookup_uncertain() {
 
 #[tokio::test]
 async fn over_a_hundred_ids_leave_no_certainty() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     for (others, is_certain) in [(80, true), (110, false)] {
         let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
         let other = stage.telegram.private_chat(stage.telegram.person(12, "Ben"));
@@ -196,7 +196,7 @@ async fn over_a_hundred_ids_leave_no_certainty() {
 
 #[tokio::test]
 async fn topic_message_is_found_among_other_topics() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let forum = stage.telegram.forum("Family", &[stage.chat]);
     let topic = stage.telegram.topic(forum, "Taxes");
     let before = stage.telegram.person_says(forum, stage.chat, "@satchel_fake_bot go on");
@@ -213,7 +213,7 @@ async fn topic_message_is_found_among_other_topics() {
 
 #[tokio::test]
 async fn two_doubts_in_one_chat_leave_no_certainty() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let (one, other) = (stage.part(text("one")), stage.part(text("other")));
     doubt(&stage, &one, Fault::AcceptAndDrop).await;
@@ -226,13 +226,13 @@ async fn two_doubts_in_one_chat_leave_no_certainty() {
 
 #[tokio::test]
 async fn searched_chat_accepts_no_send() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let other = stage.telegram.private_chat(stage.telegram.person(12, "Ben"));
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptAndDrop).await;
-    stage.telegram.script_next(ASKED, Fault::RateLimit { retry_after_ms: 1_000 });
-    let asked = stage.telegram.on_nth(ASKED, 1, Moment::Arrived);
+    stage.telegram.script_next(LOOKUP_METHOD, Fault::RateLimit { retry_after_ms: 1_000 });
+    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 1, Moment::Arrived);
     let meanwhile = async {
         asked.await.unwrap();
         let here = stage.send(text("between")).await;
@@ -247,15 +247,15 @@ async fn searched_chat_accepts_no_send() {
 
 #[tokio::test]
 async fn cancelled_lookup_can_be_retried() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptAndDrop).await;
     let request = behind(before, &part);
-    stage.telegram.script_next(ASKED, Fault::RateLimit { retry_after_ms: 60_000 });
+    stage.telegram.script_next(LOOKUP_METHOD, Fault::RateLimit { retry_after_ms: 60_000 });
     let later = stage.channel.find_sent(&request).await;
     assert!(matches!(later, Err(SendError::NotSent { retry_after_ms: Some(60_000), .. })), "{later:?}");
-    stage.telegram.script_next(ASKED, Fault::ResetMidTransfer);
+    stage.telegram.script_next(LOOKUP_METHOD, Fault::ResetMidTransfer);
     let later = stage.channel.find_sent(&request).await;
     assert!(matches!(later, Err(SendError::InDoubt { .. })), "{later:?}");
     assert_eq!(stage.channel.find_sent(&request).await, Ok(found(&ids(&stage, stage.chat))));
@@ -263,7 +263,7 @@ async fn cancelled_lookup_can_be_retried() {
 
 #[tokio::test]
 async fn duplicate_is_found_before_or_after_retry() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptOnRelease).await;
@@ -280,19 +280,19 @@ async fn duplicate_is_found_before_or_after_retry() {
 
 #[tokio::test]
 async fn a_channel_that_looks_nothing_up_asks_nothing() {
-    let stage = Stage::with(
+    let stage = OutboundHarness::with(
         TelegramRules::default(),
         ChannelCapabilities { look_up: satchel_domain::capabilities::LookupRule::None, ..unpaced() },
     )
     .await;
     let part = stage.part(text("hello"));
     let outcome = stage.channel.find_sent(&behind(1, &part)).await.unwrap();
-    assert!(is_uncertain(&outcome) && stage.telegram.requests(ASKED) == 0, "{outcome:?}");
+    assert!(is_uncertain(&outcome) && stage.telegram.requests(LOOKUP_METHOD) == 0, "{outcome:?}");
 }
 
 #[tokio::test]
 async fn unrecorded_send_is_found() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let before = stage.telegram.person_says(stage.chat, stage.chat, "go on");
     let part = stage.part(text("hello"));
     stage.channel.send(&part).await.unwrap();
@@ -304,7 +304,7 @@ async fn unrecorded_send_is_found() {
 
 #[tokio::test]
 async fn chatter_that_nobody_stored_is_walked_past() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let group = stage.telegram.supergroup("Family", &[stage.chat]);
     stage.telegram.promote_bot(group, stage.chat);
     let before = stage.telegram.person_says(group, stage.chat, "@satchel_fake_bot go on");

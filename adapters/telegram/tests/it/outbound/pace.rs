@@ -8,12 +8,12 @@ use satchel_fake_telegram::{PaceReport, TelegramPace, TelegramRules};
 
 use super::*;
 
-async fn paced() -> Stage {
-    Stage::with(TelegramRules::default().paced(), tables::telegram()).await
+async fn paced() -> OutboundHarness {
+    OutboundHarness::with(TelegramRules::default().paced(), tables::telegram()).await
 }
 
 /// Sends a part as the ledger's owner does, who comes back when told to.
-async fn deliver(stage: &Stage, part: &SendRequest) {
+async fn deliver(stage: &OutboundHarness, part: &SendRequest) {
     loop {
         match stage.channel.send(part).await {
             Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) => {
@@ -29,7 +29,7 @@ async fn deliver(stage: &Stage, part: &SendRequest) {
 
 /// Plays something on a new stage, which must go well unless it is held up: what leaves at its pace arrives at it only
 /// if nothing stops the machine in between. Then it is played anew.
-async fn goes_well(play: impl AsyncFn(&Stage) -> Result<(), String>) {
+async fn goes_well(play: impl AsyncFn(&OutboundHarness) -> Result<(), String>) {
     const TICK: Duration = Duration::from_millis(10);
     // Less than half of what the platform overlooks, and little enough to be caught up with.
     const HELD_UP: Duration = Duration::from_millis(40);
@@ -50,7 +50,7 @@ async fn goes_well(play: impl AsyncFn(&Stage) -> Result<(), String>) {
 }
 
 /// Whether everything was let through, and that no slower than is allowed.
-fn judged(report: &PaceReport, accepted: u64, share: f64) -> Result<(), String> {
+fn check_report(report: &PaceReport, accepted: u64, share: f64) -> Result<(), String> {
     if (report.accepted, report.refused) != (accepted, 0) || share < 0.95 {
         return Err(format!("{share:.3} of what is allowed, {} let through, {} not", report.accepted, report.refused));
     }
@@ -60,19 +60,19 @@ fn judged(report: &PaceReport, accepted: u64, share: f64) -> Result<(), String> 
 
 #[tokio::test]
 async fn chat_sends_reach_but_never_exceed_its_rate() {
-    let play = async |stage: &Stage| {
+    let play = async |stage: &OutboundHarness| {
         for number in 0..9 {
             deliver(stage, &stage.part(text(&format!("text {number}")))).await;
         }
         let report = stage.telegram.pace();
-        judged(&report, 9, report.chats[&stage.chat].share(TelegramPace::default()))
+        check_report(&report, 9, report.chats[&stage.chat].share(TelegramPace::default()))
     };
     goes_well(play).await;
 }
 
 #[tokio::test]
 async fn many_chats_reach_but_never_exceed_global_rate() {
-    let play = async |stage: &Stage| {
+    let play = async |stage: &OutboundHarness| {
         let chats: Vec<i64> = (1..=90)
             .map(|number| stage.telegram.private_chat(stage.telegram.person(number, &format!("person {number}"))))
             .collect();
@@ -83,14 +83,14 @@ async fn many_chats_reach_but_never_exceed_global_rate() {
         });
         join_all(sends).await;
         let report = stage.telegram.pace();
-        judged(&report, 180, report.share(TelegramPace::default()))
+        check_report(&report, 180, report.share(TelegramPace::default()))
     };
     goes_well(play).await;
 }
 
 #[tokio::test]
 async fn draft_edits_yield_to_permanent_messages() {
-    let play = async |stage: &Stage| {
+    let play = async |stage: &OutboundHarness| {
         let other = stage.telegram.private_chat(stage.telegram.person(5, "Boris"));
         let answered = async {
             let sent = stage.send(text("grows")).await?;

@@ -20,9 +20,9 @@ const PASSWORD: &str = "canary-password";
 
 /// Everything that is logged, at the finest level.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct LogCapture(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Log {
+impl io::Write for LogCapture {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())
@@ -33,7 +33,7 @@ impl io::Write for Log {
     }
 }
 
-impl MakeWriter<'_> for Log {
+impl MakeWriter<'_> for LogCapture {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -41,8 +41,8 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-impl Log {
-    fn told(&self) -> String {
+impl LogCapture {
+    fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
@@ -71,7 +71,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
 async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String {
     let mut told = format!("{channel:?} {channel:#?}");
     let part = |content| SendRequest {
-        part: PartId(Uuid::from_u128(1)),
+        part_id: PartId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: conversation("4711"),
         content,
@@ -91,7 +91,7 @@ async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String
     note(format!("{:?}", channel.delete(&conversation("4711"), &message).await));
     let reference = FileReference::new(r#"{"file_id":"F"}"#.to_owned(), Filename::from_untrusted("a"));
     // A server of one's own may take long to answer for a file; here it never does.
-    match tokio::time::timeout(SHORT.answer, channel.fetch(&reference))
+    match tokio::time::timeout(SHORT.response, channel.fetch(&reference))
         .await
         .unwrap_or_else(|_| Err(satchel_ports::FileFetchError::Retryable { reason: "not waited for".to_owned() }))
     {
@@ -106,13 +106,13 @@ async fn everything(channel: &TelegramChannel, item: Option<FileItem>) -> String
     }
     channel.show_activity(&conversation("4711"), satchel_ports::Activity::Writing).await;
     // The activity is on its way by itself; what it logs is part of what is looked through.
-    tokio::time::sleep(SHORT.connect + SHORT.answer).await;
+    tokio::time::sleep(SHORT.connect + SHORT.response).await;
     told
 }
 
 #[tokio::test]
 async fn errors_logs_and_debug_hide_secrets() {
-    let log = Log::default();
+    let log = LogCapture::default();
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
     tracing::subscriber::set_global_default(subscriber).unwrap();
 
@@ -129,7 +129,7 @@ async fn errors_logs_and_debug_hide_secrets() {
         assert_silent(&everything(&channel(CANARY, Some(address)), None).await, about);
     }
 
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let item = stage.item(&photo(1), FileForm::Photo).await;
     let with_credentials = stage.telegram.api_url().replace("http://", &format!("http://{NAME}:{PASSWORD}@"));
     assert_silent(&everything(&channel(CANARY, Some(with_credentials)), Some(item.clone())).await, "a wrong token");
@@ -147,7 +147,7 @@ async fn errors_logs_and_debug_hide_secrets() {
         stage.telegram.script("*", satchel_fake_kit::When::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
-    let logged = log.told();
+    let logged = log.text();
     assert!(logged.contains("showing an activity failed"), "the log was heard: {logged}");
     assert_silent(&logged, "the log");
     assert_silent(&format!("{:?}", settings(&stage.telegram, unpaced())), "the settings");

@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn large_file_arrives_whole() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let file = FakeFile::generated("big.bin", "application/octet-stream", 7, 40_000_000);
     let item = stage.item(&file, FileForm::Document).await;
     stage.send(PartContent::File(item)).await.unwrap();
@@ -18,9 +18,9 @@ async fn large_file_arrives_whole() {
 
 #[tokio::test]
 async fn long_upload_shows_its_action() {
-    let stage = Stage::new().await;
+    let stage = OutboundHarness::new().await;
     let part = stage.part(PartContent::File(stage.item(&photo(1), FileForm::Document).await));
-    let timeouts = HttpTimeouts { answer: Duration::from_secs(1), ..SHORT };
+    let timeouts = HttpTimeouts { response: Duration::from_secs(1), ..SHORT };
     let settings = settings(&stage.telegram, unpaced());
     let channel = TelegramChannel::with_timeouts(&settings, Arc::clone(&stage.blobs) as _, timeouts).unwrap();
     stage.telegram.script_next("sendDocument", Fault::Hang { performed: true });
@@ -32,7 +32,7 @@ async fn long_upload_shows_its_action() {
 #[tokio::test]
 async fn truncated_file_is_not_sent() {
     for damage in ["missing", "damaged", "shorter", "longer"] {
-        let stage = Stage::new().await;
+        let stage = OutboundHarness::new().await;
         let file = FakeFile::generated("a.bin", "application/octet-stream", 7, 300_000);
         let mut items =
             vec![stage.item(&photo(1), FileForm::Document).await, stage.item(&file, FileForm::Document).await];

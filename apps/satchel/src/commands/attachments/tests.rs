@@ -72,15 +72,16 @@ async fn files_are_listed_and_shown() {
 #[tokio::test]
 async fn ambiguous_file_number_requires_conversation() {
     let ledger = ledger();
-    let error = find(&ledger, &choice(FileSelectorArg::Number(1), None)).await.unwrap_err();
+    let error = find_attachment(&ledger, &choice(FileSelectorArg::Number(1), None)).await.unwrap_err();
     assert!(error.is::<UsageError>());
     assert!(error.to_string().ends_with("--conversation with one of web:b, console:main"), "{error}");
-    let found = find(&ledger, &choice(FileSelectorArg::Number(1), Some("web:b"))).await.unwrap();
+    let found = find_attachment(&ledger, &choice(FileSelectorArg::Number(1), Some("web:b"))).await.unwrap();
     assert_eq!(found.id, AttachmentId(Uuid::from_u128(3)));
-    let by_id = find(&ledger, &choice(FileSelectorArg::Id(AttachmentId(Uuid::from_u128(1))), None)).await.unwrap();
+    let by_id =
+        find_attachment(&ledger, &choice(FileSelectorArg::Id(AttachmentId(Uuid::from_u128(1))), None)).await.unwrap();
     assert_eq!(by_id.conversation.to_string(), "console:main");
     for missing in [choice(FileSelectorArg::Number(9), None), choice(FileSelectorArg::Number(2), Some("web:b"))] {
-        let error = find(&ledger, &missing).await.unwrap_err();
+        let error = find_attachment(&ledger, &missing).await.unwrap_err();
         assert!(!error.is::<UsageError>() && error.to_string().contains("no file #"), "{error}");
     }
 }
@@ -141,25 +142,25 @@ async fn usage_is_a_table_of_conversations_and_people() {
         ])
     });
     let mut out = Vec::new();
-    super::usage(&ledger, false, &mut out).await.unwrap();
+    show_usage(&ledger, false, &mut out).await.unwrap();
     let table = String::from_utf8(out).unwrap();
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words[0], ["FILES", "SIZE", "WORKSPACE"], "{table}");
     assert_eq!(words[1], ["conversation", "telegram:-100/42", "2", "1.2", "MB", "4", "KB"], "{table}");
     assert_eq!(words[2], ["person", "telegram:7", "2", "1.2", "MB", "0", "B"], "{table}");
     let mut out = Vec::new();
-    super::usage(&ledger, true, &mut out).await.unwrap();
+    show_usage(&ledger, true, &mut out).await.unwrap();
     let read: Vec<Usage> = serde_json::from_slice(&out).unwrap();
     assert_eq!(read[1].scope, UsageScope::Person("telegram:7".parse().unwrap()));
 }
 
 #[tokio::test]
 async fn removed_files_are_listed_and_needed_ones_fail() {
-    let remove = async |outcome: Forgotten, files: &[FileSelectorArg]| {
+    let remove = async |outcome: ForgetOutcome, files: &[FileSelectorArg]| {
         let mut ledger = ledger();
         ledger
             .expect_forget_file()
-            .withf(|forget| forget.only_of.is_none() && forget.conversation.to_string() == "console:main")
+            .withf(|forget| forget.restricted_to.is_none() && forget.conversation.to_string() == "console:main")
             .returning(move |_| Ok(outcome.clone()));
         ledger.expect_find_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
         let mut blobs = MockBlobs::new();
@@ -170,18 +171,19 @@ async fn removed_files_are_listed_and_needed_ones_fail() {
         let removed = remove(&ledger, &blobs, files, Some(&here), &mut out).await;
         (removed.map_err(|error| error.to_string()), String::from_utf8(out).unwrap())
     };
-    let done = || Forgotten::Done(Box::new(file(2, 2, "console:main")));
+    let done = || ForgetOutcome::Forgotten(Box::new(file(2, 2, "console:main")));
     let (removed, out) = remove(done(), &[FileSelectorArg::Number(2), FileSelectorArg::Number(1)]).await;
     assert_eq!(removed, Ok(()));
     assert_eq!(out, "removed #2 скан.pdf of console:main (6 B)\nremoved #1 скан.pdf of console:main (6 B)\n");
-    let (removed, out) = remove(Forgotten::Before(Timestamp(1_700_000_000_000)), &[FileSelectorArg::Number(2)]).await;
+    let (removed, out) =
+        remove(ForgetOutcome::AlreadyForgotten(Timestamp(1_700_000_000_000)), &[FileSelectorArg::Number(2)]).await;
     assert!(removed.is_ok() && out.starts_with("#2 of console:main was removed on 2023-11-14"), "{out}");
-    let (removed, _) = remove(Forgotten::Unsettled, &[FileSelectorArg::Number(2)]).await;
+    let (removed, _) = remove(ForgetOutcome::Unsettled, &[FileSelectorArg::Number(2)]).await;
     assert_eq!(
         removed.unwrap_err(),
         "#2 of console:main is still being sent; `satchel outbox list` shows its progress"
     );
-    let (removed, _) = remove(Forgotten::InUse, &[FileSelectorArg::Number(2)]).await;
+    let (removed, _) = remove(ForgetOutcome::InUse, &[FileSelectorArg::Number(2)]).await;
     assert!(removed.unwrap_err().contains("isn't answered yet"));
     let (removed, out) = remove(done(), &[FileSelectorArg::Number(9)]).await;
     assert!(removed.unwrap_err().contains("no file #9") && out.is_empty());

@@ -1,4 +1,4 @@
-//! The configuration itself, the platforms, and the clock against those that others have.
+//! Checks the configuration, the platforms' tokens, the encryption of connections, and the clock.
 
 use std::{net::IpAddr, os::unix::fs::PermissionsExt, time::SystemTime};
 
@@ -13,18 +13,18 @@ use crate::{
     platforms::{self, DiscordApplication, TokenError},
 };
 
-/// A clock that is wrong by more seconds than this makes waits wrong.
+/// A larger clock skew makes delays wrong.
 const CLOCK_SKEW_WARNING_SECS: u64 = 30;
 
-/// By more than this certificates and signatures are refused.
+/// With a larger clock skew certificates and signatures are rejected.
 const CLOCK_SKEW_FAILURE_SECS: u64 = 300;
 
-/// No machine can be running this before the moment at which it was written.
+/// A clock before the time when this was written is wrong.
 const EARLIEST_TIME: &str = "2026-11-01T00:00:00Z";
 
-/// Which file was read, whether others can read its secrets, what it switches on that isn't built yet, and which
+/// Checks which file was read, whether others can read its secrets, what it enables that isn't built yet, and which
 /// variables have no effect.
-pub(super) fn configuration(loaded: &LoadedConfig) -> Vec<Finding> {
+pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     const CHECK: &str = "configuration";
     let from_file = |origin: &SettingOrigin| matches!(origin, SettingOrigin::File { .. });
     let mut findings = match &loaded.file {
@@ -55,27 +55,27 @@ pub(super) fn configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     findings
 }
 
-/// Whether the platforms know the tokens.
-pub(super) async fn platforms(config: &Config, http: &Client) -> Vec<Finding> {
+/// Checks the tokens with the platforms.
+pub(super) async fn check_platforms(config: &Config, http: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(token) = &config.telegram.token {
-        let bot = platforms::telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
-        findings.push(platform("telegram", bot));
+        let bot = platforms::identify_telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
+        findings.push(token_finding("telegram", bot));
     }
     if let Some(token) = &config.discord.token {
         let url = config.discord.api_url.as_deref();
-        let bot = platforms::discord_bot(http, url, token).await;
+        let bot = platforms::identify_discord_bot(http, url, token).await;
         let is_known = bot.is_ok();
-        findings.push(platform("discord", bot));
+        findings.push(token_finding("discord", bot));
         if is_known {
-            findings.extend(discord_set_up(platforms::discord_application(http, url, token).await));
+            findings.extend(check_discord_application(platforms::fetch_discord_application(http, url, token).await));
         }
     }
     findings
 }
 
-/// How the bot is set up on Discord, beyond its token.
-fn discord_set_up(application: Result<DiscordApplication, TokenError>) -> Vec<Finding> {
+/// Checks the bot's settings on Discord.
+fn check_discord_application(application: Result<DiscordApplication, TokenError>) -> Vec<Finding> {
     const CHECK: &str = "discord";
     let application = match application {
         Ok(application) => application,
@@ -88,8 +88,8 @@ fn discord_set_up(application: Result<DiscordApplication, TokenError>) -> Vec<Fi
             )];
         }
     };
-    let mut findings = vec![Finding::ok(CHECK, format!("invite the bot with {}", application.invitation))];
-    if !application.reads_messages {
+    let mut findings = vec![Finding::ok(CHECK, format!("invite the bot with {}", application.invite_url))];
+    if !application.has_message_content {
         let found = "the bot can't read messages that don't mention it";
         let advice = "turn on the Message Content Intent in the developer portal, under Bot; then restart Satchel";
         findings.push(Finding::warning(CHECK, found, advice));
@@ -97,28 +97,28 @@ fn discord_set_up(application: Result<DiscordApplication, TokenError>) -> Vec<Fi
     findings
 }
 
-fn platform(check: &'static str, bot: Result<String, TokenError>) -> Finding {
+fn token_finding(check: &'static str, bot: Result<String, TokenError>) -> Finding {
     match bot {
         Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
-        Err(TokenError::Invalid(words)) => {
-            Finding::problem(check, words, format!("set `{check}.token` to a valid token"))
+        Err(TokenError::Invalid(reason)) => {
+            Finding::problem(check, reason, format!("set `{check}.token` to a valid token"))
         }
-        Err(TokenError::Unverified(words)) => {
-            Finding::problem(check, words, format!("check the network, and `{check}.api_url` if it is set"))
+        Err(TokenError::Unverified(reason)) => {
+            Finding::problem(check, reason, format!("check the network, and `{check}.api_url` if it is set"))
         }
     }
 }
 
-/// Which keys and tokens would be sent over the network for everybody on the way to read.
-pub(super) fn unencrypted(config: &Config, decision: &ModelSelection) -> Vec<Finding> {
-    let warning = |check, setting: String, what: &str| {
-        let found = format!("`{setting}` sends {what} to another machine over unencrypted http");
+/// Finds keys and tokens that would be sent unencrypted over the network.
+pub(super) fn check_encryption(config: &Config, selection: &ModelSelection) -> Vec<Finding> {
+    let warning = |check, setting: String, secret: &str| {
+        let found = format!("`{setting}` sends {secret} to another machine over unencrypted http");
         Finding::warning(check, found, format!("set `{setting}` to an address that starts with https://"))
     };
     let mut findings = Vec::new();
-    for candidate in &decision.candidates {
+    for candidate in &selection.candidates {
         let ModelCandidate::Remote(model) = candidate else { continue };
-        let Some(url) = model.base_url.as_deref().and_then(plain_elsewhere) else { continue };
+        let Some(url) = model.base_url.as_deref().and_then(unencrypted_remote_url) else { continue };
         if model.api_key.is_some() || !url.username().is_empty() || url.password().is_some() {
             findings.push(warning("model", format!("models.{}.base_url", model.name), "the key"));
         }
@@ -127,50 +127,53 @@ pub(super) fn unencrypted(config: &Config, decision: &ModelSelection) -> Vec<Fin
         ("telegram", &config.telegram.token, &config.telegram.api_url),
         ("discord", &config.discord.token, &config.discord.api_url),
     ] {
-        if token.is_some() && url.as_deref().and_then(plain_elsewhere).is_some() {
+        if token.is_some() && url.as_deref().and_then(unencrypted_remote_url).is_some() {
             findings.push(warning(check, format!("{check}.api_url"), "the token"));
         }
     }
     findings
 }
 
-/// The address, if it is not encrypted and leads to another machine.
-fn plain_elsewhere(url: &SecretString) -> Option<Url> {
+/// The URL, if it is unencrypted and leads to another machine.
+fn unencrypted_remote_url(url: &SecretString) -> Option<Url> {
     let url = Url::parse(url.expose_secret()).ok().filter(|url| url.scheme() == "http")?;
     let host = url.host_str()?.trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    (!is_here).then_some(url)
+    let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    (!is_local).then_some(url)
 }
 
-/// Compares the clock with that of a server that is asked anyway; without one, with what can be true at all.
-pub(super) async fn clock(config: &Config, decision: &ModelSelection, http: &Client) -> Finding {
+/// Compares the clock with that of a configured server, and with the time when this program was built.
+pub(super) async fn check_clock(config: &Config, selection: &ModelSelection, http: &Client) -> Finding {
     const CHECK: &str = "clock";
     let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH);
     let shown = now.strftime("%Y-%m-%d %H:%M:%SZ");
-    if EARLIEST_TIME.parse::<Timestamp>().is_ok_and(|written| now < written) {
+    if EARLIEST_TIME.parse::<Timestamp>().is_ok_and(|earliest| now < earliest) {
         let found = format!("{shown} is before this program was built");
         return Finding::problem(CHECK, found, "set the clock and keep it in sync (`timedatectl set-ntp true`)");
     }
-    let Some(server) = server(config, decision) else {
+    let Some(server) = reference_server(config, selection) else {
         return Finding::ok(CHECK, format!("{shown}, not compared: no server is configured to compare it with"));
     };
-    let Some(theirs) = their_time(http, &server).await else {
+    let Some(server_time) = fetch_server_time(http, &server).await else {
         return Finding::ok(CHECK, format!("{shown}, not compared: no server could be reached"));
     };
-    let apart =
-        theirs.duration_since(Timestamp::try_from(SystemTime::now()).unwrap_or(now)).abs().as_secs().unsigned_abs();
+    let skew = server_time
+        .duration_since(Timestamp::try_from(SystemTime::now()).unwrap_or(now))
+        .abs()
+        .as_secs()
+        .unsigned_abs();
     let advice = "set the clock and keep it in sync (`timedatectl set-ntp true`)";
-    let found = format!("the clock is {apart} s off, compared with a server");
-    match apart {
-        apart if apart > CLOCK_SKEW_FAILURE_SECS => Finding::problem(CHECK, found, advice),
-        apart if apart > CLOCK_SKEW_WARNING_SECS => Finding::warning(CHECK, found, advice),
+    let found = format!("the clock is {skew} s off, compared with a server");
+    match skew {
+        skew if skew > CLOCK_SKEW_FAILURE_SECS => Finding::problem(CHECK, found, advice),
+        skew if skew > CLOCK_SKEW_WARNING_SECS => Finding::warning(CHECK, found, advice),
         _ => Finding::ok(CHECK, format!("{shown}, in sync")),
     }
 }
 
-/// The address of a server that is asked for something else too.
-fn server(config: &Config, decision: &ModelSelection) -> Option<SecretString> {
-    let of_model = |candidate: &ModelCandidate| {
+/// The address of a configured server whose clock is used for comparison.
+fn reference_server(config: &Config, selection: &ModelSelection) -> Option<SecretString> {
+    let model_server = |candidate: &ModelCandidate| {
         let ModelCandidate::Remote(model) = candidate else { return None };
         model.base_url.clone().map(|url| url.0).or_else(|| match model.provider {
             ProviderConfig::OpenAi | ProviderConfig::OpenAiResponses => Some("https://api.openai.com/".into()),
@@ -190,11 +193,11 @@ fn server(config: &Config, decision: &ModelSelection) -> Option<SecretString> {
         .token
         .as_ref()
         .map(|_| config.discord.api_url.clone().map_or_else(|| "https://discord.com/".into(), |url| url.0));
-    decision.candidates.iter().find_map(of_model).or(telegram).or(discord)
+    selection.candidates.iter().find_map(model_server).or(telegram).or(discord)
 }
 
-async fn their_time(http: &Client, server: &SecretString) -> Option<Timestamp> {
-    let answer = http.head(server.expose_secret()).send().await.ok()?;
-    let date = answer.headers().get("date")?.to_str().ok()?;
+async fn fetch_server_time(http: &Client, server: &SecretString) -> Option<Timestamp> {
+    let response = http.head(server.expose_secret()).send().await.ok()?;
+    let date = response.headers().get("date")?.to_str().ok()?;
     Some(jiff::fmt::rfc2822::parse(date).ok()?.timestamp())
 }

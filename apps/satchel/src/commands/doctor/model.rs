@@ -1,35 +1,35 @@
-//! Whether the models answer.
+//! Checks whether the models answer.
 
 use futures::future::join_all;
 use satchel_models::RemoteModel;
 
 use super::Finding;
-use crate::models::{ModelCandidate, ModelSelection, no_files};
+use crate::models::{ModelCandidate, ModelSelection, empty_blobs};
 
 const CHECK: &str = "model";
 
-/// Asks each model whether it is there, all at once.
-pub(super) async fn check_model(decision: &ModelSelection) -> Vec<Finding> {
-    join_all(decision.candidates.iter().map(|candidate| check_answer(candidate, decision))).await
+/// Probes all models concurrently.
+pub(super) async fn check_model(selection: &ModelSelection) -> Vec<Finding> {
+    join_all(selection.candidates.iter().map(|candidate| check_answer(candidate, selection))).await
 }
 
-async fn check_answer(candidate: &ModelCandidate, decision: &ModelSelection) -> Finding {
+async fn check_answer(candidate: &ModelCandidate, selection: &ModelSelection) -> Finding {
     let settings = match candidate.settings() {
         Ok(Some(settings)) => settings,
-        Ok(None) => return Finding::ok(CHECK, format!("{} ({})", candidate.title(), decision.why)),
+        Ok(None) => return Finding::ok(CHECK, format!("{} ({})", candidate.title(), selection.reason)),
         Err(error) => {
             return Finding::problem(CHECK, error.to_string(), "set it; `satchel init` asks for it and tests it");
         }
     };
     let title = format!("{:?} is {}", settings.name, candidate.title());
     let name = settings.name.clone();
-    let checked = match RemoteModel::new(settings, no_files()) {
+    let result = match RemoteModel::new(settings, empty_blobs()) {
         Ok(model) => model.check().await,
         Err(error) => {
             return Finding::problem(CHECK, error.to_string(), "correct the setting named in the message");
         }
     };
-    match checked {
+    match result {
         Ok(()) => Finding::ok(CHECK, format!("{title} answers")),
         Err(error) if error.retryable => {
             let advice =

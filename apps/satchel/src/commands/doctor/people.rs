@@ -1,10 +1,10 @@
-//! Whether somebody may talk on the platforms that are set up, and whether it is surely they.
+//! Checks whether anybody may talk on the configured platforms, and whether owners are identified reliably.
 
 use super::Finding;
 use crate::config::Config;
 
-/// Looks at who may talk, where there is a bot to talk to.
-pub(super) fn people(config: &Config) -> Vec<Finding> {
+/// Checks the allowed users and the owners of every platform with a token.
+pub(super) fn check_people(config: &Config) -> Vec<Finding> {
     let (telegram, discord) = (&config.telegram, &config.discord);
     let platforms = [
         ("telegram", telegram.token.is_some(), &telegram.allow_users.0, &telegram.owners.0),
@@ -19,7 +19,7 @@ pub(super) fn people(config: &Config) -> Vec<Finding> {
         .collect()
 }
 
-/// A bot that knows nobody answers everybody with a code, which only the command line can approve.
+/// A bot without owners answers everybody with a pairing code, which only the command line can approve.
 fn check_anyone_allowed(platform: &'static str, allowed: &[String], owners: &[String]) -> Option<Finding> {
     if !owners.is_empty() {
         return None;

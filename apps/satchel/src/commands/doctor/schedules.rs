@@ -1,4 +1,4 @@
-//! When each schedule is due next.
+//! Reports when each schedule runs next.
 
 use satchel_domain::Timestamp;
 
@@ -7,18 +7,16 @@ use crate::{config::Config, schedules::Schedule};
 
 const CHECK: &str = "schedule";
 
-/// Looks at each schedule; what is wrong with its settings was told with the configuration.
-pub(super) fn schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
+/// Checks each schedule; mistakes in its settings are reported with the configuration.
+pub(super) fn check_schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
     config.schedules.iter().map(|schedule| check_schedule(schedule, now)).collect()
 }
 
 fn check_schedule(schedule: &Schedule, now: Timestamp) -> Finding {
-    let Schedule { name, rhythm, conversation, enabled, .. } = schedule;
-    match rhythm.next(now) {
+    let Schedule { name, cron, conversation, enabled, .. } = schedule;
+    match cron.next(now) {
         _ if !enabled => Finding::ok(CHECK, format!("{name} is disabled")),
-        Some(next) => {
-            Finding::ok(CHECK, format!("{name} runs next at {} in {conversation}", rhythm.format_local(next)))
-        }
+        Some(next) => Finding::ok(CHECK, format!("{name} runs next at {} in {conversation}", cron.format_local(next))),
         None => {
             let advice = format!("check this machine's clock and `schedules.{name}.cron`");
             Finding::problem(CHECK, format!("{name} will never run again"), advice)
@@ -43,11 +41,11 @@ mod tests {
         let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
         let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
         // A Friday, half past seven in the evening.
-        let findings = schedules(loaded.config(), Timestamp(1_795_199_400_000));
+        let findings = check_schedules(loaded.config(), Timestamp(1_795_199_400_000));
         let found: Vec<_> = findings.iter().map(|finding| (finding.level, finding.found.as_str())).collect();
         let morning = "morning runs next at 2026-11-23 08:00 Europe/Berlin in telegram:7";
         assert_eq!(found, [(FindingLevel::Ok, morning), (FindingLevel::Ok, "off is disabled")]);
-        let never = schedules(loaded.config(), Timestamp(i64::MAX));
+        let never = check_schedules(loaded.config(), Timestamp(i64::MAX));
         assert_eq!((never[0].level, never[0].found.as_str()), (FindingLevel::Problem, "morning will never run again"));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what speaks and listens does: a few words are spoken, and what was spoken is listened to.
+//! Checks speech: a sample text is synthesized, and the recording is transcribed.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ const TRANSCRIBE_CHECK: &str = "transcription";
 
 const SAMPLE_TEXT: &str = "One, two, three.";
 
-/// Tries out what is configured.
-pub(super) async fn speech(config: &Config) -> Vec<Finding> {
+/// Tests the configured engines.
+pub(super) async fn check_speech(config: &Config) -> Vec<Finding> {
     let speech = match speech::open(config) {
         Ok(Some(speech)) => speech,
         Ok(None) => return Vec::new(),
@@ -25,7 +25,7 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut voice = None;
     if speech.can_speak() {
-        match speaks(speech.as_ref()).await {
+        match synthesize_sample(speech.as_ref()).await {
             Ok((found, bytes)) => {
                 findings.push(Finding::ok(SPEAK_CHECK, found));
                 voice = Some(bytes);
@@ -35,27 +35,27 @@ pub(super) async fn speech(config: &Config) -> Vec<Finding> {
     }
     if speech.can_transcribe() {
         findings.push(match voice {
-            Some(voice) => listens(speech.as_ref(), voice).await,
+            Some(voice) => check_transcription(speech.as_ref(), voice).await,
             None => Finding::ok(TRANSCRIBE_CHECK, "configured, not tested: testing needs `speech.speak` as well"),
         });
     }
     findings
 }
 
-async fn speaks(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
-    let began = Instant::now();
+async fn synthesize_sample(speech: &dyn Speech) -> Result<(String, Vec<u8>), SpeechError> {
+    let started_at = Instant::now();
     let SynthesizedSpeech { content, duration_ms, .. } = speech.speak(SAMPLE_TEXT).await?;
-    let voice = content.map_ok(|piece| piece.to_vec()).try_concat().await;
+    let voice = content.map_ok(|chunk| chunk.to_vec()).try_concat().await;
     let voice = voice.map_err(|error| SpeechError { reason: error.to_string(), remedy: None, retryable: true })?;
-    let found = format!("synthesised {duration_ms} ms of speech in {} ms", began.elapsed().as_millis());
+    let found = format!("synthesised {duration_ms} ms of speech in {} ms", started_at.elapsed().as_millis());
     Ok((found, voice))
 }
 
-async fn listens(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
+async fn check_transcription(speech: &dyn Speech, voice: Vec<u8>) -> Finding {
     let bytes = voice.len() as u64;
     let content = stream::iter([Ok(voice.into())]).boxed();
     match speech.transcribe(Recording { content, bytes, mime: "audio/ogg".to_owned() }).await {
-        Ok(words) => Finding::ok(TRANSCRIBE_CHECK, format!("{SAMPLE_TEXT:?} was transcribed as {words:?}")),
+        Ok(text) => Finding::ok(TRANSCRIBE_CHECK, format!("{SAMPLE_TEXT:?} was transcribed as {text:?}")),
         Err(error) => failure_finding(TRANSCRIBE_CHECK, &error, "speech.transcribe"),
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         let environment = [("PATH".into(), "/usr/bin:/bin".into())];
         let sources = ConfigSources { file: None, set: &[], environment: &environment, cwd: directory.path() };
         let loaded = load_text(&directory.path().join("satchel.yaml"), yaml, &sources).unwrap();
-        speech(loaded.config()).await
+        check_speech(loaded.config()).await
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Whether there is room and permission for the data, and whether the database is well.
+//! Checks the free space, the permissions and the health of the database.
 
 use std::{
     fs, io,
@@ -19,25 +19,25 @@ use crate::{
     disks::{self, FileDirectory},
 };
 
-/// Less room than this besides the reserve and the next large file does not fit.
+/// With less free space than this, besides the reserve, the next large file does not fit.
 const LOW_DISK_BYTES: u64 = 1 << 30;
 
-/// Less room than this and the database itself may not be written.
+/// With less free space than this, the database itself may not be writable.
 const FULL_DISK_BYTES: u64 = 100 << 20;
 
-/// How long the look through the whole database may take.
+/// How long the check of the whole database may take.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How far ahead of the clock a file may have been written.
+/// How far ahead of the clock a file's time may be.
 const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(60);
 
-/// Looks at the database, and answers with how many processes have it open.
-pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
+/// Checks the database, and returns how many processes have it open.
+pub(super) async fn check_database(config: &Config, findings: &mut Vec<Finding>) -> Option<usize> {
     const CHECK: &str = "database";
     let directory = match &config.storage.database_url {
         None => config.storage.data_dir(),
         Some(DatabaseBackend::Sqlite { directory }) => directory,
-        // That it isn't built yet is told with the configuration.
+        // The configuration check reports that it isn't built yet.
         Some(DatabaseBackend::Postgres(_)) => return None,
     };
     let path = directory.join("satchel.db");
@@ -47,7 +47,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
             let found = format!("{path} is too large to be checked within a minute");
             findings.push(Finding::warning(CHECK, found, "run `sqlite3 satchel.db 'PRAGMA quick_check'` at leisure"));
         }
-        Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damaged(error.to_string())),
+        Ok(Err(error @ OpenError::Damaged { .. })) => findings.push(damage_finding(error.to_string())),
         Ok(Err(error)) => {
             let advice = "make it readable and writable for the user that runs Satchel";
             findings.push(Finding::problem(CHECK, describe_open_error(&error), advice));
@@ -62,7 +62,7 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
             "update this Satchel; an older version can't use a newer version's data",
         )),
         Ok(Ok(Some(Inspection { damage, processes, .. }))) if !damage.is_empty() => {
-            findings.push(damaged(format!("{path} is damaged: {}", damage.join("; "))));
+            findings.push(damage_finding(format!("{path} is damaged: {}", damage.join("; "))));
             return Some(processes);
         }
         Ok(Ok(Some(Inspection { version, known, bytes, processes, unreadable, .. }))) => {
@@ -71,15 +71,15 @@ pub(super) async fn database(config: &Config, findings: &mut Vec<Finding>) -> Op
                 false => format!("schema version {version}"),
             };
             findings.push(Finding::ok(CHECK, format!("{path} is healthy: {}, {schema}", format_bytes(bytes))));
-            findings.extend(unreadable.into_iter().map(unread));
+            findings.extend(unreadable.into_iter().map(undecodable_finding));
             return Some(processes);
         }
     }
     None
 }
 
-/// What people did that nobody here could read: most often something that the platform has learnt since.
-fn unread(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
+/// Reports undecodable updates: mostly new features of the platform.
+fn undecodable_finding(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
     let found = match updates {
         1 => format!("1 update from {channel} could not be decoded and is stored"),
         updates => format!("{updates} updates from {channel} could not be decoded and are stored"),
@@ -89,65 +89,65 @@ fn unread(UndecodableCount { channel, updates }: UndecodableCount) -> Finding {
     Finding::warning("updates", found, advice)
 }
 
-fn damaged(found: String) -> Finding {
+fn damage_finding(found: String) -> Finding {
     let advice = "stop Satchel, keep a copy of the whole data directory, and restore satchel.db from a backup or with \
                   `sqlite3 satchel.db .recover`";
     Finding::problem("database", found, advice)
 }
 
-/// Looks at the directories that are written to.
-pub(super) fn directories(config: &Config) -> Vec<Finding> {
+/// Checks the directories that are written to.
+pub(super) fn check_directories(config: &Config) -> Vec<Finding> {
     let data_dir = config.storage.data_dir();
     let mut directories = disks::file_directories(config);
     if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
         let (path, reserve) = (directory.clone(), DiskReserve::NONE);
-        directories.insert(1, FileDirectory { holds: "database", path, reserve });
+        directories.insert(1, FileDirectory { role: "database", path, reserve });
     }
-    let mut findings: Vec<Finding> = directories.iter().map(disk).collect();
+    let mut findings: Vec<Finding> = directories.iter().map(check_disk).collect();
     findings.extend(check_same_filesystem(&directories));
-    findings.extend(ahead(data_dir));
+    findings.extend(check_clock(data_dir));
     findings
 }
 
-/// Whether a directory can be written to and has room.
-fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Finding {
+/// Checks whether a directory is writable and has free space.
+fn check_disk(FileDirectory { role, path: directory, reserve }: &FileDirectory) -> Finding {
     const CHECK: &str = "disk";
-    let what = match *holds {
+    let name = match *role {
         "data" => "the data directory",
         "database" => "the database's directory",
         "files" => "the directory for files",
         _ => "the shared workspace",
     };
-    let shown = directory.display();
-    let there = nearest(directory);
-    let Some(there) = there else {
+    let display = directory.display();
+    let existing = nearest_existing(directory);
+    let Some(existing) = existing else {
         let advice = "choose another path";
-        return Finding::problem(CHECK, format!("{what} {shown} can't be created: a file is in the way"), advice);
+        return Finding::problem(CHECK, format!("{name} {display} can't be created: a file is in the way"), advice);
     };
-    let exists = there == *directory;
+    let exists = existing == *directory;
     let writable = match exists {
-        true => try_to_write(&there),
-        false => access(&there, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from),
+        true => test_write(&existing),
+        false => access(&existing, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from),
     };
     if let Err(error) = writable {
         let advice = "make it writable for the user that runs Satchel, or choose another path";
-        return Finding::problem(CHECK, format!("{what} {shown} is not writable: {error}"), advice);
+        return Finding::problem(CHECK, format!("{name} {display} is not writable: {error}"), advice);
     }
-    let space = match disks::space(&there) {
+    let space = match disks::read_space(&existing) {
         Ok(space) => space,
         Err(error) => {
             let advice = "check the file system with `df`";
-            return Finding::warning(CHECK, format!("failed to read the free space for {shown}: {error}"), advice);
+            return Finding::warning(CHECK, format!("failed to read the free space for {display}: {error}"), advice);
         }
     };
     let state = if exists { "is writable" } else { "is created at the first start" };
-    let kept = match reserve.bytes_of(space.total) {
+    let reserved = match reserve.reserved_bytes(space.total) {
         0 => String::new(),
-        kept => format!(", {} kept free for the database", format_bytes(kept)),
+        bytes => format!(", {} kept free for the database", format_bytes(bytes)),
     };
-    let found = format!("{what} {shown} {state}, {} free{kept}", format_bytes(space.free));
+    let found = format!("{name} {display} {state}, {} free{reserved}", format_bytes(space.free));
     let advice = "free space: `satchel attachments gc` deletes unused files; or move it to a larger disk";
-    match reserve.room(space, 0) {
+    match reserve.available_bytes(space, 0) {
         None => Finding::problem(CHECK, format!("{found}: no new file is accepted"), advice),
         Some(_) if space.free < FULL_DISK_BYTES => Finding::problem(CHECK, found, advice),
         Some(room) if room < LOW_DISK_BYTES => Finding::warning(CHECK, found, advice),
@@ -155,27 +155,27 @@ fn disk(FileDirectory { holds, path: directory, reserve }: &FileDirectory) -> Fi
     }
 }
 
-/// The directory itself, or the nearest one above it that is there; `None` when something else stands in the way.
-fn nearest(directory: &Path) -> Option<PathBuf> {
+/// The directory itself, or its nearest existing ancestor; `None` if a file is in the way.
+fn nearest_existing(directory: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(directory).ok()?;
     let found = absolute.ancestors().find(|path| path.symlink_metadata().is_ok()).filter(|path| path.is_dir())?;
     Some(if found == absolute { directory.to_owned() } else { found.to_owned() })
 }
 
-/// A right to write is not yet a disk that takes it.
-fn try_to_write(directory: &Path) -> io::Result<()> {
+/// Writes a file: permission alone does not mean that the disk accepts it.
+fn test_write(directory: &Path) -> io::Result<()> {
     let path = directory.join(format!(".doctor-{}", std::process::id()));
-    let written = fs::File::create_new(&path).and_then(|mut file| {
+    let write_result = fs::File::create_new(&path).and_then(|mut file| {
         io::Write::write_all(&mut file, b"satchel doctor")?;
         file.sync_all()
     });
-    let removed = fs::remove_file(&path);
-    written.and(removed)
+    let remove_result = fs::remove_file(&path);
+    write_result.and(remove_result)
 }
 
-/// Whether what belongs together lies on one file system, and is kept by one backup.
+/// Checks whether all data is on one file system, so that one backup covers it.
 fn check_same_filesystem(directories: &[FileDirectory]) -> Option<Finding> {
-    let device = |directory: &FileDirectory| Some(fs::metadata(nearest(&directory.path)?).ok()?.dev());
+    let device = |directory: &FileDirectory| Some(fs::metadata(nearest_existing(&directory.path)?).ok()?.dev());
     let devices: Vec<u64> = directories.iter().filter_map(device).collect();
     let first = devices.first()?;
     (!devices.iter().all(|device| device == first)).then(|| {
@@ -183,13 +183,13 @@ fn check_same_filesystem(directories: &[FileDirectory]) -> Option<Finding> {
     })
 }
 
-/// Whether the clock stands before what has been written already.
-fn ahead(data_dir: &Path) -> Option<Finding> {
-    let written = fs::metadata(data_dir.join("satchel.db")).ok()?.modified().ok()?;
-    let by = written.duration_since(SystemTime::now()).ok().filter(|by| *by > MAX_CLOCK_AHEAD)?;
+/// Checks whether the clock is behind the database's last change.
+fn check_clock(data_dir: &Path) -> Option<Finding> {
+    let modified_at = fs::metadata(data_dir.join("satchel.db")).ok()?.modified().ok()?;
+    let ahead = modified_at.duration_since(SystemTime::now()).ok().filter(|ahead| *ahead > MAX_CLOCK_AHEAD)?;
     Some(Finding::warning(
         "clock",
-        format!("the database's last change is {} s in the future", by.as_secs()),
+        format!("the database's last change is {} s in the future", ahead.as_secs()),
         "the clock was set back; until it catches up, delays are longer than they should be",
     ))
 }

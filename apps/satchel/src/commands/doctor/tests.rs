@@ -16,7 +16,7 @@ async fn warned(yaml: &str) -> Vec<(&'static str, String)> {
     let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
     let config = loaded.config();
     let decision = models::select_models(&config.models).await;
-    let findings = environment::unencrypted(config, &decision).into_iter().chain(web::figures(config));
+    let findings = environment::check_encryption(config, &decision).into_iter().chain(web::check_metrics(config));
     findings
         .map(|finding| {
             assert!(finding.level == FindingLevel::Warning && finding.advice.is_some(), "{finding:?}");
@@ -75,7 +75,7 @@ fn unowned_bot_and_owner_by_name_trigger_warnings() {
         let yaml = format!("telegram: {{ {section} }}\n");
         let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
         let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-        people::people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
+        people::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
     };
     assert!(found("token: '1:a'")[0].starts_with("no owner is set and `telegram.allow_users` is empty"));
     assert!(found("token: '1:a', allow_users: ['*']")[0].contains("nobody can approve people from a chat"));
@@ -100,7 +100,7 @@ async fn what_could_not_be_read_is_warned_of() {
         let update = UndecodableUpdate { channel, key: key.to_owned(), sender: None, raw, reason };
         ledger.record_undecodable(&update).await.unwrap();
         let mut findings = Vec::new();
-        storage::database(loaded.config(), &mut findings).await;
+        storage::check_database(loaded.config(), &mut findings).await;
         let warnings: Vec<_> = findings.into_iter().filter(|finding| finding.level == FindingLevel::Warning).collect();
         assert_eq!(warnings.iter().map(|finding| finding.found.as_str()).collect::<Vec<_>>(), [expected]);
     }

@@ -1,4 +1,4 @@
-//! Whether the page and the figures can be served, and to whom.
+//! Checks whether the page and the metrics can be served, and to whom.
 
 use std::{
     io::ErrorKind,
@@ -18,14 +18,14 @@ use crate::{
 
 const CHECK: &str = "web";
 
-/// How long whoever listens on the page's port may take to say who it is.
+/// How long the server on the page's port may take to identify itself.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The longest that it may say, in bytes.
-const LONGEST_ANSWER: usize = 64 << 10;
+/// The largest response that is read from it.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
-/// Looks at the page's address and its token.
-pub(super) async fn page(config: &Config) -> Vec<Finding> {
+/// Checks the page's address and its token.
+pub(super) async fn check_page(config: &Config) -> Vec<Finding> {
     let Some(address) = config.web.listen.0 else {
         return vec![Finding::warning(
             CHECK,
@@ -34,12 +34,12 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
         )];
     };
     let mut findings = vec![check_address(address).await];
-    let opened = !address.ip().is_loopback();
+    let is_public = !address.ip().is_loopback();
     if matches!(config.web.token, WebToken::Off) {
         findings.push(Finding::warning(CHECK, OPEN_TO_ALL, "remove `web.token: off`"));
     }
-    let encrypted = config.web.public_url.as_ref().is_some_and(|url| url.expose_secret().starts_with("https://"));
-    if opened && !encrypted {
+    let is_encrypted = config.web.public_url.as_ref().is_some_and(|url| url.expose_secret().starts_with("https://"));
+    if is_public && !is_encrypted {
         let found = "other machines can reach the page, and the connection is not encrypted";
         let advice = "put an https reverse proxy in front of it, and set `web.public_url` to its address";
         findings.push(Finding::warning(CHECK, found, advice));
@@ -47,8 +47,8 @@ pub(super) async fn page(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Looks at the figures' address.
-pub(super) fn figures(config: &Config) -> Option<Finding> {
+/// Checks the address of the metrics.
+pub(super) fn check_metrics(config: &Config) -> Option<Finding> {
     let address = config.metrics.listen.0.filter(|address| !address.ip().is_loopback())?;
     Some(Finding::warning(
         "metrics",
@@ -63,7 +63,7 @@ async fn check_address(address: SocketAddr) -> Finding {
         Err(error) => error,
     };
     match error.kind() {
-        ErrorKind::AddrInUse => match who_is_at(address).await {
+        ErrorKind::AddrInUse => match identify_server(address).await {
             Some(version) => Finding::ok(CHECK, format!("http://{address}/ is served by Satchel {version}")),
             None => Finding::problem(
                 CHECK,
@@ -89,24 +89,24 @@ async fn check_address(address: SocketAddr) -> Finding {
     }
 }
 
-/// The version of the Satchel that answers there, if it is one.
-async fn who_is_at(address: SocketAddr) -> Option<String> {
+/// The version of the Satchel at that address, if it is one.
+async fn identify_server(address: SocketAddr) -> Option<String> {
     #[derive(Deserialize)]
     struct SessionProbe {
         version: String,
         #[serde(rename = "token_required")]
         _token_required: bool,
     }
-    let near = match address.ip() {
+    let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    let url = format!("http://{}/api/session", SocketAddr::new(near, address.port()));
-    let http = platforms::client_for_this_machine().ok()?;
+    let url = format!("http://{}/api/session", SocketAddr::new(ip, address.port()));
+    let http = platforms::local_client().ok()?;
     let mut response = http.get(url).timeout(PROBE_TIMEOUT).send().await.ok()?;
-    let session = platforms::read_up_to(&mut response, LONGEST_ANSWER).await.ok()??;
-    let session: SessionProbe = serde_json::from_slice(&session).ok()?;
+    let body = platforms::read_body(&mut response, MAX_RESPONSE_BYTES).await.ok()??;
+    let session: SessionProbe = serde_json::from_slice(&body).ok()?;
     Some(session.version.chars().filter(|c| c.is_ascii_graphic()).take(40).collect())
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_listens_is_believed_up_to_a_limit() {
-        for (filling, is_known) in [(0, true), (LONGEST_ANSWER, false)] {
+        for (filling, is_known) in [(0, true), (MAX_RESPONSE_BYTES, false)] {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let serving = tokio::spawn(async move {
@@ -129,7 +129,7 @@ mod tests {
                 // A client that has read enough goes away.
                 let _gone = connection.write_all(answer.as_bytes()).await;
             });
-            let version = who_is_at(address).await;
+            let version = identify_server(address).await;
             assert_eq!(version.as_deref(), is_known.then_some("1.2.3"), "{filling} bytes more");
             serving.await.unwrap();
         }

@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::SecretString;
 
-/// Wherever the owner sits.
+/// A dialogue with the owner.
 pub(super) struct Dialogue<'a> {
     input: Box<dyn BufRead + 'a>,
     out: &'a mut dyn Write,
-    /// The terminal's modes, where there is one, which are changed while a secret is typed.
+    /// The terminal's modes, which are changed while a secret is typed; `None` without a terminal.
     terminal: Option<Termios>,
 }
 
@@ -22,8 +22,8 @@ impl<'a> Dialogue<'a> {
         Self { input: Box::new(stdin.lock()), out, terminal }
     }
 
-    pub(super) fn print_line(&mut self, words: &str) -> anyhow::Result<()> {
-        writeln!(self.out, "{words}")?;
+    pub(super) fn print_line(&mut self, text: &str) -> anyhow::Result<()> {
+        writeln!(self.out, "{text}")?;
         Ok(())
     }
 
@@ -50,12 +50,12 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Asks for a secret; an empty line is none.
-    pub(super) fn ask_secret(&mut self, question: &str) -> anyhow::Result<Option<SecretString>> {
+    pub(super) fn prompt_secret(&mut self, question: &str) -> anyhow::Result<Option<SecretString>> {
         write!(self.out, "{question}: ")?;
         self.out.flush()?;
         let typed = match self.terminal.clone() {
             Some(modes) => {
-                let typed = self.type_hidden(modes);
+                let typed = self.read_hidden_line(modes);
                 writeln!(self.out)?;
                 typed?
             }
@@ -71,15 +71,14 @@ impl<'a> Dialogue<'a> {
         Ok((!secret.is_empty()).then(|| SecretString::from(secret)))
     }
 
-    /// Reads a line that the terminal doesn't show. Keys that would end the process are read as what they are, so that
-    /// the terminal is never left without its echo.
-    fn type_hidden(&mut self, before: Termios) -> anyhow::Result<String> {
+    /// Reads a line without echo. Signal keys are read as characters, so that the terminal never stays without echo.
+    fn read_hidden_line(&mut self, original: Termios) -> anyhow::Result<String> {
         const CTRL_C: u8 = 3;
         const CTRL_D: u8 = 4;
         const ERASE: [u8; 2] = [8, 127];
-        let mut hidden = before.clone();
-        hidden.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        let _back = TermiosGuard::restore_after(before, &hidden)?;
+        let mut hidden_modes = original.clone();
+        hidden_modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        let _guard = TermiosGuard::restore_after(original, &hidden_modes)?;
         let mut typed = Vec::new();
         loop {
             let mut key = [0];
@@ -97,20 +96,20 @@ impl<'a> Dialogue<'a> {
     }
 }
 
-/// Gives the terminal its modes back.
+/// Restores the terminal's modes when dropped.
 struct TermiosGuard(Termios);
 
 impl TermiosGuard {
-    fn restore_after(before: Termios, changed: &Termios) -> anyhow::Result<Self> {
+    fn restore_after(original: Termios, changed: &Termios) -> anyhow::Result<Self> {
         tcsetattr(io::stdin(), OptionalActions::Now, changed)
             .context("failed to hide the typed text on this terminal")?;
-        Ok(Self(before))
+        Ok(Self(original))
     }
 }
 
 impl Drop for TermiosGuard {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
+        // The terminal may be closed.
         let _gone = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }

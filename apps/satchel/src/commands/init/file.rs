@@ -1,4 +1,4 @@
-//! The configuration file that `init` writes: what was answered, and everything else that people change, as comments.
+//! The configuration file that `init` writes: the answers, and other common settings as comments.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -6,11 +6,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::models::{BUILT_IN, ProviderConfig};
 
-/// What is to be written.
+/// The answers to write.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InitAnswers {
     pub(super) model: Option<InitModelAnswer>,
-    /// Where data lies already that would not be found there once this file is.
+    /// An existing data directory that would no longer be the default beside this file.
     pub(super) data_dir: Option<PathBuf>,
     pub(super) telegram: Option<SecretString>,
     pub(super) discord: Option<SecretString>,
@@ -21,13 +21,13 @@ pub(super) struct InitAnswers {
 pub(super) struct InitModelAnswer {
     pub(super) provider: ProviderConfig,
     pub(super) base_url: Option<SecretString>,
-    /// `None` where the environment has it, or none is needed.
+    /// `None` if the environment holds it, or none is needed.
     pub(super) api_key: Option<SecretString>,
     pub(super) model: Option<String>,
 }
 
-/// The name under which the model stands.
-const NAME: &str = "main";
+/// The name of the model in the file.
+const MODEL_NAME: &str = "main";
 
 /// Writes the file. Lines of prose begin with "# " and a capital; a setting that is commented out begins with "#".
 pub(super) fn render(answers: &InitAnswers) -> String {
@@ -38,7 +38,7 @@ pub(super) fn render(answers: &InitAnswers) -> String {
          # Editors can complete and check this file: run `satchel config schema > satchel.schema.json` and\n\
          # remove one # from the next line:\n## yaml-language-server: $schema=./satchel.schema.json\n\n",
     );
-    file.push_str(&model(answers.model.as_ref()));
+    file.push_str(&model_section(answers.model.as_ref()));
     file.push_str(
         "\n# Who the assistant is, in your own words.\n\
          #instructions: |\n#  You are the librarian of the Lovelace family. Answer briefly.\n",
@@ -55,10 +55,16 @@ pub(super) fn render(answers: &InitAnswers) -> String {
          #web:\n#  listen: 127.0.0.1:8787\n#  public_url: https://satchel.example.com\n#  token: \"a long phrase\"\n\n",
     );
     let people = "#  # Who may talk to the bot; \"*\" means everybody.\n#  allow_users: [\"12345678\"]\n#  owners: [\"12345678\"]\n";
-    platform(&mut file, "telegram", "The bot's token from @BotFather.", answers.telegram.as_ref(), people);
+    push_platform_section(&mut file, "telegram", "The bot's token from @BotFather.", answers.telegram.as_ref(), people);
     let people = "#  # Who may talk to the bot; \"*\" means everybody. Channels where it answers without a mention.\n\
                   #  allow_users: [\"123456789012345678\"]\n#  owners: [\"123456789012345678\"]\n#  channels: [\"*\"]\n";
-    platform(&mut file, "discord", "The bot's token from the developer portal.", answers.discord.as_ref(), people);
+    push_platform_section(
+        &mut file,
+        "discord",
+        "The bot's token from the developer portal.",
+        answers.discord.as_ref(),
+        people,
+    );
     file.push_str(
         "# How replies are sent.\n\
          #delivery:\n#  max_age: 24h\n#  on_doubt: resend\n\
@@ -72,18 +78,18 @@ pub(super) fn render(answers: &InitAnswers) -> String {
     file
 }
 
-fn model(answer: Option<&InitModelAnswer>) -> String {
+fn model_section(answer: Option<&InitModelAnswer>) -> String {
     let mut section = String::from("# The model that answers.\n");
     let Some(answer) = answer else {
         let _ = write!(
             section,
             "model: {BUILT_IN}\n# For a real one, remove `model: {BUILT_IN}` and fill in:\n\
-             #models:\n#  {NAME}:\n#    provider: anthropic\n#    api_key: \"sk-ant-...\"\n"
+             #models:\n#  {MODEL_NAME}:\n#    provider: anthropic\n#    api_key: \"sk-ant-...\"\n"
         );
         return section;
     };
     let InitModelAnswer { provider, base_url, api_key, model } = answer;
-    let _ = write!(section, "model: {NAME}\nmodels:\n  {NAME}:\n    provider: {provider}\n");
+    let _ = write!(section, "model: {MODEL_NAME}\nmodels:\n  {MODEL_NAME}:\n    provider: {provider}\n");
     if let Some(url) = base_url {
         let _ = writeln!(section, "    base_url: {}", yaml_string(url.expose_secret()));
     }
@@ -107,14 +113,24 @@ fn model(answer: Option<&InitModelAnswer>) -> String {
     section
 }
 
-fn platform(file: &mut String, name: &str, whose: &str, token: Option<&SecretString>, people: &str) {
+fn push_platform_section(
+    file: &mut String,
+    name: &str,
+    token_source: &str,
+    token: Option<&SecretString>,
+    people: &str,
+) {
     let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
     match token {
         Some(token) => {
-            let _ = write!(file, "# {title}.\n{name}:\n  # {whose}\n  token: {}\n", yaml_string(token.expose_secret()));
+            let _ = write!(
+                file,
+                "# {title}.\n{name}:\n  # {token_source}\n  token: {}\n",
+                yaml_string(token.expose_secret())
+            );
         }
         None => {
-            let _ = write!(file, "# {title}. {whose}\n#{name}:\n#  token: \"...\"\n");
+            let _ = write!(file, "# {title}. {token_source}\n#{name}:\n#  token: \"...\"\n");
         }
     }
     let _ = writeln!(file, "{people}");
@@ -144,7 +160,7 @@ mod tests {
         }
     }
 
-    /// The file with every setting that is commented out put into force.
+    /// The file with every commented setting enabled.
     fn uncommented(file: &str) -> String {
         let is_prose = |rest: &str| rest.starts_with('#') || (rest.starts_with(' ') && !rest.starts_with("  "));
         let line = |line: &str| match line.strip_prefix('#') {

@@ -1,4 +1,4 @@
-//! Discord as the configuration asks for it.
+//! Opens Discord with the configured settings.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{
     config::{Config, delivery::RateLimitMode},
 };
 
-/// What all that goes wrong here comes to.
+/// The context of all setup errors.
 const SETUP_FAILED_TEXT: &str = "failed to start Discord (`satchel doctor` shows what is wrong)";
 
-/// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
+/// Opens the platform; `None` without a token. The menu's commands are registered with it.
 pub(super) fn open_channel(
     config: &Config,
     blobs: &Arc<dyn Blobs>,
@@ -33,7 +33,7 @@ pub(super) fn open_channel(
     }))
 }
 
-/// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
+/// An invalid or unknown token and an invalid address are usage errors; any other error is a failure.
 fn setup_error(error: DiscordError) -> anyhow::Error {
     let error = match error {
         DiscordError::Token | DiscordError::UnknownToken | DiscordError::Address => {

@@ -1,4 +1,4 @@
-//! Telegram as the configuration asks for it.
+//! Opens Telegram with the configured settings.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     config::{Config, delivery::RateLimitMode},
 };
 
-/// What all that goes wrong here comes to.
-const NOT_SERVED: &str = "failed to start Telegram (`satchel doctor` shows what is wrong)";
+/// The context of all setup errors.
+const SETUP_FAILED_TEXT: &str = "failed to start Telegram (`satchel doctor` shows what is wrong)";
 
-/// The platform; `None` where no token is configured. The menu's commands are offered while a person types.
-pub(super) fn open(
+/// Opens the platform; `None` without a token. The menu's commands are registered with it.
+pub(super) fn open_channel(
     config: &Config,
     blobs: &Arc<dyn Blobs>,
     menu: &[(&str, &str)],
@@ -33,7 +33,7 @@ pub(super) fn open(
     }))
 }
 
-/// A token that is none, or nobody's, is a wrong configuration, as is an address; whatever else goes wrong is a failure.
+/// An invalid or unknown token and an invalid address are usage errors; any other error is a failure.
 fn setup_error(error: TelegramError) -> anyhow::Error {
     let error = match error {
         TelegramError::Token | TelegramError::UnknownToken | TelegramError::Address => {
@@ -41,7 +41,7 @@ fn setup_error(error: TelegramError) -> anyhow::Error {
         }
         error => anyhow::Error::new(error),
     };
-    error.context(NOT_SERVED)
+    error.context(SETUP_FAILED_TEXT)
 }
 
 fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<TelegramSettings> {

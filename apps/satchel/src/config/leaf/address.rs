@@ -21,7 +21,7 @@ pub struct HttpUrl(pub SecretString);
 
 /// An address and port to listen on; `None` for `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listen(pub Option<SocketAddr>);
+pub struct ListenAddress(pub Option<SocketAddr>);
 
 impl Deref for HttpUrl {
     type Target = SecretString;
@@ -33,7 +33,7 @@ impl Deref for HttpUrl {
 
 leaf!(FilePath);
 leaf!(HttpUrl);
-leaf!(Listen);
+leaf!(ListenAddress);
 
 impl Leaf for FilePath {
     const KIND: &'static str = "path";
@@ -63,8 +63,8 @@ impl Leaf for HttpUrl {
 
     fn parse(text: &str, _: &Path) -> Option<Self> {
         let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
-        let names_a_host = !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace);
-        names_a_host.then(|| Self(SecretString::from(text)))
+        let has_host = !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace);
+        has_host.then(|| Self(SecretString::from(text)))
     }
 
     fn show(&self) -> Json {
@@ -72,7 +72,7 @@ impl Leaf for HttpUrl {
     }
 }
 
-impl Leaf for Listen {
+impl Leaf for ListenAddress {
     const KIND: &'static str = "listen";
     const EXPECTED: &'static str = "an address and port such as 127.0.0.1:8787, or off";
 

@@ -30,9 +30,9 @@ pub struct Size(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeOrZero(pub u64);
 
-/// A span of time, longer than nothing.
+/// A duration longer than zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub Duration);
+pub struct ConfigDuration(pub Duration);
 
 /// A whole number within a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Count<const MIN: u32, const MAX: u32>(pub u32);
 
 leaf!(Size);
 leaf!(SizeOrZero);
-leaf!(Span);
+leaf!(ConfigDuration);
 
 impl Leaf for Size {
     const KIND: &'static str = "size";
@@ -63,7 +63,7 @@ impl Leaf for Size {
     }
 
     fn show(&self) -> Json {
-        json!(show_size(self.0))
+        json!(format_size(self.0))
     }
 }
 
@@ -87,11 +87,11 @@ impl Leaf for SizeOrZero {
     }
 
     fn show(&self) -> Json {
-        json!(show_size(self.0))
+        json!(format_size(self.0))
     }
 }
 
-impl Leaf for Span {
+impl Leaf for ConfigDuration {
     const KIND: &'static str = "duration";
     const EXPECTED: &'static str = "a duration such as 30s, 10m or 24h";
 
@@ -106,7 +106,7 @@ impl Leaf for Span {
     }
 
     fn show(&self) -> Json {
-        json!(show_duration(self.0))
+        json!(format_duration(self.0))
     }
 }
 
@@ -125,13 +125,13 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Count<MIN, MAX> {
 }
 
 impl<const MIN: u32, const MAX: u32> Count<MIN, MAX> {
-    /// The number where a length is wanted.
+    /// The number as a length.
     #[must_use]
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 
-    /// The count of a length, which is cut to what a count can be.
+    /// The count of a length, clamped to the maximum.
     #[must_use]
     pub fn from_len(length: usize) -> Self {
         Self(u32::try_from(length).map_or(MAX, |number| number.min(MAX)))
@@ -139,10 +139,10 @@ impl<const MIN: u32, const MAX: u32> Count<MIN, MAX> {
 }
 
 /// Reads a whole number within a range.
-pub(super) fn read_count(written: &ConfigValue, [min, max]: [u64; 2]) -> Option<Json> {
-    let number = match written {
+pub(super) fn read_count(value: &ConfigValue, [min, max]: [u64; 2]) -> Option<Json> {
+    let number = match value {
         ConfigValue::Integer(number) => u64::try_from(*number).ok(),
-        ConfigValue::Given(text) => text.trim().parse().ok(),
+        ConfigValue::Untyped(text) => text.trim().parse().ok(),
         _ => None,
     };
     number.filter(|number| (min..=max).contains(number)).map(Json::from)
@@ -158,7 +158,7 @@ fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(scale)
 }
 
-/// Reads a duration: a whole number and its unit. A bare number says nothing and is refused.
+/// Reads a duration: a whole number and its unit. A number without a unit is refused.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let scale = DURATION_UNITS.iter().find(|(name, _)| *name == unit)?.1;
@@ -166,7 +166,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Writes a size in the largest unit that divides it.
-fn show_size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match SIZE_UNITS.iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale)) {
         Some((unit, scale)) => format!("{}{unit}", bytes / scale),
         None => format!("{bytes}B"),
@@ -174,7 +174,7 @@ fn show_size(bytes: u64) -> String {
 }
 
 /// Writes a duration in the largest unit up to hours that divides it.
-fn show_duration(duration: Duration) -> String {
+fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     let fits = |(_, scale): &&(&str, u64)| millis > 0 && millis.is_multiple_of(u128::from(*scale));
     match DURATION_UNITS[1..].iter().find(fits) {
@@ -225,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn formatted_amounts_parse_again() {
         for bytes in [0, 1, 999, 1_000, 10_000_000, 50 << 20, 2 << 30, u64::MAX] {
-            assert_eq!(parse_size(&show_size(bytes)), Some(bytes), "{}", show_size(bytes));
+            assert_eq!(parse_size(&format_size(bytes)), Some(bytes), "{}", format_size(bytes));
         }
         for millis in [0, 1, 1_500, 30_000, 86_400_000] {
             let duration = Duration::from_millis(millis);
-            assert_eq!(parse_duration(&show_duration(duration)), Some(duration), "{}", show_duration(duration));
+            assert_eq!(parse_duration(&format_duration(duration)), Some(duration), "{}", format_duration(duration));
         }
-        assert_eq!((show_size(2 << 30), show_size(50_000_000)), ("2GiB".to_owned(), "50MB".to_owned()));
-        assert_eq!(show_duration(Duration::from_secs(86_400)), "24h");
+        assert_eq!((format_size(2 << 30), format_size(50_000_000)), ("2GiB".to_owned(), "50MB".to_owned()));
+        assert_eq!(format_duration(Duration::from_secs(86_400)), "24h");
     }
 }

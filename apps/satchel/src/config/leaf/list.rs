@@ -1,10 +1,10 @@
-//! Switches, names, lists of texts, and what is declared for later.
+//! Switches, names, lists of texts, and entries of sections that are not built yet.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value as Json, json};
 
-use super::schema_of;
+use super::schema_with_kind;
 use crate::config::tree::ConfigValue;
 
 pub(super) const NAMES: &str = "names";
@@ -48,24 +48,24 @@ impl Texts {
     }
 }
 
-/// Anything that a part that isn't built yet will understand.
+/// The entries of a section that is not built yet.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Declared;
+pub struct UnbuiltEntries;
 
-impl Serialize for Declared {
+impl Serialize for UnbuiltEntries {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_unit()
     }
 }
 
-impl<'de> Deserialize<'de> for Declared {
+impl<'de> Deserialize<'de> for UnbuiltEntries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <()>::deserialize(deserializer).map(|()| Self)
     }
 }
 
-/// Describes a type to editors under the name of its kind.
-macro_rules! describe {
+/// Implements [`JsonSchema`] with a kind and a fixed schema.
+macro_rules! impl_json_schema {
     ($type:ty, $kind:expr, $schema:tt) => {
         impl JsonSchema for $type {
             fn inline_schema() -> bool {
@@ -77,42 +77,42 @@ macro_rules! describe {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                schema_of($kind, json!($schema))
+                schema_with_kind($kind, json!($schema))
             }
         }
     };
 }
 
-describe!(Switch, SWITCH, { "enum": [true, false, "on", "off"] });
-describe!(Names, NAMES, {
+impl_json_schema!(Switch, SWITCH, { "enum": [true, false, "on", "off"] });
+impl_json_schema!(Names, NAMES, {
     "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": ["string", "integer"] } }]
 });
-describe!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
-describe!(Declared, DECLARED, { "type": ["array", "object"] });
+impl_json_schema!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
+impl_json_schema!(UnbuiltEntries, DECLARED, { "type": ["array", "object"] });
 
-/// The words of an `enum`.
-pub(in crate::config) fn words(schema: &Json) -> Option<Vec<&str>> {
+/// The texts in a schema's `enum`.
+pub(in crate::config) fn enum_choices(schema: &Json) -> Option<Vec<&str>> {
     Some(schema.get("enum")?.as_array()?.iter().filter_map(Json::as_str).collect())
 }
 
-pub(in crate::config) fn as_text(written: &ConfigValue) -> Option<String> {
-    match written {
-        ConfigValue::Text(text) | ConfigValue::Given(text) => Some(text.clone()),
+pub(in crate::config) fn to_text(value: &ConfigValue) -> Option<String> {
+    match value {
+        ConfigValue::Text(text) | ConfigValue::Untyped(text) => Some(text.clone()),
         _ => None,
     }
 }
 
-/// Texts of a list; in the environment and on the command line they are separated by commas.
-pub(super) fn as_texts(written: &ConfigValue) -> Option<Vec<String>> {
-    match written {
+/// The texts of a list; the environment and the command line separate them with commas.
+pub(super) fn to_texts(value: &ConfigValue) -> Option<Vec<String>> {
+    match value {
         ConfigValue::List(items) => items
             .iter()
             .map(|item| match &item.value {
                 ConfigValue::Integer(number) => Some(number.to_string()),
-                value => as_text(value),
+                value => to_text(value),
             })
             .collect(),
-        ConfigValue::Given(text) => {
+        ConfigValue::Untyped(text) => {
             let text = text.trim().trim_start_matches('[').trim_end_matches(']');
             let items = text.split(',').map(|item| item.trim().trim_matches(['"', '\'']).to_owned());
             Some(items.filter(|item| !item.is_empty()).collect())
@@ -121,18 +121,18 @@ pub(super) fn as_texts(written: &ConfigValue) -> Option<Vec<String>> {
     }
 }
 
-pub(super) fn read_names(written: &ConfigValue) -> Option<Json> {
-    let names = match written {
+pub(super) fn read_names(value: &ConfigValue) -> Option<Json> {
+    let names = match value {
         ConfigValue::Text(name) => vec![name.clone()],
-        written => as_texts(written)?,
+        value => to_texts(value)?,
     };
     (!names.is_empty()).then(|| json!(names))
 }
 
-pub(super) fn read_switch(written: &ConfigValue) -> Option<Json> {
-    match written {
+pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
+    match value {
         ConfigValue::Boolean(on) => Some(json!(on)),
-        written => match as_text(written)?.as_str() {
+        value => match to_text(value)?.as_str() {
             "on" | "true" => Some(json!(true)),
             "off" | "false" => Some(json!(false)),
             _ => None,
@@ -140,8 +140,8 @@ pub(super) fn read_switch(written: &ConfigValue) -> Option<Json> {
     }
 }
 
-pub(super) fn count_declared(written: &ConfigValue) -> Option<usize> {
-    match written {
+pub(super) fn count_entries(value: &ConfigValue) -> Option<usize> {
+    match value {
         ConfigValue::List(items) => Some(items.len()),
         ConfigValue::Section(entries) => Some(entries.len()),
         _ => None,

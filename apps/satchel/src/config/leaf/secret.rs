@@ -1,4 +1,4 @@
-//! Secrets and texts, which can be given by the name of the file that holds them, and what is shown in a secret's place.
+//! Secrets and texts, which can also be read from a file, and the mask for secrets.
 
 use std::{fs::File, io::Read, ops::Deref, path::Path};
 
@@ -11,17 +11,17 @@ use crate::config::text_file::read_text_file;
 /// Stands for a secret that is set.
 pub(crate) const MASK: &str = "********";
 
-/// The most that is read from a secret's own file.
+/// The largest secret that is read from a file.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// The longest instructions; they are a part of every request.
 const MAX_INSTRUCTIONS_BYTES: u64 = 100_000;
 
-/// A secret, given as it is or by the name of the file that holds it.
+/// A secret, given as text or as a file.
 #[derive(Debug, Clone)]
 pub struct Secret(pub SecretString);
 
-/// Words for the model that aren't blank, given as they are or by the name of the file that holds them.
+/// Non-blank instructions for the model, given as text or as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instructions(pub String);
 
@@ -40,7 +40,7 @@ impl Leaf for Secret {
     const KIND: &'static str = "secret";
     const EXPECTED: &'static str = "text, in quotes";
     const IS_SECRET: bool = true;
-    const FILE: Option<ReadFile> = Some(read_secret);
+    const READ_FILE: Option<ReadFile> = Some(read_secret);
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"\S" })
@@ -58,7 +58,7 @@ impl Leaf for Secret {
 impl Leaf for Instructions {
     const KIND: &'static str = "text-or-file";
     const EXPECTED: &'static str = "text of at most 100 KB";
-    const FILE: Option<ReadFile> = Some(|path| read_text_file(path, MAX_INSTRUCTIONS_BYTES));
+    const READ_FILE: Option<ReadFile> = Some(|path| read_text_file(path, MAX_INSTRUCTIONS_BYTES));
 
     fn schema() -> Json {
         json!({ "type": "string", "pattern": r"\S" })
@@ -74,11 +74,11 @@ impl Leaf for Instructions {
     }
 }
 
-/// Reads a secret from its own file, without the line's end.
+/// Reads a secret from a file, without the line break at the end.
 pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("can't be read: {error}");
+    let read_error = |error: std::io::Error| format!("can't be read: {error}");
     let mut text = String::new();
-    File::open(path).map_err(failed)?.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    File::open(path).map_err(read_error)?.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(read_error)?;
     let secret = text.trim_end_matches(['\r', '\n']);
     match secret.trim().is_empty() {
         _ if secret.len() as u64 > MAX_SECRET_BYTES => Err("is too long for a secret".to_owned()),
@@ -87,25 +87,25 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
     }
 }
 
-/// A URL without what may be secret in it: user, password and query.
+/// Masks the user, the password and the query of a URL, which may be secrets.
 pub(crate) fn mask_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once(':') else { return MASK.to_owned() };
     let (slashes, rest) = match rest.strip_prefix("//") {
         Some(rest) => ("//", rest),
         None => ("", rest),
     };
-    // A password may hold a slash, a `?` or a `#` that was not escaped, so the last `@` ends the credentials wherever it
-    // stands. One behind a `?` may as well stand in the query, in the middle of a secret; then nothing can be told apart.
-    let (credentials, place) = match rest.rsplit_once('@') {
+    // A password may hold an unescaped slash, `?` or `#`, so the last `@` ends the credentials. An `@` after a `?` may
+    // be inside a secret in the query; then everything is masked.
+    let (credentials, address) = match rest.rsplit_once('@') {
         Some((credentials, _)) if credentials.contains(['?', '#']) => return format!("{scheme}:{slashes}{MASK}"),
-        Some((_, place)) => (format!("{MASK}@"), place),
+        Some((_, address)) => (format!("{MASK}@"), address),
         None => (String::new(), rest),
     };
-    let (place, query) = match place.split_once(['?', '#']) {
-        Some((place, _)) => (place, format!("?{MASK}")),
-        None => (place, String::new()),
+    let (address, query) = match address.split_once(['?', '#']) {
+        Some((address, _)) => (address, format!("?{MASK}")),
+        None => (address, String::new()),
     };
-    format!("{scheme}:{slashes}{credentials}{place}{query}")
+    format!("{scheme}:{slashes}{credentials}{address}{query}")
 }
 
 #[cfg(test)]

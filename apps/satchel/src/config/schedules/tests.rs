@@ -108,24 +108,25 @@ fn schedule_mistakes_report_position_and_allowed_values() {
 fn valid_schedule_is_parsed_with_all_options() {
     let place = place();
     let read = |yaml: &str| {
-        let config = load(place.path(), yaml).unwrap_or_else(|problems| panic!("{yaml}: {problems}")).ready().unwrap();
+        let config =
+            load(place.path(), yaml).unwrap_or_else(|problems| panic!("{yaml}: {problems}")).into_config().unwrap();
         config.schedules
     };
     assert_eq!(read("schedules:\n"), []);
     let plain = read(&with("")).remove(0);
     let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
-    assert_eq!(plain.rhythm, CronSchedule::parse("@daily", zone).unwrap(), "the machine's own clocks count");
-    assert_eq!((plain.name.as_str(), plain.words.as_str(), plain.missed), ("report", "hi", MissedPolicy::RunOnce));
+    assert_eq!(plain.cron, CronSchedule::parse("@daily", zone).unwrap(), "the machine's own clocks count");
+    assert_eq!((plain.name.as_str(), plain.text.as_str(), plain.missed), ("report", "hi", MissedPolicy::RunOnce));
     assert!(plain.enabled);
     let full = "cron: 0 0 8 * * mon-fri\ntimezone: europe/berlin\nscript_file: report.star\nmissed: run_all\nenabled: off\n\
                 conversation: telegram:-100123/42";
     let full = read(&with(full)).remove(0);
     let friday = Timestamp(1_795_199_400_000);
-    assert_eq!(full.rhythm.format_local(full.rhythm.next(friday).unwrap()), "2026-11-23 08:00 Europe/Berlin");
-    assert_eq!(full.words, "```starlark\nreturn 1\n```", "paths count from the file");
+    assert_eq!(full.cron.format_local(full.cron.next(friday).unwrap()), "2026-11-23 08:00 Europe/Berlin");
+    assert_eq!(full.text, "```starlark\nreturn 1\n```", "paths count from the file");
     assert_eq!((full.missed, full.enabled), (MissedPolicy::RunAll, false));
     let script = read(&with("script: |\n  x = 1\n  return x"));
-    assert_eq!(script[0].words, "```starlark\nx = 1\nreturn x\n```");
+    assert_eq!(script[0].text, "```starlark\nx = 1\nreturn x\n```");
     for conversation in ["web:reports", "telegram:123", "telegram:-100123"] {
         assert_eq!(read(&with(&format!("conversation: {conversation}")))[0].conversation.to_string(), conversation);
     }

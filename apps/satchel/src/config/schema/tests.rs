@@ -130,7 +130,7 @@ fn the_defaults_are_those_that_count() {
 /// The keys and sections of a schema with what is said of them.
 fn described<'a>(schema: &'a Json, at: &str, found: &mut Vec<(String, &'a str)>) {
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let each = each_named(schema).map(|each| (NAME, each));
+    let each = entry_schema(schema).map(|each| (NAME_PLACEHOLDER, each));
     for (name, property) in properties.map(|(name, property)| (name.as_str(), property)).chain(each) {
         let key = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
         described(property, &key, found);

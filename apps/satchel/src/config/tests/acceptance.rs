@@ -70,7 +70,7 @@ fn every_key_given_wrongly_in_the_file() {
 fn every_key_given_wrongly_elsewhere() {
     let mut shown = String::new();
     for key in all_keys().into_iter().filter(|key| !key.contains("NAME")) {
-        let environment = Place::empty().env(&overrides::variable_of(&key), "zzz zzz");
+        let environment = Place::empty().env(&overrides::variable_name(&key), "zzz zzz");
         let command_line = Place::empty().set(&format!("{key}=-1,"));
         shown += &format!("{}\n{}\n", environment.complaint(), command_line.complaint());
     }

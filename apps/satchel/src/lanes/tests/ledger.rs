@@ -19,7 +19,7 @@ use satchel_ports::ledger::{
     LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
     SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
     people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetFile, Forgotten, Usage, UsageQuery},
+    usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -151,7 +151,7 @@ troubled! {
     fn usages(query: &UsageQuery) -> Vec<Usage>;
     fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
     fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
-    fn forget_file(forget: &ForgetFile) -> Forgotten;
+    fn forget_file(forget: &ForgetRequest) -> ForgetOutcome;
     fn outbox(query: &OutboxQuery) -> Vec<Part>;
     fn last_sent_before(part: PartId) -> Option<MessageRef>;
     fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;

@@ -167,7 +167,7 @@ impl Stage {
             bus: Arc::clone(&self.bus),
             model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
             tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
-            steer: Arc::new(|waiting| plan_steering(waiting, &AccessPolicy::default(), false)),
+            plan_steering: Arc::new(|waiting| plan_steering(waiting, &AccessPolicy::default(), false)),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),

@@ -98,7 +98,7 @@ fn repeated_local_time_fires_once_and_hourly_twice() {
     // Who looks in the second of the two hours finds what came in the first.
     let half_past = rhythm("30 2,14 * * *", "Europe/Berlin");
     let come = half_past.due_between(at(night), at("2026-10-25T01:10:00Z"), MissedPolicy::RunOnce);
-    assert_eq!(come.map(|come| come.reached), Some(at("2026-10-25T00:30:00Z")));
+    assert_eq!(come.map(|come| come.latest), Some(at("2026-10-25T00:30:00Z")));
     let hourly = rhythm("0 * * * *", "Europe/Berlin");
     let moments: Vec<Timestamp> = successors(hourly.next(at(night)), |time| hourly.next(*time)).take(30).collect();
     assert!(
@@ -122,7 +122,7 @@ fn invalid_cron_expression_is_refused_with_reason() {
         assert!(error.contains(reason), "{expression}: {error}");
         assert!(!error.starts_with(char::is_uppercase) && !error.ends_with('.'), "{error}");
     }
-    let long = "0,".repeat(LONGEST_EXPRESSION) + "0 8 * * *";
+    let long = "0,".repeat(MAX_EXPRESSION_BYTES) + "0 8 * * *";
     assert!(CronSchedule::parse(&long, TimeZone::UTC).unwrap_err().to_string().contains("longer than"));
 }
 
@@ -131,7 +131,7 @@ fn clock_leap_over_decades_costs_constant_time() {
     let rhythm = rhythm("* * * * * *", "Europe/Berlin");
     let began = std::time::Instant::now();
     let come = rhythm.due_between(Timestamp(0), at("2026-11-22T12:00:00.500Z"), MissedPolicy::RunAll).unwrap();
-    assert_eq!((come.run.len(), come.reached), (24, at("2026-11-22T12:00:00Z")));
+    assert_eq!((come.run.len(), come.latest), (24, at("2026-11-22T12:00:00Z")));
     assert_eq!(come.run[0], at("2026-11-22T11:59:37Z"));
     assert!(began.elapsed().as_secs() < 5, "two billion seconds were counted");
 }
@@ -205,7 +205,7 @@ proptest! {
         let expected = every_minute(&rhythm, from, to);
         let forward: Vec<_> = successors(rhythm.next(from), |time| rhythm.next(*time)).take_while(|time| *time <= to).collect();
         prop_assert_eq!(&forward, &expected, "forward: {} in {}", &expression, name);
-        prop_assert_eq!(&rhythm.last(from, to, usize::MAX), &expected, "backward: {} in {}", &expression, name);
+        prop_assert_eq!(&rhythm.last_times(from, to, usize::MAX), &expected, "backward: {} in {}", &expression, name);
     }
 
     /// However the moments lie at which somebody looks, nothing comes twice and nothing is left out.
@@ -220,17 +220,17 @@ proptest! {
             now = now.saturating_add(Duration::from_secs(seconds));
             let once = rhythm.due_between(done, now, MissedPolicy::RunOnce);
             let come = rhythm.due_between(done, now, MissedPolicy::RunAll);
-            let last = come.as_ref().map(|come| DueTimes { run: vec![come.reached], reached: come.reached });
+            let last = come.as_ref().map(|come| DueTimes { run: vec![come.latest], latest: come.latest });
             prop_assert_eq!(once, last);
-            if let Some(DueTimes { run, reached }) = come {
-                prop_assert!(run.len() <= MAX_CATCH_UP_RUNS && run.last() == Some(&reached));
-                let all = rhythm.last(done, now, usize::MAX);
+            if let Some(DueTimes { run, latest }) = come {
+                prop_assert!(run.len() <= MAX_CATCH_UP_RUNS && run.last() == Some(&latest));
+                let all = rhythm.last_times(done, now, usize::MAX);
                 prop_assert!(all.ends_with(&run));
                 seen.extend(all);
-                done = reached;
+                done = latest;
             }
         }
-        prop_assert_eq!(seen, rhythm.last(from, now, usize::MAX));
+        prop_assert_eq!(seen, rhythm.last_times(from, now, usize::MAX));
     }
 
     #[test]

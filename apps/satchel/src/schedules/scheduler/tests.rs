@@ -103,7 +103,7 @@ impl Stage {
     }
 
     async fn look(&self, schedules: &mut Scheduler, process: &Process) -> anyhow::Result<()> {
-        schedules.step(&process.door, &*process.ledger).await
+        schedules.run_due(&process.door, &*process.ledger).await
     }
 
     /// When what came in was due, by the names of the schedules.
@@ -129,7 +129,7 @@ impl Process {
     }
 
     async fn bookmark(&self) -> serde_json::Value {
-        self.real.load_checkpoint(&source()).await.unwrap().unwrap_or_default()
+        self.real.load_checkpoint(&checkpoint_channel()).await.unwrap().unwrap_or_default()
     }
 }
 
@@ -146,8 +146,8 @@ fn at(moment: &str) -> Timestamp {
 fn schedule(name: &str, cron: &str, missed: MissedPolicy) -> Schedule {
     Schedule {
         name: name.to_owned(),
-        rhythm: CronSchedule::parse(cron, TimeZone::UTC).unwrap(),
-        words: format!("do {name}"),
+        cron: CronSchedule::parse(cron, TimeZone::UTC).unwrap(),
+        text: format!("do {name}"),
         conversation: "telegram:7".parse().unwrap(),
         missed,
         enabled: true,
@@ -165,7 +165,7 @@ async fn due_run_is_received_once_and_wakes_worker() {
     let mut events = stage.bus.subscribe().await.unwrap();
     assert_eq!(stage.runs("report").await, Vec::<String>::new(), "what was never seen makes up for nothing");
     stage.set("2026-11-03T07:59:59Z");
-    assert_eq!(schedules.pause(), Duration::from_secs(1));
+    assert_eq!(schedules.next_delay(), Duration::from_secs(1));
     stage.look(&mut schedules, &process).await.unwrap();
     stage.set("2026-11-03T08:00:00Z");
     for _ in 0..3 {
@@ -381,7 +381,7 @@ async fn removed_schedule_is_forgotten_and_changed_one_restarts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bookmark_that_nobody_can_read_stops_nothing() {
     let stage = Stage::new();
-    stage.process().await.real.save_checkpoint(&source(), &json!([1])).await.unwrap();
+    stage.process().await.real.save_checkpoint(&checkpoint_channel(), &json!([1])).await.unwrap();
     let (process, _) = stage.started(&[daily("report")]).await;
     assert_eq!(process.bookmark().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
 }
@@ -418,7 +418,7 @@ async fn empty_schedules_clear_checkpoint_and_wait_for_stop() {
     let stop = CancellationToken::new();
     let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(door, ledger, stop.clone()));
     assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
-    assert_eq!(real.load_checkpoint(&source()).await.unwrap(), Some(json!({})));
+    assert_eq!(real.load_checkpoint(&checkpoint_channel()).await.unwrap(), Some(json!({})));
     stop.cancel();
     timeout(Duration::from_secs(5), running).await.expect("it does not stop").unwrap();
 }

@@ -86,7 +86,7 @@ async fn crash_reposts_only_open_questions() {
         steered: vec![],
         text: String::new(),
         calls: vec![recorded("vault", 0)],
-        asks: vec![0],
+        awaiting_decision: vec![0],
     };
     let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
     let resumed = |journal: Vec<JournalEntry>| {
@@ -103,7 +103,9 @@ async fn crash_reposts_only_open_questions() {
 
     // It began without a word, before the settings asked for one.
     let unasked = match model() {
-        JournalEntry::Model { steered, text, calls, .. } => JournalEntry::Model { steered, text, calls, asks: vec![] },
+        JournalEntry::Model { steered, text, calls, .. } => {
+            JournalEntry::Model { steered, text, calls, awaiting_decision: vec![] }
+        }
         other => other,
     };
     let (stage, opened) = resumed(vec![unasked]);
@@ -227,7 +229,12 @@ async fn resumed(tier: SafetyTier, journal: Vec<JournalEntry>, allowed_after: Op
 }
 
 fn pending() -> JournalEntry {
-    JournalEntry::Model { steered: vec![], text: String::new(), calls: vec![recorded("vault", 0)], asks: vec![0] }
+    JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("vault", 0)],
+        awaiting_decision: vec![0],
+    }
 }
 
 /// Catches: a call that was waiting for a decision when its process died, and is made when the turn is taken up.
@@ -270,5 +277,9 @@ async fn the_journal_tells_which_calls_need_confirmation() {
         stage.tools.push(tool(name, tier, |_| async { Ok(ToolOutcome::from_text("seen")) }));
     }
     let played = stage.play().await;
-    assert!(matches!(&played.journal[0], JournalEntry::Model { asks, .. } if *asks == [1]), "{:?}", played.journal);
+    assert!(
+        matches!(&played.journal[0], JournalEntry::Model { awaiting_decision, .. } if *awaiting_decision == [1]),
+        "{:?}",
+        played.journal
+    );
 }

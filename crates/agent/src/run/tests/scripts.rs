@@ -72,7 +72,7 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         steered: vec![],
         text: String::new(),
         calls: vec![recorded("execute_script", 0)],
-        asks: vec![],
+        awaiting_decision: vec![],
     };
     stage.turn.journal = vec![call];
     stage.made = vec![file(2, "second.txt"), file(1, "first.txt")];
@@ -103,7 +103,9 @@ async fn trusted_script_needs_no_decision_and_never_reruns() {
     };
     let (first, runs) = stage(true);
     let first = first.play().await;
-    let [JournalEntry::Model { asks, .. }] = first.journal.as_slice() else { panic!("{:?}", first.journal) };
+    let [JournalEntry::Model { awaiting_decision: asks, .. }] = first.journal.as_slice() else {
+        panic!("{:?}", first.journal)
+    };
     assert_eq!((asks.as_slice(), runs.count()), (&[] as &[u32], 1));
 
     for trusted in [true, false] {
@@ -119,7 +121,7 @@ async fn trusted_script_needs_no_decision_and_never_reruns() {
 #[tokio::test(start_paused = true)]
 async fn written_script_does_not_use_model_budget() {
     let allowing = |model_calls, mut stage: Stage| {
-        (stage.settings.model_calls, stage.settings.tool_calls) = (model_calls, 0);
+        (stage.settings.max_model_calls, stage.settings.max_tool_calls) = (model_calls, 0);
         stage
     };
     let played = allowing(0, script_stage(Vec::new(), ToolOutcome::from_text("Script result: 4"))).play().await;
@@ -240,7 +242,7 @@ async fn script_trust_does_not_extend_to_woken_model() {
         let wakes = wakes.clone();
         async move {
             let inside = context.tools.expect("others can be called").call("vault", json!({}), HOUR).await;
-            Ok(ToolOutcome { wakes, ..ToolOutcome::from_text(inside.expect("nobody is asked").as_model_text()) })
+            Ok(ToolOutcome { wakes, ..ToolOutcome::from_text(inside.expect("nobody is asked").to_model_text()) })
         }
     }));
     let opened = stage.counter();
@@ -320,7 +322,7 @@ fn calling(other: &'static str, times: usize) -> Arc<dyn satchel_ports::Tool> {
         let mut heard = Vec::new();
         for _ in 0..times {
             heard.push(match tools.call(other, json!({}), HOUR).await {
-                Ok(outcome) => outcome.as_model_text(),
+                Ok(outcome) => outcome.to_model_text(),
                 Err(error) => format!("refused: {error}"),
             });
         }

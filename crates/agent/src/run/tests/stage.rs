@@ -38,11 +38,11 @@ pub(super) fn says(text: &str) -> Script {
     script
 }
 
-pub(super) fn calls(asked: &[(&str, Value)]) -> Script {
+pub(super) fn calls(requested: &[(&str, Value)]) -> Script {
     let call = |(name, arguments): &(&str, Value)| {
         Ok(ModelEvent::Call(ModelToolCall { id: "theirs".into(), name: (*name).into(), arguments: arguments.clone() }))
     };
-    asked.iter().map(call).chain([Ok(ModelEvent::Done)]).collect()
+    requested.iter().map(call).chain([Ok(ModelEvent::Done)]).collect()
 }
 
 pub(super) fn tool<F, Fut>(name: &str, tier: SafetyTier, call: F) -> Arc<dyn Tool>
@@ -50,7 +50,7 @@ where
     F: Fn(Value) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
 {
-    seeing_around(name, tier, None, move |arguments, _| call(arguments))
+    scripted_tool(name, tier, None, move |arguments, _| call(arguments))
 }
 
 /// A tool that sees what is around its call, and has as much time as a person may take.
@@ -59,10 +59,10 @@ where
     F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
 {
-    seeing_around(name, tier, Some(Duration::from_secs(3_600)), call)
+    scripted_tool(name, tier, Some(Duration::from_secs(3_600)), call)
 }
 
-fn seeing_around<F, Fut>(name: &str, tier: SafetyTier, time_limit: Option<Duration>, call: F) -> Arc<dyn Tool>
+fn scripted_tool<F, Fut>(name: &str, tier: SafetyTier, time_limit: Option<Duration>, call: F) -> Arc<dyn Tool>
 where
     F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutcome, ToolError>> + Send + 'static,
@@ -140,7 +140,7 @@ fn steer(waiting: &[QueuedMessage]) -> SteeringRequests {
         let allow = ["/refuse", "/allow"].iter().position(|known| *known == verb)? == 1;
         Some(ToolDecision { id: queued.id, sender: queued.message.sender.clone(), code: code.to_owned(), allow })
     });
-    SteeringRequests { stop, inject: inject.collect(), decisions: decisions.collect(), explained: Vec::new() }
+    SteeringRequests { stop, inject: inject.collect(), decisions: decisions.collect(), immediate_replies: Vec::new() }
 }
 
 #[derive(Clone, Default)]
@@ -324,7 +324,7 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(model),
             tools: Toolbox::new(self.tools),
-            steer: Arc::new(steer),
+            plan_steering: Arc::new(steer),
             links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),
             is_owners_chat: Arc::new(|conversation| conversation.key() == "boss"),
@@ -338,7 +338,7 @@ impl Stage {
             planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        crate::run(&services, &lane, self.turn).await.unwrap();
+        crate::run_turn(&services, &lane, self.turn).await.unwrap();
         // What nobody waits for happens too.
         tokio::time::sleep(Duration::from_millis(1)).await;
         drop(services);

@@ -163,7 +163,7 @@ impl Channel for Platform {
     }
 
     async fn send(&self, part: &SendRequest) -> Answer {
-        self.log.push(format!("send part {}: {}", part.part.0.as_u128(), text_of(part)));
+        self.log.push(format!("send part {}: {}", part.part_id.0.as_u128(), text_of(part)));
         self.answer(&self.sends).await
     }
 
@@ -238,7 +238,7 @@ impl Stage {
             bus: Arc::new(bus),
             model: Arc::new(MockLanguageModel::new()),
             tools: Toolbox::default(),
-            steer: Arc::new(|_| SteeringRequests::default()),
+            plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),

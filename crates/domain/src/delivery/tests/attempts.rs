@@ -3,7 +3,7 @@
 use super::*;
 
 fn not_sent(retry_after_ms: Option<u64>) -> PartEvent {
-    PartEvent::Answered(Err(SendError::NotSent { retry_after_ms, reason: "429".into() }))
+    PartEvent::AttemptEnded(Err(SendError::NotSent { retry_after_ms, reason: "429".into() }))
 }
 
 /// Catches: a first attempt that is as young as the last one, so that a key is trusted that the platform has forgotten.
@@ -21,8 +21,8 @@ fn the_first_attempt_keeps_its_time() {
 #[test]
 fn a_keys_window_begins_with_the_first_attempt() {
     let late = Part { first_attempt_at: Some(Timestamp(30_000)), ..doubtful() };
-    assert_eq!(next_doubt_step(&late, Timestamp(39_999), &RULES, NONCE), DoubtStep::Repeat);
-    assert_ne!(next_doubt_step(&late, Timestamp(40_000), &RULES, NONCE), DoubtStep::Repeat);
+    assert_eq!(next_doubt_step(&late, Timestamp(39_999), &RULES, NONCE), DoubtStep::Retry);
+    assert_ne!(next_doubt_step(&late, Timestamp(40_000), &RULES, NONCE), DoubtStep::Retry);
 }
 
 /// Catches: a part that is sent again as fast as the platform allows, which may be at once.
@@ -48,6 +48,6 @@ fn backoff_doubles_above_retry_after() {
 fn a_withdrawal_in_doubt_is_repeated() {
     let withdrawal = Part { content: PartContent::Withdraw, ..doubtful() };
     for channel in [NO_KEY, NONCE] {
-        assert_eq!(next_doubt_step(&withdrawal, Timestamp(50_000), &RULES, channel), DoubtStep::Repeat);
+        assert_eq!(next_doubt_step(&withdrawal, Timestamp(50_000), &RULES, channel), DoubtStep::Retry);
     }
 }

@@ -56,7 +56,7 @@ impl Person {
 }
 
 /// What stands behind the command, the answer, and the requests that the ledger got.
-async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) -> (String, Vec<ForgetFile>) {
+async fn forgets(person: &Person, group: bool, given: &str, outcome: ForgetOutcome) -> (String, Vec<ForgetRequest>) {
     let requests = Arc::new(Mutex::new(Vec::new()));
     let mut ledger = MockLedger::new();
     let seen = Arc::clone(&requests);
@@ -81,22 +81,25 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: Forgotten) 
 async fn forgotten_files_are_listed_and_others_give_reason() {
     let person = Person::new("7");
     for (outcome, says) in [
-        (Forgotten::Done(Box::new(file(17))), "Removed #17 (application/pdf, 245 KB)."),
-        (Forgotten::Before(Timestamp(1)), "#17 is already removed."),
-        (Forgotten::Unknown, "There is no file #17 here. `/files` lists them all."),
+        (ForgetOutcome::Forgotten(Box::new(file(17))), "Removed #17 (application/pdf, 245 KB)."),
+        (ForgetOutcome::AlreadyForgotten(Timestamp(1)), "#17 is already removed."),
+        (ForgetOutcome::NotFound, "There is no file #17 here. `/files` lists them all."),
         (
-            Forgotten::Unsettled,
+            ForgetOutcome::Unsettled,
             "I kept #17 for now: it is still being sent. Please try again later; `/outbox` shows its progress.",
         ),
         (
-            Forgotten::InUse,
+            ForgetOutcome::InUse,
             "I kept #17 for now: a message I haven't answered yet needs it. Please try again after my reply.",
         ),
-        (Forgotten::NotTheirs, "I kept #17: only an owner, or the person who sent or requested it, can remove it."),
+        (
+            ForgetOutcome::NotPermitted,
+            "I kept #17: only an owner, or the person who sent or requested it, can remove it.",
+        ),
     ] {
         let (text, requests) = forgets(&person, false, "#17", outcome).await;
         assert_eq!(text, says);
-        assert_eq!(requests, [ForgetFile { conversation: conversation(), number: 17, only_of: None }]);
+        assert_eq!(requests, [ForgetRequest { conversation: conversation(), number: 17, restricted_to: None }]);
     }
 }
 
@@ -104,7 +107,7 @@ async fn forgotten_files_are_listed_and_others_give_reason() {
 async fn forgotten_bytes_are_removed_unless_referenced() {
     for unreferenced in [true, false] {
         let mut ledger = MockLedger::new();
-        ledger.expect_forget_file().returning(|_| Ok(Forgotten::Done(Box::new(file(17)))));
+        ledger.expect_forget_file().returning(|_| Ok(ForgetOutcome::Forgotten(Box::new(file(17)))));
         ledger
             .expect_find_unreferenced()
             .returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
@@ -112,7 +115,7 @@ async fn forgotten_bytes_are_removed_unless_referenced() {
         let times = usize::from(unreferenced);
         blobs.expect_mark().withf(|marked, _| marked == [file(17).sha256]).times(times).returning(|_, _| Ok(()));
         blobs.expect_sweep().times(times).returning(|| Ok(1));
-        let request = ForgetFile { conversation: conversation(), number: 17, only_of: None };
+        let request = ForgetRequest { conversation: conversation(), number: 17, restricted_to: None };
         forget_file(&ledger, &blobs, &request).await.unwrap();
     }
 }
@@ -120,10 +123,10 @@ async fn forgotten_bytes_are_removed_unless_referenced() {
 #[tokio::test]
 async fn range_forgets_each_number_and_leaves_out_gaps() {
     let person = Person::new("7");
-    let (text, requests) = forgets(&person, false, "3-5", Forgotten::Done(Box::new(file(3)))).await;
+    let (text, requests) = forgets(&person, false, "3-5", ForgetOutcome::Forgotten(Box::new(file(3)))).await;
     assert_eq!(requests.iter().map(|request| request.number).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!(text.lines().count(), 3);
-    let (text, _) = forgets(&person, false, "3-5", Forgotten::Unknown).await;
+    let (text, _) = forgets(&person, false, "3-5", ForgetOutcome::NotFound).await;
     assert_eq!(text, "There is no file with any of these numbers here. `/files` lists them all.");
 }
 
@@ -138,7 +141,7 @@ async fn wrong_words_behind_forget_remove_nothing() {
         ("workspace:/etc/passwd", "I can't read `workspace:/etc/passwd`"),
         ("workspace:/shared/../vault/key", "I can't read"),
     ] {
-        let (text, requests) = forgets(&person, false, given, Forgotten::Unknown).await;
+        let (text, requests) = forgets(&person, false, given, ForgetOutcome::NotFound).await;
         assert!(text.contains(says), "{given}: {text}");
         assert!(requests.is_empty(), "{given}");
     }
@@ -148,15 +151,15 @@ async fn wrong_words_behind_forget_remove_nothing() {
 #[tokio::test]
 async fn only_its_person_or_owner_forgets_group_file() {
     let stranger = Person::new("7");
-    let (_, requests) = forgets(&stranger, true, "17", Forgotten::NotTheirs).await;
-    assert_eq!(requests[0].only_of, Some("telegram:7".parse().unwrap()));
-    let (text, _) = forgets(&stranger, true, "workspace:/shared/a", Forgotten::Unknown).await;
+    let (_, requests) = forgets(&stranger, true, "17", ForgetOutcome::NotPermitted).await;
+    assert_eq!(requests[0].restricted_to, Some("telegram:7".parse().unwrap()));
+    let (text, _) = forgets(&stranger, true, "workspace:/shared/a", ForgetOutcome::NotFound).await;
     assert!(text.starts_with("I kept `/shared/a`: in a group only an owner"), "{text}");
     let owner = Person::new("1");
-    let (_, requests) = forgets(&owner, true, "17", Forgotten::Unknown).await;
-    assert_eq!(requests[0].only_of, None);
+    let (_, requests) = forgets(&owner, true, "17", ForgetOutcome::NotFound).await;
+    assert_eq!(requests[0].restricted_to, None);
     for (person, group) in [(&owner, true), (&stranger, false)] {
-        let (text, _) = forgets(person, group, "workspace:/shared/a", Forgotten::Unknown).await;
+        let (text, _) = forgets(person, group, "workspace:/shared/a", ForgetOutcome::NotFound).await;
         assert_eq!(text, "Removed `/shared/a` from the workspace.");
     }
 }
@@ -165,7 +168,7 @@ async fn only_its_person_or_owner_forgets_group_file() {
 async fn usage_shows_sums_quotas_and_largest_files() {
     let mut ledger = MockLedger::new();
     ledger.expect_usages().returning(|query| {
-        let UsageQuery::Of(scopes) = query else { panic!("{query:?}") };
+        let UsageQuery::Scopes(scopes) = query else { panic!("{query:?}") };
         let usage = |scope: &UsageScope| match scope {
             UsageScope::Conversation(_) => {
                 Usage { scope: scope.clone(), files: 2, bytes: 1_000_000, workspace_bytes: 500_000 }
@@ -185,7 +188,7 @@ async fn usage_shows_sums_quotas_and_largest_files() {
     let quotas = Quotas { conversation: 10_000_000_000, person: 20_000_000_000 };
     let storage = Storage { blobs: &blobs, workspace: &workspace, quotas };
     let person = Person::new("7");
-    let text = usage(&ledger, &person.asked(true), &storage).await.unwrap().text.unwrap();
+    let text = show_usage(&ledger, &person.asked(true), &storage).await.unwrap().text.unwrap();
     assert_eq!(
         text,
         "Here: 2 files, 1 MB, and 500 KB in the workspace: 1.5 MB of 10 GB\n\
@@ -194,7 +197,7 @@ async fn usage_shows_sums_quotas_and_largest_files() {
          `/forget 17` removes file #17 for good."
     );
     let owner = Person::new("1");
-    let text = usage(&ledger, &owner.asked(true), &storage).await.unwrap().text.unwrap();
+    let text = show_usage(&ledger, &owner.asked(true), &storage).await.unwrap().text.unwrap();
     assert!(
         text.contains("3 MB\nAs an owner you have no quota; only the disk limits you.") && !text.contains("20 GB"),
         "{text}"

@@ -168,7 +168,7 @@ async fn retryable_transcription_failure_is_retried_and_turn_continues(
 async fn oversized_or_unreadable_recording_is_not_transcribed() {
     let mut blobs = MockBlobs::new();
     blobs.expect_open().times(3).returning(|sha256, _| Err(BlobError::Missing(*sha256)));
-    let (heard, _) = prepare(turn([2 * LARGEST, 9]), Some(&engine(Vec::new())), blobs).await;
+    let (heard, _) = prepare(turn([2 * MAX_RECORDING_BYTES, 9]), Some(&engine(Vec::new())), blobs).await;
     let too_large = unheard("it is 50 MB, the limit for voice messages is 25 MB");
     assert_eq!(heard, BTreeMap::from([(1, too_large), (2, unheard("the recording can't be read"))]));
 }
@@ -182,8 +182,8 @@ async fn missing_transcriber_is_reported_and_not_recorded() {
         assert_eq!(
             heard,
             BTreeMap::from([
-                (1, unheard(&remedy::for_owner(NOT_SET_UP, REMEDY))),
-                (2, unheard(&remedy::for_owner(NOT_SET_UP, REMEDY)))
+                (1, unheard(&remedy::owner_message(NOT_CONFIGURED_TEXT, NOT_CONFIGURED_REMEDY))),
+                (2, unheard(&remedy::owner_message(NOT_CONFIGURED_TEXT, NOT_CONFIGURED_REMEDY)))
             ])
         );
         assert_eq!(recorded, []);
@@ -210,8 +210,8 @@ async fn only_owners_read_what_makes_me_listen() {
 
 #[tokio::test(start_paused = true)]
 async fn endless_words_are_cut() {
-    let endless: &'static str = Box::leak("й".repeat(LONGEST + 5).into_boxed_str());
+    let endless: &'static str = Box::leak("й".repeat(MAX_TRANSCRIPT_CHARS + 5).into_boxed_str());
     let (heard, _) = prepare(turn([9, 9]), Some(&engine(vec![Ok(endless), Ok("")])), blobs()).await;
     let Transcription::Text(cut) = &heard[&1] else { panic!("{heard:?}") };
-    assert_eq!(cut.chars().count(), LONGEST + 1);
+    assert_eq!(cut.chars().count(), MAX_TRANSCRIPT_CHARS + 1);
 }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A lane on Telegram, where look-ups find this.
-fn looked_up(parts: Vec<Part>, answers: Vec<Answer>, lookups: Vec<LookupOutcome>) -> Stage {
-    Stage { capabilities: tables::telegram(), lookups, ..Stage::of(parts, answers) }
+fn looked_up(parts: Vec<Part>, answers: Vec<Answer>, lookups: Vec<LookupOutcome>) -> DeliveryHarness {
+    DeliveryHarness { capabilities: tables::telegram(), lookups, ..DeliveryHarness::new(parts, answers) }
 }
 
 fn found(messages: &[&str], duplicates: &[&str]) -> LookupOutcome {
@@ -70,7 +70,7 @@ async fn late_upload_is_deleted_after_ten_minutes() {
 #[case::another_doubt(true, &[])]
 #[tokio::test(start_paused = true)]
 async fn uncertain_look_up_labels_the_resend(#[case] other_doubt: bool, #[case] looked: &[&str]) {
-    let stage = Stage { other_doubt, ..looked_up(vec![text(1)], vec![in_doubt(), sent()], vec![]) };
+    let stage = DeliveryHarness { other_doubt, ..looked_up(vec![text(1)], vec![in_doubt(), sent()], vec![]) };
     let labelled = ["save waiting labelled", "save sending labelled", "send (possible duplicate) hello", "settle sent"];
     assert_eq!(stage.log().await, [&DOUBTED[..4], looked, &labelled].concat());
 }

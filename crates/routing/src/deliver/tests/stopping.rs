@@ -33,13 +33,13 @@ async fn stored_at_stop(begun: Part) -> Part {
 
 /// What is done about a part whose next send ends in doubt, on a channel that knows a key for a minute.
 async fn in_doubt_afterwards(part: Part) -> Vec<String> {
-    let stage = Stage {
+    let stage = DeliveryHarness {
         capabilities: ChannelCapabilities {
             idempotency: Idempotency::Key { window_ms: Some(60_000) },
             ..tables::discord()
         },
         lookups: vec![LookupOutcome::Found { messages: vec![MessageRef("m1".into())], duplicates: Vec::new() }],
-        ..Stage::of(vec![part], vec![in_doubt(), sent(), sent()])
+        ..DeliveryHarness::new(vec![part], vec![in_doubt(), sent(), sent()])
     };
     stage.log().await
 }
@@ -54,7 +54,7 @@ async fn a_first_attempt_reverted_at_stop_leaves_nothing() {
     assert_eq!(stored, expected, "its label stays, for that is no matter of this attempt");
 
     let stored = Part { labelled: false, ..stored };
-    let log = Stage::of(vec![stored.clone()], vec![sent()]).log().await;
+    let log = DeliveryHarness::new(vec![stored.clone()], vec![sent()]).log().await;
     assert_eq!(log, ["save sending", "send hello", "settle sent"], "nobody doubts what was not sent");
     let log = in_doubt_afterwards(stored).await;
     assert!(!log.contains(&"look up".to_owned()), "the key is as old as the next send: {log:?}");

@@ -5,7 +5,7 @@ use super::*;
 fn voice(in_text: bool) -> Part {
     part(
         1,
-        PartContent::Voice { words: "hello".into(), in_text, prepared: None, as_file: false, caption: String::new() },
+        PartContent::Voice { text: "hello".into(), in_text, prepared: None, as_file: false, caption: String::new() },
     )
 }
 
@@ -15,7 +15,8 @@ async fn voice_is_synthesized_once_for_all_attempts() {
     speech.expect_speak().times(1).returning(|_| {
         Ok(SynthesizedSpeech { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
     });
-    let stage = Stage { speech: Some(speech), ..Stage::of(vec![voice(false)], vec![not_sent(1), sent()]) };
+    let stage =
+        DeliveryHarness { speech: Some(speech), ..DeliveryHarness::new(vec![voice(false)], vec![not_sent(1), sent()]) };
     assert_eq!(
         stage.log().await,
         ["save pending", "save sending", "send voice", "save waiting", "save sending", "send voice", "settle sent"]
@@ -27,7 +28,7 @@ async fn voice_is_synthesized_once_for_all_attempts() {
 #[case::the_words_of_the_reply(true, "settle failed with notice")]
 #[tokio::test(start_paused = true)]
 async fn failed_synthesis_writes_text_unless_already_written(#[case] in_text: bool, #[case] expected: &str) {
-    assert_eq!(Stage::of(vec![voice(in_text)], vec![]).log().await, [expected]);
+    assert_eq!(DeliveryHarness::new(vec![voice(in_text)], vec![]).log().await, [expected]);
 }
 
 /// An engine that gives these answers one after the other, each after some time.
@@ -56,7 +57,8 @@ fn speech_error(retryable: bool) -> SpeechError {
 #[case::for_good(vec![Err(speech_error(false))], false)]
 #[tokio::test(start_paused = true)]
 async fn retryable_synthesis_error_is_retried(#[case] answers: Vec<Result<(), SpeechError>>, #[case] spoken: bool) {
-    let stage = Stage { speech: Some(engine(answers)), ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let stage =
+        DeliveryHarness { speech: Some(engine(answers)), ..DeliveryHarness::new(vec![voice(true)], vec![sent()]) };
     let (log, _) = stage.play(DeliveryStart::TakenOver).await;
     let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
     match spoken {
@@ -75,7 +77,7 @@ async fn only_owners_read_what_makes_me_speak() {
         let remedy = Some("set `speech.speak.api_key`".to_owned());
         let failed = SpeechError { reason: "no key".into(), remedy, retryable: false };
         let speech = Some(engine(vec![Err(failed)]));
-        let stage = Stage { speech, owner_reads, ..Stage::of(vec![voice(true)], vec![]) };
+        let stage = DeliveryHarness { speech, owner_reads, ..DeliveryHarness::new(vec![voice(true)], vec![]) };
         let ends = Arc::clone(&stage.ends);
         stage.log().await;
         let PartState::Failed { reason } = &ends.lock().unwrap()[0] else { panic!("it is not spoken") };
@@ -86,7 +88,11 @@ async fn only_owners_read_what_makes_me_speak() {
 #[tokio::test(start_paused = true)]
 async fn broken_voice_is_resynthesized_with_activity() {
     let speech = engine(vec![Ok(()), Ok(())]);
-    let stage = Stage { speech: Some(speech), breaks_off: true, ..Stage::of(vec![voice(true)], vec![sent()]) };
+    let stage = DeliveryHarness {
+        speech: Some(speech),
+        breaks_off: true,
+        ..DeliveryHarness::new(vec![voice(true)], vec![sent()])
+    };
     let log = stage.log().await;
     assert_eq!(log, ["voice breaks off", "show Speaking", "save pending", "save sending", "send voice", "settle sent"]);
 }
@@ -95,7 +101,7 @@ async fn broken_voice_is_resynthesized_with_activity() {
 async fn text_is_synthesized_plain_and_written_with_markup() {
     let marked = |words: &str| {
         let content = PartContent::Voice {
-            words: words.into(),
+            text: words.into(),
             in_text: false,
             prepared: None,
             as_file: false,
@@ -107,12 +113,14 @@ async fn text_is_synthesized_plain_and_written_with_markup() {
     speech.expect_speak().withf(|words| words == "Bring bread.").times(1).returning(|_| {
         Ok(SynthesizedSpeech { content: Box::pin(futures::stream::empty()), duration_ms: 900, waveform: vec![1] })
     });
-    let stage = Stage { speech: Some(speech), ..Stage::of(vec![marked("Bring **bread**")], vec![sent()]) };
+    let stage =
+        DeliveryHarness { speech: Some(speech), ..DeliveryHarness::new(vec![marked("Bring **bread**")], vec![sent()]) };
     assert_eq!(stage.log().await.last().map(String::as_str), Some("settle sent"));
 
     // The mock expects no call: what is too long and stands nowhere else is written, not cut.
     let too_long = "word ".repeat(900);
-    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![marked(&too_long)], vec![]) };
+    let stage =
+        DeliveryHarness { speech: Some(MockSpeech::new()), ..DeliveryHarness::new(vec![marked(&too_long)], vec![]) };
     let log = stage.log().await;
     assert_eq!(log, ["settle replaced by text, text, voice! with notice"]);
 }
@@ -121,8 +129,10 @@ async fn text_is_synthesized_plain_and_written_with_markup() {
 async fn written_fallback_leaves_room_for_label() {
     let words = "w".repeat(4_090);
     assert!(words.len() + crate::label::LABEL_UNITS > 4_096, "they fill a message of Telegram without the label");
-    let content = PartContent::Voice { words, in_text: false, prepared: None, as_file: false, caption: String::new() };
-    let stage = Stage { speech: Some(MockSpeech::new()), ..Stage::of(vec![part(1, content)], vec![]) };
+    let content =
+        PartContent::Voice { text: words, in_text: false, prepared: None, as_file: false, caption: String::new() };
+    let stage =
+        DeliveryHarness { speech: Some(MockSpeech::new()), ..DeliveryHarness::new(vec![part(1, content)], vec![]) };
     assert_eq!(stage.log().await, ["settle replaced by text, text, voice! with notice"]);
 }
 
@@ -130,12 +140,12 @@ async fn written_fallback_leaves_room_for_label() {
 async fn fully_refused_voice_is_written_and_reported() {
     let prepared = PreparedVoice { sha256: Sha256([1; 32]), bytes: 3, duration_ms: 1, waveform: vec![] };
     let file = PartContent::Voice {
-        words: "hello".into(),
+        text: "hello".into(),
         in_text: false,
         prepared: Some(prepared),
         as_file: true,
         caption: String::new(),
     };
-    let log = Stage::of(vec![part(1, file)], vec![refused(Refusal::UnsupportedKind)]).log().await;
+    let log = DeliveryHarness::new(vec![part(1, file)], vec![refused(Refusal::UnsupportedKind)]).log().await;
     assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
 }

@@ -14,56 +14,55 @@ use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::TelegramRules;
 
 use crate::{
-    BenchRunner,
-    figures::{median, mib, ms, rate},
-    limits,
+    BenchRunner, machine_limits,
     process::ChildProcess,
-    product::Model,
+    product::ModelChoice,
     starts,
+    statistics::{median, megabytes_per_second, to_mib, to_ms},
     table::ResultRow,
     telegram_harness::TelegramHarness,
 };
 
-const LARGE: u64 = 50_000_000;
-const TEN: usize = 10;
-const EACH: u64 = 20_000_000;
+const LARGE_FILE_BYTES: u64 = 50_000_000;
+const FILE_COUNT: usize = 10;
+const FILE_BYTES: u64 = 20_000_000;
 const RUNS: usize = 5;
 const REQUEST: &str = "save this as kept.bin and send it back";
 
 /// How long a file may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let directory = bench.directory()?;
     let source = directory.path().join("large.bin");
-    write(&FakeFile::generated("large.bin", "application/octet-stream", 50, LARGE), &source, bench)?;
-    let (mut copied, mut looped) = (Vec::new(), Vec::new());
+    write_file(&FakeFile::generated("large.bin", "application/octet-stream", 50, LARGE_FILE_BYTES), &source, bench)?;
+    let (mut copy_times, mut loopback_times) = (Vec::new(), Vec::new());
     let (mut terminal, mut platform) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        copied.push(limits::copy_and_hash_twice(&source, directory.path())?);
-        looped.push(limits::loopback(LARGE)?);
-        terminal.push(at_the_terminal(bench, &source)?);
-        platform.push(on_a_platform(bench, 1, LARGE)?);
+        copy_times.push(machine_limits::measure_copy(&source, directory.path())?);
+        loopback_times.push(machine_limits::measure_loopback(LARGE_FILE_BYTES)?);
+        terminal.push(measure_terminal_transfer(bench, &source)?);
+        platform.push(measure_telegram_transfer(bench, 1, LARGE_FILE_BYTES)?);
     }
-    let (copy, send) = (median(&copied), median(&looped));
+    let (copy, send) = (median(&copy_times), median(&loopback_times));
     let mut rows = vec![
-        ResultRow::new("files: copy + fsync + 2 × SHA-256 of 50 MB", ms(copy), "ms"),
-        ResultRow::new("files: loopback of 50 MB", ms(send), "ms"),
+        ResultRow::new("files: copy + fsync + 2 × SHA-256 of 50 MB", to_ms(copy), "ms"),
+        ResultRow::new("files: loopback of 50 MB", to_ms(send), "ms"),
     ];
     rows.extend(transfer_rows("50 MB through the terminal", &terminal, copy));
     rows.extend(transfer_rows("50 MB through Telegram", &platform, copy + send));
-    let ten = on_a_platform(bench, TEN, EACH)?;
-    let all = EACH * TEN as u64;
+    let ten = measure_telegram_transfer(bench, FILE_COUNT, FILE_BYTES)?;
+    let all = FILE_BYTES * FILE_COUNT as u64;
     rows.push(
-        ResultRow::new("files: ten of 20 MB at once, extra memory", mib(ten.extra_memory), "MiB")
-            .at_most(64.0)
-            .note("all intact"),
+        ResultRow::new("files: ten of 20 MB at once, extra memory", to_mib(ten.extra_memory), "MiB")
+            .with_max(64.0)
+            .with_note("all intact"),
     );
-    rows.push(ResultRow::new("files: ten of 20 MB at once", rate(all, ten.took), "MB/s"));
+    rows.push(ResultRow::new("files: ten of 20 MB at once", megabytes_per_second(all, ten.took), "MB/s"));
     Ok(rows)
 }
 
-/// What a file's way took.
+/// Duration and memory of one transfer.
 struct TransferResult {
     took: Duration,
     extra_memory: u64,
@@ -73,52 +72,52 @@ fn transfer_rows(name: &str, runs: &[TransferResult], limit: Duration) -> [Resul
     let took = median(&runs.iter().map(|run| run.took).collect::<Vec<_>>());
     let extra = runs.iter().map(|run| run.extra_memory).max().unwrap_or_default();
     [
-        ResultRow::new(format!("files: {name}"), rate(LARGE, took), "MB/s")
-            .limit(rate(LARGE, limit))
-            .ratio_at_least(0.6),
-        ResultRow::new(format!("files: {name}, extra memory"), mib(extra), "MiB").at_most(16.0),
+        ResultRow::new(format!("files: {name}"), megabytes_per_second(LARGE_FILE_BYTES, took), "MB/s")
+            .with_limit(megabytes_per_second(LARGE_FILE_BYTES, limit))
+            .with_min_ratio(0.6),
+        ResultRow::new(format!("files: {name}, extra memory"), to_mib(extra), "MiB").with_max(16.0),
     ]
 }
 
 /// Attaches the file in a `satchel chat` and waits until it lies among the reply's files.
-fn at_the_terminal(bench: &BenchRunner, source: &Path) -> Result<TransferResult> {
+fn measure_terminal_transfer(bench: &BenchRunner, source: &Path) -> Result<TransferResult> {
     let directory = bench.directory()?;
-    let mut satchel = ChildProcess::start(&mut starts::command(bench, directory.path()))?;
+    let mut satchel = ChildProcess::start(&mut starts::chat_command(bench, directory.path()))?;
     let mut output = satchel.child().stdout.take().context("standard output is a pipe")?;
-    let reading = thread::spawn(move || {
-        let mut printed = String::new();
-        output.read_to_string(&mut printed).map(|_| printed)
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        output.read_to_string(&mut text).map(|_| text)
     });
     thread::sleep(Duration::from_millis(500));
-    let idle = satchel.peak()?;
-    let begun = Instant::now();
+    let idle = satchel.peak_memory()?;
+    let started_at = Instant::now();
     let input = satchel.child().stdin.as_mut().context("standard input is a pipe")?;
     writeln!(input, "/attach {}\n{REQUEST}", source.display())?;
     let delivered = loop {
-        if let Some(delivered) = delivered(&directory.path().join("files")) {
+        if let Some(delivered) = find_delivered(&directory.path().join("files")) {
             break Some(delivered);
         }
-        if begun.elapsed() > PATIENCE {
+        if started_at.elapsed() > TRANSFER_TIMEOUT {
             break None;
         }
         thread::sleep(Duration::from_millis(1));
     };
-    let took = begun.elapsed();
-    let peak = satchel.peak()?;
-    satchel.end()?;
-    let printed = reading.join().ok().context("the reader of the output panicked")??;
+    let took = started_at.elapsed();
+    let peak = satchel.peak_memory()?;
+    satchel.stop()?;
+    let printed = reader.join().ok().context("the reader of the output panicked")??;
     let delivered = delivered.with_context(|| format!("the file did not come back:\n{printed}"))?;
-    ensure!(equal(source, &delivered)?, "`{}` is not what was sent", delivered.display());
+    ensure!(has_equal_content(source, &delivered)?, "`{}` is not what was sent", delivered.display());
     Ok(TransferResult { took, extra_memory: peak.saturating_sub(idle) })
 }
 
 /// The reply's file, which is put in place once it is whole.
-fn delivered(files: &Path) -> Option<PathBuf> {
+fn find_delivered(files: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(files).ok()?.filter_map(Result::ok);
     entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|extension| extension == "bin"))
 }
 
-fn equal(one: &Path, other: &Path) -> Result<bool> {
+fn has_equal_content(one: &Path, other: &Path) -> Result<bool> {
     let mut readers = [BufReader::new(File::open(one)?), BufReader::new(File::open(other)?)];
     let mut blocks = [vec![0; 1 << 16], vec![0; 1 << 16]];
     loop {
@@ -135,31 +134,31 @@ fn equal(one: &Path, other: &Path) -> Result<bool> {
 }
 
 /// Sends one file in each of so many conversations at once and waits until all have come back.
-fn on_a_platform(bench: &BenchRunner, count: usize, bytes: u64) -> Result<TransferResult> {
+fn measure_telegram_transfer(bench: &BenchRunner, count: usize, bytes: u64) -> Result<TransferResult> {
     let directory = bench.directory()?;
     let file = |seed| FakeFile::generated(format!("{seed}.bin"), "application/octet-stream", seed, bytes);
     let files: Vec<FakeFile> = (0..count as u64).map(file).collect();
     bench.runtime.block_on(async {
         // More than Telegram's own server gives away, so that large files can be measured in both directions.
         let rules = TelegramRules { download_bytes: None, ..TelegramRules::default() };
-        let harness = TelegramHarness::open(bench, directory.path(), rules, count, Model::Offline).await?;
+        let harness = TelegramHarness::open(bench, directory.path(), rules, count, ModelChoice::Offline).await?;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let idle = harness.satchel.peak()?;
+        let idle = harness.satchel.peak_memory()?;
         let took = harness.send_files(REQUEST, &files).await?;
-        let extra_memory = harness.satchel.peak()?.saturating_sub(idle);
+        let extra_memory = harness.satchel.peak_memory()?.saturating_sub(idle);
         let transcript = harness.telegram.transcript();
         for (person, file) in harness.people.iter().zip(&files) {
-            let came = transcript.files(*person);
-            if came.len() != 1 || came[0].sha256 != file.sha256() {
+            let received = transcript.files(*person);
+            if received.len() != 1 || received[0].sha256 != file.sha256() {
                 bail!("{} did not come back as it was; the chats show\n{transcript}", file.filename);
             }
         }
-        harness.satchel.end()?;
+        harness.satchel.stop()?;
         Ok(TransferResult { took, extra_memory })
     })
 }
 
-fn write(file: &FakeFile, path: &Path, bench: &BenchRunner) -> Result<()> {
+fn write_file(file: &FakeFile, path: &Path, bench: &BenchRunner) -> Result<()> {
     let mut to = File::create(path)?;
     let mut content = file.stream();
     bench.runtime.block_on(async {

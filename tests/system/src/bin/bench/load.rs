@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::product::BenchStores;
 
-/// The first argument of a process that plays this.
+/// First argument of a process in this role.
 pub(crate) const ROLE: &str = "as-load";
 
-/// What such a process is told.
+/// The settings of such a process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Load {
+pub(crate) struct LoadSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) conversations: usize,
     /// In each of the conversations.
@@ -43,18 +43,18 @@ pub(crate) struct LoadResult {
     pub(crate) commits: u64,
 }
 
-/// Carries the load and prints what that took as JSON.
-pub(crate) fn play(settings: &str) -> Result<()> {
-    let load: Load = serde_json::from_str(settings).context("the settings can't be read")?;
-    let carried = satchel::runtime::runtime()?.block_on(carry(load))?;
-    println!("{}", serde_json::to_string(&carried)?);
+/// Runs the load and prints its result as JSON.
+pub(crate) fn run_load(settings: &str) -> Result<()> {
+    let load: LoadSettings = serde_json::from_str(settings).context("the settings can't be read")?;
+    let result = satchel::runtime::build_runtime()?.block_on(measure_load(load))?;
+    println!("{}", serde_json::to_string(&result)?);
     Ok(())
 }
 
-async fn carry(load: Load) -> Result<LoadResult> {
-    let opened = BenchStores::at(&load.data_dir).await?;
+async fn measure_load(load: LoadSettings) -> Result<LoadResult> {
+    let stores = BenchStores::open(&load.data_dir).await?;
     let conversations: Vec<ConversationId> = (0..load.conversations).map(conversation).collect();
-    let (replied, replies): (HashMap<_, _>, Vec<_>) = conversations
+    let (reply_senders, replies): (HashMap<_, _>, Vec<_>) = conversations
         .iter()
         .map(|conversation| {
             let (sender, receiver) = mpsc::channel(1);
@@ -68,23 +68,23 @@ async fn carry(load: Load) -> Result<LoadResult> {
             ..ScriptedAnswer::default()
         }],
     });
-    let channel = AcceptingChannel { name: conversation(0).channel().clone(), replied };
-    let satchel = build(opened.ports(Arc::new(model), Arc::new(channel)), SatchelOptions::default())?;
+    let channel = AcceptingChannel { name: conversation(0).channel().clone(), reply_senders };
+    let satchel = build(stores.ports(Arc::new(model), Arc::new(channel)), SatchelOptions::default())?;
     let stop = CancellationToken::new();
-    let working = tokio::spawn(satchel.runner.run(stop.clone()));
+    let runner_task = tokio::spawn(satchel.runner.run(stop.clone()));
 
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut people = JoinSet::new();
     for (conversation, replies) in replies {
-        people.spawn(talk(Arc::clone(&satchel.inbound), conversation, replies, load.turns));
+        people.spawn(send_messages(Arc::clone(&satchel.inbound), conversation, replies, load.turns));
     }
     while let Some(done) = people.join_next().await {
         done??;
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let commits = opened.ledger.commits();
+    let seconds = started_at.elapsed().as_secs_f64();
+    let commits = stores.ledger.commits();
     stop.cancel();
-    working.await?;
+    runner_task.await?;
     Ok(LoadResult { turns: load.turns * load.conversations as u64, seconds, commits })
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn conversation(number: usize) -> ConversationId {
     format!("bench:{number}").parse().expect("a name and a number are a conversation")
 }
 
-async fn talk(
+async fn send_messages(
     inbound: Arc<dyn Inbound>,
     conversation: ConversationId,
     mut replies: mpsc::Receiver<()>,
@@ -111,10 +111,10 @@ async fn talk(
     Ok(())
 }
 
-/// A channel that takes everything at once and tells the person.
+/// A channel that accepts every message at once and notifies the person.
 struct AcceptingChannel {
     name: ChannelName,
-    replied: HashMap<ConversationId, mpsc::Sender<()>>,
+    reply_senders: HashMap<ConversationId, mpsc::Sender<()>>,
 }
 
 #[async_trait]
@@ -128,11 +128,11 @@ impl Channel for AcceptingChannel {
     }
 
     async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if let Some(replied) = self.replied.get(&part.conversation) {
+        if let Some(sender) = self.reply_senders.get(&part.conversation) {
             // The person may have heard enough.
-            let _ = replied.send(()).await;
+            let _ = sender.send(()).await;
         }
-        Ok(vec![MessageRef(part.part.to_string())])
+        Ok(vec![MessageRef(part.part_id.to_string())])
     }
 
     async fn edit(&self, message: &MessageRef, _part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -5,11 +5,10 @@
 //! that time, memory and commits are Satchel's own.
 
 mod discord;
-mod figures;
 mod files;
 mod idle;
-mod limits;
 mod load;
+mod machine_limits;
 mod overhead;
 mod page;
 mod plans;
@@ -18,6 +17,7 @@ mod product;
 mod schedules;
 mod scripts;
 mod starts;
+mod statistics;
 mod table;
 mod telegram;
 mod telegram_harness;
@@ -36,7 +36,7 @@ use crate::table::{ResultRow, ResultTable};
 struct BenchRunner {
     satchel: PathBuf,
     /// This binary, which is also Satchel on a fake platform, or with a load of its own.
-    myself: PathBuf,
+    bench_binary: PathBuf,
     /// A directory on the disk that is measured.
     scratch: TempDir,
     /// Where fake platforms run.
@@ -44,53 +44,53 @@ struct BenchRunner {
 }
 
 /// Rows that are measured together; the names of all rows begin with their group's.
-struct Group {
+struct RowGroup {
     name: &'static str,
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [Group; 11] = [
-    Group { name: "text turn", measure: turns::measure },
-    Group { name: "throughput", measure: throughput::measure },
-    Group { name: "plan", measure: plans::measure },
-    Group { name: "start", measure: starts::measure },
-    Group { name: "idle", measure: idle::measure },
-    Group { name: "files", measure: files::measure },
-    Group { name: "page", measure: page::measure },
-    Group { name: "telegram", measure: telegram::measure },
-    Group { name: "discord", measure: discord::measure },
-    Group { name: "scripts", measure: scripts::measure },
-    Group { name: "schedules", measure: schedules::measure },
+const GROUPS: [RowGroup; 11] = [
+    RowGroup { name: "text turn", measure: turns::measure },
+    RowGroup { name: "throughput", measure: throughput::measure },
+    RowGroup { name: "plan", measure: plans::measure },
+    RowGroup { name: "start", measure: starts::measure },
+    RowGroup { name: "idle", measure: idle::measure },
+    RowGroup { name: "files", measure: files::measure },
+    RowGroup { name: "page", measure: page::measure },
+    RowGroup { name: "telegram", measure: telegram::measure },
+    RowGroup { name: "discord", measure: discord::measure },
+    RowGroup { name: "scripts", measure: scripts::measure },
+    RowGroup { name: "schedules", measure: schedules::measure },
 ];
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
-        (Some(product::ROLE), Some(settings)) => product::play(&settings),
-        (Some(load::ROLE), Some(settings)) => load::play(&settings),
+        (Some(product::ROLE), Some(settings)) => product::run_product(&settings),
+        (Some(load::ROLE), Some(settings)) => load::run_load(&settings),
         (filter, None) => measure(filter.unwrap_or_default()),
         (_, Some(_)) => bail!("one word at most: part of the name of what is to be measured"),
     }
 }
 
 fn measure(filter: &str) -> Result<()> {
-    let chosen: Vec<&Group> = GROUPS.iter().filter(|group| group.name.contains(filter)).collect();
-    if chosen.is_empty() {
+    let groups: Vec<&RowGroup> = GROUPS.iter().filter(|group| group.name.contains(filter)).collect();
+    if groups.is_empty() {
         let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
         bail!("nothing is called `{filter}`; there are: {}", names.join(", "));
     }
-    let myself = std::env::current_exe().context("this binary can't be found")?;
-    let beside = myself.parent().context("this binary lies in no directory")?.to_owned();
-    let target = beside.parent().unwrap_or(&beside);
+    let bench_binary = std::env::current_exe().context("this binary can't be found")?;
+    let directory = bench_binary.parent().context("this binary lies in no directory")?.to_owned();
+    let target = directory.parent().unwrap_or(&directory);
     let scratch = tempfile::tempdir_in(target).context("there is no room for the measurements")?;
     let runtime = Runtime::new().context("failed to start the asynchronous runtime")?;
-    let satchel = beside.join("satchel");
+    let satchel = directory.join("satchel");
     if !Path::new(&satchel).exists() {
         bail!("`{}` is missing; `cargo xtask bench` builds it", satchel.display());
     }
-    let bench = BenchRunner { satchel, myself, scratch, runtime };
-    let mut table = ResultTable { machine: machine(), rows: Vec::new() };
-    for group in chosen {
+    let bench = BenchRunner { satchel, bench_binary, scratch, runtime };
+    let mut table = ResultTable { machine: describe_machine(), rows: Vec::new() };
+    for group in groups {
         eprintln!("measuring {} …", group.name);
         match (group.measure)(&bench) {
             Ok(rows) => table.rows.extend(rows),
@@ -98,14 +98,14 @@ fn measure(filter: &str) -> Result<()> {
         }
     }
     println!("{table}");
-    let written = target.join("bench.json");
-    table.write(&written).with_context(|| format!("failed to write `{}`", written.display()))?;
-    println!("figures: {}", written.display());
+    let path = target.join("bench.json");
+    table.write(&path).with_context(|| format!("failed to write `{}`", path.display()))?;
+    println!("figures: {}", path.display());
     Ok(())
 }
 
 /// Figures of a machine that has other things to do say little.
-fn machine() -> String {
+fn describe_machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("{cores} cores; load when the measurements began: {}", load.split(' ').next().unwrap_or_default())

@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use crate::{
     BenchRunner,
-    figures::{median, ms},
     load::conversation,
+    statistics::{median, to_ms},
     table::ResultRow,
 };
 
-const BYTES: usize = 1_000_000;
+const TEXT_BYTES: usize = 1_000_000;
 const FILES: u64 = 100;
 const RUNS: usize = 9;
 
@@ -35,34 +35,34 @@ const PASSAGE: &str = "## Über die Lieferung\n\nA **bold** start with `code` an
 pub(crate) fn measure(_bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let mut rows = Vec::new();
     for (channel, capabilities) in [("Telegram", tables::telegram()), ("Discord", tables::discord())] {
-        let once = ms(time(&capabilities, BYTES));
-        let tenfold = ms(time(&capabilities, 10 * BYTES));
-        rows.push(ResultRow::new(format!("plan: 1 MB and 100 files, {channel}"), once, "ms").at_most(10.0));
+        let once = to_ms(measure_plan(&capabilities, TEXT_BYTES));
+        let ten_times = to_ms(measure_plan(&capabilities, 10 * TEXT_BYTES));
+        rows.push(ResultRow::new(format!("plan: 1 MB and 100 files, {channel}"), once, "ms").with_max(10.0));
         rows.push(
-            ResultRow::new(format!("plan: 10 MB and 100 files, {channel}"), tenfold, "ms")
-                .limit(once)
-                .ratio_at_most(13.0)
-                .note("limit: a tenth of the text"),
+            ResultRow::new(format!("plan: 10 MB and 100 files, {channel}"), ten_times, "ms")
+                .with_limit(once)
+                .with_max_ratio(13.0)
+                .with_note("limit: a tenth of the text"),
         );
     }
     Ok(rows)
 }
 
-fn time(capabilities: &ChannelCapabilities, bytes: usize) -> Duration {
+fn measure_plan(capabilities: &ChannelCapabilities, bytes: usize) -> Duration {
     let response = OutgoingResponse {
         text: Some(PASSAGE.repeat(bytes.div_ceil(PASSAGE.len()))),
         voice: None,
-        attachments: (1..=FILES).map(file).collect(),
+        attachments: (1..=FILES).map(attachment).collect(),
     };
     let runs = (0..RUNS).map(|_| {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         std::hint::black_box(plan(&response, capabilities));
-        begun.elapsed()
+        started_at.elapsed()
     });
     median(&runs.collect::<Vec<_>>())
 }
 
-fn file(number: u64) -> Attachment {
+fn attachment(number: u64) -> Attachment {
     let (extension, mime) =
         [("jpg", "image/jpeg"), ("pdf", "application/pdf"), ("mp4", "video/mp4")][(number / 5 % 3) as usize];
     let is_image = extension == "jpg";

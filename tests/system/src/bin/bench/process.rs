@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// The scheduler's ticks a second in `/proc`; the same on every Linux that is in use.
-const TICKS: u64 = 100;
+const TICKS_PER_SECOND: u64 = 100;
 
-/// How long a process that was asked to end may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time until a process exits after its input is closed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A process of Satchel that ends when this is dropped.
 pub(crate) struct ChildProcess {
@@ -31,29 +31,29 @@ impl ChildProcess {
     }
 
     /// The most memory that it has had, in bytes.
-    pub(crate) fn peak(&self) -> Result<u64> {
-        self.kilobytes("status", "VmHWM:")
+    pub(crate) fn peak_memory(&self) -> Result<u64> {
+        self.read_memory_field("status", "VmHWM:")
     }
 
     /// Its share of the memory that it has now, in bytes.
-    pub(crate) fn proportional_set(&self) -> Result<u64> {
-        self.kilobytes("smaps_rollup", "Pss:")
+    pub(crate) fn proportional_memory(&self) -> Result<u64> {
+        self.read_memory_field("smaps_rollup", "Pss:")
     }
 
     /// The time that all its threads have used, in steps of ten milliseconds.
-    pub(crate) fn cpu(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(self.file("stat")).context("the process is gone")?;
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(self.proc_path("stat")).context("the process is gone")?;
         // The name in parentheses may hold anything; utime and stime are the 12th and 13th fields after it.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-        Ok(Duration::from_millis(ticks * 1000 / TICKS))
+        Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
     }
 
     /// Ends its input and waits for its end.
-    pub(crate) fn end(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
-        let asked = Instant::now();
-        while asked.elapsed() < PATIENCE {
+        let started_at = Instant::now();
+        while started_at.elapsed() < EXIT_TIMEOUT {
             if let Some(status) = self.child.try_wait()? {
                 return if status.success() { Ok(()) } else { bail!("the process failed ({status})") };
             }
@@ -62,14 +62,14 @@ impl ChildProcess {
         bail!("the process did not end")
     }
 
-    fn kilobytes(&self, file: &str, field: &str) -> Result<u64> {
-        let text = fs::read_to_string(self.file(file)).context("the process is gone")?;
+    fn read_memory_field(&self, file: &str, field: &str) -> Result<u64> {
+        let text = fs::read_to_string(self.proc_path(file)).context("the process is gone")?;
         let line = text.lines().find_map(|line| line.strip_prefix(field));
         let number = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
         Ok(number.with_context(|| format!("{file} has no {field}"))? * 1024)
     }
 
-    fn file(&self, name: &str) -> String {
+    fn proc_path(&self, name: &str) -> String {
         format!("/proc/{}/{name}", self.child.id())
     }
 }

@@ -30,67 +30,68 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{BenchRunner, process::ChildProcess};
 
-/// The first argument of a process that plays this.
+/// First argument of a process in this role.
 pub(crate) const ROLE: &str = "as-product";
 
 /// The room of a workspace; no measurement needs as much.
-const QUOTA: u64 = 4 << 30;
+const WORKSPACE_QUOTA_BYTES: u64 = 4 << 30;
 
-/// As patient as the product.
-const TIMEOUTS: AdapterTimeouts = AdapterTimeouts { connect: Duration::from_secs(10), answer: Duration::from_secs(30) };
+/// The product's own timeouts.
+const TIMEOUTS: AdapterTimeouts =
+    AdapterTimeouts { connect: Duration::from_secs(10), response: Duration::from_secs(30) };
 
-/// What such a process is told.
+/// The settings of such a process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Product {
+pub(crate) struct ProductSettings {
     pub(crate) data_dir: PathBuf,
     pub(crate) platform: String,
     pub(crate) capabilities: ChannelCapabilities,
-    pub(crate) model: Model,
+    pub(crate) model: ModelChoice,
     /// Through which adapter the platform is reached.
     pub(crate) adapter: ChannelAdapter,
 }
 
-impl Product {
+impl ProductSettings {
     pub(crate) fn start(&self, bench: &BenchRunner) -> Result<ChildProcess> {
-        ChildProcess::start(Command::new(&bench.myself).args([ROLE, &serde_json::to_string(self)?]))
+        ChildProcess::start(Command::new(&bench.bench_binary).args([ROLE, &serde_json::to_string(self)?]))
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Model {
+pub(crate) enum ModelChoice {
     Offline,
     Scripted(ModelScript),
 }
 
 /// Works until its input ends, and answers each line with the number of commits so far.
-pub(crate) fn play(settings: &str) -> Result<()> {
-    let product: Product = serde_json::from_str(settings).context("the settings can't be read")?;
-    satchel::runtime::runtime()?.block_on(work(product))
+pub(crate) fn run_product(settings: &str) -> Result<()> {
+    let product: ProductSettings = serde_json::from_str(settings).context("the settings can't be read")?;
+    satchel::runtime::build_runtime()?.block_on(serve_until_input_ends(product))
 }
 
-async fn work(product: Product) -> Result<()> {
-    let opened = BenchStores::at(&product.data_dir).await?;
+async fn serve_until_input_ends(product: ProductSettings) -> Result<()> {
+    let stores = BenchStores::open(&product.data_dir).await?;
     let model: Arc<dyn LanguageModel> = match product.model {
-        Model::Offline => Arc::new(OfflineModel::default()),
-        Model::Scripted(script) => Arc::new(ScriptedModel::new(script)),
+        ModelChoice::Offline => Arc::new(OfflineModel::default()),
+        ModelChoice::Scripted(script) => Arc::new(ScriptedModel::new(script)),
     };
-    let blobs = Arc::new(opened.blobs.clone());
-    let Product { platform, capabilities, adapter, .. } = product;
+    let blobs = Arc::new(stores.blobs.clone());
+    let ProductSettings { platform, capabilities, adapter, .. } = product;
     let channel = OpenChannel::new(adapter, &platform, capabilities, blobs, fetcher(), TIMEOUTS)?;
-    let satchel = build(opened.ports(model, channel.channel()), SatchelOptions::default())?;
+    let satchel = build(stores.ports(model, channel.channel()), SatchelOptions::default())?;
     let stop = CancellationToken::new();
-    let working = tokio::spawn(satchel.runner.run(stop.clone()));
+    let runner_task = tokio::spawn(satchel.runner.run(stop.clone()));
     let stopped = stop.clone();
-    let listening = tokio::spawn(async move { channel.listen(satchel.inbound, stopped).await });
-    let ledger = opened.ledger;
+    let listener_task = tokio::spawn(async move { channel.listen(satchel.inbound, stopped).await });
+    let ledger = stores.ledger;
     tokio::task::spawn_blocking(move || {
-        let asked = std::io::stdin().lock().lines().map_while(Result::ok);
-        asked.for_each(|_| println!("{}", ledger.commits()));
+        let requests = std::io::stdin().lock().lines().map_while(Result::ok);
+        requests.for_each(|_| println!("{}", ledger.commits()));
     })
     .await?;
     stop.cancel();
-    working.await?;
-    listening.await?
+    runner_task.await?;
+    listener_task.await?
 }
 
 /// The stores of a data directory.
@@ -101,10 +102,10 @@ pub(crate) struct BenchStores {
 }
 
 impl BenchStores {
-    pub(crate) async fn at(data_dir: &Path) -> Result<Self> {
+    pub(crate) async fn open(data_dir: &Path) -> Result<Self> {
         let ledger = Arc::new(SqliteLedger::open(data_dir, Settings::default()).await?);
         let blobs = DirectoryBlobs::open(&data_dir.join("blobs"))?;
-        let workspace = DirectoryWorkspace::open(&data_dir.join("workspaces"), None, QUOTA)?;
+        let workspace = DirectoryWorkspace::open(&data_dir.join("workspaces"), None, WORKSPACE_QUOTA_BYTES)?;
         Ok(Self { ledger, blobs, workspace })
     }
 

@@ -19,91 +19,91 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     BenchRunner,
-    figures::{median, mib, ms, percentile},
+    statistics::{median, percentile, to_mib, to_ms},
     table::ResultRow,
 };
 
-const TINY: &str = "x = 1 + 2\nreturn f\"v {x}\"";
-const FIFTY_CALLS: &str = "t = 0\nfor i in range(50):\n    t += len(look(n=i))\nreturn t";
+const TINY_SCRIPT: &str = "x = 1 + 2\nreturn f\"v {x}\"";
+const CALLING_SCRIPT: &str = "t = 0\nfor i in range(50):\n    t += len(look(n=i))\nreturn t";
 
 /// Scripts whose time is taken one by one, and those before them that are not counted.
 const SCRIPTS: usize = 200;
-const WARM: usize = 10;
+const WARM_UP_SCRIPTS: usize = 10;
 
 /// Between two of them, so that a worker waits again, as it does in a chat.
 const PAUSE: Duration = Duration::from_millis(60);
 
 /// How long scripts are run without a pause.
-const SUSTAINED: Duration = Duration::from_secs(8);
+const SUSTAINED_PERIOD: Duration = Duration::from_secs(8);
 
 /// How many are asked for at once, of how many conversations.
-const AT_ONCE: usize = 200;
+const MAX_CONCURRENT_SCRIPTS: usize = 200;
 const CONVERSATIONS: usize = 20;
 
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
     let worker = bench.satchel.with_file_name("satchel-script");
     ensure!(worker.is_file(), "`{}` is missing; `cargo xtask bench` builds it", worker.display());
-    bench.runtime.block_on(rows(&worker))
+    bench.runtime.block_on(measure_rows(&worker))
 }
 
-async fn rows(worker: &Path) -> Result<Vec<ResultRow>> {
+async fn measure_rows(worker: &Path) -> Result<Vec<ResultRow>> {
     let pool = WorkerPool::new(ScriptPoolSettings::new(worker.to_owned()));
-    let tiny = one_by_one(&pool, TINY, &json!("v 3")).await?;
-    let waiting = pss_of_workers().context("the workers' memory can't be read")?;
-    let fifty = one_by_one(&pool, FIFTY_CALLS, &json!(100)).await?;
-    let sustained = sustained(&pool).await?;
-    let at_once = at_once(&pool).await?;
+    let tiny = measure_each(&pool, TINY_SCRIPT, &json!("v 3")).await?;
+    let idle_memory = worker_memory().context("the workers' memory can't be read")?;
+    let fifty = measure_each(&pool, CALLING_SCRIPT, &json!(100)).await?;
+    let sustained_rate = measure_sustained(&pool).await?;
+    let concurrent_rate = measure_concurrent(&pool).await?;
     Ok(vec![
-        ResultRow::new("scripts: tiny, warm, p50", ms(median(&tiny)), "ms").at_most(2.0),
-        ResultRow::new("scripts: tiny, warm, p99", ms(percentile(&tiny, 99)), "ms"),
-        ResultRow::new("scripts: 50 host calls, p50", ms(median(&fifty)), "ms").at_most(10.0),
-        ResultRow::new("scripts: a second, workers replaced", sustained, "").limit(50.0).ratio_at_least(1.0),
-        ResultRow::new(format!("scripts: {AT_ONCE} at once, a second"), at_once, ""),
-        ResultRow::new("scripts: memory (PSS) of the two workers that wait", mib(waiting), "MiB"),
+        ResultRow::new("scripts: tiny, warm, p50", to_ms(median(&tiny)), "ms").with_max(2.0),
+        ResultRow::new("scripts: tiny, warm, p99", to_ms(percentile(&tiny, 99)), "ms"),
+        ResultRow::new("scripts: 50 host calls, p50", to_ms(median(&fifty)), "ms").with_max(10.0),
+        ResultRow::new("scripts: a second, workers replaced", sustained_rate, "").with_limit(50.0).with_min_ratio(1.0),
+        ResultRow::new(format!("scripts: {MAX_CONCURRENT_SCRIPTS} at once, a second"), concurrent_rate, ""),
+        ResultRow::new("scripts: memory (PSS) of the two workers that wait", to_mib(idle_memory), "MiB"),
     ])
 }
 
 /// How long each of many runs takes.
-async fn one_by_one(pool: &WorkerPool, source: &str, expected: &Value) -> Result<Vec<Duration>> {
-    let mut took = Vec::new();
-    for n in 0..WARM + SCRIPTS {
-        let begun = Instant::now();
-        run(pool, source, "bench:one", expected).await?;
-        if n >= WARM {
-            took.push(begun.elapsed());
+async fn measure_each(pool: &WorkerPool, source: &str, expected: &Value) -> Result<Vec<Duration>> {
+    let mut durations = Vec::new();
+    for n in 0..WARM_UP_SCRIPTS + SCRIPTS {
+        let started_at = Instant::now();
+        run_script(pool, source, "bench:one", expected).await?;
+        if n >= WARM_UP_SCRIPTS {
+            durations.push(started_at.elapsed());
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Ok(took)
+    Ok(durations)
 }
 
 /// Scripts a second, each of two conversations running one after the other.
-async fn sustained(pool: &WorkerPool) -> Result<f64> {
-    let begun = Instant::now();
+async fn measure_sustained(pool: &WorkerPool) -> Result<f64> {
+    let started_at = Instant::now();
     let lane = async |conversation: &str| {
         let mut done = 0_u32;
-        while begun.elapsed() < SUSTAINED {
-            run(pool, TINY, conversation, &json!("v 3")).await?;
+        while started_at.elapsed() < SUSTAINED_PERIOD {
+            run_script(pool, TINY_SCRIPT, conversation, &json!("v 3")).await?;
             done += 1;
         }
         anyhow::Ok(done)
     };
     let (one, other) = tokio::join!(lane("bench:a"), lane("bench:b"));
-    Ok(f64::from(one? + other?) / begun.elapsed().as_secs_f64())
+    Ok(f64::from(one? + other?) / started_at.elapsed().as_secs_f64())
 }
 
-async fn at_once(pool: &WorkerPool) -> Result<f64> {
-    let begun = Instant::now();
+async fn measure_concurrent(pool: &WorkerPool) -> Result<f64> {
+    let started_at = Instant::now();
     let expected = json!("v 3");
     let names: Vec<String> = (0..CONVERSATIONS).map(|n| format!("bench:{n}")).collect();
-    let all = (0..AT_ONCE).map(|n| run(pool, TINY, &names[n % CONVERSATIONS], &expected));
-    for ended in join_all(all).await {
-        ended?;
+    let all = (0..MAX_CONCURRENT_SCRIPTS).map(|n| run_script(pool, TINY_SCRIPT, &names[n % CONVERSATIONS], &expected));
+    for outcome in join_all(all).await {
+        outcome?;
     }
-    Ok(AT_ONCE as f64 / begun.elapsed().as_secs_f64())
+    Ok(MAX_CONCURRENT_SCRIPTS as f64 / started_at.elapsed().as_secs_f64())
 }
 
-async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Value) -> Result<()> {
+async fn run_script(pool: &WorkerPool, source: &str, conversation: &str, expected: &Value) -> Result<()> {
     let script = ScriptRequest {
         source: source.to_owned(),
         globals: serde_json::Map::new(),
@@ -111,7 +111,7 @@ async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Val
         person: None,
         time_limit: Duration::from_secs(60),
     };
-    let evaluation = pool.run(&script, &Echo, &CancellationToken::new()).await;
+    let evaluation = pool.run(&script, &StubHost, &CancellationToken::new()).await;
     match evaluation.value {
         Ok(value) if value == *expected => Ok(()),
         other => bail!("{source:?} came to {other:?}"),
@@ -119,10 +119,10 @@ async fn run(pool: &WorkerPool, source: &str, conversation: &str, expected: &Val
 }
 
 /// A world that answers at once.
-struct Echo;
+struct StubHost;
 
 #[async_trait]
-impl HostFunctions for Echo {
+impl HostFunctions for StubHost {
     fn functions(&self) -> Vec<String> {
         vec!["look".to_owned()]
     }
@@ -137,7 +137,7 @@ impl HostFunctions for Echo {
 }
 
 /// The memory of this process's workers in bytes; what they share is counted once.
-fn pss_of_workers() -> Result<u64> {
+fn worker_memory() -> Result<u64> {
     let own = std::process::id().to_string();
     let mut kibibytes = 0_u64;
     for process in fs::read_dir("/proc")? {

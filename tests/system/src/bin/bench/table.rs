@@ -32,8 +32,8 @@ impl ResultRow {
     }
 
     /// What could not be measured, and why.
-    pub(crate) fn missing(name: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { measured: None, note: why.into(), ..Self::new(name, 0.0, "") }
+    pub(crate) fn missing(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { measured: None, note: reason.into(), ..Self::new(name, 0.0, "") }
     }
 
     pub(crate) fn failed(name: &str, error: &anyhow::Error) -> Self {
@@ -41,23 +41,27 @@ impl ResultRow {
     }
 
     /// What this machine can do at best, in the same unit.
-    pub(crate) fn limit(self, limit: f64) -> Self {
+    pub(crate) fn with_limit(self, limit: f64) -> Self {
         Self { limit: Some(limit), ratio: self.measured.map(|measured| measured / limit), ..self }
     }
 
-    pub(crate) fn at_most(self, bar: f64) -> Self {
-        Self { bar: format!("≤ {}", with_unit(bar, self.unit)), met: self.measured.map(|it| it <= bar), ..self }
+    pub(crate) fn with_max(self, bar: f64) -> Self {
+        Self {
+            bar: format!("≤ {}", format_with_unit(bar, self.unit)),
+            met: self.measured.map(|value| value <= bar),
+            ..self
+        }
     }
 
-    pub(crate) fn ratio_at_least(self, bar: f64) -> Self {
-        Self { bar: format!("≥ {} × limit", short(bar)), met: self.ratio.map(|it| it >= bar), ..self }
+    pub(crate) fn with_min_ratio(self, bar: f64) -> Self {
+        Self { bar: format!("≥ {} × limit", format_number(bar)), met: self.ratio.map(|ratio| ratio >= bar), ..self }
     }
 
-    pub(crate) fn ratio_at_most(self, bar: f64) -> Self {
-        Self { bar: format!("≤ {} ×", short(bar)), met: self.ratio.map(|it| it <= bar), ..self }
+    pub(crate) fn with_max_ratio(self, bar: f64) -> Self {
+        Self { bar: format!("≤ {} ×", format_number(bar)), met: self.ratio.map(|ratio| ratio <= bar), ..self }
     }
 
-    pub(crate) fn note(self, note: impl Into<String>) -> Self {
+    pub(crate) fn with_note(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
     }
 
@@ -65,9 +69,9 @@ impl ResultRow {
         let met = self.met.map_or("", |met| if met { "yes" } else { "NO" });
         [
             self.name.clone(),
-            self.measured.map_or_else(|| "–".to_owned(), |it| with_unit(it, self.unit)),
-            self.limit.map_or_else(String::new, |it| with_unit(it, self.unit)),
-            self.ratio.map_or_else(String::new, short),
+            self.measured.map_or_else(|| "–".to_owned(), |value| format_with_unit(value, self.unit)),
+            self.limit.map_or_else(String::new, |value| format_with_unit(value, self.unit)),
+            self.ratio.map_or_else(String::new, format_number),
             self.bar.clone(),
             met.to_owned(),
         ]
@@ -87,7 +91,7 @@ impl fmt::Display for ResultTable {
         let head = ["", "measured", "limit", "ratio", "bar", "met"].map(str::to_owned);
         let rows: Vec<[String; 6]> = std::iter::once(head).chain(self.rows.iter().map(ResultRow::cells)).collect();
         let widths: [usize; 6] =
-            std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default());
+            std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
         for (at, row) in rows.iter().enumerate() {
             let [name, cells @ ..] = row;
             write!(f, "{name:<width$}", width = widths[0])?;
@@ -101,12 +105,12 @@ impl fmt::Display for ResultTable {
     }
 }
 
-fn with_unit(number: f64, unit: &str) -> String {
-    format!("{} {unit}", short(number)).trim_end().to_owned()
+fn format_with_unit(number: f64, unit: &str) -> String {
+    format!("{} {unit}", format_number(number)).trim_end().to_owned()
 }
 
 /// A number with about three digits that matter.
-fn short(number: f64) -> String {
+fn format_number(number: f64) -> String {
     match number.abs() {
         whole if whole.fract() == 0.0 => format!("{number:.0}"),
         large if large >= 100.0 => format!("{number:.0}"),

@@ -14,39 +14,39 @@ use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, Sc
 
 use crate::{
     BenchRunner,
-    figures::{median, mib, middle_of_three, ms, number},
     process::ChildProcess,
-    product::Model,
+    product::ModelChoice,
+    statistics::{median, median_of_three, to_f64, to_mib, to_ms},
     table::ResultRow,
-    telegram_harness::{TelegramHarness, server},
+    telegram_harness::{TelegramHarness, start_default_server},
 };
 
 /// Conversations at once, what the model thinks in each, and how long they go on.
 const CHATS: usize = 50;
-const THOUGHT: Duration = Duration::from_millis(100);
-const ROUNDS: usize = 60;
+const MODEL_DELAY: Duration = Duration::from_millis(100);
+const TURNS_PER_CHAT: usize = 60;
 
 /// Starts whose time is taken.
 const STARTS: usize = 15;
 
 /// Until everything of the start is over, and long enough that a tenth of a percent is two of the scheduler's ticks.
-const SETTLED: Duration = Duration::from_secs(12);
-const WATCHED: Duration = Duration::from_secs(20);
+const SETTLE_DELAY: Duration = Duration::from_secs(12);
+const IDLE_PERIOD: Duration = Duration::from_secs(20);
 
 /// How long a reply may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(bench: &BenchRunner) -> Result<Vec<ResultRow>> {
-    let turns = middle_of_three(|| bench.runtime.block_on(throughput(bench)))?;
-    let ideal = number(CHATS as u64) / THOUGHT.as_secs_f64();
-    let together = ResultRow::new("telegram: 50 conversations, model 100 ms", turns, "/s").limit(ideal);
-    let mut rows = vec![together.ratio_at_least(0.9).note("the middle of three")];
-    rows.extend(bench.runtime.block_on(waiting(bench))?);
+    let turns = median_of_three(|| bench.runtime.block_on(measure_throughput(bench)))?;
+    let ideal = to_f64(CHATS as u64) / MODEL_DELAY.as_secs_f64();
+    let throughput_row = ResultRow::new("telegram: 50 conversations, model 100 ms", turns, "/s").with_limit(ideal);
+    let mut rows = vec![throughput_row.with_min_ratio(0.9).with_note("the middle of three")];
+    rows.extend(bench.runtime.block_on(measure_idle(bench))?);
     Ok(rows)
 }
 
 /// The real `satchel run` with nothing but a bot.
-fn run(bench: &BenchRunner, directory: &Path, telegram: &FakeTelegram) -> Result<ChildProcess> {
+fn start_satchel(bench: &BenchRunner, directory: &Path, telegram: &FakeTelegram) -> Result<ChildProcess> {
     let mut satchel = Command::new(&bench.satchel);
     satchel.args(["run", "--set", &format!("storage.data_dir={}", directory.join("data").display())]);
     satchel.args(["--set", "web.listen=off", "--set", &format!("telegram.api_url={}", telegram.api_url())]);
@@ -55,66 +55,66 @@ fn run(bench: &BenchRunner, directory: &Path, telegram: &FakeTelegram) -> Result
 }
 
 /// From its start to its first poll, and what it costs while nobody writes.
-async fn waiting(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
-    let (directory, telegram) = (bench.directory()?, server().await?);
+async fn measure_idle(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
+    let (directory, telegram) = (bench.directory()?, start_default_server().await?);
     // The first start makes the data directory and is left out.
     let (mut times, mut last) = (Vec::new(), None);
     for start in 0..=STARTS {
         // The one before it, if there is one, is gone before this one polls.
         drop(last.take());
-        let polled = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, Moment::Arrived);
-        let begun = Instant::now();
-        last = Some(run(bench, directory.path(), &telegram)?);
-        tokio::time::timeout(PATIENCE, polled).await.context("it does not poll")??;
+        let first_poll = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, Moment::Arrived);
+        let started_at = Instant::now();
+        last = Some(start_satchel(bench, directory.path(), &telegram)?);
+        tokio::time::timeout(REPLY_TIMEOUT, first_poll).await.context("it does not poll")??;
         if start > 0 {
-            times.push(begun.elapsed());
+            times.push(started_at.elapsed());
         }
     }
     let satchel = last.context("it was started")?;
-    tokio::time::sleep(SETTLED).await;
-    let before = satchel.cpu()?;
-    tokio::time::sleep(WATCHED).await;
-    let used = satchel.cpu()? - before;
+    tokio::time::sleep(SETTLE_DELAY).await;
+    let before = satchel.cpu_time()?;
+    tokio::time::sleep(IDLE_PERIOD).await;
+    let cpu_time = satchel.cpu_time()? - before;
     Ok([
-        ResultRow::new("telegram: start to the first poll", ms(median(&times)), "ms").at_most(100.0),
-        ResultRow::new("telegram: idle memory (PSS)", mib(satchel.proportional_set()?), "MiB").at_most(25.0),
-        ResultRow::new("telegram: idle processor", used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0, "%")
-            .at_most(0.1),
+        ResultRow::new("telegram: start to the first poll", to_ms(median(&times)), "ms").with_max(100.0),
+        ResultRow::new("telegram: idle memory (PSS)", to_mib(satchel.proportional_memory()?), "MiB").with_max(25.0),
+        ResultRow::new("telegram: idle processor", cpu_time.as_secs_f64() / IDLE_PERIOD.as_secs_f64() * 100.0, "%")
+            .with_max(0.1),
     ])
 }
 
-fn answering(pieces: Vec<ScriptedPiece>) -> Model {
+fn scripted_model(pieces: Vec<ScriptedPiece>) -> ModelChoice {
     let answer = ScriptedAnswer { pieces, ..ScriptedAnswer::default() };
-    Model::Scripted(ModelScript { pick: AnswerOrder::ByProgress, answers: vec![answer] })
+    ModelChoice::Scripted(ModelScript { pick: AnswerOrder::ByProgress, answers: vec![answer] })
 }
 
 /// Turns a second where each person says the next thing as soon as they are answered.
-async fn throughput(bench: &BenchRunner) -> Result<f64> {
+async fn measure_throughput(bench: &BenchRunner) -> Result<f64> {
     let directory = bench.directory()?;
-    let thought = ScriptedPiece::WaitMs(u64::try_from(THOUGHT.as_millis())?);
-    let model = answering(vec![thought, ScriptedPiece::Text("A short reply.".into())]);
+    let delay = ScriptedPiece::WaitMs(u64::try_from(MODEL_DELAY.as_millis())?);
+    let model = scripted_model(vec![delay, ScriptedPiece::Text("A short reply.".into())]);
     let harness = TelegramHarness::open(bench, directory.path(), TelegramRules::default(), CHATS, model).await?;
     harness.send_and_wait("warm up", "sendMessage", 1).await?;
-    let turns = (CHATS * ROUNDS) as u64;
+    let turns = (CHATS * TURNS_PER_CHAT) as u64;
     // Each is waited for before it can come: nobody says more than one thing that is not answered.
-    let mut to_come = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, Moment::Performed));
-    let mut replies: VecDeque<_> = to_come.by_ref().take(2 * CHATS).collect();
+    let mut future_replies = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, Moment::Performed));
+    let mut replies: VecDeque<_> = future_replies.by_ref().take(2 * CHATS).collect();
     let mut answered = HashMap::new();
-    let begun = Instant::now();
+    let started_at = Instant::now();
     harness.people.iter().for_each(|person| harness.send(*person));
     for _ in 0..turns {
-        replies.extend(to_come.next());
+        replies.extend(future_replies.next());
         let reply = replies.pop_front().context("there is always one more")?;
-        tokio::time::timeout(PATIENCE, reply).await.context("somebody is not answered")??;
+        tokio::time::timeout(REPLY_TIMEOUT, reply).await.context("somebody is not answered")??;
         for (person, chat) in harness.telegram.pace().chats {
-            let known = answered.entry(person).or_insert(u64::from(person == harness.people[0]));
-            if chat.accepted > *known {
-                *known = chat.accepted;
+            let accepted = answered.entry(person).or_insert(u64::from(person == harness.people[0]));
+            if chat.accepted > *accepted {
+                *accepted = chat.accepted;
                 harness.send(person);
             }
         }
     }
-    let took = begun.elapsed();
-    harness.satchel.end()?;
-    Ok(number(turns) / took.as_secs_f64())
+    let took = started_at.elapsed();
+    harness.satchel.stop()?;
+    Ok(to_f64(turns) / took.as_secs_f64())
 }

@@ -17,7 +17,7 @@ use satchel_system::crash::ChannelAdapter;
 use crate::{
     BenchRunner,
     process::ChildProcess,
-    product::{Model, Product},
+    product::{ModelChoice, ProductSettings},
 };
 
 /// How long a reply may take.
@@ -28,11 +28,11 @@ pub(crate) struct TelegramHarness {
     pub(crate) telegram: FakeTelegram,
     pub(crate) people: Vec<i64>,
     pub(crate) satchel: ChildProcess,
-    answers: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 /// A server with the limits of Telegram's own.
-pub(crate) async fn server() -> Result<FakeTelegram> {
+pub(crate) async fn start_default_server() -> Result<FakeTelegram> {
     start_server(TelegramRules::default()).await
 }
 
@@ -47,11 +47,11 @@ impl TelegramHarness {
         data_dir: &Path,
         rules: TelegramRules,
         people: usize,
-        model: Model,
+        model: ModelChoice,
     ) -> Result<Self> {
         let telegram = start_server(rules).await?;
         let people = (1..).take(people).map(|id| telegram.private_chat(telegram.person(id, "Somebody"))).collect();
-        let product = Product {
+        let product = ProductSettings {
             data_dir: data_dir.to_owned(),
             platform: telegram.api_url(),
             capabilities: ChannelCapabilities { rate_limits: None, ..tables::telegram() },
@@ -59,8 +59,8 @@ impl TelegramHarness {
             adapter: ChannelAdapter::Telegram,
         };
         let mut satchel = product.start(bench)?;
-        let answers = BufReader::new(satchel.child().stdout.take().context("standard output is a pipe")?);
-        Ok(Self { telegram, people, satchel, answers })
+        let output = BufReader::new(satchel.child().stdout.take().context("standard output is a pipe")?);
+        Ok(Self { telegram, people, satchel, output })
     }
 
     pub(crate) fn send(&self, person: i64) {
@@ -71,44 +71,44 @@ impl TelegramHarness {
     /// how long it took.
     pub(crate) async fn send_and_wait(&self, text: &str, method: &str, calls: u64) -> Result<Duration> {
         let last = self.telegram.requests(method) + calls;
-        let replied = self.telegram.on_nth(method, last, Moment::Performed);
+        let reply = self.telegram.on_nth(method, last, Moment::Performed);
         let sent_at = Instant::now();
         self.telegram.person_says(self.people[0], self.people[0], text);
-        self.wait(replied).await?;
+        self.wait_for_reply(reply).await?;
         Ok(sent_at.elapsed())
     }
 
     /// Lets each person send a file at once, and waits until each has one back. Returns how long it took.
     pub(crate) async fn send_files(&self, text: &str, files: &[FakeFile]) -> Result<Duration> {
         // All of them: large uploads end in another order than they begin.
-        let replied: Vec<_> =
+        let replies: Vec<_> =
             (1..=files.len() as u64).map(|nth| self.telegram.on_nth("sendDocument", nth, Moment::Performed)).collect();
         // Whoever sends a file has it; its digest, which the server takes now, is not Satchel's time.
         let mut sent_at = Instant::now();
         for (number, (person, file)) in self.people.iter().zip(files).enumerate() {
-            let composed = Composed::file(FileKind::Document, file.clone()).caption(text);
-            self.telegram.person_sends(*person, *person, composed);
+            let message = Composed::file(FileKind::Document, file.clone()).caption(text);
+            self.telegram.person_sends(*person, *person, message);
             if number == 0 {
                 sent_at = Instant::now();
             }
         }
-        for replied in replied {
-            self.wait(replied).await?;
+        for reply in replies {
+            self.wait_for_reply(reply).await?;
         }
         Ok(sent_at.elapsed())
     }
 
     /// How many commits Satchel has made.
-    pub(crate) fn commits(&mut self) -> Result<u64> {
+    pub(crate) fn read_commits(&mut self) -> Result<u64> {
         let input = self.satchel.child().stdin.as_mut().context("standard input is a pipe")?;
         writeln!(input, "commits")?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
-        answer.trim().parse().context("Satchel did not answer with a number")
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        line.trim().parse().context("Satchel did not answer with a number")
     }
 
-    pub(crate) async fn wait(&self, replied: tokio::sync::oneshot::Receiver<()>) -> Result<()> {
-        match tokio::time::timeout(REPLY_TIMEOUT, replied).await {
+    pub(crate) async fn wait_for_reply(&self, reply: tokio::sync::oneshot::Receiver<()>) -> Result<()> {
+        match tokio::time::timeout(REPLY_TIMEOUT, reply).await {
             Ok(Ok(())) => Ok(()),
             _ => bail!("no reply came; the chats show\n{}", self.telegram.transcript()),
         }

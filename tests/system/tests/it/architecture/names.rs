@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{assert_none, source_files};
+use super::{assert_no_complaints, source_files};
 
 /// Files that the rebuilt delivery, ledger, runtime and gateway replace; they keep their names until then. The list only
 /// shrinks: a file that has lost its last retired name leaves it.
@@ -101,12 +101,12 @@ fn segments(name: &str) -> Vec<String> {
 }
 
 /// A file of production code without its inline tests.
-struct Production {
+struct ProductionFile {
     path: String,
     text: String,
 }
 
-impl Production {
+impl ProductionFile {
     fn is_replaced(&self) -> bool {
         REPLACED.contains(&self.path.as_str())
     }
@@ -131,7 +131,7 @@ impl Production {
     }
 }
 
-fn production() -> Vec<Production> {
+fn production_files() -> Vec<ProductionFile> {
     let is_test =
         |path: &str| path.starts_with("tests/") || ["/tests.rs", "/contract.rs"].iter().any(|end| path.ends_with(end));
     let is_production = |path: &str| path.contains("/src/") && !path.contains("/tests/") && !is_test(path);
@@ -139,33 +139,33 @@ fn production() -> Vec<Production> {
     let files = source_files().into_iter().filter_map(|(path, text)| {
         let path = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
-        is_production(&path).then_some(Production { path, text })
+        is_production(&path).then_some(ProductionFile { path, text })
     });
     files.collect()
 }
 
 #[test]
 fn production_code_uses_no_retired_words() {
-    let files = production();
+    let files = production_files();
     let definitions: usize = files.iter().map(|file| file.definitions().count()).sum();
     assert!(definitions > 5_000, "only {definitions} names were found");
     let current = files.iter().filter(|file| !file.is_replaced());
-    assert_none(&current.flat_map(Production::retired).collect::<Vec<_>>());
+    assert_no_complaints(&current.flat_map(ProductionFile::retired).collect::<Vec<_>>());
 }
 
 #[test]
 fn list_of_replaced_files_only_shrinks() {
-    let files = production();
+    let files = production_files();
     let has_retired = |listed: &&&str| files.iter().any(|file| file.path == **listed && !file.retired().is_empty());
     let clean = REPLACED.iter().filter(|listed| !has_retired(listed));
-    assert_none(
+    assert_no_complaints(
         &clean.map(|path| format!("{path} has no retired name (any more): take it off the list")).collect::<Vec<_>>(),
     );
 }
 
 #[test]
 fn type_names_are_unique_in_the_workspace() {
-    let files = production();
+    let files = production_files();
     let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files.iter().filter(|file| !["wire.rs", "protocol.rs"].iter().any(|name| file.path.ends_with(name))) {
         for (kind, name) in file.definitions() {
@@ -183,15 +183,15 @@ fn type_names_are_unique_in_the_workspace() {
     let repeated: BTreeMap<_, _> =
         paths.into_iter().filter(|(_, paths)| paths.len() > 1 && !are_twins(paths)).collect();
     let unlisted = repeated.iter().filter(|(name, _)| !SHARED.contains(name));
-    assert_none(&unlisted.map(|(name, paths)| format!("`{name}` is a type in {paths:?}")).collect::<Vec<_>>());
+    assert_no_complaints(&unlisted.map(|(name, paths)| format!("`{name}` is a type in {paths:?}")).collect::<Vec<_>>());
     let unique = SHARED.iter().filter(|name| !repeated.contains_key(*name));
-    assert_none(&unique.map(|name| format!("`{name}` is unique: take it off the list")).collect::<Vec<_>>());
+    assert_no_complaints(&unique.map(|name| format!("`{name}` is unique: take it off the list")).collect::<Vec<_>>());
 }
 
 #[test]
 fn predicates_change_nothing() {
     let mut complaints = Vec::new();
-    for file in production().iter().filter(|file| !file.is_replaced()) {
+    for file in production_files().iter().filter(|file| !file.is_replaced()) {
         let mut lines = file.text.lines().peekable();
         while let Some(line) = lines.next() {
             let Some(("fn", name)) = definition(line) else { continue };
@@ -202,7 +202,7 @@ fn predicates_change_nothing() {
             }
         }
     }
-    assert_none(&complaints);
+    assert_no_complaints(&complaints);
 }
 
 #[test]

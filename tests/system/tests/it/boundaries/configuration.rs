@@ -1,9 +1,9 @@
-//! A configuration with every kind of mistake: the process ends with 2 and says where, and does nothing else.
+//! Configuration mistakes: the process exits with 2, reports the position, and changes nothing.
 
-use satchel_system::real_binary::{Household, finish};
+use satchel_system::real_binary::{TestHome, run_to_end};
 
-/// A mistake outside the file: its name, arguments, environment, and what is told.
-type Elsewhere =
+/// A mistake outside the file: its name, arguments, environment, and the expected error texts.
+type ConfigMistake =
     (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 #[test]
@@ -20,25 +20,25 @@ fn config_file_mistake_ends_process_with_position() {
         ("not UTF-8", b"turn:\n  model_calls: \xff\n", &["satchel.yaml", "not UTF-8 at byte 21"]),
         ("several", b"trun: 1\nturn:\n  tool_calls: x\n", &["satchel.yaml:1:1:", "satchel.yaml:3:3:"]),
     ];
-    for (case, yaml, told) in cases {
-        let household = Household::new();
-        household.file("satchel.yaml", yaml);
+    for (case, yaml, expected_texts) in cases {
+        let home = TestHome::new();
+        home.write_file("satchel.yaml", yaml);
         for arguments in [&["chat", "--once", "hi"][..], &["run"], &["outbox", "list"], &["config", "check"]] {
-            let ran = household.run(arguments);
-            ran.assert_orderly(case);
-            assert_eq!(ran.code(), Some(2), "{case}, {arguments:?}: {ran:#?}");
-            for words in told {
-                assert!(ran.stderr.contains(words), "{case}, {arguments:?}: no {words:?} in {:?}", ran.stderr);
+            let output = home.run(arguments);
+            output.assert_no_crash(case);
+            assert_eq!(output.exit_code(), Some(2), "{case}, {arguments:?}: {output:#?}");
+            for words in expected_texts {
+                assert!(output.stderr.contains(words), "{case}, {arguments:?}: no {words:?} in {:?}", output.stderr);
             }
-            assert_eq!(ran.stdout, "", "{case}, {arguments:?}");
+            assert_eq!(output.stdout, "", "{case}, {arguments:?}");
         }
-        assert!(!household.data().exists(), "{case}: nothing was begun");
+        assert!(!home.data_directory().exists(), "{case}: nothing was begun");
     }
 }
 
 #[test]
 fn mistakes_outside_the_file_name_their_source() {
-    let cases: [Elsewhere; 7] = [
+    let cases: [ConfigMistake; 7] = [
         ("environment, value", &[], &[("SATCHEL_TURN__MODEL_CALLS", "x")], &["SATCHEL_TURN__MODEL_CALLS:", "\"x\""]),
         ("environment, name", &[], &[("SATCHEL_TURN__MODELS", "1")], &["SATCHEL_TURN__MODELS:"]),
         ("--set without value", &["--set", "turn.model_calls"], &[], &["--set", "KEY=VALUE"]),
@@ -47,30 +47,31 @@ fn mistakes_outside_the_file_name_their_source() {
         ("log filter", &["--log", "a=b=c"], &[], &["a=b=c"]),
         ("option", &["--bogus"], &[], &["--bogus", "--help"]),
     ];
-    for (case, arguments, environment, told) in cases {
-        let household = Household::new();
-        let mut command = household.satchel(arguments);
+    for (case, arguments, environment, expected_texts) in cases {
+        let home = TestHome::new();
+        let mut command = home.satchel_command(arguments);
         command.args(["chat", "--once", "hi"]).envs(environment.iter().copied());
-        let ran = finish(&mut command);
-        ran.assert_orderly(case);
-        assert_eq!(ran.code(), Some(2), "{case}: {ran:#?}");
-        for words in told {
-            assert!(ran.stderr.contains(words), "{case}: no {words:?} in {:?}", ran.stderr);
+        let output = run_to_end(&mut command);
+        output.assert_no_crash(case);
+        assert_eq!(output.exit_code(), Some(2), "{case}: {output:#?}");
+        for words in expected_texts {
+            assert!(output.stderr.contains(words), "{case}: no {words:?} in {:?}", output.stderr);
         }
-        assert!(!household.data().exists(), "{case}: nothing was begun");
+        assert!(!home.data_directory().exists(), "{case}: nothing was begun");
     }
 }
 
 #[test]
 fn service_variables_of_kubernetes_stop_nothing() {
-    let household = Household::new();
-    let mut command = household.satchel(&["chat", "--once", "hi"]);
+    let home = TestHome::new();
+    let mut command = home.satchel_command(&["chat", "--once", "hi"]);
     let service = [("SATCHEL_SERVICE_HOST", "10.0.171.239"), ("SATCHEL_PORT_8787_TCP", "tcp://10.0.171.239:8787")];
-    let ran = finish(command.envs(service));
-    assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), ""), "{ran:#?}");
+    let output = run_to_end(command.envs(service));
+    assert_eq!((output.exit_code(), output.stderr.as_str()), (Some(0), ""), "{output:#?}");
 
-    let mistaken = finish(household.satchel(&["chat", "--once", "hi"]).env("SATCHEL_TELEGRAM_TOKEN", "never-shown"));
-    assert_eq!(mistaken.code(), Some(0), "{mistaken:#?}");
+    let mistaken =
+        run_to_end(home.satchel_command(&["chat", "--once", "hi"]).env("SATCHEL_TELEGRAM_TOKEN", "never-shown"));
+    assert_eq!(mistaken.exit_code(), Some(0), "{mistaken:#?}");
     assert!(mistaken.stderr.contains("WARN"), "{mistaken:#?}");
     assert!(mistaken.stderr.contains("did you mean SATCHEL_TELEGRAM__TOKEN?"), "{mistaken:#?}");
     assert!(!mistaken.stderr.contains("never-shown"), "{mistaken:#?}");

@@ -1,4 +1,4 @@
-//! Files that can't be taken, and names that nobody should have to read.
+//! Files that can't be accepted, and hostile file names.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use satchel_local::OfflineModel;
 use satchel_requirements::{is_superuser, required};
 use satchel_system::{
     crash::ChannelAdapter,
-    real_binary::{Household, finish, satchel_binary},
+    real_binary::{TestHome, run_to_end, satchel_binary},
 };
 
 use crate::{
@@ -25,10 +25,10 @@ use crate::{
 
 #[test]
 fn unusable_file_is_reported_and_others_are_stored() {
-    let household = Household::new();
-    household.file("satchel.yaml", "attachments:\n  max_inbound_file_bytes: 1MiB\n");
-    let work = household.work();
-    let oversize = household.file("oversize.bin", []);
+    let home = TestHome::new();
+    home.write_file("satchel.yaml", "attachments:\n  max_inbound_file_bytes: 1MiB\n");
+    let work = home.work_directory();
+    let oversize = home.write_file("oversize.bin", []);
     let large = std::fs::File::options().write(true).open(&oversize).expect("it was just made");
     large.set_len(3 << 30).expect("a file without content takes no room");
     std::fs::create_dir(work.join("folder")).expect("a directory");
@@ -42,32 +42,32 @@ fn unusable_file_is_reported_and_others_are_stored() {
         ("pipe", "only regular files"),
         ("oversize.bin", "it is 3.2 GB, the limit is 1 MB"),
     ];
-    let kept = household.file("kept.txt", "kept");
+    let kept = home.write_file("kept.txt", "kept");
     for (name, reason) in cases {
-        let ran = household.once("save these", &[Path::new(name), &kept]);
-        ran.assert_orderly(name);
-        let told = ran.json();
-        assert_eq!(told["refused"][0]["filename"], name, "{told:#}");
-        let given = told["refused"][0]["reason"].as_str().unwrap_or_default();
-        assert!(given.contains(reason), "{name}: {given}");
-        let reply = ran.reply();
-        assert!(reply.contains(name) && reply.contains(given), "{name}: the person reads why: {reply}");
+        let output = home.run_once("save these", &[Path::new(name), &kept]);
+        output.assert_no_crash(name);
+        let report = output.json();
+        assert_eq!(report["refused"][0]["filename"], name, "{report:#}");
+        let given_reason = report["refused"][0]["reason"].as_str().unwrap_or_default();
+        assert!(given_reason.contains(reason), "{name}: {given_reason}");
+        let reply = output.reply();
+        assert!(reply.contains(name) && reply.contains(given_reason), "{name}: the person reads why: {reply}");
         assert!(reply.contains("kept"), "{name}: the other file is worked on: {reply}");
     }
-    let listed = household.run(&["attachments", "list", "--json"]).json();
+    let listed = home.run(&["attachments", "list", "--json"]).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(cases.len()), "the other file was kept each time: {listed:#}");
 }
 
 #[test]
 fn empty_and_equally_named_files_stay_separate() {
-    let household = Household::new();
-    let empty = household.file("empty.txt", []);
-    std::fs::create_dir(household.work().join("other")).expect("a directory");
-    let (one, other) = (household.file("a.txt", "one"), household.file("other/a.txt", "other"));
-    let ran = household.once("save all to things and send everything", &[&empty, &one, &other]);
-    ran.assert_orderly("names");
-    assert_eq!(ran.code(), Some(0), "{ran:#?}");
-    let told = ran.json();
+    let home = TestHome::new();
+    let empty = home.write_file("empty.txt", []);
+    std::fs::create_dir(home.work_directory().join("other")).expect("a directory");
+    let (one, other) = (home.write_file("a.txt", "one"), home.write_file("other/a.txt", "other"));
+    let output = home.run_once("save all to things and send everything", &[&empty, &one, &other]);
+    output.assert_no_crash("names");
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    let told = output.json();
     let contents: Vec<(String, String)> = told["parts"]
         .as_array()
         .expect("parts are a list")
@@ -82,7 +82,7 @@ fn empty_and_equally_named_files_stay_separate() {
     let delivered: Vec<&str> = contents.iter().map(|(_, content)| content.as_str()).collect();
     assert_eq!(delivered, ["", "one", "other"]);
     assert!(contents.iter().zip(["-empty.txt", "-a.txt", "-a.txt"]).all(|((name, _), end)| name.ends_with(end)));
-    let shared = household.data().join("workspaces/console=main/shared/things");
+    let shared = home.data_directory().join("workspaces/console=main/shared/things");
     let mut saved: Vec<(String, String)> = std::fs::read_dir(shared)
         .expect("they were saved")
         .flatten()
@@ -100,38 +100,39 @@ fn empty_and_equally_named_files_stay_separate() {
 
 #[test]
 fn file_without_permission_is_reported_with_reason() {
-    let household = Household::new();
-    let secret = household.file("secret.txt", "nobody's business");
-    let kept = household.file("kept.txt", "kept");
+    let home = TestHome::new();
+    let secret = home.write_file("secret.txt", "nobody's business");
+    let kept = home.write_file("kept.txt", "kept");
     std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o000)).expect("it is ours");
-    let Some(mut command) = required(as_nobody(&household)) else { return };
+    let Some(mut command) = required(command_without_privileges(&home)) else { return };
     command.args(["chat", "--once", "save these", "--json", "--attach"]).arg(&secret).arg("--attach").arg(&kept);
-    let ran = finish(&mut command);
-    ran.assert_orderly("permission");
-    let told = ran.json();
+    let output = run_to_end(&mut command);
+    output.assert_no_crash("permission");
+    let told = output.json();
     assert_eq!(told["refused"][0]["filename"], "secret.txt", "{told:#}");
-    assert!(ran.reply().contains("permission"), "{}", ran.reply());
-    assert!(ran.reply().contains("kept.txt"), "{}", ran.reply());
+    assert!(output.reply().contains("permission"), "{}", output.reply());
+    assert!(output.reply().contains("kept.txt"), "{}", output.reply());
 }
 
 /// The binary as somebody who isn't root and to whom the household's directories are given: already is whoever isn't root.
-pub(super) fn as_nobody(household: &Household) -> Result<Command, &'static str> {
+pub(super) fn command_without_privileges(home: &TestHome) -> Result<Command, &'static str> {
     if !is_superuser() {
         let mut command = Command::new(satchel_binary());
-        household.at_home(&mut command);
+        home.apply_to(&mut command);
         return Ok(command);
     }
     // The build directory may be closed to others, so the binary is brought along.
-    let binary = household.root().join("satchel");
+    let binary = home.root().join("satchel");
     std::fs::copy(satchel_binary(), &binary).expect("the binary can be copied");
-    let given = Command::new("chown").args(["-R", "65534:65534"]).arg(household.root()).stderr(Stdio::null()).status();
+    let chown_status =
+        Command::new("chown").args(["-R", "65534:65534"]).arg(home.root()).stderr(Stdio::null()).status();
     let switch = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
-    let switches = Command::new("setpriv").args(switch).arg("true").stderr(Stdio::null()).status();
-    if !given.is_ok_and(|status| status.success()) || !switches.is_ok_and(|status| status.success()) {
+    let switch_status = Command::new("setpriv").args(switch).arg("true").stderr(Stdio::null()).status();
+    if !chown_status.is_ok_and(|status| status.success()) || !switch_status.is_ok_and(|status| status.success()) {
         return Err("chown and setpriv, by which the superuser becomes somebody else");
     }
     let mut command = Command::new("setpriv");
-    household.at_home(&mut command);
+    home.apply_to(&mut command);
     command.args(switch).arg(binary);
     Ok(command)
 }
@@ -146,28 +147,28 @@ fn names_from_the_command_line_are_made_harmless() {
         (b"$(reboot);'\"`.txt", "$(reboot);'\"`.txt"),
         ("\u{4f60}\u{597d} \u{1f642}.txt".as_bytes(), "\u{4f60}\u{597d} \u{1f642}.txt"),
     ];
-    let household = Household::new();
-    let paths: Vec<PathBuf> = cases.iter().map(|(name, _)| household.file(OsStr::from_bytes(name), name)).collect();
+    let home = TestHome::new();
+    let paths: Vec<PathBuf> = cases.iter().map(|(name, _)| home.write_file(OsStr::from_bytes(name), name)).collect();
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    let ran = household.once("save all to names and send them back", &paths);
-    ran.assert_orderly("names");
-    assert_eq!(ran.code(), Some(0), "{ran:#?}");
-    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{202e}'));
+    let output = home.run_once("save all to names and send them back", &paths);
+    output.assert_no_crash("names");
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    assert!(!output.stdout.contains('\u{1b}') && !output.stdout.contains('\u{202e}'));
     for (at, (content, name)) in cases.iter().enumerate() {
-        let listed = ran.json()["response"]["attachments"][at].clone();
+        let listed = output.json()["response"]["attachments"][at].clone();
         assert_eq!(listed["filename"], *name, "{listed:#}");
-        let delivered = household.work().join("files").join(format!("{}-{name}", listed["number"]));
+        let delivered = home.work_directory().join("files").join(format!("{}-{name}", listed["number"]));
         assert_eq!(std::fs::read(&delivered).ok().as_deref(), Some(*content), "{}", delivered.display());
     }
 }
 
 #[test]
 fn non_utf8_path_is_reported_with_reason() {
-    let household = Household::new();
-    let path = household.file(OsStr::from_bytes(b"bad\xff.txt"), "x");
-    let ran = household.once("save this", &[&path]);
-    ran.assert_orderly("not UTF-8");
-    let reason = ran.json()["refused"][0]["reason"].as_str().unwrap_or_default().to_owned();
+    let home = TestHome::new();
+    let path = home.write_file(OsStr::from_bytes(b"bad\xff.txt"), "x");
+    let output = home.run_once("save this", &[&path]);
+    output.assert_no_crash("not UTF-8");
+    let reason = output.json()["refused"][0]["reason"].as_str().unwrap_or_default().to_owned();
     assert!(reason.contains("UTF-8"), "{reason}");
 }
 

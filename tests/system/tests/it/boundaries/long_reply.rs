@@ -10,7 +10,7 @@ use crate::product::{Product, ProductSetup};
 
 const MEGABYTE: usize = 1_000_000;
 
-fn repeated(paragraph: &str) -> String {
+fn repeat_paragraph(paragraph: &str) -> String {
     let mut text = String::new();
     let mut number = 0;
     while text.len() < MEGABYTE {
@@ -21,19 +21,19 @@ fn repeated(paragraph: &str) -> String {
     text.trim_end().to_owned()
 }
 
-fn texts() -> Vec<(&'static str, String)> {
+fn megabyte_texts() -> Vec<(&'static str, String)> {
     let mixed = "№ Съешь же ещё этих мягких французских булок, да выпей чаю. 我能吞下玻璃而不傷身體。いろはにほへと。\n\
                  👩‍👩‍👧‍👦👍🏽🏳️‍🌈🇩🇪 e\u{301}a\u{308}\u{323} **жирный** и _наклонный_ текст, `код`.\n\n";
     let fences = "№ вот код:\n\n````markdown\n```rust\nfn main() { println!(\"привет, 世界 №\"); }\n```\n````\n\n\
                   - пункт\n  ~~~\n  глубже №\n  ~~~\n\n";
     let lines = "№ строка без абзацев, но с концами строк: 改行だけがある 🙂\n";
     let mut one_block = String::from("```text\n");
-    one_block.push_str(&repeated("№ строка внутри одной большой вставки 中文字 🙂🙂🙂\n"));
+    one_block.push_str(&repeat_paragraph("№ строка внутри одной большой вставки 中文字 🙂🙂🙂\n"));
     one_block.push_str("\n```");
     vec![
-        ("mixed scripts", repeated(mixed)),
-        ("nested fences", repeated(fences)),
-        ("lines only", repeated(lines)),
+        ("mixed scripts", repeat_paragraph(mixed)),
+        ("nested fences", repeat_paragraph(fences)),
+        ("lines only", repeat_paragraph(lines)),
         ("one word", "ё漢🙂".repeat(30_000)),
         ("one fence", one_block),
     ]
@@ -41,31 +41,31 @@ fn texts() -> Vec<(&'static str, String)> {
 
 /// The text without what splitting and rendering may add or take: the fences' own lines, white space at the seams, and
 /// the bullets of lists.
-fn essence(text: &str) -> String {
+fn strip_layout(text: &str) -> String {
     let is_fence = |line: &&str| !(line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~"));
     let is_kept = |c: &char| !c.is_whitespace() && !['-', '•'].contains(c);
     text.lines().filter(is_fence).flat_map(str::chars).filter(is_kept).collect()
 }
 
-async fn nothing_is_lost(adapter: ChannelAdapter) {
-    for (name, text) in texts() {
+async fn assert_text_is_complete(adapter: ChannelAdapter) {
+    for (name, text) in megabyte_texts() {
         let model = ScriptedModel::from_texts([text.as_str()]);
         let product = Product::start(ProductSetup::for_platform(adapter), Arc::new(model)).await;
         let record = product.send("tell me everything", Vec::new()).await;
         assert_eq!(record.ending, Some(Ending::Done), "{name}");
         let not_sent = record.parts.iter().find(|part| !matches!(part.state, PartState::Sent { .. }));
         assert!(not_sent.is_none(), "{name}: {not_sent:?}");
-        let shown = product.platform.marked_texts(&product.conversation);
-        assert!(shown.len() > 10, "{name}: {} chunks", shown.len());
-        let (whole, joined) = (essence(&text), essence(&shown.join("\n")));
-        let differs = whole.chars().zip(joined.chars()).position(|(one, other)| one != other);
+        let chunks = product.platform.marked_texts(&product.conversation);
+        assert!(chunks.len() > 10, "{name}: {} chunks", chunks.len());
+        let (expected, joined) = (strip_layout(&text), strip_layout(&chunks.join("\n")));
+        let differs = expected.chars().zip(joined.chars()).position(|(one, other)| one != other);
         assert!(
-            whole == joined,
+            expected == joined,
             "{name}: {} characters became {}; the first that differs is number {differs:?}",
-            whole.chars().count(),
+            expected.chars().count(),
             joined.chars().count(),
         );
-        for (at, chunk) in shown.iter().enumerate() {
+        for (at, chunk) in chunks.iter().enumerate() {
             let fences = chunk.lines().filter(|line| line.trim_start().starts_with("```")).count();
             assert!(name != "one fence" || fences == 2, "{name}: chunk {at} leaves a fence open: {chunk}");
         }
@@ -74,11 +74,11 @@ async fn nothing_is_lost(adapter: ChannelAdapter) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_megabyte_arrives_whole_where_visible_text_counts() {
-    nothing_is_lost(ChannelAdapter::Telegram).await;
+async fn telegram_megabyte_arrives_complete() {
+    assert_text_is_complete(ChannelAdapter::Telegram).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_megabyte_arrives_whole_where_messages_are_short() {
-    nothing_is_lost(ChannelAdapter::Discord).await;
+async fn discord_megabyte_arrives_complete() {
+    assert_text_is_complete(ChannelAdapter::Discord).await;
 }

@@ -6,14 +6,14 @@ use std::{
 };
 
 use satchel_requirements::{find_programs, required};
-use satchel_system::real_binary::{Household, satchel_binary};
+use satchel_system::real_binary::{TestHome, satchel_binary};
 
-use super::{states, until};
+use super::{part_states, wait_until};
 
 /// What the long answer begins and ends with, and what is said when it is stopped.
-const BEGINNING: &str = "Send me files, with or without";
-const END: &str = "OPENAI_API_KEY";
-const STOPPED: &str = "Stopped, as you asked.";
+const REPLY_START: &str = "Send me files, with or without";
+const REPLY_END: &str = "OPENAI_API_KEY";
+const STOPPED_TEXT: &str = "Stopped, as you asked.";
 
 /// A terminal of its own with its own tmux server, which ends with it.
 struct Terminal {
@@ -21,12 +21,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(household: &Household, arguments: &str) -> Result<Self, String> {
+    fn open(home: &TestHome, arguments: &str) -> Result<Self, String> {
         find_programs(&["tmux"])?;
-        let terminal = Self { socket: household.root().join("tmux") };
+        let terminal = Self { socket: home.root().join("tmux") };
         let run = format!("{} {arguments}; echo \"ended: $?\"; exec sleep 100", satchel_binary().display());
         let mut command = terminal.tmux();
-        household.at_home(&mut command);
+        home.apply_to(&mut command);
         command.env("LC_ALL", "C.UTF-8");
         command.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", &run]);
         assert!(command.status().is_ok_and(|status| status.success()), "tmux opens a terminal");
@@ -39,25 +39,25 @@ impl Terminal {
         command
     }
 
-    fn press(&self, keys: &[&str]) {
+    fn press_keys(&self, keys: &[&str]) {
         let pressed = self.tmux().arg("send-keys").args(keys).status();
         assert!(pressed.is_ok_and(|status| status.success()), "{keys:?}");
     }
 
     /// Types a line and ends it.
-    fn enter(&self, line: &str) {
-        self.press(&["-l", line]);
-        self.press(&["Enter"]);
+    fn type_line(&self, line: &str) {
+        self.press_keys(&["-l", line]);
+        self.press_keys(&["Enter"]);
     }
 
     /// All that was ever on the screen.
-    fn shown(&self) -> String {
+    fn screen_text(&self) -> String {
         let captured = self.tmux().args(["capture-pane", "-p", "-J", "-S", "-"]).output();
         String::from_utf8_lossy(&captured.expect("tmux shows the screen").stdout).into_owned()
     }
 
-    fn wait_for(&self, words: &str) {
-        until(&format!("{words:?} on the screen"), || self.shown().contains(words));
+    fn wait_for_text(&self, words: &str) {
+        wait_until(&format!("{words:?} on the screen"), || self.screen_text().contains(words));
     }
 }
 
@@ -68,46 +68,47 @@ impl Drop for Terminal {
 }
 
 #[test]
-fn a_person_attaches_saves_lists_stops_and_leaves() {
-    let household = Household::new();
-    household.file("a.txt", "zebra stripes");
-    let Some(terminal) = required(Terminal::open(&household, "chat")) else { return };
-    terminal.wait_for("offline model");
-    terminal.enter("/attach a.txt");
-    terminal.wait_for("+ a.txt (13 B)");
-    terminal.enter("save this as notes/b.txt and send it back");
-    terminal.wait_for("/shared/notes/b.txt");
-    until("the file comes back", || household.work().join("files/1-a.txt").is_file());
-    terminal.enter("list /shared/notes");
-    terminal.wait_for("In /shared/notes");
-    until("all of it is sent", || states(&household).iter().all(|state| state == "sent"));
+fn terminal_session_attaches_saves_stops_and_exits() {
+    let home = TestHome::new();
+    home.write_file("a.txt", "zebra stripes");
+    let Some(terminal) = required(Terminal::open(&home, "chat")) else { return };
+    terminal.wait_for_text("offline model");
+    terminal.type_line("/attach a.txt");
+    terminal.wait_for_text("+ a.txt (13 B)");
+    terminal.type_line("save this as notes/b.txt and send it back");
+    terminal.wait_for_text("/shared/notes/b.txt");
+    wait_until("the file comes back", || home.work_directory().join("files/1-a.txt").is_file());
+    terminal.type_line("list /shared/notes");
+    terminal.wait_for_text("In /shared/notes");
+    wait_until("all of it is sent", || part_states(&home).iter().all(|state| state == "sent"));
 
     // A long answer grows while it is watched, and Ctrl-C stops it.
     // On a busy machine that may be too late: then it is asked for once more.
     let was_stopped = (0..5).any(|_| {
-        let seen = |words| terminal.shown().matches(words).count();
-        let (begun, stopped, ended) = (seen(BEGINNING), seen(STOPPED), seen(END));
-        terminal.enter("help");
-        until("the answer begins", || seen(BEGINNING) > begun);
-        terminal.press(&["C-c"]);
-        until("the answer ends", || seen(STOPPED) > stopped || seen(END) > ended);
-        seen(STOPPED) > stopped && seen(END) == ended
+        let count_on_screen = |words| terminal.screen_text().matches(words).count();
+        let (begun, stopped, ended) =
+            (count_on_screen(REPLY_START), count_on_screen(STOPPED_TEXT), count_on_screen(REPLY_END));
+        terminal.type_line("help");
+        wait_until("the answer begins", || count_on_screen(REPLY_START) > begun);
+        terminal.press_keys(&["C-c"]);
+        wait_until("the answer ends", || count_on_screen(STOPPED_TEXT) > stopped || count_on_screen(REPLY_END) > ended);
+        count_on_screen(STOPPED_TEXT) > stopped && count_on_screen(REPLY_END) == ended
     });
-    assert!(was_stopped, "it was never stopped before its end:\n{}", terminal.shown());
+    assert!(was_stopped, "it was never stopped before its end:\n{}", terminal.screen_text());
 
     // The conversation goes on, and without an answer under way Ctrl-C only says how to leave.
-    terminal.enter("read notes/b.txt");
-    terminal.wait_for("zebra stripes");
+    terminal.type_line("read notes/b.txt");
+    terminal.wait_for_text("zebra stripes");
     // What is written is seen a little before its turn is over; until then Ctrl-C would stop it.
-    until("press Ctrl-D to quit", || {
-        terminal.press(&["C-c"]);
+    wait_until("press Ctrl-D to quit", || {
+        terminal.press_keys(&["C-c"]);
         std::thread::sleep(std::time::Duration::from_millis(200));
-        terminal.shown().contains("press Ctrl-D to quit")
+        terminal.screen_text().contains("press Ctrl-D to quit")
     });
-    until("all of it is sent", || states(&household).iter().all(|state| state == "sent" || state == "replaced"));
-    terminal.press(&["C-d"]);
-    terminal.wait_for("ended: 0");
-    let shown = terminal.shown();
+    wait_until("all of it is sent", || part_states(&home).iter().all(|state| state == "sent" || state == "replaced"));
+    terminal.press_keys(&["C-d"]);
+    terminal.wait_for_text("ended: 0");
+    let shown = terminal.screen_text();
     assert!(!shown.contains("panicked"), "{shown}");
-    assert!(states(&household).iter().all(|state| state == "sent" || state == "replaced"), "{shown}");
+    assert!(part_states(&home).iter().all(|state| state == "sent" || state == "replaced"), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! What lies on the disk once nobody runs any more: the bytes themselves, not what the ledger says of them.
+//! The files on disk after the last process has exited, independent of the ledger's records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,32 +11,32 @@ use sha2::Digest;
 
 /// The files of a data directory.
 #[derive(Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct DiskSnapshot {
     /// The files of the conversations' workspaces, by their path beneath the directory of all workspaces.
     pub(crate) workspaces: BTreeMap<String, Vec<u8>>,
     /// The digests of all bytes in the store of blobs.
     pub(crate) blobs: BTreeSet<Sha256>,
 }
 
-impl Disk {
+impl DiskSnapshot {
     /// Opens and reads all of them.
     pub(crate) fn read(data: &Path) -> Self {
         let digest = |bytes: &Vec<u8>| Sha256(sha2::Sha256::digest(bytes).into());
         Self {
-            workspaces: files(&data.join("workspaces")),
-            blobs: files(&data.join("blobs")).values().map(digest).collect(),
+            workspaces: read_files(&data.join("workspaces")),
+            blobs: read_files(&data.join("blobs")).values().map(digest).collect(),
         }
     }
 
     /// The bytes of the files of this name, in whichever workspace.
-    pub(crate) fn saved(&self, name: &str) -> Vec<&[u8]> {
+    pub(crate) fn saved_copies(&self, name: &str) -> Vec<&[u8]> {
         let named = self.workspaces.iter().filter(|(path, _)| path.rsplit('/').next() == Some(name));
         named.map(|(_, bytes)| bytes.as_slice()).collect()
     }
 }
 
 /// All files beneath a directory, by their path in it. One that is gone by the time it is opened was not there.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+fn read_files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {

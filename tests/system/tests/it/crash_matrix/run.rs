@@ -1,4 +1,4 @@
-//! One run: the process is started, dies where it is to die, is started again, and lives to the end of its turns.
+//! One run: the process is started, crashes at its kill point, is restarted, and completes its turns.
 
 use std::{
     cell::Cell,
@@ -13,81 +13,81 @@ use std::{
 
 use futures::FutureExt;
 use satchel_fake_kit::{Moment, Transcript};
-use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
+use satchel_system::crash::{CrashOptions, CrashReport, points::CrashPoint};
 use tokio::{io::AsyncReadExt, process::Command};
 
-use super::{disk::Disk, scene::Platform, verdict::Verdict};
+use super::{disk::DiskSnapshot, report::MatrixReport, turn_scenario::MatrixPlatform};
 use crate::test_platform::{Operation, TestPlatform};
 
-/// The longest that one process may take; what takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Longest run of one process.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a process may come past the request in the midst of which it is to be killed.
-const PASSED_BY: Duration = Duration::from_secs(6);
+/// Longest wait for the request during which a process is killed.
+const MISSED_KILL_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How often the platform is asked whether everything that was said to it is taken.
-const LOOK: Duration = Duration::from_millis(2);
+/// Pause between two checks whether the platform's updates are all confirmed.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The signals by which a process dies at its own hand, and at another's.
+/// The signals of an abort and of a kill.
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
 /// What happens on a platform while processes die and are started again.
 pub(crate) trait Scenario {
-    /// What every process is told, but for the places of its files and of its death.
+    /// Returns the options of every process, without its file paths and its crash point.
     fn options(&self) -> CrashOptions;
 
     async fn open(&self) -> TestPlatform;
 
     /// Does what the person does. It ends when nothing more is to be expected of them.
-    async fn act(&self, platform: &TestPlatform, files: &Files);
+    async fn act_as_person(&self, platform: &TestPlatform, files: &SignalFiles);
 
     /// What the platform does about repeats.
-    fn platform(&self) -> Platform;
+    fn platform(&self) -> MatrixPlatform;
 
-    /// Judges a run, by one in which nobody died where it can't tell of itself.
-    fn judge(&self, outcome: &Outcome, undisturbed: &Outcome) -> Verdict;
+    /// Checks a run, where necessary against an undisturbed one.
+    fn check(&self, outcome: &RunOutcome, undisturbed: &RunOutcome) -> MatrixReport;
 }
 
 /// The files by which a process and the person know of each other.
-pub(crate) struct Files {
+pub(crate) struct SignalFiles {
     /// A line for each run of the tool with an effect.
     pub(crate) tally: PathBuf,
     /// There once the waiting tool waits.
     pub(crate) reached: PathBuf,
     /// What it waits for.
-    pub(crate) done: PathBuf,
+    pub(crate) released: PathBuf,
 }
 
-/// Where a process dies.
+/// Where a process is killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Death {
+pub(crate) enum KillPoint {
     Never,
-    /// By its own hand at a point.
-    At(Point),
-    /// By SIGKILL while the platform has one of its requests in hand.
+    /// The process aborts at a crash point.
+    At(CrashPoint),
+    /// SIGKILL while the platform handles a request.
     During {
         operation: Operation,
         number: u64,
         moment: Moment,
     },
-    /// The first process dies in one way, and the next at a point while it takes up what is left.
+    /// The first process is killed in one way, and the next one at a point during recovery.
     Twice {
-        first: Box<Death>,
-        second: Point,
+        first: Box<KillPoint>,
+        second: CrashPoint,
     },
 }
 
-impl Death {
-    /// The deaths of the processes, one after the other.
-    pub(crate) fn deaths(&self) -> Vec<Self> {
+impl KillPoint {
+    /// Splits this into one kill point per process.
+    pub(crate) fn single_kill_points(&self) -> Vec<Self> {
         match self {
             Self::Never => Vec::new(),
             Self::At(_) | Self::During { .. } => vec![self.clone()],
             Self::Twice { first, second } => {
-                let mut deaths = first.deaths();
-                deaths.push(Self::At(second.clone()));
-                deaths
+                let mut kill_points = first.single_kill_points();
+                kill_points.push(Self::At(second.clone()));
+                kill_points
             }
         }
     }
@@ -98,7 +98,7 @@ impl Death {
     }
 
     /// The point at which the process itself ends it.
-    fn point(&self) -> Option<Point> {
+    fn point(&self) -> Option<CrashPoint> {
         match self {
             Self::At(point) => Some(point.clone()),
             Self::Never | Self::During { .. } | Self::Twice { .. } => None,
@@ -106,19 +106,19 @@ impl Death {
     }
 }
 
-impl fmt::Display for Death {
+impl fmt::Display for KillPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never => f.write_str("undisturbed"),
             Self::At(point) => point.fmt(f),
-            Self::During { operation, number, moment } => write!(f, "{} {number}", during(*operation, *moment)),
+            Self::During { operation, number, moment } => write!(f, "{} {number}", describe_kill(*operation, *moment)),
             Self::Twice { first, second } => write!(f, "{first}, then {second}"),
         }
     }
 }
 
 /// The words for a kill from without.
-pub(crate) fn during(operation: Operation, moment: Moment) -> String {
+pub(crate) fn describe_kill(operation: Operation, moment: Moment) -> String {
     let moment = match moment {
         Moment::Arrived => "arrived",
         Moment::Performed => "performed",
@@ -126,9 +126,9 @@ pub(crate) fn during(operation: Operation, moment: Moment) -> String {
     format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
 }
 
-/// Whether the processes died where they were to.
+/// Whether the processes were killed at their kill points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum KillResult {
     /// They died there, and of that.
     Died,
     /// One of them never came there.
@@ -138,8 +138,8 @@ pub(crate) enum Ending {
 }
 
 /// What became of a run.
-pub(crate) struct Outcome {
-    pub(crate) ending: Ending,
+pub(crate) struct RunOutcome {
+    pub(crate) kill_result: KillResult,
     /// How many processes died.
     pub(crate) deaths: usize,
     /// What the process told that lived to the end; the words of the one that did not.
@@ -147,121 +147,125 @@ pub(crate) struct Outcome {
     /// What stands on the platform.
     pub(crate) transcript: Transcript,
     /// What lies on the disk.
-    pub(crate) disk: Disk,
+    pub(crate) disk: DiskSnapshot,
     /// How often the tool with an effect ran.
     pub(crate) tool_runs: usize,
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<CrashPoint>,
     /// The points that the process passed which took up what the first one left.
-    pub(crate) recovery: Vec<Point>,
+    pub(crate) recovery_points: Vec<CrashPoint>,
     /// How many requests the platform saw.
     pub(crate) requests: BTreeMap<Operation, u64>,
     pub(crate) took: Duration,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Everything that helps to understand what happened.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         format!("{:#?}\n{}", self.report, self.transcript)
     }
 }
 
 /// What became of the processes of a run.
-struct Lives {
-    ending: Ending,
+struct ProcessRuns {
+    kill_result: KillResult,
     deaths: usize,
     report: Result<CrashReport, String>,
     /// The points that each of them passed.
-    points: Vec<Vec<Point>>,
+    points: Vec<Vec<CrashPoint>>,
 }
 
-pub(crate) async fn run(scenario: &impl Scenario, death: Death) -> Outcome {
-    let began = Instant::now();
+pub(crate) async fn run(scenario: &impl Scenario, kill_point: KillPoint) -> RunOutcome {
+    let started_at = Instant::now();
     let platform = scenario.open().await;
-    let directory = memory_or_disk();
+    let directory = temp_directory();
     let path = |name: &str| directory.path().join(name);
-    let files = Files { tally: path("tally"), reached: path("reached"), done: path("done") };
+    let files = SignalFiles { tally: path("tally"), reached: path("reached"), released: path("done") };
     let options = CrashOptions {
         data: path("data"),
         tally: files.tally.clone(),
         reached: files.reached.clone(),
-        done: files.done.clone(),
+        done: files.released.clone(),
         platform: platform.address(),
         ..scenario.options()
     };
-    let said = Cell::new(false);
-    let acting = async {
-        scenario.act(&platform, &files).await;
-        said.set(true);
+    let is_input_done = Cell::new(false);
+    let person_task = async {
+        scenario.act_as_person(&platform, &files).await;
+        is_input_done.set(true);
     };
-    let living = live(options, &platform, &said, &death, directory.path());
-    let (mut acting, mut living) = (pin!(acting.fuse()), pin!(living));
-    let Lives { ending, deaths, report, points } = loop {
+    let processes = run_processes(options, &platform, &is_input_done, &kill_point, directory.path());
+    let (mut person_task, mut processes) = (pin!(person_task.fuse()), pin!(processes));
+    let ProcessRuns { kill_result, deaths, report, points } = loop {
         tokio::select! {
             biased;
-            () = &mut acting => {}
-            lived = &mut living => break lived,
+            () = &mut person_task => {}
+            runs = &mut processes => break runs,
         }
     };
     let tally = std::fs::read_to_string(&files.tally).unwrap_or_default();
     let operations = [Operation::Send, Operation::Edit, Operation::Fetch];
     let mut points = points.into_iter();
-    Outcome {
-        ending,
+    RunOutcome {
+        kill_result,
         deaths,
         report,
-        transcript: own_only(platform.transcript()),
-        disk: Disk::read(&path("data")),
+        transcript: retain_own_messages(platform.transcript()),
+        disk: DiskSnapshot::read(&path("data")),
         tool_runs: tally.lines().count(),
         points: points.next().unwrap_or_default(),
-        recovery: points.next().unwrap_or_default(),
+        recovery_points: points.next().unwrap_or_default(),
         requests: operations.map(|operation| (operation, platform.requests(operation))).into(),
-        took: began.elapsed(),
+        took: started_at.elapsed(),
     }
 }
 
-/// Starts one process after the other, until one lives to the end.
-async fn live(
+/// Runs one process after the other, until one completes.
+async fn run_processes(
     mut options: CrashOptions,
     platform: &TestPlatform,
-    said: &Cell<bool>,
-    death: &Death,
+    is_input_done: &Cell<bool>,
+    kill_point: &KillPoint,
     directory: &Path,
-) -> Lives {
-    let mut lives =
-        Lives { ending: Ending::Died, deaths: 0, report: Err("nothing was started".to_owned()), points: Vec::new() };
-    let mut deaths = death.deaths().into_iter().chain([Death::Never]);
-    while let Some(death) = deaths.next() {
-        let list = directory.join(format!("points-{}", lives.points.len()));
+) -> ProcessRuns {
+    let mut runs = ProcessRuns {
+        kill_result: KillResult::Died,
+        deaths: 0,
+        report: Err("nothing was started".to_owned()),
+        points: Vec::new(),
+    };
+    let mut kill_points = kill_point.single_kill_points().into_iter().chain([KillPoint::Never]);
+    while let Some(current) = kill_points.next() {
+        let list = directory.join(format!("points-{}", runs.points.len()));
         options.points = Some(list.clone());
-        options.crash_at = death.point();
-        let Life { report, signal } = process(&options, platform, said, &death).await;
-        let passed = written(&list);
-        let (expected, came) = match &death {
-            Death::Never | Death::Twice { .. } => (None, false),
-            Death::At(point) => (Some(SIGABRT), report.is_err() || passed.contains(point)),
+        options.crash_at = current.point();
+        let ProcessRun { report, signal } = run_process(&options, platform, is_input_done, &current).await;
+        let passed_points = read_points(&list);
+        let (expected, was_reached) = match &current {
+            KillPoint::Never | KillPoint::Twice { .. } => (None, false),
+            KillPoint::At(point) => (Some(SIGABRT), report.is_err() || passed_points.contains(point)),
             // A process that is to be killed from without lives until then, so it was still running.
-            Death::During { operation, number, .. } => (Some(SIGKILL), platform.requests(*operation) >= *number),
+            KillPoint::During { operation, number, .. } => (Some(SIGKILL), platform.requests(*operation) >= *number),
         };
-        lives.points.push(passed);
-        lives.report = report;
+        runs.points.push(passed_points);
+        runs.report = report;
         if expected.is_some() && signal == expected {
-            lives.deaths += 1;
+            runs.deaths += 1;
             continue;
         }
         if expected.is_some() {
-            lives.ending = if came { Ending::Survived } else { Ending::NotReached };
+            runs.kill_result = if was_reached { KillResult::Survived } else { KillResult::NotReached };
         }
-        if lives.report.is_ok() || expected.is_none() {
+        if runs.report.is_ok() || expected.is_none() {
             break;
         }
         // It did not end of itself, though it was not killed as it should have been: the next one lives to the end.
-        deaths = Vec::new().into_iter().chain([Death::Never]);
+        kill_points = Vec::new().into_iter().chain([KillPoint::Never]);
     }
-    lives
+    runs
 }
 
 /// The points that were written down, without a line that a death cut off.
-fn written(list: &Path) -> Vec<Point> {
+fn read_points(list: &Path) -> Vec<CrashPoint> {
     let text = std::fs::read_to_string(list).unwrap_or_default();
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
@@ -269,14 +273,14 @@ fn written(list: &Path) -> Vec<Point> {
         .collect()
 }
 
-/// A directory in memory where the system has one: what a process has written outlives the process there too, and
-/// hundreds of runs don't wait for the disk. That the disk itself is waited for is shown elsewhere.
-fn memory_or_disk() -> tempfile::TempDir {
+/// Creates a temporary directory, in memory if the system supports it: files there survive a process, too, and hundreds
+/// of runs don't wait for the disk. The durability tests cover fsync.
+fn temp_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
 /// What became of one process.
-struct Life {
+struct ProcessRun {
     /// What it told at its end. The error says how it ended without.
     report: Result<CrashReport, String>,
     /// The signal that it died of.
@@ -284,12 +288,17 @@ struct Life {
 }
 
 /// Runs one process to its end.
-async fn process(options: &CrashOptions, platform: &TestPlatform, said: &Cell<bool>, death: &Death) -> Life {
-    let killed_at = match death {
-        Death::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
-        Death::Never | Death::At(_) | Death::Twice { .. } => None,
+async fn run_process(
+    options: &CrashOptions,
+    platform: &TestPlatform,
+    is_input_done: &Cell<bool>,
+    kill_point: &KillPoint,
+) -> ProcessRun {
+    let kill_moment = match kill_point {
+        KillPoint::During { operation, number, moment } => Some(platform.on_nth(*operation, *number, *moment)),
+        KillPoint::Never | KillPoint::At(_) | KillPoint::Twice { .. } => None,
     };
-    let is_to_be_killed = killed_at.is_some();
+    let needs_kill = kill_moment.is_some();
     let argument = serde_json::to_string(options).expect("options are data");
     let mut child = Command::new(env!("CARGO_BIN_EXE_crash"))
         .arg(argument)
@@ -301,13 +310,14 @@ async fn process(options: &CrashOptions, platform: &TestPlatform, said: &Cell<bo
         .expect("the test's own binary can be started");
     let (input, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut stdout, mut stderr) = (stdout.expect("it is piped"), stderr.expect("it is piped"));
-    let (mut told, mut complained) = (Vec::new(), Vec::new());
-    let telling = async { tokio::try_join!(stdout.read_to_end(&mut told), stderr.read_to_end(&mut complained)) };
-    let living = async {
+    let (mut stdout_bytes, mut stderr_bytes) = (Vec::new(), Vec::new());
+    let read_outputs =
+        async { tokio::try_join!(stdout.read_to_end(&mut stdout_bytes), stderr.read_to_end(&mut stderr_bytes)) };
+    let wait_for_exit = async {
         let moment = async {
-            let Some(moment) = killed_at else {
-                while !said.get() || platform.unconfirmed_updates() > 0 {
-                    tokio::time::sleep(LOOK).await;
+            let Some(moment) = kill_moment else {
+                while !is_input_done.get() || platform.unconfirmed_updates() > 0 {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 return;
             };
@@ -320,7 +330,7 @@ async fn process(options: &CrashOptions, platform: &TestPlatform, said: &Cell<bo
             status = child.wait() => return status,
             () = moment => {}
         }
-        if is_to_be_killed {
+        if needs_kill {
             // SIGKILL, which no process can refuse or delay.
             child.start_kill()?;
         }
@@ -328,24 +338,26 @@ async fn process(options: &CrashOptions, platform: &TestPlatform, said: &Cell<bo
         drop(input);
         child.wait().await
     };
-    let limit = if is_to_be_killed { PASSED_BY } else { LIMIT };
-    let ended = tokio::time::timeout(limit, async { tokio::join!(living, telling) }).await;
+    let limit = if needs_kill { MISSED_KILL_TIMEOUT } else { PROCESS_TIMEOUT };
+    let ended = tokio::time::timeout(limit, async { tokio::join!(wait_for_exit, read_outputs) }).await;
     match ended {
-        Err(_) => Life { report: Err(format!("still running after {limit:?}")), signal: None },
-        Ok((Err(error), _) | (_, Err(error))) => Life { report: Err(error.to_string()), signal: None },
-        Ok((Ok(status), Ok(_))) => Life { report: read(status, &told, &complained), signal: status.signal() },
+        Err(_) => ProcessRun { report: Err(format!("still running after {limit:?}")), signal: None },
+        Ok((Err(error), _) | (_, Err(error))) => ProcessRun { report: Err(error.to_string()), signal: None },
+        Ok((Ok(status), Ok(_))) => {
+            ProcessRun { report: parse_report(status, &stdout_bytes, &stderr_bytes), signal: status.signal() }
+        }
     }
 }
 
-fn read(status: ExitStatus, told: &[u8], complained: &[u8]) -> Result<CrashReport, String> {
+fn parse_report(status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Result<CrashReport, String> {
     if !status.success() {
-        return Err(format!("{status}: {}", String::from_utf8_lossy(complained)));
+        return Err(format!("{status}: {}", String::from_utf8_lossy(stderr)));
     }
-    serde_json::from_slice(told).map_err(|error| error.to_string())
+    serde_json::from_slice(stdout).map_err(|error| error.to_string())
 }
 
 /// Only what Satchel sent matters.
-fn own_only(mut transcript: Transcript) -> Transcript {
+fn retain_own_messages(mut transcript: Transcript) -> Transcript {
     for messages in transcript.conversations.values_mut() {
         messages.retain(|message| message.own);
     }

@@ -1,11 +1,11 @@
-//! The verbs of the ports around which processes must have died, scene by scene, and why the others are spared.
+//! The port verbs around which processes must be killed in each scenario, and why the others are exempt.
 
 use std::collections::BTreeSet;
 
-use super::{play::Plot, scene::Platform};
+use super::{short_scenario::ShortScenarioKind, turn_scenario::MatrixPlatform};
 
-/// Around these a process dies on every platform, in its first life or while it takes up what another has left.
-const EVERYWHERE: [&str; 15] = [
+/// Processes are killed around these on every platform, in their first run or during recovery.
+const COMMON_VERBS: [&str; 15] = [
     "blobs.open",
     "blobs.put",
     "channel.fetch",
@@ -23,8 +23,8 @@ const EVERYWHERE: [&str; 15] = [
     "ledger.take_lane",
 ];
 
-/// Around these besides, where a reply has everything.
-const EVERYTHING: [&str; 6] = [
+/// Additional verbs of a reply with every kind of content.
+const FULL_REPLY_VERBS: [&str; 6] = [
     "channel.edit",
     "channel.probe",
     "ledger.begin_stream",
@@ -33,8 +33,8 @@ const EVERYTHING: [&str; 6] = [
     "ledger.waiting_behind",
 ];
 
-/// Around these where a send is looked up in the history.
-const LOOKED_UP: [&str; 7] = [
+/// Verbs of a look-up in the history.
+const LOOK_UP_VERBS: [&str; 7] = [
     "blobs.open",
     "channel.find_sent",
     "channel.probe",
@@ -45,7 +45,7 @@ const LOOKED_UP: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const SPARED: [(&str, &str); 24] = [
+const EXEMPT_VERBS: [(&str, &str); 24] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -76,22 +76,22 @@ const SPARED: [(&str, &str); 24] = [
 ];
 
 /// The verbs around which processes must die in a turn with everything.
-pub(crate) fn killed_verbs(platform: Platform) -> Vec<&'static str> {
-    let besides: &[&str] = match platform {
-        Platform::TelegramWithoutLookUp => &[],
-        Platform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
+pub(crate) fn killed_verbs(platform: MatrixPlatform) -> Vec<&'static str> {
+    let additional: &[&str] = match platform {
+        MatrixPlatform::TelegramWithoutLookUp => &[],
+        MatrixPlatform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
-        Platform::DiscordForgotten => return LOOKED_UP.to_vec(),
-        Platform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
-        Platform::DiscordBundle => return EVERYWHERE.to_vec(),
+        MatrixPlatform::DiscordForgotten => return LOOK_UP_VERBS.to_vec(),
+        MatrixPlatform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
+        MatrixPlatform::DiscordBundle => return COMMON_VERBS.to_vec(),
     };
-    [&EVERYWHERE, &EVERYTHING as &[&str], besides].concat()
+    [&COMMON_VERBS, &FULL_REPLY_VERBS as &[&str], additional].concat()
 }
 
 /// The verbs around which processes must die in a short scene, besides those of every turn.
-pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
-    match plot {
-        Plot::Arrivals => &[
+pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'static str] {
+    match kind {
+        ShortScenarioKind::Arrivals => &[
             "channel.fetch",
             "ledger.attachment",
             "ledger.attachments",
@@ -100,32 +100,37 @@ pub(crate) fn verbs_of_plot(plot: Plot) -> &'static [&'static str] {
             "ledger.refuse_file",
             "ledger.set_voice",
         ],
-        Plot::Moved => &["ledger.rename_conversation"],
-        Plot::Confirmed => &[
+        ShortScenarioKind::Moved => &["ledger.rename_conversation"],
+        ShortScenarioKind::Confirmed => &[
             "channel.edit",
             "ledger.begin_question",
             "ledger.journal_message",
             "ledger.settle_question",
             "ledger.waiting_behind",
         ],
-        Plot::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
+        ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
     }
 }
 
 #[test]
-fn every_verb_is_killed_or_spared_with_reason() {
+fn every_verb_is_killed_or_exempt() {
     let killed = [
-        Platform::Telegram,
-        Platform::TelegramWithoutLookUp,
-        Platform::Discord,
-        Platform::DiscordForgotten,
-        Platform::DiscordBundle,
+        MatrixPlatform::Telegram,
+        MatrixPlatform::TelegramWithoutLookUp,
+        MatrixPlatform::Discord,
+        MatrixPlatform::DiscordForgotten,
+        MatrixPlatform::DiscordBundle,
     ]
     .into_iter()
     .flat_map(killed_verbs);
-    let plots = [Plot::Arrivals, Plot::Moved, Plot::Confirmed, Plot::Stopped];
-    let killed: BTreeSet<&str> = killed.chain(plots.into_iter().flat_map(verbs_of_plot).copied()).collect();
-    let spared: BTreeSet<&str> = SPARED.into_iter().map(|(verb, _)| verb).collect();
+    let plots = [
+        ShortScenarioKind::Arrivals,
+        ShortScenarioKind::Moved,
+        ShortScenarioKind::Confirmed,
+        ShortScenarioKind::Stopped,
+    ];
+    let killed: BTreeSet<&str> = killed.chain(plots.into_iter().flat_map(short_scenario_verbs).copied()).collect();
+    let spared: BTreeSet<&str> = EXEMPT_VERBS.into_iter().map(|(verb, _)| verb).collect();
     assert_eq!(killed.intersection(&spared).collect::<Vec<_>>(), Vec::<&&str>::new(), "both killed and spared");
     let listed: BTreeSet<&str> = killed.union(&spared).copied().collect();
     assert_eq!(wrapped_verbs(), listed, "the ports' verbs, and those that are killed or spared");
@@ -134,9 +139,9 @@ fn every_verb_is_killed_or_spared_with_reason() {
 /// The verbs of ledger, channel and blobs that the wrappers know.
 fn wrapped_verbs() -> BTreeSet<&'static str> {
     let sources = [
-        include_str!("../../../src/crash/wrapped/ledger.rs"),
-        include_str!("../../../src/crash/wrapped/channel.rs"),
-        include_str!("../../../src/crash/wrapped/files.rs"),
+        include_str!("../../../src/crash/crash_wrapper/ledger.rs"),
+        include_str!("../../../src/crash/crash_wrapper/channel.rs"),
+        include_str!("../../../src/crash/crash_wrapper/files.rs"),
     ];
     let calls = sources.into_iter().flat_map(|source| source.split("between!(").skip(1));
     let verbs = calls.filter_map(|call| call.split('"').nth(1));

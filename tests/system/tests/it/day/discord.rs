@@ -7,18 +7,18 @@ use satchel_fake_discord::{Composed, DiscordRules, FakeDiscord};
 use satchel_fake_kit::{FakeFile, Fault, Moment};
 use tokio::sync::oneshot;
 
-use super::house::Chat;
+use super::harness::TestChat;
 
 pub(crate) const ANN: u64 = 41;
 
 const SEND: &str = "POST /channels/{}/messages";
 
-pub(crate) struct OnDiscord {
+pub(crate) struct DiscordChat {
     pub(crate) discord: FakeDiscord,
     pub(crate) channel: u64,
 }
 
-impl OnDiscord {
+impl DiscordChat {
     pub(crate) async fn open(rules: DiscordRules) -> Self {
         let discord = FakeDiscord::start(rules).await.expect("a loopback port");
         let channel = discord.direct(discord.person(ANN, "Ann"));
@@ -26,7 +26,7 @@ impl OnDiscord {
     }
 }
 
-impl Chat for OnDiscord {
+impl TestChat for DiscordChat {
     /// Only its last part is secret; the first is the bot's id.
     fn secret(&self) -> &str {
         self.discord.token().rsplit_once('.').expect("an id, a time and a secret").1
@@ -38,32 +38,32 @@ impl Chat for OnDiscord {
     }
 
     /// Discord tells of what is said to who is there; what it tells others is read later, from history.
-    async fn is_listened_to(&self) {
+    async fn wait_until_connected(&self) {
         while self.discord.gateway().connected() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    fn says(&self, words: &str) {
-        self.discord.person_says(self.channel, ANN, words);
+    fn send(&self, text: &str) {
+        self.discord.person_says(self.channel, ANN, text);
     }
 
-    fn sends_photos(&self, words: &str, photos: &[FakeFile]) {
-        self.discord.person_sends(self.channel, ANN, words, photos.to_vec());
+    fn send_photos(&self, text: &str, photos: &[FakeFile]) {
+        self.discord.person_sends(self.channel, ANN, text, photos.to_vec());
     }
 
-    fn sends_voice(&self, note: FakeFile) {
+    fn send_voice(&self, note: FakeFile) {
         self.discord.person_composes(self.channel, ANN, Composed::voice(note, 2.0));
     }
 
-    fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {
+    fn lose_next_response(&self) -> oneshot::Receiver<()> {
         let sent = self.discord.requests(SEND);
         self.discord.script_next(SEND, Fault::Hang { performed: true });
         self.discord.on_nth(SEND, sent + 1, Moment::Performed)
     }
 
     /// Words would be on the file's message, which may be there before the file is.
-    fn words_with_the_lost_file(&self) -> &'static str {
+    fn text_with_lost_file(&self) -> &'static str {
         ""
     }
 
@@ -75,16 +75,16 @@ impl Chat for OnDiscord {
         self.discord.transcript().files(self.channel).iter().map(|file| (file.filename.clone(), file.sha256)).collect()
     }
 
-    fn voices(&self) -> usize {
+    fn voice_count(&self) -> usize {
         self.discord.transcript().visible(self.channel).filter(|message| message.is_voice()).count()
     }
 
-    fn refused(&self) -> u64 {
+    fn refused_requests(&self) -> u64 {
         self.discord.pace().refused
     }
 
     /// What is left of a budget is known from Discord's answers alone, and a new process has had none.
-    fn refused_after_a_restart(&self) -> u64 {
+    fn max_refused_after_restart(&self) -> u64 {
         1
     }
 

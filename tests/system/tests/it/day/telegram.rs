@@ -5,14 +5,14 @@ use satchel_fake_kit::{FakeFile, Fault, Moment};
 use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use tokio::sync::oneshot;
 
-use super::house::Chat;
+use super::harness::TestChat;
 
 /// Ann's id, which is also that of her chat.
 const ANN: i64 = 41;
 
-pub(crate) struct OnTelegram(FakeTelegram);
+pub(crate) struct TelegramChat(FakeTelegram);
 
-impl OnTelegram {
+impl TelegramChat {
     pub(crate) async fn open() -> Self {
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         telegram.private_chat(telegram.person(ANN, "Ann"));
@@ -20,7 +20,7 @@ impl OnTelegram {
     }
 }
 
-impl Chat for OnTelegram {
+impl TestChat for TelegramChat {
     /// Only its secret half is looked for, however it is written down.
     fn secret(&self) -> &str {
         self.0.token().split_once(':').expect("an id and a secret").1
@@ -32,31 +32,31 @@ impl Chat for OnTelegram {
     }
 
     /// Telegram keeps what was not taken.
-    async fn is_listened_to(&self) {}
+    async fn wait_until_connected(&self) {}
 
-    fn says(&self, words: &str) {
-        self.0.person_says(ANN, ANN, words);
+    fn send(&self, text: &str) {
+        self.0.person_says(ANN, ANN, text);
     }
 
-    fn sends_photos(&self, words: &str, photos: &[FakeFile]) {
+    fn send_photos(&self, text: &str, photos: &[FakeFile]) {
         let captioned = |(n, photo): (usize, &FakeFile)| {
             let item = Composed::file(FileKind::Photo, photo.clone());
-            if n == 0 { item.caption(words) } else { item }
+            if n == 0 { item.caption(text) } else { item }
         };
         self.0.person_sends_album(ANN, ANN, photos.iter().enumerate().map(captioned).collect());
     }
 
-    fn sends_voice(&self, note: FakeFile) {
+    fn send_voice(&self, note: FakeFile) {
         self.0.person_sends(ANN, ANN, Composed::file(FileKind::Voice, note));
     }
 
-    fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {
+    fn lose_next_response(&self) -> oneshot::Receiver<()> {
         let sent = self.0.requests("sendDocument");
         self.0.script_next("sendDocument", Fault::Hang { performed: true });
         self.0.on_nth("sendDocument", sent + 1, Moment::Performed)
     }
 
-    fn words_with_the_lost_file(&self) -> &'static str {
+    fn text_with_lost_file(&self) -> &'static str {
         "Once more."
     }
 
@@ -68,15 +68,15 @@ impl Chat for OnTelegram {
         self.0.transcript().files(ANN).iter().map(|file| (file.filename.clone(), file.sha256)).collect()
     }
 
-    fn voices(&self) -> usize {
+    fn voice_count(&self) -> usize {
         self.0.transcript().files(ANN).iter().filter(|file| file.kind == FileKind::Voice).count()
     }
 
-    fn refused(&self) -> u64 {
+    fn refused_requests(&self) -> u64 {
         self.0.pace().refused
     }
 
-    fn refused_after_a_restart(&self) -> u64 {
+    fn max_refused_after_restart(&self) -> u64 {
         0
     }
 

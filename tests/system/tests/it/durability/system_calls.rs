@@ -4,16 +4,16 @@
 
 use std::{collections::HashMap, process::Command};
 
-use satchel_system::real_binary::{Ran, finish};
+use satchel_system::real_binary::{ProcessOutput, run_to_end};
 
-const WATCHED: &str = "trace=fsync,fdatasync,sync_file_range,rename,renameat,renameat2,link,linkat,\
+const TRACED_CALLS: &str = "trace=fsync,fdatasync,sync_file_range,rename,renameat,renameat2,link,linkat,\
                        write,writev,pwrite64,pwritev,sendto,sendmsg,read,readv,recvfrom,recvmsg";
 
 /// One call, with the lines of the trace on which it began and ended.
 #[derive(Debug)]
 pub(crate) struct SystemCall {
-    pub(crate) begun: usize,
-    pub(crate) ended: usize,
+    pub(crate) start_line: usize,
+    pub(crate) end_line: usize,
     name: String,
     /// Its arguments with descriptors' paths, and its answer.
     pub(crate) text: String,
@@ -38,15 +38,15 @@ impl SystemCall {
 }
 
 /// A program that has ended and what it asked for.
-pub(crate) struct Traced {
-    pub(crate) ran: Ran,
+pub(crate) struct TracedRun {
+    pub(crate) output: ProcessOutput,
     pub(crate) calls: Vec<SystemCall>,
 }
 
 /// Looks for an strace that may trace.
 pub(crate) fn find_strace() -> Result<(), &'static str> {
-    let tried = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
-    match tried {
+    let output = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
+    match output {
         Ok(ran) if ran.status.success() => Ok(()),
         Ok(_) => Err("the right to trace with strace"),
         Err(_) => Err("strace"),
@@ -54,13 +54,13 @@ pub(crate) fn find_strace() -> Result<(), &'static str> {
 }
 
 /// Runs a program to its end under strace.
-pub(crate) fn traced(program: Command) -> Traced {
+pub(crate) fn run_traced(program: Command) -> TracedRun {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("trace");
     let mut command = Command::new("strace");
     // What a command clears can't be asked of it; none that is traced needs anything of this process's environment.
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
-    command.args(["-f", "-y", "-s", "70000", "-e", "signal=none", "-e", WATCHED, "-o"]).arg(&trace);
+    command.args(["-f", "-y", "-s", "70000", "-e", "signal=none", "-e", TRACED_CALLS, "-o"]).arg(&trace);
     command.arg("--").arg(program.get_program()).args(program.get_args());
     if let Some(directory) = program.get_current_dir() {
         command.current_dir(directory);
@@ -71,29 +71,29 @@ pub(crate) fn traced(program: Command) -> Traced {
             None => command.env_remove(name),
         };
     }
-    let ran = finish(command.stdin(std::process::Stdio::piped()));
+    let output = run_to_end(command.stdin(std::process::Stdio::piped()));
     let trace = std::fs::read(&trace).expect("strace writes what it saw");
-    Traced { ran, calls: read(&String::from_utf8_lossy(&trace)) }
+    TracedRun { output, calls: parse_trace(&String::from_utf8_lossy(&trace)) }
 }
 
 /// The place of the first call that fits.
-pub(crate) fn position(calls: &[SystemCall], what: &str, fits: impl Fn(&SystemCall) -> bool) -> usize {
-    let found = calls.iter().position(fits);
-    found.unwrap_or_else(|| panic!("never among {} calls: {what}", calls.len()))
+pub(crate) fn find_position(calls: &[SystemCall], description: &str, is_match: impl Fn(&SystemCall) -> bool) -> usize {
+    let found = calls.iter().position(is_match);
+    found.unwrap_or_else(|| panic!("never among {} calls: {description}", calls.len()))
 }
 
 /// Puts calls together that were interrupted by those of other threads.
-fn read(trace: &str) -> Vec<SystemCall> {
+fn parse_trace(trace: &str) -> Vec<SystemCall> {
     let mut calls = Vec::new();
     let mut unfinished: HashMap<&str, (usize, String)> = HashMap::new();
     for (at, line) in trace.lines().enumerate() {
-        let Some((thread, said)) = line.split_once(' ') else { continue };
-        let said = said.trim_start();
+        let Some((thread, entry)) = line.split_once(' ') else { continue };
+        let said = entry.trim_start();
         if let Some(beginning) = said.strip_suffix("<unfinished ...>") {
             unfinished.insert(thread, (at, beginning.to_owned()));
             continue;
         }
-        let (begun, whole) = match said.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
+        let (start_line, whole) = match said.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
             Some((_, end)) => match unfinished.remove(thread) {
                 Some((begun, beginning)) => (begun, beginning + end),
                 None => continue,
@@ -101,17 +101,17 @@ fn read(trace: &str) -> Vec<SystemCall> {
             None => (at, said.to_owned()),
         };
         let Some((name, text)) = whole.split_once('(') else { continue };
-        calls.push(SystemCall { begun, ended: at, name: name.to_owned(), text: text.to_owned() });
+        calls.push(SystemCall { start_line, end_line: at, name: name.to_owned(), text: text.to_owned() });
     }
     calls
 }
 
 #[test]
-fn a_trace_is_read_with_its_interruptions() {
-    let calls = read(
+fn interrupted_calls_are_joined() {
+    let calls = parse_trace(
         "7 write(3</d/a>, \"x\", 1) = 1\n7 fsync(3</d/a> <unfinished ...>\n9 read(4, \"y\", 9) = 1\n7 <... fsync resumed>) = 0\n",
     );
-    let seen: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.begun, call.ended)).collect();
+    let seen: Vec<_> = calls.iter().map(|call| (call.name.as_str(), call.start_line, call.end_line)).collect();
     assert_eq!(seen, [("write", 0, 0), ("read", 2, 2), ("fsync", 1, 3)]);
     assert!(calls[2].is_sync() && calls[2].text.contains("/d/a"));
 }

@@ -5,16 +5,16 @@ use std::{
     process::{Command, Stdio},
 };
 
-use satchel_system::real_binary::{Household, Ran, await_end, finish, type_lines};
+use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end, type_lines, wait_for_exit};
 
-use super::stranger::Stranger;
+use super::stub_server::StubServer;
 
 const TELEGRAM: &str = "123456789:AA-canary-telegram";
 const DISCORD: &str = "canary.discord.token";
 
 /// Telegram and Discord at one address, each knowing one token.
-fn platforms() -> Stranger {
-    Stranger::answering(|head| {
+fn stub_platforms() -> StubServer {
+    StubServer::respond_with(|head| {
         let json = || "content-type: application/json\r\n".to_owned();
         if head.starts_with(&format!("GET /bot{TELEGRAM}/getMe ")) {
             (200, json(), r#"{"ok":true,"result":{"id":123456789,"is_bot":true,"username":"satchel_bot"}}"#.to_owned())
@@ -28,58 +28,58 @@ fn platforms() -> Stranger {
     })
 }
 
-fn init(household: &Household, platforms: &Stranger, more: &[&str]) -> Command {
-    let mut command = household.satchel(&["init"]);
-    command.args(more).env("SATCHEL_TELEGRAM__API_URL", platforms.url());
-    command.env("SATCHEL_DISCORD__API_URL", platforms.url());
+fn init_command(home: &TestHome, server: &StubServer, arguments: &[&str]) -> Command {
+    let mut command = home.satchel_command(&["init"]);
+    command.args(arguments).env("SATCHEL_TELEGRAM__API_URL", server.url());
+    command.env("SATCHEL_DISCORD__API_URL", server.url());
     command
 }
 
-fn answering(command: &mut Command, lines: &[&str]) -> Ran {
+fn run_with_input(command: &mut Command, lines: &[&str]) -> ProcessOutput {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("the binary starts");
     type_lines(&mut child, lines);
-    await_end(child)
+    wait_for_exit(child)
 }
 
 /// The file is for its owner alone, `config check` takes it, and nothing that was typed was shown.
-fn assert_written(household: &Household, ran: &Ran, case: &str) -> String {
-    ran.assert_orderly(case);
-    assert_eq!(ran.code(), Some(0), "{case}: {ran:#?}");
-    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("canary"), "{case}: {ran:#?}");
-    let path = household.work().join("satchel.yaml");
+fn assert_written(home: &TestHome, output: &ProcessOutput, case: &str) -> String {
+    output.assert_no_crash(case);
+    assert_eq!(output.exit_code(), Some(0), "{case}: {output:#?}");
+    assert!(!format!("{}{}", output.stdout, output.stderr).contains("canary"), "{case}: {output:#?}");
+    let path = home.work_directory().join("satchel.yaml");
     let mode = std::fs::metadata(&path).expect("it was written").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "{case}");
-    let checked = household.run(&["config", "check"]);
-    assert_eq!(checked.code(), Some(0), "{case}: {checked:#?}");
+    let checked = home.run(&["config", "check"]);
+    assert_eq!(checked.exit_code(), Some(0), "{case}: {checked:#?}");
     std::fs::read_to_string(path).expect("it is text")
 }
 
 #[test]
-fn a_script_gets_a_file_without_being_asked() {
-    let (household, platforms) = (Household::new(), platforms());
-    let ran = finish(&mut init(
-        &household,
-        &platforms,
+fn script_creates_file_without_questions() {
+    let (home, server) = (TestHome::new(), stub_platforms());
+    let output = run_to_end(&mut init_command(
+        &home,
+        &server,
         &["--yes", "--model", "offline", "--telegram-token", TELEGRAM, "--discord-token", DISCORD],
     ));
-    let file = assert_written(&household, &ran, "a script");
+    let file = assert_written(&home, &output, "a script");
     assert!(file.contains(&format!("\n  token: \"{TELEGRAM}\"")), "{file}");
     assert!(file.contains(&format!("\n  token: \"{DISCORD}\"")), "{file}");
-    assert_eq!(platforms.asked().len(), 2, "both tokens were tried out");
-    let again = finish(&mut init(&household, &platforms, &["--yes", "--model", "offline"]));
-    assert_eq!(again.code(), Some(2), "{again:#?}");
+    assert_eq!(server.requests().len(), 2, "both tokens were tried out");
+    let again = run_to_end(&mut init_command(&home, &server, &["--yes", "--model", "offline"]));
+    assert_eq!(again.exit_code(), Some(2), "{again:#?}");
     assert!(again.stderr.contains("--force"), "{again:#?}");
-    assert_eq!(std::fs::read_to_string(household.work().join("satchel.yaml")).expect("it stays"), file);
-    let forced = finish(&mut init(&household, &platforms, &["--yes", "--model", "offline", "--force"]));
-    assert!(!assert_written(&household, &forced, "forced").contains("canary"));
-    let left: Vec<_> = std::fs::read_dir(household.work()).expect("it can be listed").flatten().collect();
+    assert_eq!(std::fs::read_to_string(home.work_directory().join("satchel.yaml")).expect("it stays"), file);
+    let forced = run_to_end(&mut init_command(&home, &server, &["--yes", "--model", "offline", "--force"]));
+    assert!(!assert_written(&home, &forced, "forced").contains("canary"));
+    let left: Vec<_> = std::fs::read_dir(home.work_directory()).expect("it can be listed").flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
 #[test]
 fn invalid_input_is_explained_and_nothing_is_written() {
-    let platforms = platforms();
+    let server = stub_platforms();
     let cases: [(&str, &[&str], &[&str]); 5] = [
         ("no token", &["--telegram-token", "canary"], &["Telegram: this is not a Telegram token", "@BotFather"]),
         ("path tricks", &["--telegram-token", "1:canary/../x"], &["this is not a Telegram token"]),
@@ -92,57 +92,57 @@ fn invalid_input_is_explained_and_nothing_is_written() {
         ),
     ];
     for (case, arguments, told) in cases {
-        let household = Household::new();
-        let mut command = init(&household, &platforms, &["--yes"]);
-        let ran = finish(command.args(arguments));
-        ran.assert_orderly(case);
-        assert_eq!(ran.code(), Some(1), "{case}: {ran:#?}");
+        let home = TestHome::new();
+        let mut command = init_command(&home, &server, &["--yes"]);
+        let output = run_to_end(command.args(arguments));
+        output.assert_no_crash(case);
+        assert_eq!(output.exit_code(), Some(1), "{case}: {output:#?}");
         for words in told {
-            assert!(ran.stderr.contains(words), "{case}: no {words:?} in {ran:#?}");
+            assert!(output.stderr.contains(words), "{case}: no {words:?} in {output:#?}");
         }
-        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("canary"), "{case}: {ran:#?}");
-        assert!(!household.work().join("satchel.yaml").exists(), "{case}");
+        assert!(!format!("{}{}", output.stdout, output.stderr).contains("canary"), "{case}: {output:#?}");
+        assert!(!home.work_directory().join("satchel.yaml").exists(), "{case}");
     }
-    let household = Household::new();
+    let home = TestHome::new();
     let unchecked = ["--yes", "--no-check", "--model", "gemini", "--api-key", "canary-key"];
-    let ran = finish(&mut init(&household, &platforms, &unchecked));
-    assert!(assert_written(&household, &ran, "unchecked").contains("api_key: \"canary-key\""));
+    let output = run_to_end(&mut init_command(&home, &server, &unchecked));
+    assert!(assert_written(&home, &output, "unchecked").contains("api_key: \"canary-key\""));
 }
 
 #[test]
-fn a_person_is_asked_again_after_a_slip() {
-    let (household, platforms) = (Household::new(), platforms());
+fn invalid_answer_repeats_question() {
+    let (home, server) = (TestHome::new(), stub_platforms());
     let lines = ["6", "what is a token?", "7:canary-but-wrong", TELEGRAM, "canary", DISCORD];
-    let ran = answering(&mut init(&household, &platforms, &[]), &lines);
-    let file = assert_written(&household, &ran, "a person");
+    let output = run_with_input(&mut init_command(&home, &server, &[]), &lines);
+    let file = assert_written(&home, &output, "a person");
     assert!(file.contains("model: offline\n") && file.contains(TELEGRAM) && file.contains(DISCORD), "{file}");
-    assert_eq!(ran.stdout.matches("That did not work").count(), 3, "{ran:#?}");
-    assert!(ran.stdout.contains("Telegram knows it as @satchel_bot"), "{ran:#?}");
-    assert!(ran.stdout.contains("Discord knows it as satchel"), "{ran:#?}");
+    assert_eq!(output.stdout.matches("That did not work").count(), 3, "{output:#?}");
+    assert!(output.stdout.contains("Telegram knows it as @satchel_bot"), "{output:#?}");
+    assert!(output.stdout.contains("Discord knows it as satchel"), "{output:#?}");
 
-    let kept = answering(&mut init(&household, &platforms, &[]), &["n"]);
-    assert_eq!(kept.code(), Some(1), "{kept:#?}");
+    let kept = run_with_input(&mut init_command(&home, &server, &[]), &["n"]);
+    assert_eq!(kept.exit_code(), Some(1), "{kept:#?}");
     assert!(kept.stderr.contains("was not changed"), "{kept:#?}");
-    let gone = answering(&mut init(&household, &platforms, &[]), &["y", "6"]);
-    assert_eq!(gone.code(), Some(1), "{gone:#?}");
+    let gone = run_with_input(&mut init_command(&home, &server, &[]), &["y", "6"]);
+    assert_eq!(gone.exit_code(), Some(1), "{gone:#?}");
     assert!(gone.stderr.contains("nothing was written"), "{gone:#?}");
-    assert_eq!(std::fs::read_to_string(household.work().join("satchel.yaml")).expect("it stays"), file);
+    assert_eq!(std::fs::read_to_string(home.work_directory().join("satchel.yaml")).expect("it stays"), file);
 }
 
 /// A `satchel.yaml` beside it changes where data is looked for; what was said before must not seem lost.
 #[test]
-fn what_was_said_before_stays_in_reach() {
-    let (household, platforms) = (Household::new(), platforms());
+fn init_keeps_earlier_conversations_reachable() {
+    let (home, server) = (TestHome::new(), stub_platforms());
     let at_home = |arguments: &[&str]| {
-        let mut command = household.satchel(arguments);
-        finish(command.env_remove("SATCHEL_STORAGE__DATA_DIR"))
+        let mut command = home.satchel_command(arguments);
+        run_to_end(command.env_remove("SATCHEL_STORAGE__DATA_DIR"))
     };
     let said = at_home(&["chat", "--once", "hello", "--json"]);
-    assert_eq!(said.code(), Some(0), "{said:#?}");
-    let mut command = init(&household, &platforms, &["--yes", "--model", "offline"]);
-    let ran = finish(command.env_remove("SATCHEL_STORAGE__DATA_DIR"));
-    assert_eq!(ran.code(), Some(0), "{ran:#?}");
-    assert!(ran.stdout.contains(".local/share/satchel"), "{ran:#?}");
+    assert_eq!(said.exit_code(), Some(0), "{said:#?}");
+    let mut command = init_command(&home, &server, &["--yes", "--model", "offline"]);
+    let output = run_to_end(command.env_remove("SATCHEL_STORAGE__DATA_DIR"));
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    assert!(output.stdout.contains(".local/share/satchel"), "{output:#?}");
     let parts = at_home(&["outbox", "list", "--all"]);
     assert!(parts.stdout.contains("console:main"), "{parts:#?}");
 }

@@ -5,9 +5,9 @@
 use satchel::platforms::client;
 use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
-use satchel_system::real_binary::Household;
+use satchel_system::real_binary::TestHome;
 
-use super::serving::Serving;
+use super::server_process::ServerProcess;
 
 /// Ann's id, and so the id of her chat with the bot.
 const ANN: i64 = 41;
@@ -16,16 +16,16 @@ const ANN: i64 = 41;
 const HOST: &str = "satchel.example.org";
 
 /// The links in a text, in the order in which they stand.
-fn links(text: &str) -> Vec<&str> {
+fn find_links(text: &str) -> Vec<&str> {
     text.split_whitespace().filter(|word| word.starts_with("https://")).collect()
 }
 
 /// Opens a link as somebody elsewhere would whom a proxy has led here.
-async fn open(server: &Serving, link: &str) -> (u16, Vec<u8>) {
+async fn open_link(server: &ServerProcess, link: &str) -> (u16, Vec<u8>) {
     let path = link.strip_prefix(&format!("https://{HOST}")).unwrap_or_else(|| panic!("{link} leads elsewhere"));
     let http = client().expect("HTTP can be spoken");
-    let answer = http.get(format!("{}{path}", server.page)).header("host", HOST).send().await.expect("it answers");
-    (answer.status().as_u16(), answer.bytes().await.expect("a body ends").to_vec())
+    let response = http.get(format!("{}{path}", server.page)).header("host", HOST).send().await.expect("it answers");
+    (response.status().as_u16(), response.bytes().await.expect("a body ends").to_vec())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,16 +33,16 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     let telegram = FakeTelegram::start(TelegramRules { upload_bytes: 1_000, ..TelegramRules::default() });
     let telegram = telegram.await.expect("a loopback port");
     telegram.private_chat(telegram.person(ANN, "Ann"));
-    let household = Household::new();
+    let home = TestHome::new();
     let (token, url) = (telegram.token(), telegram.api_url());
     let settings = format!(
         "telegram: {{ token: '{token}', api_url: '{url}', owners: [{ANN}] }}\n\
          web: {{ public_url: 'https://{HOST}', token: 'four words of mine' }}\n\
          delivery: {{ pace: off }}\nmodel: offline\n"
     );
-    household.file("satchel.yaml", settings);
-    let server = Serving::start(&household, &[]);
-    let told = async |nth: usize| {
+    home.write_file("satchel.yaml", settings);
+    let server = ServerProcess::start(&home, &[]);
+    let wait_for_text = async |nth: usize| {
         let told = telegram.wait_until(|transcript| transcript.texts(ANN).len() > nth).await;
         assert!(told.is_ok(), "{}", telegram.transcript());
         telegram.transcript().texts(ANN)[nth].to_owned()
@@ -51,28 +51,28 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     let bytes = b"frame".repeat(1_000);
     let film = FakeFile::of("film.mov", "video/quicktime", bytes.clone());
     telegram.person_sends(ANN, ANN, Composed::file(FileKind::Document, film).caption("list my files"));
-    told(0).await;
+    wait_for_text(0).await;
     telegram.person_says(ANN, ANN, "/resend 1");
-    let notice = told(1).await;
+    let notice = wait_for_text(1).await;
     assert!(notice.starts_with("0 of 1 file sent; film.mov is 5 KB, the limit here is"), "{notice}");
     assert!(notice.ends_with(" (for 7 days; a new one: /resend 1)"), "{notice}");
-    let [link] = links(&notice)[..] else { panic!("not one link: {notice}") };
-    assert_eq!(open(&server, link).await, (200, bytes.clone()), "without a login");
-    assert_eq!(open(&server, &format!("{link}x")).await.0, 404);
+    let [link] = find_links(&notice)[..] else { panic!("not one link: {notice}") };
+    assert_eq!(open_link(&server, link).await, (200, bytes.clone()), "without a login");
+    assert_eq!(open_link(&server, &format!("{link}x")).await.0, 404);
 
     telegram.person_says(ANN, ANN, "/unlink 1");
-    assert_eq!(told(2).await, "All links to #1 film.mov are revoked.");
-    assert_eq!(open(&server, link).await.0, 410);
+    assert_eq!(wait_for_text(2).await, "All links to #1 film.mov are revoked.");
+    assert_eq!(open_link(&server, link).await.0, 410);
     telegram.person_says(ANN, ANN, "/resend 1");
-    let second = told(3).await;
-    assert_eq!(open(&server, links(&second)[0]).await, (200, bytes), "{second}");
+    let second = wait_for_text(3).await;
+    assert_eq!(open_link(&server, find_links(&second)[0]).await, (200, bytes), "{second}");
     assert!(telegram.commands().iter().any(|command| command["command"] == "unlink"), "it is offered");
 
     // What was ended stays so.
-    server.signal("TERM");
-    assert_eq!(server.end().code(), Some(0));
-    let server = Serving::start(&household, &[]);
-    assert_eq!((open(&server, link).await.0, open(&server, links(&second)[0]).await.0), (410, 200));
-    server.signal("TERM");
-    assert_eq!(server.end().code(), Some(0));
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+    let server = ServerProcess::start(&home, &[]);
+    assert_eq!((open_link(&server, link).await.0, open_link(&server, find_links(&second)[0]).await.0), (410, 200));
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }

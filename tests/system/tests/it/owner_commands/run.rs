@@ -9,22 +9,22 @@ use std::{
 
 use satchel_fake_discord::{DiscordRules, FakeDiscord};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
-use satchel_system::real_binary::{Household, finish};
+use satchel_system::real_binary::{TestHome, run_to_end};
 
-use super::serving::{Serving, get};
+use super::server_process::{ServerProcess, get_page};
 
 #[tokio::test]
 async fn server_serves_page_and_metrics_until_stopped() {
-    let household = Household::new();
-    let mut server = Serving::start(&household, &[]);
+    let home = TestHome::new();
+    let mut server = ServerProcess::start(&home, &[]);
     assert!(server.greeting.contains("Satchel is at http://127.0.0.1:"), "{}", server.greeting);
     assert!(server.greeting.contains("offline model"), "{}", server.greeting);
-    assert_eq!(get(&format!("{}/readyz", server.page)).await.0, 200);
-    assert_eq!(get(&format!("{}/", server.page)).await.0, 200);
-    let turn = server.say("list my files").await;
+    assert_eq!(get_page(&format!("{}/readyz", server.page)).await.0, 200);
+    assert_eq!(get_page(&format!("{}/", server.page)).await.0, 200);
+    let turn = server.send_and_wait("list my files").await;
     assert_eq!(turn["ending"], "done", "{turn:#}");
 
-    let (status, figures) = get(&server.metrics).await;
+    let (status, figures) = get_page(&server.metrics).await;
     assert_eq!(status, 200);
     for line in [
         r#"satchel_messages_total{channel="web"} 1"#,
@@ -39,7 +39,7 @@ async fn server_serves_page_and_metrics_until_stopped() {
     ] {
         assert!(figures.lines().any(|found| found == line), "{line} in\n{figures}");
     }
-    assert_eq!(get(&format!("{}/metrics", server.page)).await.0, 401, "there the figures need a login");
+    assert_eq!(get_page(&format!("{}/metrics", server.page)).await.0, 401, "there the figures need a login");
     // What is free of a disk that others write to is another number at each look.
     let lasting = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with("satchel_disk_free_bytes{")).map(str::to_owned).collect()
@@ -47,37 +47,37 @@ async fn server_serves_page_and_metrics_until_stopped() {
     let (status, of_page) = server.get("/metrics").await;
     assert_eq!((status, lasting(&of_page)), (200, lasting(&figures)), "the page has the same figures");
 
-    let mode = std::fs::metadata(household.data()).expect("the data directory is there").permissions().mode();
+    let mode = std::fs::metadata(home.data_directory()).expect("the data directory is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "nobody else can look into what was said");
-    server.signal("TERM");
-    server.wait_for_words("stopping");
-    let ran = server.end();
-    ran.assert_orderly("a stop in good order");
-    assert_eq!(ran.code(), Some(0), "{ran:#?}");
+    server.send_signal("TERM");
+    server.wait_for_log("stopping");
+    let output = server.wait_for_exit();
+    output.assert_no_crash("a stop in good order");
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
 }
 
 #[tokio::test]
 async fn conversation_survives_stop_and_restart() {
-    let household = Household::new();
-    let server = Serving::start(&household, &[]);
-    let before = server.say("list my files").await;
-    server.signal("INT");
-    assert_eq!(server.end().code(), Some(0));
-    let server = Serving::start(&household, &[]);
-    server.say("what did I send").await;
+    let home = TestHome::new();
+    let server = ServerProcess::start(&home, &[]);
+    let before = server.send_and_wait("list my files").await;
+    server.send_signal("INT");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
+    let server = ServerProcess::start(&home, &[]);
+    server.send_and_wait("what did I send").await;
     let (_, turns) = server.get("/api/conversations/test/turns").await;
     assert!(turns.contains(before["id"].as_str().expect("a turn has an id")), "{turns}");
-    server.signal("TERM");
-    assert_eq!(server.end().code(), Some(0));
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit().exit_code(), Some(0));
 }
 
 /// An upload that never ends keeps the first stop waiting for a while; the second signal does not care.
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
-    let household = Household::new();
-    let mut server = Serving::start(&household, &[]);
+async fn second_signal_stops_at_once() {
+    let home = TestHome::new();
+    let mut server = ServerProcess::start(&home, &[]);
     let host = server.page.trim_start_matches("http://").to_owned();
-    let token = std::fs::read_to_string(household.data().join("web-token")).expect("it made a token");
+    let token = std::fs::read_to_string(home.data_directory().join("web-token")).expect("it made a token");
     let mut upload = TcpStream::connect(&host).expect("it listens");
     write!(
         upload,
@@ -87,25 +87,25 @@ async fn a_second_signal_ends_it_at_once() {
     )
     .expect("it reads");
     // It is in flight once what came of it is being stored.
-    let incoming = household.data().join("blobs/incoming");
-    let begun = Instant::now();
+    let incoming = home.data_directory().join("blobs/incoming");
+    let started_at = Instant::now();
     while std::fs::read_dir(&incoming).is_ok_and(|mut files| files.next().is_none()) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the upload is not accepted");
+        assert!(started_at.elapsed() < Duration::from_secs(30), "the upload is not accepted");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    server.signal("INT");
-    server.wait_for_words("stopping");
+    server.send_signal("INT");
+    server.wait_for_log("stopping");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(server.is_alive(), "what is in flight is waited for");
-    server.signal("INT");
-    let ran = server.end();
-    ran.assert_orderly("the second signal");
-    assert_eq!(ran.code(), Some(1), "{ran:#?}");
-    assert!(ran.stderr.contains("stopped; messages"), "{ran:#?}");
+    server.send_signal("INT");
+    let output = server.wait_for_exit();
+    output.assert_no_crash("the second signal");
+    assert_eq!(output.exit_code(), Some(1), "{output:#?}");
+    assert!(output.stderr.contains("stopped; messages"), "{output:#?}");
 }
 
 #[test]
-fn it_says_why_it_can_not_start() {
+fn start_failure_is_explained() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
     let address = taken.local_addr().expect("it is bound").to_string();
     let on = format!("web.listen={address}");
@@ -129,16 +129,16 @@ fn it_says_why_it_can_not_start() {
         ("a bus that isn't built", &["bus.url=nats://h"], 2, &["bus.url", "not built yet"]),
     ];
     for (case, settings, code, told) in cases {
-        let household = Household::new();
+        let home = TestHome::new();
         let mut arguments = vec!["run"];
         settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
-        let ran = household.run(&arguments);
-        ran.assert_orderly(case);
-        assert_eq!(ran.code(), Some(code), "{case}: {ran:#?}");
+        let output = home.run(&arguments);
+        output.assert_no_crash(case);
+        assert_eq!(output.exit_code(), Some(code), "{case}: {output:#?}");
         for words in told {
-            assert!(ran.stderr.contains(words), "{case}: no {words:?} in {}", ran.stderr);
+            assert!(output.stderr.contains(words), "{case}: no {words:?} in {}", output.stderr);
         }
-        assert_eq!(ran.stdout, "", "{case}: nobody is greeted");
+        assert_eq!(output.stdout, "", "{case}: nobody is greeted");
     }
 }
 
@@ -154,24 +154,24 @@ async fn unknown_token_is_a_configuration_error() {
         ("DISCORD", discord.api_url(), nobodys.as_str(), "Reset Token"),
         ("DISCORD", discord.api_url(), "no token", "Reset Token"),
     ] {
-        let household = Household::new();
-        let mut satchel = household.satchel(&["run", "--set", "web.listen=off"]);
+        let home = TestHome::new();
+        let mut satchel = home.satchel_command(&["run", "--set", "web.listen=off"]);
         satchel.env(format!("SATCHEL_{platform}__API_URL"), url).env(format!("SATCHEL_{platform}__TOKEN"), token);
-        let ran = finish(&mut satchel);
+        let output = run_to_end(&mut satchel);
         let case = format!("{platform}, {token}");
-        ran.assert_orderly(&case);
-        assert_eq!(ran.code(), Some(2), "{case}: {ran:#?}");
-        assert!(ran.stderr.contains(told) && ran.stderr.contains("satchel doctor"), "{case}: {ran:#?}");
-        assert!(!ran.stderr.contains(token) && !ran.stdout.contains(token), "{case}: {ran:#?}");
+        output.assert_no_crash(&case);
+        assert_eq!(output.exit_code(), Some(2), "{case}: {output:#?}");
+        assert!(output.stderr.contains(told) && output.stderr.contains("satchel doctor"), "{case}: {output:#?}");
+        assert!(!output.stderr.contains(token) && !output.stdout.contains(token), "{case}: {output:#?}");
     }
 }
 
 #[test]
-fn the_schema_is_printed_as_json() {
-    let household = Household::new();
-    let ran = household.run(&["config", "schema"]);
-    assert_eq!(ran.code(), Some(0), "{ran:#?}");
-    let schema = ran.json();
+fn schema_is_printed_as_json() {
+    let home = TestHome::new();
+    let output = home.run(&["config", "schema"]);
+    assert_eq!(output.exit_code(), Some(0), "{output:#?}");
+    let schema = output.json();
     assert_eq!(
         schema["properties"]["delivery"]["properties"]["on_doubt"]["enum"],
         serde_json::json!(["resend", "hold"])

@@ -8,24 +8,24 @@ use serde_json::json;
 use sha2::Digest;
 
 use crate::day::{
-    calls,
-    discord::OnDiscord,
-    house::{Chat, House},
-    says,
-    telegram::OnTelegram,
+    call_reply,
+    discord::DiscordChat,
+    harness::{DayHarness, TestChat},
+    telegram::TelegramChat,
+    text_reply,
 };
 
 /// A picture of one pixel, in the letters by which a script can write it down.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-async fn home<C: Chat>(chat: C) -> House<C> {
-    let mut home = House::furnish(chat).await;
-    home.start().await;
-    home
+async fn start_harness<C: TestChat>(chat: C) -> DayHarness<C> {
+    let mut harness = DayHarness::new(chat).await;
+    harness.start().await;
+    harness
 }
 
 /// The script and what is in its files, by name.
-fn three_files() -> (String, Vec<(String, Sha256)>) {
+fn three_file_script() -> (String, Vec<(String, Sha256)>) {
     let script = format!(
         r##"
 rows = ["name,count"]
@@ -62,92 +62,92 @@ fn pixel() -> Vec<u8> {
     groups.collect()
 }
 
-async fn every_byte_arrives<C: Chat>(chat: C) {
-    let home = home(chat).await;
-    let (script, mut files) = three_files();
-    home.chat.says(&to_script_message(&script));
-    home.gets("report.md", 1).await;
-    home.hears("Three files.").await;
-    let mut came = home.chat.files();
+async fn assert_every_byte_arrives<C: TestChat>(chat: C) {
+    let harness = start_harness(chat).await;
+    let (script, mut files) = three_file_script();
+    harness.chat.send(&to_script_message(&script));
+    harness.wait_for_file("report.md", 1).await;
+    harness.wait_for_text("Three files.").await;
+    let mut came = harness.chat.files();
     came.sort();
     files.sort();
-    assert_eq!(came, files, "{}", home.chat.transcript());
-    assert_eq!(home.model.asked().len(), 0, "no model was needed");
+    assert_eq!(came, files, "{}", harness.chat.transcript());
+    assert_eq!(harness.model.asked().len(), 0, "no model was needed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn script_files_arrive_complete_on_telegram() {
-    every_byte_arrives(OnTelegram::open().await).await;
+    assert_every_byte_arrives(TelegramChat::open().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn script_files_arrive_complete_on_discord() {
-    every_byte_arrives(OnDiscord::open(DiscordRules::unpaced()).await).await;
+    assert_every_byte_arrives(DiscordChat::open(DiscordRules::unpaced()).await).await;
 }
 
 /// A long answer is no flood of messages: people get its beginning, and every byte as a file.
 #[tokio::test(flavor = "multi_thread")]
 async fn overlong_script_result_arrives_as_complete_file() {
-    let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
-    home.chat.says(&to_script_message("return \"x\" * 150000\n"));
-    home.gets("answer.txt", 1).await;
-    let whole = format!("Script result: {}", "x".repeat(150_000));
-    let digest = Sha256(sha2::Sha256::digest(whole.as_bytes()).into());
-    assert_eq!(home.chat.files(), [("answer.txt".to_owned(), digest)], "{}", home.chat.transcript());
-    let texts = home.chat.texts();
+    let harness = start_harness(DiscordChat::open(DiscordRules::unpaced()).await).await;
+    harness.chat.send(&to_script_message("return \"x\" * 150000\n"));
+    harness.wait_for_file("answer.txt", 1).await;
+    let full_text = format!("Script result: {}", "x".repeat(150_000));
+    let digest = Sha256(sha2::Sha256::digest(full_text.as_bytes()).into());
+    assert_eq!(harness.chat.files(), [("answer.txt".to_owned(), digest)], "{}", harness.chat.transcript());
+    let texts = harness.chat.texts();
     let [said] = texts.as_slice() else { panic!("{texts:?}") };
-    assert!(whole.starts_with(&said[..1_000]) && said.contains("the whole answer is in `answer.txt`"), "{said}");
-    assert_eq!(home.model.asked().len(), 0, "no model was needed");
+    assert!(full_text.starts_with(&said[..1_000]) && said.contains("the whole answer is in `answer.txt`"), "{said}");
+    assert_eq!(harness.model.asked().len(), 0, "no model was needed");
 }
 
 /// The integration part of the design's list: the model hears of the files, sees the pictures, and uses them later.
 #[tokio::test(flavor = "multi_thread")]
 async fn model_views_script_picture_and_reuses_its_file() {
-    let home = home(OnDiscord::open(DiscordRules::unpaced()).await).await;
+    let harness = start_harness(DiscordChat::open(DiscordRules::unpaced()).await).await;
     let script = format!(
         "attachment_create(content=\"{PIXEL}\", filename=\"pixel.png\", mime_type=\"image/png\", encoding=\"base64\")\nreturn \"Drawn\""
     );
-    home.model.reply(calls("draw", &[("execute_script", json!({ "script": script }))]));
-    home.model.reply(says("Here is the picture."));
-    home.chat.says("Please draw something.");
-    home.gets("pixel.png", 1).await;
-    home.hears("Here is the picture.").await;
-    let asked = home.last_asked();
+    harness.model.reply(call_reply("draw", &[("execute_script", json!({ "script": script }))]));
+    harness.model.reply(text_reply("Here is the picture."));
+    harness.chat.send("Please draw something.");
+    harness.wait_for_file("pixel.png", 1).await;
+    harness.wait_for_text("Here is the picture.").await;
+    let asked = harness.last_request();
     assert!(asked.contains("Script result: Drawn"), "{asked}");
     assert!(asked.contains(&PIXEL[..60]), "the picture itself: {asked}");
 
-    home.model.reply(says("You are welcome."));
-    home.chat.says("Thanks.");
-    home.hears("You are welcome.").await;
-    let asked = home.last_asked();
+    harness.model.reply(text_reply("You are welcome."));
+    harness.chat.send("Thanks.");
+    harness.wait_for_text("You are welcome.").await;
+    let asked = harness.last_request();
     let id = asked.split("[attachment ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a reference");
     let script = format!("return {{\"text\": \"again\", \"attachment_id\": \"{id}\"}}");
-    home.model.reply(calls("again", &[("execute_script", json!({ "script": script }))]));
-    home.model.reply(says("And once more."));
-    home.chat.says("Send it again.");
-    home.gets("pixel.png", 2).await;
+    harness.model.reply(call_reply("again", &[("execute_script", json!({ "script": script }))]));
+    harness.model.reply(text_reply("And once more."));
+    harness.chat.send("Send it again.");
+    harness.wait_for_file("pixel.png", 2).await;
 }
 
 /// The attack: the power fails while a script runs that has called a tool already.
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupted_script_repeats_no_tool_and_reports_files() {
-    let mut home = home(OnTelegram::open().await).await;
+    let mut harness = start_harness(TelegramChat::open().await).await;
     let script = "attachment_create(content=\"made before\", filename=\"before.txt\")\n\
                   file_write(path=\"/shared/once/note.txt\", content=\"written once\")\n\
                   for i in range(2000000000):\n    pass\n";
-    home.chat.says(&to_script_message(script));
+    harness.chat.send(&to_script_message(script));
     let written = async {
-        while !home.is_there("once/note.txt") {
+        while !harness.has_file("once/note.txt") {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), written).await.expect("the tool runs");
-    home.loses_power().await;
-    home.remove("once/note.txt");
-    home.start().await;
-    home.hears("outcome unknown").await;
-    assert!(!home.is_there("once/note.txt"), "the tool is not run again");
-    let told = home.chat.texts().join("\n");
+    harness.kill().await;
+    harness.remove_file("once/note.txt");
+    harness.start().await;
+    harness.wait_for_text("outcome unknown").await;
+    assert!(!harness.has_file("once/note.txt"), "the tool is not run again");
+    let told = harness.chat.texts().join("\n");
     assert!(told.contains("before.txt"), "{told}");
-    assert_eq!(home.chat.files(), [], "what a script that failed has made is not sent");
+    assert_eq!(harness.chat.files(), [], "what a script that failed has made is not sent");
 }

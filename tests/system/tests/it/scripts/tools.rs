@@ -9,15 +9,15 @@ use satchel_domain::{Attachment, Filename, ToolOutcome};
 use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-pub(super) fn all(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
-    let makes = |name, stem| -> Arc<dyn Tool> {
-        Arc::new(Makes { name, stem, ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) })
+pub(super) fn script_tools(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+    let file_tool = |name, stem| -> Arc<dyn Tool> {
+        Arc::new(FileTool { name, stem, ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) })
     };
     let tools = [
-        makes("generate_report", "report"),
-        makes("generate_chart", "chart"),
-        makes("create_chart", "chart"),
-        Arc::new(SearchNotes),
+        file_tool("generate_report", "report"),
+        file_tool("generate_chart", "chart"),
+        file_tool("create_chart", "chart"),
+        Arc::new(SearchNotesTool),
     ];
     tools.into_iter().map(ExtraTool::without_paths).collect()
 }
@@ -33,7 +33,7 @@ fn spec(name: &str) -> ToolSpec {
 }
 
 /// Makes a file that is named after what it is asked for, and says nothing.
-struct Makes {
+struct FileTool {
     name: &'static str,
     stem: &'static str,
     ledger: Arc<dyn Ledger>,
@@ -41,16 +41,16 @@ struct Makes {
 }
 
 #[async_trait]
-impl Tool for Makes {
+impl Tool for FileTool {
     fn spec(&self) -> ToolSpec {
         spec(self.name)
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let about = arguments["metric"].as_str().or(arguments["data"].as_str()).unwrap_or("data");
+        let subject = arguments["metric"].as_str().or(arguments["data"].as_str()).unwrap_or("data");
         let extension = if self.stem == "report" { "md" } else { "txt" };
         let content = Bytes::from(format!("{} {arguments}", self.name));
-        let filename = Filename::from_untrusted(&format!("{}-{about}.{extension}", self.stem));
+        let filename = Filename::from_untrusted(&format!("{}-{subject}.{extension}", self.stem));
         let stored = context.store_file(&*self.ledger, &*self.blobs, filename, content).await;
         let stored = stored.map_err(|error| ToolError(error.to_string()))?;
         let file = Attachment { mime: "text/plain".to_owned(), ..stored };
@@ -58,10 +58,10 @@ impl Tool for Makes {
     }
 }
 
-struct SearchNotes;
+struct SearchNotesTool;
 
 #[async_trait]
-impl Tool for SearchNotes {
+impl Tool for SearchNotesTool {
     fn spec(&self) -> ToolSpec {
         spec("search_notes")
     }

@@ -60,7 +60,7 @@ async fn released_channel_is_not_held_behind_other_backfills() {
 #[tokio::test]
 async fn new_messages_do_not_wait_for_hung_retry() {
     let mut bench = Bench::start().await;
-    bench.timeouts.answer = Duration::from_secs(60);
+    bench.timeouts.response = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
     meets(&bench, When::Every, NO_ANSWER).await;
     go_on(&bench, &taker, "and on").await;
@@ -71,7 +71,7 @@ async fn new_messages_do_not_wait_for_hung_retry() {
 async fn failed_history_retry_makes_way_for_other_channels() {
     for fault in [NO_ANSWER, Fault::RateLimit { retry_after_ms: 60_000 }] {
         let mut bench = Bench::start().await;
-        bench.timeouts.answer = Duration::from_millis(150);
+        bench.timeouts.response = Duration::from_millis(150);
         let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
         let places = [GENERAL, bench.direct];
         let before = places.map(|channel| asked(&bench, channel));
@@ -86,7 +86,7 @@ async fn failed_history_retry_makes_way_for_other_channels() {
 #[tokio::test]
 async fn new_session_is_saved_despite_hung_history_retry() {
     let mut bench = Bench::start().await;
-    bench.timeouts.answer = Duration::from_secs(60);
+    bench.timeouts.response = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
     let before = taker.bookmark();
     meets(&bench, When::Nth(bench.fake.requests(HISTORY) + 1), NO_ANSWER).await;

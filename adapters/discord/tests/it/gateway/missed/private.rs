@@ -79,7 +79,7 @@ async fn chat_of_newly_approved_person_is_backfilled() {
 
 fn to_bob() -> SendRequest {
     SendRequest {
-        part: PartId(Uuid::now_v7()),
+        part_id: PartId(Uuid::now_v7()),
         turn: TurnId(Uuid::from_u128(1)),
         conversation: format!("discord:@{BOB}").parse().expect("it is a person's"),
         content: PartContent::from_text("Good morning"),

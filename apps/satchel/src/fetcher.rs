@@ -1,0 +1,122 @@
+//! Builds the guarded HTTP fetcher from the configuration.
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
+use satchel_ports::Fetcher;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::Config;
+
+/// Builds the fetcher.
+#[must_use]
+pub fn open(config: &Config) -> Arc<dyn Fetcher> {
+    let attachments = &config.attachments;
+    let settings = FetchSettings {
+        allowed: allowed_targets(config).collect(),
+        max_redirects: attachments.max_redirects.0,
+        timeout: attachments.download_timeout.0,
+        ..FetchSettings::default()
+    };
+    Arc::new(HttpFetcher::new(settings))
+}
+
+/// The hosts that people's files may be downloaded from besides the platforms' own.
+#[must_use]
+pub fn download_hosts(config: &Config) -> Vec<String> {
+    let host_name = |allowed: AllowedTarget| match allowed {
+        AllowedTarget::Host { name, .. } => Some(name),
+        AllowedTarget::Range(_) => None,
+    };
+    allowed_targets(config).filter_map(host_name).collect()
+}
+
+/// The targets outside the public internet that the configuration allows.
+fn allowed_targets(config: &Config) -> impl Iterator<Item = AllowedTarget> {
+    // Another Discord server than Discord's own also serves its files.
+    config.attachments.allow_hosts().chain(config.discord.api_url.as_deref().and_then(host_target))
+}
+
+fn host_target(url: &SecretString) -> Option<AllowedTarget> {
+    let url = Url::parse(url.expose_secret()).ok()?;
+    Some(AllowedTarget::Host { name: url.host_str()?.to_owned(), port: Some(url.port_or_known_default()?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use satchel_ports::{FetchRequest, FetcherError, HostPolicy};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::config::{ConfigSources, load_text};
+
+    fn config(yaml: &str) -> Config {
+        let directory = tempfile::tempdir().unwrap();
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap().into_config().unwrap()
+    }
+
+    /// A server on this machine that leads from `/` to `/file`; its port.
+    async fn server() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = [0; 1024];
+                let length = stream.read(&mut head).await.unwrap();
+                let answer = match head[..length].starts_with(b"GET /file ") {
+                    true => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                    false => "HTTP/1.1 302 Found\r\nLocation: /file\r\nConnection: close\r\n\r\n",
+                };
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn fetch_obeys_configured_hosts_redirects_and_timeout() {
+        let port = server().await;
+        let url = format!("http://127.0.0.1:{port}/");
+        let fetched = async |yaml: &str| {
+            let request = FetchRequest { url: url.clone(), hosts: HostPolicy::Public, max_bytes: 1 };
+            open(&config(yaml)).fetch(&request).await.map(|fetched| fetched.url)
+        };
+        let there = Ok(format!("{url}file"));
+        assert_eq!(fetched("attachments: { allow_hosts: [127.0.0.0/8] }\n").await, there);
+        assert_eq!(fetched(&format!("discord: {{ api_url: 'http://127.0.0.1:{port}' }}\n")).await, there);
+        for refused in [
+            "log: info\n".to_owned(),
+            format!("attachments: {{ allow_hosts: [10.0.0.0/8, localhost, '127.0.0.1:{}'] }}\n", port ^ 1),
+            "attachments: { allow_hosts: [127.0.0.0/8], max_redirects: 0 }\n".to_owned(),
+        ] {
+            let failure = fetched(&refused).await;
+            assert!(matches!(failure, Err(FetcherError::Rejected { .. })), "{refused}: {failure:?}");
+        }
+        // It takes the connection and says nothing.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let request = FetchRequest {
+            url: format!("http://{}/", silent.local_addr().unwrap()),
+            hosts: HostPolicy::Public,
+            max_bytes: 1,
+        };
+        let fetcher = open(&config("attachments: { allow_hosts: [127.0.0.0/8], download_timeout: 100ms }\n"));
+        let failure = fetcher.fetch(&request).await.map(|fetched| fetched.url);
+        assert!(matches!(failure, Err(FetcherError::Retryable { .. })), "{failure:?}");
+    }
+
+    #[test]
+    fn download_hosts_are_those_allowed_by_name() {
+        let config = config(
+            "attachments: { allow_hosts: [10.0.0.0/8, Files.LAN, 'nas.lan:81'] }\n\
+             discord: { api_url: 'http://localhost:8082/x' }\n",
+        );
+        assert_eq!(download_hosts(&config), ["files.lan", "nas.lan", "localhost"]);
+    }
+}

@@ -1,0 +1,78 @@
+//! The bytes of files, the workspaces of the tools, and what is fetched from elsewhere.
+
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, Sha256, WorkspacePath};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ports::{
+    BlobError, BlobHint, Blobs, ByteStream, FetchRequest, FetchResponse, Fetcher, FetcherError, StoredBlob, Workspace,
+    WorkspaceError, WriteMode,
+    workspace::{WorkspaceEntry, WorkspaceFile},
+};
+
+use super::{CrashWrapper, between};
+
+#[async_trait]
+impl Blobs for CrashWrapper<DirectoryBlobs> {
+    async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
+        between!(self, "blobs.put", self.inner.put(content, hint, limit))
+    }
+
+    async fn open(&self, sha256: &Sha256, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        between!(self, "blobs.open", self.inner.open(sha256, range))
+    }
+
+    async fn list_stale(&self, grace: Duration) -> Result<Vec<Sha256>, BlobError> {
+        between!(self, "blobs.stale", self.inner.list_stale(grace))
+    }
+
+    async fn mark(&self, unreferenced: &[Sha256], grace: Duration) -> Result<(), BlobError> {
+        between!(self, "blobs.mark", self.inner.mark(unreferenced, grace))
+    }
+
+    async fn sweep(&self) -> Result<u64, BlobError> {
+        between!(self, "blobs.sweep", self.inner.sweep())
+    }
+}
+
+#[async_trait]
+impl Workspace for CrashWrapper<DirectoryWorkspace> {
+    async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+        between!(self, "workspace.read", self.inner.read(conversation, path))
+    }
+
+    async fn write(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        content: ByteStream,
+        mode: WriteMode,
+        limit: u64,
+    ) -> Result<u64, WorkspaceError> {
+        between!(self, "workspace.write", self.inner.write(conversation, path, content, mode, limit))
+    }
+
+    async fn list(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
+        between!(self, "workspace.list", self.inner.list(conversation, path))
+    }
+
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+        between!(self, "workspace.remove", self.inner.remove(conversation, path))
+    }
+
+    async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
+        between!(self, "workspace.hand_over", self.inner.rename_conversation(from, to))
+    }
+}
+
+#[async_trait]
+impl Fetcher for CrashWrapper<Arc<dyn Fetcher>> {
+    async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
+        between!(self, "fetcher.fetch", self.inner.fetch(request))
+    }
+}

@@ -1,0 +1,333 @@
+//! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, and a
+//! script that is stopped.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
+use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
+use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
+use satchel_system::{
+    crash::{ChannelAdapter, CrashOptions},
+    real_binary::script_worker,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{
+    records,
+    report::{MatrixReport, visible_items},
+    run::{RunOutcome, Scenario, SignalFiles},
+    turn_scenario::{MatrixPlatform, call_piece, scripted_answer, text_piece},
+};
+use crate::test_platform::{PlatformRules, TestPlatform};
+
+/// The person, and their chat with the bot.
+const PERSON: i64 = 5;
+
+/// The largest file that the fake server gives away.
+const DOWNLOAD_BYTES: u64 = 4_096;
+
+/// The name of the file that is larger.
+const OVERSIZED_FILE: &str = "big.bin";
+
+/// The file that the script makes.
+const SCRIPT_FILE: &str = "made.txt";
+
+/// Longest wait of the person for a visible change.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShortScenarioKind {
+    /// An album, a file that is too large, a voice note, a message that is edited while it waits, and commands.
+    Arrivals,
+    /// A group becomes a supergroup while a turn of it runs.
+    Moved,
+    /// A side-effecting tool waits for a person's confirmation.
+    Confirmed,
+    /// A script that has made a file is stopped.
+    Stopped,
+}
+
+/// A scene of its own.
+pub(crate) struct ShortScenario {
+    kind: ShortScenarioKind,
+    /// An empty directory.
+    shared: TempDir,
+}
+
+impl ShortScenario {
+    pub(crate) fn new(kind: ShortScenarioKind) -> Self {
+        Self { kind, shared: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn answers(&self) -> Vec<ScriptedAnswer> {
+        let wait = || call_piece("wait_for_person", json!({}));
+        match self.kind {
+            ShortScenarioKind::Arrivals => vec![
+                scripted_answer("album", [text_piece("Both came.")]),
+                scripted_answer("large", [text_piece("It did not come.")]),
+                scripted_answer("voice", [text_piece("I heard it.")]),
+                scripted_answer("wait", [wait()]),
+                scripted_answer("wait", [text_piece("I have waited.")]),
+                scripted_answer("edited", [text_piece("As it was edited.")]),
+                scripted_answer("draft", [text_piece("As it was before.")]),
+            ],
+            ShortScenarioKind::Moved => vec![
+                scripted_answer("wait", [wait()]),
+                scripted_answer("wait", [text_piece("Asked in the group.")]),
+                scripted_answer("second", [text_piece("Asked in the supergroup.")]),
+            ],
+            ShortScenarioKind::Confirmed => {
+                vec![
+                    scripted_answer("count", [call_piece("tally", json!({}))]),
+                    scripted_answer("count", [text_piece("It is counted.")]),
+                ]
+            }
+            ShortScenarioKind::Stopped => {
+                let script = format!(
+                    "attachment_create(content=\"made\", filename={SCRIPT_FILE:?})\nwait_for_person()\nreturn 1\n"
+                );
+                vec![
+                    scripted_answer("make", [call_piece("execute_script", json!({"script": script}))]),
+                    scripted_answer("make", [text_piece("It is made.")]),
+                ]
+            }
+        }
+    }
+}
+
+impl Scenario for ShortScenario {
+    fn options(&self) -> CrashOptions {
+        CrashOptions {
+            data: PathBuf::new(),
+            shared: self.shared.path().to_owned(),
+            tally: PathBuf::new(),
+            reached: PathBuf::new(),
+            done: PathBuf::new(),
+            confirms: self.kind == ShortScenarioKind::Confirmed,
+            platform: String::new(),
+            adapter: ChannelAdapter::Telegram,
+            capabilities: ChannelCapabilities {
+                stream: StreamRule::None,
+                ..PlatformRules::for_platform(ChannelAdapter::Telegram).capabilities()
+            },
+            channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
+            turns: match self.kind {
+                ShortScenarioKind::Arrivals => 8,
+                ShortScenarioKind::Moved => 2,
+                ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped => 1,
+            },
+            script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
+            script_worker: (self.kind == ShortScenarioKind::Stopped).then(script_worker),
+            points: None,
+            crash_at: None,
+        }
+    }
+
+    async fn open(&self) -> TestPlatform {
+        let rules = TelegramRules { download_bytes: Some(DOWNLOAD_BYTES), ..TelegramRules::default() };
+        let telegram = FakeTelegram::start(rules).await.expect("a loopback port");
+        telegram.private_chat(telegram.person(PERSON, "Ann"));
+        TestPlatform::Telegram(telegram)
+    }
+
+    async fn act_as_person(&self, platform: &TestPlatform, files: &SignalFiles) {
+        let TestPlatform::Telegram(telegram) = platform else { return };
+        match self.kind {
+            ShortScenarioKind::Arrivals => send_arrivals(telegram, files).await,
+            ShortScenarioKind::Moved => migrate_group(telegram, files).await,
+            ShortScenarioKind::Confirmed => confirm_calls(telegram, files).await,
+            ShortScenarioKind::Stopped => {
+                telegram.person_sends(PERSON, PERSON, document("note.txt", "make"));
+                // A script that was interrupted is not run again, and then the turn comes to its end.
+                let is_answered = || telegram.transcript().visible(PERSON).next().is_some();
+                wait_until("the script waits", || files.reached.exists() || is_answered()).await;
+                telegram.person_says(PERSON, PERSON, "/stop");
+            }
+        }
+    }
+
+    fn platform(&self) -> MatrixPlatform {
+        MatrixPlatform::Telegram
+    }
+
+    fn check(&self, outcome: &RunOutcome, undisturbed: &RunOutcome) -> MatrixReport {
+        let mut matrix_report = MatrixReport {
+            needs_tool: self.kind == ShortScenarioKind::Confirmed,
+            ..MatrixReport::from_counts(outcome)
+        };
+        let (report, expected) = match (&outcome.report, &undisturbed.report) {
+            (Ok(report), Ok(expected)) => (report, expected),
+            (Err(error), _) | (_, Err(error)) => {
+                matrix_report.other_problems.push(format!("the turns did not end: {error}"));
+                return matrix_report;
+            }
+        };
+        matrix_report.failed_parts = report.parts.iter().filter(|(_, state)| state == "failed").count();
+        if self.kind == ShortScenarioKind::Stopped {
+            self.check_stop(outcome, &mut matrix_report);
+            return matrix_report;
+        }
+        // A group that has moved is where it was last used, under an id that the server chooses.
+        let [conversation, undisturbed_conversation] =
+            [report, expected].map(|report| &report.conversations[0].conversation);
+        let (call_messages, reply) = split_call_messages(&outcome.transcript);
+        let (_, undisturbed_reply) = split_call_messages(&undisturbed.transcript);
+        let expected_items: Vec<Shown> =
+            undisturbed_reply.visible(undisturbed_conversation).flat_map(visible_items).collect();
+        matrix_report.check_messages(&reply, conversation, &expected_items);
+        // A question that nobody knows to have arrived is put once more.
+        let max_call_messages = usize::from(matrix_report.needs_tool) + 2 * outcome.deaths;
+        if call_messages > max_call_messages {
+            matrix_report
+                .other_problems
+                .push(format!("{call_messages} messages are about the call instead of {max_call_messages}"));
+        }
+        if self.kind == ShortScenarioKind::Arrivals
+            && !outcome.transcript.visible_texts(conversation).iter().any(|text| text.contains(OVERSIZED_FILE))
+        {
+            matrix_report.other_problems.push(format!("nobody told the person that {OVERSIZED_FILE} was not taken"));
+        }
+        if report.endings.iter().any(|ending| ending != "done") {
+            matrix_report.other_problems.push(format!("the turns ended as {:?}", report.endings));
+        }
+        if records::file_identities(report) != records::file_identities(expected) {
+            let (known, expected) = (records::file_identities(report), records::file_identities(expected));
+            matrix_report.other_problems.push(format!("the files are {known:#?} instead of {expected:#?}"));
+        }
+        matrix_report.other_problems.extend(records::common_problems(outcome, report, expected));
+        matrix_report
+    }
+}
+
+impl ShortScenario {
+    /// Whichever comes first, the person's `/stop` or the end of the turn: the person reads how it ended, and the
+    /// script's file is kept.
+    fn check_stop(&self, outcome: &RunOutcome, matrix_report: &mut MatrixReport) {
+        let Ok(report) = &outcome.report else { return };
+        let chats = outcome.transcript.conversations.keys();
+        let texts: Vec<&str> = chats.flat_map(|chat| outcome.transcript.visible_texts(chat)).collect();
+        let ends = ["topped", "It is made."];
+        if !texts.iter().any(|text| ends.iter().any(|end| text.contains(end))) {
+            matrix_report.lost.push(format!("how the turn ended, of {texts:?}"));
+        }
+        let files = outcome.transcript.conversations.keys().flat_map(|chat| outcome.transcript.visible_files(chat));
+        let is_stopped = texts.iter().any(|text| text.contains("topped"));
+        if is_stopped && !files.map(|file| file.filename.as_str()).chain(texts).any(|known| known.contains(SCRIPT_FILE))
+        {
+            matrix_report.lost.push(format!("{SCRIPT_FILE}, which the stopped script had made"));
+        }
+        if is_stopped && !report.history().any(names_script_file) {
+            let history: Vec<&HistoryMessage> = report.history().collect();
+            matrix_report.other_problems.push(format!("the model does not read of {SCRIPT_FILE} in {history:#?}"));
+        }
+        for chat in outcome.transcript.conversations.keys() {
+            let duplicates = outcome.transcript.duplicates(chat);
+            matrix_report.duplicates += duplicates.len();
+            matrix_report.unlabelled += duplicates.iter().filter(|duplicate| !duplicate.labelled).count();
+            matrix_report.labels += outcome.transcript.visible(chat).filter(|message| message.is_labelled()).count();
+        }
+        matrix_report.other_problems.extend(records::missing_blobs(outcome, report));
+    }
+}
+
+/// Whether a message tells the model of the file that the script made. The call itself holds its name, too.
+fn names_script_file(message: &HistoryMessage) -> bool {
+    match message {
+        HistoryMessage::Tool { text, attachments, .. } => {
+            text.contains(SCRIPT_FILE) || attachments.iter().any(|file| file.filename.as_str() == SCRIPT_FILE)
+        }
+        HistoryMessage::Note { text } => text.contains(SCRIPT_FILE),
+        _ => false,
+    }
+}
+
+/// How many messages are a question about a call, or what became of it, and the transcript without them. A question that a
+/// dead process has asked may stay open, and a press that came twice is answered.
+fn split_call_messages(transcript: &Transcript) -> (usize, Transcript) {
+    let is_call_message = |message: &TranscriptMessage| {
+        let starts = ["May I use", "Allowed by", "There is no open question with that code"];
+        starts.iter().any(|words| message.contents.text.starts_with(words))
+    };
+    let mut other_messages = transcript.clone();
+    let mut count = 0;
+    for messages in other_messages.conversations.values_mut() {
+        count += messages.extract_if(.., |message| is_call_message(message)).count();
+    }
+    (count, other_messages)
+}
+
+fn document(name: &str, caption: &str) -> Composed {
+    // With a file every message is a turn of its own, in whatever state the others are.
+    Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", format!("the content of {name}\n")))
+        .caption(caption)
+}
+
+async fn send_arrivals(telegram: &FakeTelegram, files: &SignalFiles) {
+    let photo = |n| Composed::file(FileKind::Photo, FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400));
+    telegram.person_sends_album(PERSON, PERSON, vec![photo(1).caption("album"), photo(2)]);
+    let large = FakeFile::generated(OVERSIZED_FILE, "application/octet-stream", 1, DOWNLOAD_BYTES + 1);
+    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, large).caption("large"));
+    let voice = FakeFile::of("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
+    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Voice, voice).caption("voice"));
+    telegram.queue_update(json!({"message": {"message_id": "no number"}}));
+    telegram.person_sends(PERSON, PERSON, document("wait.txt", "wait"));
+    let draft = telegram.person_sends(PERSON, PERSON, document("draft.txt", "draft"));
+    telegram.person_edits(PERSON, PERSON, draft, "edited");
+    // The turn before it ends only once both are taken.
+    wait_until("everything is taken", || telegram.unconfirmed_updates() == 0).await;
+    release_waiting_tool(&files.released);
+    for command in ["/voice off", "/files", "/resend 1"] {
+        telegram.person_says(PERSON, PERSON, command);
+    }
+}
+
+async fn migrate_group(telegram: &FakeTelegram, files: &SignalFiles) {
+    let mention = |words: &str| format!("@{} {words}", telegram.bot().1);
+    let group = telegram.group("Family", &[PERSON]);
+    telegram.person_sends(group, PERSON, document("first.txt", &mention("wait")));
+    wait_until("the turn runs", || files.reached.exists()).await;
+    let supergroup = telegram.migrate(group);
+    wait_until("the move is taken", || telegram.unconfirmed_updates() == 0).await;
+    release_waiting_tool(&files.released);
+    telegram.person_sends(supergroup, PERSON, document("second.txt", &mention("second")));
+}
+
+async fn confirm_calls(telegram: &FakeTelegram, files: &SignalFiles) {
+    telegram.person_sends(PERSON, PERSON, document("note.txt", "count"));
+    let mut pressed = BTreeSet::new();
+    wait_until("the call has an end", || {
+        let transcript = telegram.transcript();
+        for question in transcript.visible(PERSON) {
+            let can_be_pressed = question.buttons.iter().flatten().any(|button| button.label == "Allow");
+            if can_be_pressed && pressed.insert(question.id) {
+                let has_run = pressed.len() == 1 && files.tally.exists();
+                assert!(!has_run, "the tool ran before anybody allowed it:\n{transcript}");
+                telegram.person_presses(PERSON, question.id, "Allow");
+            }
+        }
+        transcript.texts(PERSON).iter().any(|text| text.contains("It is counted."))
+    })
+    .await;
+    assert!(!pressed.is_empty(), "nobody was asked:\n{}", telegram.transcript());
+}
+
+fn release_waiting_tool(done: &Path) {
+    std::fs::write(done, "").expect("a file can be made");
+}
+
+async fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_met() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    };
+    assert!(tokio::time::timeout(WAIT_TIMEOUT, waiting).await.is_ok(), "{condition}: not within {WAIT_TIMEOUT:?}");
+}

@@ -1,0 +1,367 @@
+//! One cell of the fault matrix: the product in this process, a platform with one fault, two turns.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+
+use futures::TryStreamExt;
+use satchel::{
+    build::{Satchel, SatchelOptions, build},
+    ports::{ExtraTool, Ports},
+};
+use satchel_domain::{
+    ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
+};
+use satchel_fake_kit::{FakeFile, Fault, Shown, Transcript, When};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{
+    LocalBus, ScriptedModel,
+    scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
+};
+use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_system::{
+    crash::{
+        ChannelAdapter,
+        channel::{AdapterTimeouts, OpenChannel},
+        quick_delivery,
+        tools::{RequestVoiceTool, SPOKEN_TEXT},
+        voice::FakeSpeech,
+    },
+    fetching::fetcher,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::FaultPlatform;
+use crate::test_platform::{Operation, PlatformRules, TestPlatform};
+
+/// The longest that two turns may take, outages and all.
+const TURNS_TIMEOUT: Duration = Duration::from_secs(15);
+
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+const TEXT: &str = "Here is *what* you asked for.";
+/// The same as Telegram shows it, where Markdown becomes entities.
+const TEXT_SHOWN: &str = "Here is what you asked for.";
+/// The same without its markup as Discord gets it: what isn't meant as markup is escaped.
+const TEXT_ESCAPED: &str = r"Here is \*what\* you asked for.";
+const SECOND_REPLY: &str = "And here is the second reply.";
+
+/// The request that meets the fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Column {
+    Text,
+    Voice,
+    File,
+    Album,
+    /// Files on the message of their text.
+    Bundle,
+    /// The beginning of a reply that is shown while it grows.
+    Stream,
+    /// The end of it.
+    Edit,
+}
+
+impl Column {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Text, Self::Voice, Self::File, Self::Album, Self::Bundle, Self::Stream, Self::Edit];
+
+    fn request(self) -> (Operation, u64) {
+        match self {
+            Self::Text | Self::Bundle | Self::Stream => (Operation::Send, 1),
+            Self::Voice => (Operation::Send, 2),
+            Self::File | Self::Album => (Operation::Send, 3),
+            Self::Edit => (Operation::Edit, 1),
+        }
+    }
+
+    /// The method of Telegram's that it is, the first call of which meets the fault.
+    fn method(self) -> &'static str {
+        match self {
+            Self::Text | Self::Bundle | Self::Stream => "sendMessage",
+            Self::Voice => "sendVoice",
+            Self::File => "sendDocument",
+            Self::Album => "sendMediaGroup",
+            Self::Edit => "editMessageText",
+        }
+    }
+
+    fn files(self) -> Vec<FakeFile> {
+        let document = |n: u64| FakeFile::generated(format!("d{n}.bin"), "application/octet-stream", 40 + n, 1_500);
+        let photo = |n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 600);
+        match self {
+            Self::Album | Self::Bundle => vec![photo(1), photo(2), photo(3), document(1)],
+            Self::Text | Self::Voice | Self::File | Self::Stream | Self::Edit => vec![document(1)],
+        }
+    }
+
+    fn is_spoken(self) -> bool {
+        !matches!(self, Self::Bundle | Self::Stream | Self::Edit)
+    }
+}
+
+pub(crate) struct MatrixCell {
+    pub(crate) platform: FaultPlatform,
+    pub(crate) column: Column,
+    pub(crate) fault: Fault,
+    /// Which requests of the sort meet it, where that is not the one of the column.
+    pub(crate) fault_timing: Option<When>,
+    pub(crate) next_fault: Option<Fault>,
+    pub(crate) max_age: Duration,
+    pub(crate) key_ttl: Option<Duration>,
+}
+
+/// What came of it.
+pub(crate) struct CellResult {
+    /// Whether all parts were settled in time.
+    pub(crate) is_settled: bool,
+    /// Whether the request that was to go wrong was made.
+    pub(crate) was_requested: bool,
+    /// What a person should see and does not.
+    pub(crate) missing: Vec<String>,
+    /// What of that no notice names.
+    pub(crate) unreported: Vec<String>,
+    pub(crate) duplicates: usize,
+    pub(crate) unlabelled: usize,
+    pub(crate) labels: usize,
+    pub(crate) out_of_order: Vec<Shown>,
+    parts: Vec<Part>,
+    transcript: Transcript,
+}
+
+impl CellResult {
+    /// The cell as the table shows it.
+    pub(crate) fn label(&self) -> String {
+        let mut labels = Vec::new();
+        if self.missing.is_empty() {
+            labels.push("all");
+        } else {
+            labels.push("told");
+        }
+        if self.duplicates > 0 {
+            labels.push("twice");
+        }
+        if self.labels > 0 {
+            labels.push("labelled");
+        }
+        labels.join(", ")
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let mut summary = self.transcript.to_string();
+        for part in &self.parts {
+            summary.push_str(&format!("{} {:?}\n", part.content.kind(), part.state));
+        }
+        summary
+    }
+}
+
+pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
+    let FaultPlatform { adapter, look_up } = cell.platform;
+    let mut rules = PlatformRules::for_platform(adapter);
+    if let Some(window) = cell.key_ttl {
+        rules = rules.with_nonce_window(window);
+    }
+    let platform = TestPlatform::open(rules.clone()).await;
+    let conversation = TestPlatform::conversation(adapter);
+    // The streamed message grows once; its only edit is the last.
+    let stream = match cell.column {
+        Column::Stream | Column::Edit => StreamRule::Edits { interval_ms: 60_000 },
+        _ => StreamRule::None,
+    };
+    let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = cell.column.files();
+    let ledger =
+        Arc::new(SqliteLedger::open(&directory.path().join("data"), Settings::default()).await.expect("a ledger"));
+    let stop = CancellationToken::new();
+    let product_task = start_product(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), &stop).await;
+
+    let (request, method) = (cell.column.request(), cell.column.method());
+    platform.wait_until_connected().await;
+    match cell.fault_timing {
+        Some(lasts) => platform.inject_faults(request.0, method, lasts, cell.fault),
+        None => platform.inject_fault(request, (method, 1), cell.fault),
+    }
+    if let Some(then) = cell.next_fault {
+        platform.inject_fault((request.0, request.1 + 1), (method, 2), then);
+    }
+    platform.person_says(&conversation, "first");
+    // With a file it is a turn of its own, whatever the first is doing.
+    platform.person_sends(&conversation, "second", vec![FakeFile::of("a.txt", "text/plain", "a")]);
+    let settled = tokio::time::timeout(TURNS_TIMEOUT, wait_until_settled(&*ledger, &conversation)).await;
+    let parts = read_parts(&*ledger, &conversation).await;
+    let transcript = platform.transcript();
+    let was_requested = platform.has_request(request, method);
+    stop.cancel();
+    drop(platform);
+    tokio::time::timeout(TURNS_TIMEOUT, product_task).await.expect("everything stops").expect("nothing panics");
+    CellResult {
+        was_requested,
+        is_settled: settled.is_ok(),
+        ..check_cell(cell, &conversation, &files, parts, transcript)
+    }
+}
+
+/// Builds the product and lets it work until `stop`.
+async fn start_product(
+    cell: &MatrixCell,
+    capabilities: ChannelCapabilities,
+    platform: &TestPlatform,
+    directory: &Path,
+    ledger: Arc<SqliteLedger>,
+    stop: &CancellationToken,
+) -> tokio::task::JoinHandle<()> {
+    let shared = directory.join("shared");
+    std::fs::create_dir(&shared).expect("a directory");
+    for file in cell.column.files() {
+        let blocks: Vec<_> = file.stream().try_collect().await.expect("generated bytes");
+        std::fs::write(shared.join(&file.filename), blocks.concat()).expect("a file can be written");
+    }
+    let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
+    let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
+    let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), response: Duration::from_secs(1) };
+    let fetcher = fetcher();
+    let channel = OpenChannel::new(
+        cell.platform.adapter,
+        &platform.address(),
+        capabilities,
+        Arc::clone(&blobs) as _,
+        Arc::clone(&fetcher),
+        timeouts,
+    );
+    let channel = channel.expect("HTTP is spoken");
+    let ports = Ports {
+        ledger,
+        blobs,
+        workspace: Arc::new(workspace.expect("workspaces")),
+        bus: Arc::new(LocalBus::new()),
+        fetcher,
+        model: Arc::new(ScriptedModel::new(model_script(cell.column))),
+        speech: Some(Arc::new(FakeSpeech)),
+        scripts: None,
+        links: None,
+        channels: vec![channel.channel()],
+        tools: vec![ExtraTool::without_paths(Arc::new(RequestVoiceTool))],
+    };
+    let delivery = DeliveryRules { max_age: cell.max_age, ..quick_delivery() };
+    let Satchel { inbound, runner, .. } =
+        build(ports, SatchelOptions { delivery, ..SatchelOptions::default() }).expect("one channel");
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        let ((), listened) = tokio::join!(runner.run(stop.clone()), channel.listen(inbound, stop.clone()));
+        listened.expect("the platform knows its bot");
+    })
+}
+
+fn model_script(column: Column) -> ModelScript {
+    let call = |name: &str, arguments| ScriptedPiece::Call { name: name.to_owned(), arguments };
+    let when = |words: &str, pieces| ScriptedAnswer { when: Some(words.to_owned()), pieces, refuse: None };
+    let paths: Vec<String> = column.files().iter().map(|file| format!("/shared/{}", file.filename)).collect();
+    let mut calls = vec![call("attachment.add", json!({"paths": paths}))];
+    if column.is_spoken() {
+        calls.push(call("request_voice", json!({})));
+    }
+    let (head, tail) = TEXT.split_at(7);
+    // What grows is shown after 300 ms; a busy machine may be as late again and more.
+    let pause = if matches!(column, Column::Stream | Column::Edit) { 1_500 } else { 400 };
+    let said = |text: &str| ScriptedPiece::Text(text.to_owned());
+    ModelScript {
+        pick: AnswerOrder::ByProgress,
+        answers: vec![
+            when("first", calls),
+            when("first", vec![said(head), ScriptedPiece::WaitMs(pause), said(tail)]),
+            when("second", vec![said(SECOND_REPLY)]),
+        ],
+    }
+}
+
+async fn read_parts(ledger: &dyn Ledger, conversation: &ConversationId) -> Vec<Part> {
+    let query =
+        OutboxQuery { conversation: Some(conversation.clone()), include_delivered: true, ..OutboxQuery::default() };
+    ledger.outbox(&query).await.expect("the outbox can be read")
+}
+
+/// Waits until both turns are complete and nothing of them is unsettled.
+async fn wait_until_settled(ledger: &dyn Ledger, conversation: &ConversationId) {
+    loop {
+        let parts = read_parts(ledger, conversation).await;
+        let turns: BTreeSet<_> = parts.iter().map(|part| part.turn).collect();
+        let mut complete = turns.len() == 2 && parts.iter().all(|part| part.state.is_settled());
+        for turn in turns {
+            let record = ledger.turn(turn).await.expect("a turn can be read").expect("a part has a turn");
+            complete &= record.ending.is_some();
+        }
+        if complete {
+            return;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+fn check_cell(
+    cell: &MatrixCell,
+    conversation: &ConversationId,
+    files: &[FakeFile],
+    parts: Vec<Part>,
+    transcript: Transcript,
+) -> CellResult {
+    let voice_file = transcript
+        .visible(conversation)
+        .flat_map(|message| &message.contents.files)
+        .find(|file| file.mime.starts_with("audio/"))
+        .map(|file| Shown::File(file.sha256));
+    let texts = transcript.visible_texts(conversation);
+    // What could not be spoken may be written; both are the voice.
+    let voice = voice_file.unwrap_or_else(|| Shown::Text(SPOKEN_TEXT.to_owned()));
+    let text = match cell.platform.adapter {
+        // A text that was refused for its size comes as it was written.
+        ChannelAdapter::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => {
+            TEXT_ESCAPED
+        }
+        ChannelAdapter::Discord => TEXT,
+        // Without its markup a text is shown as it was written.
+        ChannelAdapter::Telegram if texts.contains(&TEXT) => TEXT,
+        ChannelAdapter::Telegram => TEXT_SHOWN,
+    };
+    let mut expected = vec![(Shown::Text(text.to_owned()), "text".to_owned())];
+    if cell.column.is_spoken() {
+        expected.push((voice, "voice".to_owned()));
+    }
+    expected.extend(files.iter().map(|file| (Shown::File(file.sha256()), file.filename.clone())));
+    expected.push((Shown::Text(SECOND_REPLY.to_owned()), "text".to_owned()));
+
+    let order: Vec<Shown> = expected.iter().map(|(shown, _)| shown.clone()).collect();
+    let missing = transcript.missing(conversation, &order);
+    let names = expected.iter().filter(|(shown, _)| missing.contains(shown)).map(|(_, name)| name.clone());
+    let missing: Vec<String> = names.collect();
+    let is_reported = |name: &&String| texts.iter().any(|text| is_notice(text) && text.to_lowercase().contains(*name));
+    let unreported = missing.iter().filter(|name| !is_reported(name)).cloned().collect();
+    let duplicates = transcript.duplicates(conversation);
+    let messages: Vec<_> = transcript.visible(conversation).collect();
+    let album_or_message = |message: &MessageRef| {
+        let found = messages.iter().find(|known| known.id == *message);
+        found.and_then(|found| found.album.clone()).unwrap_or_else(|| message.clone())
+    };
+    let labelled = messages.iter().filter(|message| message.is_labelled()).map(|message| album_or_message(&message.id));
+    let repeats = |all: bool| -> BTreeSet<MessageRef> {
+        let some = duplicates.iter().filter(|duplicate| all || !duplicate.labelled);
+        some.map(|duplicate| album_or_message(&duplicate.message)).collect()
+    };
+    CellResult {
+        is_settled: false,
+        was_requested: false,
+        missing,
+        unreported,
+        duplicates: repeats(true).len(),
+        unlabelled: repeats(false).len(),
+        labels: labelled.collect::<BTreeSet<_>>().len(),
+        out_of_order: transcript.out_of_order(conversation, &order),
+        parts,
+        transcript,
+    }
+}
+
+/// Whether a text is none of the replies, and so tells of what did not arrive.
+fn is_notice(text: &str) -> bool {
+    ![TEXT, TEXT_SHOWN, TEXT_ESCAPED, SECOND_REPLY, SPOKEN_TEXT].iter().any(|reply| text.contains(reply))
+}
