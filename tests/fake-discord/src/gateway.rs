@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use satchel_fake_kit::TestClock;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, mpsc},
@@ -90,6 +91,7 @@ type SnapshotFn = dyn Fn() -> GatewaySnapshot + Send + Sync;
 type Redaction = dyn Fn(&str, &Value, u64) -> Value + Send + Sync;
 
 pub(crate) struct Shared {
+    clock: TestClock,
     rules: GatewayRules,
     /// Where the fake is found, as in `ws://127.0.0.1:1234`.
     base: String,
@@ -101,6 +103,7 @@ pub(crate) struct Shared {
 }
 
 struct State {
+    clock: TestClock,
     token: Option<String>,
     granted: u64,
     sessions: BTreeMap<String, Session>,
@@ -118,10 +121,12 @@ struct Connected {
 }
 
 impl FakeGateway {
-    /// A gateway for this bot token, served at `base` (as in `ws://127.0.0.1:1234`) until it is stopped.
+    /// A gateway for this bot token, served at `base` (as in `ws://127.0.0.1:1234`) until it is stopped. Its times are
+    /// those of the clock.
     #[must_use]
-    pub fn new(rules: GatewayRules, token: &str, base: &str, stopped: CancellationToken) -> Self {
+    pub fn new(rules: GatewayRules, token: &str, base: &str, stopped: CancellationToken, clock: TestClock) -> Self {
         let state = State {
+            clock: clock.clone(),
             token: Some(token.to_owned()),
             granted: rules.granted_intents,
             sessions: BTreeMap::new(),
@@ -132,6 +137,7 @@ impl FakeGateway {
         };
         Self {
             shared: Arc::new(Shared {
+                clock,
                 rules,
                 base: base.to_owned(),
                 world: Mutex::new(Arc::new(GatewaySnapshot::default)),
@@ -160,8 +166,9 @@ impl FakeGateway {
     /// Tells all sessions of an event, whether they are connected or not.
     pub fn dispatch(&self, name: &str, data: Value) {
         let mut state = self.shared.state();
-        let patience = self.shared.rules.resumable_for;
-        state.sessions.retain(|_, session| session.alone_since.is_none_or(|since| since.elapsed() < patience));
+        let (clock, patience) = (&self.shared.clock, self.shared.rules.resumable_for);
+        let waits = |since| clock.elapsed_since(since) < patience;
+        state.sessions.retain(|_, session| session.alone_since.is_none_or(waits));
         let State { sessions, trouble, report, .. } = &mut *state;
         let mut told = 0;
         for session in sessions.values_mut() {
@@ -193,7 +200,7 @@ impl FakeGateway {
         let rules = self.shared.rules;
         let mut state = self.shared.state();
         state.forget_starts(rules.session_starts_within);
-        let since = state.starts.front().map_or(Duration::ZERO, Instant::elapsed);
+        let since = state.starts.front().map_or(Duration::ZERO, |start| state.clock.elapsed_since(*start));
         let reset_after = rules.session_starts_within.saturating_sub(since).as_millis();
         let limit = json!({
             "total": rules.session_starts,
@@ -344,18 +351,19 @@ impl State {
 
     /// Parts all connections from their sessions, and ends those sessions if asked to.
     fn part(&mut self, ends: bool) {
+        let now = self.clock.now();
         for connection in self.connections.values_mut() {
             let Some(name) = connection.session.take() else { continue };
             if ends {
                 self.sessions.remove(&name);
             } else if let Some(session) = self.sessions.get_mut(&name) {
-                session.leave();
+                session.leave(now);
             }
         }
     }
 
     fn forget_starts(&mut self, within: Duration) {
-        while self.starts.front().is_some_and(|start| start.elapsed() >= within) {
+        while self.starts.front().is_some_and(|start| self.clock.elapsed_since(*start) >= within) {
             self.starts.pop_front();
         }
     }

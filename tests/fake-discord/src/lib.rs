@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, When};
+use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, TestClock, When};
 use serde_json::Value;
 use tokio::{
     sync::{Notify, oneshot},
@@ -68,6 +68,7 @@ pub struct FakeDiscord {
 
 /// What the routes work on.
 pub(crate) struct Shared {
+    pub(crate) clock: TestClock,
     pub(crate) rules: DiscordRules,
     pub(crate) gate: Arc<ListenerGate>,
     pub(crate) hub: FakeGateway,
@@ -95,23 +96,26 @@ impl FakeDiscord {
     /// When no loopback port can be had.
     pub async fn start(rules: DiscordRules) -> io::Result<Self> {
         satchel_fake_kit::install_tls_provider();
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
         let address = gate.address();
-        let hub = FakeGateway::new(rules.gateway, Self::TOKEN, &format!("ws://{address}"), stopped.clone());
+        let hub =
+            FakeGateway::new(rules.gateway, Self::TOKEN, &format!("ws://{address}"), stopped.clone(), clock.clone());
         let state = State {
-            world: PlatformState::new(format!("http://{address}"), rules.link_life),
-            pace: Pace::new(rules.pace.clone()),
-            script: FaultScript::default(),
+            world: PlatformState::new(format!("http://{address}"), rules.link_life, clock.clone()),
+            pace: Pace::new(rules.pace.clone(), clock.clone()),
+            script: FaultScript::new(clock.clone()),
             calls: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
+            clock: clock.clone(),
             rules,
             gate: Arc::clone(&gate),
             hub: hub.clone(),
             stopped: stopped.clone(),
             changed: Notify::new(),
-            late: LateRequests::default(),
+            late: LateRequests::new(clock),
             state: Mutex::new(state),
         });
         let world = Arc::downgrade(&shared);
@@ -138,6 +142,12 @@ impl FakeDiscord {
     #[must_use]
     pub fn rules(&self) -> &DiscordRules {
         &self.shared.rules
+    }
+
+    /// The clock that its rates, ids, nonces, links, interactions, faults and gateway go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
     }
 
     #[must_use]

@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 use reqwest::Url;
 use sha2::Digest;
 
-use crate::{
-    message::DiscordFile,
-    world::{PlatformState, now_us},
-};
+use crate::{message::DiscordFile, world::PlatformState};
 
 /// What the signatures are made with.
 const SECRET: &str = "the CDN's own";
@@ -27,7 +24,7 @@ pub(crate) enum LinkStatus {
 /// Where a file is, and where Discord's proxy for media has it.
 pub(crate) fn of(world: &PlatformState, channel: u64, file: &DiscordFile) -> (String, String) {
     let path = format!("/attachments/{channel}/{}/{}", file.id, file.filename);
-    let issued = now_us() / 1_000_000;
+    let issued = world.now_us() / 1_000_000;
     let expires = issued + i64::try_from(world.link_life.as_secs()).unwrap_or(i64::MAX / 2);
     let signature = sign(&path, expires, issued, world.link_age);
     let query = format!("ex={expires:x}&is={issued:x}&hm={signature}&");
@@ -46,7 +43,7 @@ pub(crate) fn worth(world: &PlatformState, path: &str, query: &str) -> LinkStatu
     let Some(age) = (0..=world.link_age).find(|age| sign(path, expires, issued, *age) == signature) else {
         return LinkStatus::Forged;
     };
-    if age < world.link_age || expires <= now_us() / 1_000_000 {
+    if age < world.link_age || expires <= world.now_us() / 1_000_000 {
         return LinkStatus::Expired;
     }
     file_of(path).map_or(LinkStatus::Forged, LinkStatus::File)

@@ -2,16 +2,19 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use satchel_fake_kit::TestClock;
 use sha2::Digest;
+use tokio::time::Instant;
 
 use crate::{DiscordPace, refusal::Refusal, route::FakeRoute};
 
 #[derive(Debug)]
 pub(crate) struct Pace {
+    clock: TestClock,
     rules: Option<DiscordPace>,
     report: PaceReport,
     /// The windows that are open, by route and major parameter.
@@ -56,13 +59,13 @@ impl CountWindow {
 }
 
 impl Pace {
-    pub(crate) fn new(rules: Option<DiscordPace>) -> Self {
-        Self { rules, report: PaceReport::default(), buckets: HashMap::new(), global: None }
+    pub(crate) fn new(rules: Option<DiscordPace>, clock: TestClock) -> Self {
+        Self { clock, rules, report: PaceReport::default(), buckets: HashMap::new(), global: None }
     }
 
     /// Lets a request through or not, and says what stands in the headers of its answer.
     pub(crate) fn allow(&mut self, route: &FakeRoute) -> (HeaderMap, Result<(), Refusal>) {
-        let now = Instant::now();
+        let now = self.clock.now();
         let Some(rules) = &self.rules else {
             self.report.note(now, route);
             return (HeaderMap::new(), Ok(()));
@@ -77,7 +80,7 @@ impl Pace {
             let global = self.global.get_or_insert_with(|| CountWindow::open(per_second, now));
             wait = global.take(per_second, now).err().map(|wait| (wait, true));
         }
-        let mut headers = headers(route, allowed.0, window, now);
+        let mut headers = headers(route, allowed.0, window, &self.clock);
         let Some((wait, global)) = wait else {
             self.report.note(now, route);
             return (headers, Ok(()));
@@ -102,15 +105,14 @@ impl PaceReport {
 }
 
 /// Rate Limits, Header Format.
-fn headers(route: &FakeRoute, limit: u32, window: &CountWindow, now: Instant) -> HeaderMap {
-    let reset_after = window.ends.saturating_duration_since(now);
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+fn headers(route: &FakeRoute, limit: u32, window: &CountWindow, clock: &TestClock) -> HeaderMap {
+    let reset_after = window.ends.saturating_duration_since(clock.now());
     let digest = sha2::Sha256::digest(&route.name);
     let bucket: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     HeaderMap::from_iter([
         header("x-ratelimit-limit", limit.to_string()),
         header("x-ratelimit-remaining", window.left.to_string()),
-        header("x-ratelimit-reset", format!("{:.3}", (since_1970 + reset_after).as_secs_f64())),
+        header("x-ratelimit-reset", format!("{:.3}", (clock.unix_time() + reset_after).as_secs_f64())),
         header("x-ratelimit-reset-after", format!("{:.3}", reset_after.as_secs_f64())),
         header("x-ratelimit-bucket", bucket),
     ])

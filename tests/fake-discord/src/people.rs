@@ -1,6 +1,6 @@
 //! What people do: they write, send files, answer, forward, press buttons, use commands, and take rights away.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use imagesize::blob_size;
 use satchel_fake_kit::FakeFile;
@@ -318,7 +318,7 @@ fn interact(world: &mut PlatformState, (channel, person): (u64, u64), deed: Deed
             fields.insert("context".to_owned(), json!(1));
         }
     }
-    let began = Instant::now();
+    let began = world.clock.now();
     world
         .interactions
         .insert(id, Interaction { id, person, channel, deed, answer: None, token, began, expired: false });

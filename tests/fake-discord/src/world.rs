@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use satchel_fake_kit::TestClock;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     message::{DiscordFile, DiscordMessage, EPHEMERAL},
@@ -112,6 +114,7 @@ pub struct InteractionAnswer {
 
 #[derive(Debug)]
 pub(crate) struct PlatformState {
+    pub(crate) clock: TestClock,
     /// Where links to files lead.
     pub(crate) base: String,
     pub(crate) people: BTreeMap<u64, String>,
@@ -172,15 +175,10 @@ pub(crate) fn direct_id(person: u64) -> u64 {
     DIRECT + person
 }
 
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-    i64::try_from(since.as_micros()).expect("it is for a long time")
-}
-
 impl PlatformState {
-    pub(crate) fn new(base: String, link_life: Duration) -> Self {
+    pub(crate) fn new(base: String, link_life: Duration, clock: TestClock) -> Self {
         Self {
+            clock,
             base,
             people: BTreeMap::new(),
             guilds: BTreeMap::new(),
@@ -198,9 +196,14 @@ impl PlatformState {
         }
     }
 
+    /// Microseconds since 1970.
+    pub(crate) fn now_us(&self) -> i64 {
+        i64::try_from(self.clock.unix_time().as_micros()).expect("it is for a long time")
+    }
+
     /// A new id: of this millisecond, and above all that were given before.
     pub(crate) fn snowflake(&mut self) -> u64 {
-        let now_ms = u64::try_from(now_us() / 1000).expect("the clock is after 1970");
+        let now_ms = u64::try_from(self.now_us() / 1000).expect("the clock is after 1970");
         self.last_id = ((now_ms - EPOCH_MS) << 22).max(self.last_id + 1);
         self.last_id
     }
@@ -261,8 +264,9 @@ impl PlatformState {
 
     /// Notes when a message was edited; two edits of one microsecond still have two times.
     pub(crate) fn touch(&mut self, message: u64) {
+        let now_us = self.now_us();
         let message = self.messages.get_mut(&message).expect("it was looked up before");
-        message.edited_us = Some(message.edited_us.map_or_else(now_us, |before| now_us().max(before + 1)));
+        message.edited_us = Some(message.edited_us.map_or(now_us, |before| now_us.max(before + 1)));
     }
 }
 

@@ -4,10 +4,11 @@ use std::{collections::HashMap, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Fault, Moment, ServerFault, When};
+use crate::{Fault, Moment, ServerFault, TestClock, When};
 
 /// The script of a server; `R` is what it answers when it refuses.
 pub struct FaultScript<R> {
+    clock: TestClock,
     rules: Vec<FaultRule<R>>,
     arrived: HashMap<String, u64>,
     ended: HashMap<String, u64>,
@@ -45,6 +46,8 @@ struct MethodPattern(String);
 pub struct ScriptedRequest<R> {
     pub method: String,
     pub fault: Option<ServerFault<R>>,
+    /// When it arrived, by the clock of the script.
+    pub at: Instant,
     /// Its place among all requests.
     number: u64,
 }
@@ -61,18 +64,18 @@ impl FaultWindow {
         Self { when, began: None }
     }
 
-    /// Whether a request with this number would be met now.
-    fn meets(&self, number: u64) -> bool {
+    /// Whether a request with this number would be met at this time.
+    fn meets(&self, number: u64, now: Instant) -> bool {
         let over = match (self.when, self.began) {
-            (When::ForMs(ms), Some(began)) => began.elapsed() >= Duration::from_millis(ms),
+            (When::ForMs(ms), Some(began)) => now.saturating_duration_since(began) >= Duration::from_millis(ms),
             _ => false,
         };
         !over && self.when.meets(number)
     }
 
     /// Notes that a request is met.
-    fn begin(&mut self) {
-        self.began.get_or_insert_with(Instant::now);
+    fn begin(&mut self, now: Instant) {
+        self.began.get_or_insert(now);
     }
 }
 
@@ -93,14 +96,13 @@ impl MethodPattern {
     }
 }
 
-impl<R> Default for FaultScript<R> {
-    fn default() -> Self {
-        let (rules, waiting) = (Vec::new(), Vec::new());
-        Self { rules, arrived: HashMap::new(), ended: HashMap::new(), waiting, last: 0 }
-    }
-}
-
 impl<R: Clone> FaultScript<R> {
+    /// An empty script, whose times are those of this clock.
+    pub fn new(clock: TestClock) -> Self {
+        let (rules, waiting) = (Vec::new(), Vec::new());
+        Self { clock, rules, arrived: HashMap::new(), ended: HashMap::new(), waiting, last: 0 }
+    }
+
     pub fn add(&mut self, methods: &str, when: When, fault: ServerFault<R>) {
         self.rules.push(FaultRule {
             methods: MethodPattern::named(methods),
@@ -134,14 +136,15 @@ impl<R: Clone> FaultScript<R> {
     pub fn on_request(&mut self, method: &str) -> ScriptedRequest<R> {
         *self.arrived.entry(method.to_owned()).or_default() += 1;
         self.last += 1;
+        let now = self.clock.now();
         let Self { rules, arrived, waiting, last, .. } = self;
         let meant = |rule: &&mut FaultRule<R>| {
             rule.methods.have(method)
-                && rule.window.meets(rule.methods.count(arrived))
+                && rule.window.meets(rule.methods.count(arrived), now)
                 && !matches!(rule.fault, ServerFault::Common(Fault::RefuseConnection { .. }))
         };
         let fault = rules.iter_mut().find(meant).map(|rule| {
-            rule.window.begin();
+            rule.window.begin(now);
             rule.fault.clone()
         });
         for waiting in waiting {
@@ -149,7 +152,7 @@ impl<R: Clone> FaultScript<R> {
                 waiting.request = Some(*last);
             }
         }
-        let request = ScriptedRequest { method: method.to_owned(), fault, number: self.last };
+        let request = ScriptedRequest { method: method.to_owned(), fault, at: now, number: self.last };
         self.notify(&request, Moment::Arrived);
         request
     }
@@ -165,6 +168,7 @@ impl<R: Clone> FaultScript<R> {
 
     /// How long the gate is to be closed now, in milliseconds, because the next request is to find it so.
     pub fn next_closure(&mut self) -> Option<u64> {
+        let now = self.clock.now();
         let Self { rules, arrived, ended, .. } = self;
         let mut longest = None;
         for rule in rules {
@@ -174,8 +178,8 @@ impl<R: Clone> FaultScript<R> {
                 // The request before it is still in hand, and would be cut off.
                 continue;
             }
-            if rule.closed_before <= so_far && rule.window.meets(so_far + 1) {
-                rule.window.begin();
+            if rule.closed_before <= so_far && rule.window.meets(so_far + 1, now) {
+                rule.window.begin(now);
                 rule.closed_before = so_far + 1;
                 longest = longest.max(Some(for_ms));
             }
@@ -216,7 +220,7 @@ mod tests {
             (When::Every, [true; 4]),
             (When::ForMs(600_000), [true; 4]),
         ] {
-            let mut script = FaultScript::default();
+            let mut script = FaultScript::new(TestClock::default());
             script.add("Send", when, Fault::ServerError.into());
             assert!(script.on_request("edit").fault.is_none(), "{when:?}: it is another method");
             assert_eq!(met(&mut script, 4), expected, "{when:?}");
@@ -225,19 +229,21 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn outage_starts_with_its_first_request() {
-        let mut script = FaultScript::default();
+    #[test]
+    fn outage_starts_with_its_first_request() {
+        let clock = TestClock::default();
+        clock.pause();
+        let mut script = FaultScript::new(clock.clone());
         script.add("send", When::ForMs(100), Fault::ResetAfterRead.into());
-        tokio::time::advance(Duration::from_secs(60)).await;
+        clock.advance(Duration::from_secs(60));
         assert_eq!(met(&mut script, 2), [true, true], "it does not start with the script");
-        tokio::time::advance(Duration::from_millis(100)).await;
+        clock.advance(Duration::from_millis(100));
         assert_eq!(met(&mut script, 1), [false], "its time is over");
     }
 
     #[test]
     fn refused_connection_is_no_request() {
-        let mut script = FaultScript::<()>::default();
+        let mut script = FaultScript::<()>::new(TestClock::default());
         script.add("send", When::Nth(2), Fault::RefuseConnection { for_ms: 100 }.into());
         assert_eq!(script.next_closure(), None, "the first request finds it open");
         let first = script.on_request("send");

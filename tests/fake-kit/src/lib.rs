@@ -11,6 +11,7 @@ mod late_requests;
 mod listener;
 mod memory_blobs;
 mod python_client;
+mod test_clock;
 mod transcript;
 mod upload;
 
@@ -22,6 +23,7 @@ pub use late_requests::LateRequests;
 pub use listener::{ConnectionCutter, ListenerGate, serve};
 pub use memory_blobs::MemoryBlobs;
 pub use python_client::PythonClient;
+pub use test_clock::TestClock;
 pub use transcript::{
     Contents, DUPLICATE_LABEL, Duplicate, MessageKind, Shown, Transcript, TranscriptFile, TranscriptMessage,
 };

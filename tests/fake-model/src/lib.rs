@@ -18,10 +18,10 @@ use std::{
     collections::BTreeSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use satchel_fake_kit::ListenerGate;
+use satchel_fake_kit::{ListenerGate, TestClock};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +67,7 @@ pub struct FakeModelServer {
 }
 
 struct Shared {
+    clock: TestClock,
     gate: Arc<ListenerGate>,
     stopped: CancellationToken,
     changed: Notify,
@@ -90,12 +91,18 @@ impl FakeModelServer {
     /// # Errors
     /// When no loopback port can be had.
     pub async fn start() -> io::Result<Self> {
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
         let models = ModelWire::ALL.iter().map(|wire| wire.model().to_owned()).collect();
         let state = Mutex::new(State { models, ..State::default() });
-        let shared =
-            Arc::new(Shared { gate: Arc::clone(&gate), stopped: stopped.clone(), changed: Notify::new(), state });
+        let shared = Arc::new(Shared {
+            clock,
+            gate: Arc::clone(&gate),
+            stopped: stopped.clone(),
+            changed: Notify::new(),
+            state,
+        });
         // It ends with the token, which is cancelled when the server is dropped.
         satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
         Ok(Self { shared })
@@ -110,6 +117,12 @@ impl FakeModelServer {
             ModelWire::Ollama => "",
         };
         format!("http://{}/{path}", self.shared.gate.address())
+    }
+
+    /// The clock that the waits of scripted answers go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
     }
 
     /// Adds an answer to the script.
@@ -181,7 +194,7 @@ impl Shared {
         let mut state = self.state();
         state.asked.push(AskedModel {
             wire,
-            at: Instant::now(),
+            at: self.clock.now().into_std(),
             model: String::new(),
             system: String::new(),
             turns: Vec::new(),

@@ -261,7 +261,7 @@ fn answer(mut writer: Box<dyn Writer>, reply: ModelReply, fate: NotedFate) -> Re
             Some(ReplyPiece::Call(call)) => Ok(writer.call(&call)),
             Some(ReplyPiece::Ping) => Ok(writer.ping()),
             Some(ReplyPiece::Wait(duration)) => {
-                tokio::time::sleep(duration).await;
+                fate.shared.clock.sleep(duration).await;
                 Ok(String::new())
             }
             Some(ReplyPiece::Hang) => {

@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, When};
+use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, TestClock, When};
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Notify, oneshot},
@@ -73,6 +73,7 @@ pub struct TelegramCall {
 
 /// What the routes work on.
 pub(crate) struct Shared {
+    pub(crate) clock: TestClock,
     pub(crate) rules: TelegramRules,
     pub(crate) gate: Arc<ListenerGate>,
     pub(crate) stopped: CancellationToken,
@@ -84,7 +85,6 @@ pub(crate) struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
     pub(crate) world: PlatformState,
     pub(crate) inbox: TelegramInbox,
@@ -103,17 +103,25 @@ impl FakeTelegram {
     /// When no loopback port can be had.
     pub async fn start(rules: TelegramRules) -> io::Result<Self> {
         satchel_fake_kit::install_tls_provider();
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
-        let pace = Pace::new(rules.pace);
+        let state = State {
+            world: PlatformState::new(clock.clone()),
+            inbox: TelegramInbox::default(),
+            pace: Pace::new(rules.pace, clock.clone()),
+            script: FaultScript::new(clock.clone()),
+            calls: VecDeque::new(),
+        };
         let shared = Arc::new(Shared {
+            clock: clock.clone(),
             rules,
             gate: Arc::clone(&gate),
             stopped: stopped.clone(),
             arrived: Notify::new(),
             changed: Notify::new(),
-            late: LateRequests::default(),
-            state: Mutex::new(State { pace, ..State::default() }),
+            late: LateRequests::new(clock),
+            state: Mutex::new(state),
         });
         // Both end with the token, which is cancelled when the server is dropped.
         satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
@@ -143,6 +151,12 @@ impl FakeTelegram {
     #[must_use]
     pub fn rules(&self) -> &TelegramRules {
         &self.shared.rules
+    }
+
+    /// The clock that its rates, dates, long polls, webhook and faults go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
     }
 
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.

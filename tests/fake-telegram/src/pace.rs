@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use satchel_fake_kit::TestClock;
 use tokio::time::Instant;
 
 use crate::{TelegramPace, call::ReceivedCall, message::ChatKind, refusal::Refusal, world::PlatformState};
@@ -12,8 +13,9 @@ use crate::{TelegramPace, call::ReceivedCall, message::ChatKind, refusal::Refusa
 /// A request that was spaced well when it left may arrive this much too early.
 const JITTER: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pace {
+    clock: TestClock,
     rules: Option<TelegramPace>,
     report: PaceReport,
     /// What was let through in the last minute; what puts nothing into a chat has none.
@@ -49,8 +51,9 @@ pub struct ChatPace {
 }
 
 impl Pace {
-    pub(crate) fn new(rules: Option<TelegramPace>) -> Self {
-        Self { rules, ..Self::default() }
+    pub(crate) fn new(rules: Option<TelegramPace>, clock: TestClock) -> Self {
+        let report = PaceReport::default();
+        Self { clock, rules, report, recent: VecDeque::new(), whole_again: BTreeMap::new() }
     }
 
     /// Lets a request through, or says when to come again. An album counts as one.
@@ -65,7 +68,7 @@ impl Pace {
         let Some(named) = call.words("chat_id").and_then(|id| id.parse().ok()) else { return Ok(()) };
         let chat = Some(named).filter(|_| !looks_up);
         let group = world.chats.get(&named).is_some_and(|chat| chat.kind != ChatKind::Private);
-        let now = Instant::now();
+        let now = self.clock.now();
         while self.recent.front().is_some_and(|(at, _)| now.duration_since(*at) > Duration::from_secs(60)) {
             self.recent.pop_front();
         }

@@ -6,7 +6,7 @@ use crate::{
     FakeTelegram, State,
     message::{ChatKind, Composed, ComposedContent, Content, FileKind, TelegramFile, TelegramMessage},
     objects, words,
-    world::{BOT, BotMembership, BotRole, Chat, Press, now},
+    world::{BOT, BotMembership, BotRole, Chat, Press},
 };
 
 /// ForumTopicCreated, icon_color: one of the six that createForumTopic allows.
@@ -105,11 +105,12 @@ impl FakeTelegram {
     pub fn person_edits(&self, chat: i64, person: i64, message: i64, text: &str) {
         let mut state = self.state();
         let State { world, inbox, .. } = &mut *state;
+        let now = world.now();
         let edited = world.messages.get_mut(&(chat, message)).expect("a test edits what is there");
         assert!(edited.from == person, "people edit their own messages");
         edited.edits.push(std::mem::replace(&mut edited.words, words::typed(text)));
         // Two edits of one second still have two dates.
-        edited.edit_date = Some(edited.edit_date.map_or_else(now, |before| now().max(before + 1)));
+        edited.edit_date = Some(edited.edit_date.map_or(now, |before| now.max(before + 1)));
         let edited = &world.messages[&(chat, message)];
         if world.is_visible(edited) {
             let kind =
@@ -210,7 +211,7 @@ impl FakeTelegram {
         let before = objects::member(world, chat, BOT);
         change(world.chat_mut(chat));
         let changed = json!({
-            "chat": objects::chat(world, chat), "from": objects::user(world, by), "date": now(),
+            "chat": objects::chat(world, chat), "from": objects::user(world, by), "date": world.now(),
             "old_chat_member": before, "new_chat_member": objects::member(world, chat, BOT),
         });
         inbox.queue("my_chat_member", changed);

@@ -11,6 +11,7 @@ use axum::{
 };
 use satchel_fake_kit::{ConnectionCutter, Fault, ScriptedRequest, connection_fault, half_of};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     FakeTelegram, Shared, State,
@@ -76,7 +77,7 @@ async fn called(
         return postpone(shared, cutter, arrival, call, fault).await;
     }
     let done = if call.method == "getupdates" && arrival.fault.is_none() {
-        let found = poll(shared, &call).await;
+        let found = poll(shared, &call, arrival.at).await;
         answer(shared, cutter, arrival, || found).await
     } else {
         answer(shared, cutter, arrival, || shared.allow(&call).and_then(|()| shared.perform(&call))).await
@@ -102,8 +103,8 @@ fn fits(fault: &TelegramFault, call: &ReceivedCall) -> bool {
     }
 }
 
-/// getUpdates: a long poll of `timeout` seconds.
-async fn poll(shared: &Shared, call: &ReceivedCall) -> Result<Value, Refusal> {
+/// getUpdates: a long poll of `timeout` seconds from its arrival.
+async fn poll(shared: &Shared, call: &ReceivedCall, arrived_at: Instant) -> Result<Value, Refusal> {
     let offset = call.integer("offset").unwrap_or(0);
     let limit = call.integer("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100).clamp(1, 100);
     let timeout = call.integer("timeout").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0).min(50);
@@ -120,7 +121,7 @@ async fn poll(shared: &Shared, call: &ReceivedCall) -> Result<Value, Refusal> {
         state.inbox.polls
     };
     shared.arrived.notify_waiters();
-    let timer = tokio::time::sleep(Duration::from_secs(timeout));
+    let timer = shared.clock.sleep_until(arrived_at + Duration::from_secs(timeout));
     tokio::pin!(timer);
     loop {
         let arrived = shared.arrived.notified();

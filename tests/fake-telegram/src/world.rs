@@ -1,11 +1,8 @@
 //! What the fake knows: people, chats, messages, files, buttons that were pressed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use satchel_fake_kit::FakeFile;
+use satchel_fake_kit::{FakeFile, TestClock};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -22,6 +19,7 @@ pub(crate) const BOT_USERNAME: &str = "satchel_fake_bot";
 
 #[derive(Debug, Default)]
 pub(crate) struct PlatformState {
+    clock: TestClock,
     pub(crate) people: BTreeMap<i64, String>,
     pub(crate) chats: BTreeMap<i64, Chat>,
     /// By chat and id: equal ids in two chats are two messages.
@@ -105,13 +103,16 @@ impl Chat {
     }
 }
 
-/// Seconds since 1970, as Telegram dates everything.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-    i64::try_from(since.as_secs()).expect("it is for a long time")
-}
-
 impl PlatformState {
+    pub(crate) fn new(clock: TestClock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
+    /// Seconds since 1970, as Telegram dates everything.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.clock.unix_time().as_secs()).expect("it is for a long time")
+    }
+
     /// The chat of a request, if the bot may write there.
     pub(crate) fn chat_of(&self, call: &ReceivedCall) -> Result<i64, Refusal> {
         let Some(named) = call.words("chat_id").filter(|named| !named.is_empty()) else {
@@ -174,6 +175,7 @@ impl PlatformState {
     /// Telegram's API, Working with Updates: private chats and basic groups make up the account's one common message
     /// box, each supergroup and channel has a message box of its own. Ids count from 1 in each, one by one.
     pub(crate) fn add(&mut self, message: TelegramMessage) -> i64 {
+        let date = self.now();
         let Self { chats, last_in_mailbox, .. } = self;
         let chat = chats.get_mut(&message.chat).expect("a test names chats that it made");
         let last = match chat.kind {
@@ -182,7 +184,7 @@ impl PlatformState {
         };
         *last += 1;
         let id = *last;
-        self.messages.insert((message.chat, id), TelegramMessage { id, date: now(), ..message });
+        self.messages.insert((message.chat, id), TelegramMessage { id, date, ..message });
         id
     }
 

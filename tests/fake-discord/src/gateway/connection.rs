@@ -12,7 +12,7 @@ use crate::gateway::{
     handshake::Refused,
 };
 
-/// How long a client that was told goodbye may take to say it too.
+/// How long a client that was told goodbye may take to say it too: real time, since its answer comes over a real socket.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What a connection is to do.
@@ -66,6 +66,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: WebSocket, packing: Optio
         (number, silent > 0, state.trouble.is_deaf)
     };
     shared.changed.notify_waiters();
+    let last_beat = shared.clock.now();
     let mut connection = Connection {
         shared,
         socket,
@@ -74,7 +75,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: WebSocket, packing: Optio
         packing,
         again,
         heard: VecDeque::new(),
-        last_beat: Instant::now(),
+        last_beat,
         leaves_at: None,
         frozen,
         deaf,
@@ -103,8 +104,8 @@ impl Connection {
                 said = self.socket.recv(), if !self.deaf => self.hear(said).await,
                 // Heartbeat Interval: "your connection will be closed and you will be forced to Resume", so it is
                 // none of the codes that end a session.
-                () = tokio::time::sleep_until(too_late), if !self.frozen && !self.deaf => Err(Ending::Close(close::UNKNOWN_ERROR)),
-                () = tokio::time::sleep_until(leaves_at.unwrap_or(too_late)), if leaves_at.is_some() => Err(Ending::Drop),
+                () = shared.clock.sleep_until(too_late), if !self.frozen && !self.deaf => Err(Ending::Close(close::UNKNOWN_ERROR)),
+                () = shared.clock.sleep_until(leaves_at.unwrap_or(too_late)), if leaves_at.is_some() => Err(Ending::Drop),
             };
             if let Err(ending) = step {
                 return ending;
@@ -117,7 +118,7 @@ impl Connection {
             Order::Say(payload) => self.say(payload).await,
             Order::SayBinary(bytes) => self.send(Message::Binary(bytes.into())).await,
             Order::AskToReconnect => {
-                self.leaves_at = Some(Instant::now() + self.shared.rules.reconnect_within);
+                self.leaves_at = Some(self.shared.clock.now() + self.shared.rules.reconnect_within);
                 self.say(frame::control(opcode::RECONNECT, Value::Null)).await
             }
             Order::Freeze => {
@@ -171,10 +172,11 @@ impl Connection {
     /// Rate Limiting: those who "surpass the limit are immediately disconnected".
     fn count(&mut self) -> Result<(), Ending> {
         let rules = &self.shared.rules;
-        while self.heard.front().is_some_and(|at| at.elapsed() >= rules.sends_within) {
+        let now = self.shared.clock.now();
+        while self.heard.front().is_some_and(|at| now.saturating_duration_since(*at) >= rules.sends_within) {
             self.heard.pop_front();
         }
-        self.heard.push_back(Instant::now());
+        self.heard.push_back(now);
         if self.heard.len() > rules.sends { Err(Ending::Close(close::RATE_LIMITED)) } else { Ok(()) }
     }
 
@@ -211,7 +213,7 @@ impl Connection {
         if seen.is_none() && !data.is_null() {
             return Err(Ending::Close(close::DECODE_ERROR));
         }
-        self.last_beat = Instant::now();
+        self.last_beat = self.shared.clock.now();
         let (withholds, delay, orders) = {
             let mut state = self.shared.state();
             state.report.heartbeats.push(seen);
@@ -226,8 +228,9 @@ impl Connection {
         if delay.is_zero() {
             return self.say(ack).await;
         }
+        let (clock, at) = (self.shared.clock.clone(), self.last_beat + delay);
         tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
+            clock.sleep_until(at).await;
             let _gone = orders.map(|orders| orders.send(Order::Say(ack)));
         });
         Ok(())
@@ -257,7 +260,7 @@ impl Connection {
                 if ends {
                     state.sessions.remove(&name);
                 } else if let Some(session) = state.sessions.get_mut(&name) {
-                    session.leave();
+                    session.leave(self.shared.clock.now());
                 }
             }
         }

@@ -3,7 +3,6 @@
 use std::sync::PoisonError;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::gateway::{
@@ -99,7 +98,10 @@ impl State {
             return Err(Refused::Close(close::DISALLOWED_INTENTS));
         }
         // Identifying: "If your app exceeds this limit, Discord will respond with a Invalid Session".
-        let too_early = rules.identify_every.zip(self.starts.back()).is_some_and(|(every, at)| at.elapsed() < every);
+        let too_early = rules
+            .identify_every
+            .zip(self.starts.back())
+            .is_some_and(|(every, at)| shared.clock.elapsed_since(*at) < every);
         let refused = self.trouble.refused_identifies > 0;
         self.trouble.refused_identifies = self.trouble.refused_identifies.saturating_sub(1);
         if too_early || refused {
@@ -115,7 +117,7 @@ impl State {
             self.sessions.clear();
             return Err(Refused::Close(close::AUTHENTICATION_FAILED));
         }
-        self.starts.push_back(Instant::now());
+        self.starts.push_back(shared.clock.now());
         self.report.identifies += 1;
         let name = Uuid::new_v4().simple().to_string();
         self.sessions.insert(name.clone(), Session::new(wish.intents, rules.kept_events));
@@ -135,7 +137,7 @@ impl State {
             return Err(Refused::Close(close::AUTHENTICATION_FAILED));
         }
         let in_time = |session: &&mut Session| {
-            session.alone_since.is_none_or(|since| since.elapsed() < shared.rules.resumable_for)
+            session.alone_since.is_none_or(|since| shared.clock.elapsed_since(since) < shared.rules.resumable_for)
         };
         let Some(session) = self.sessions.get_mut(name).filter(in_time) else {
             // Resuming: "It's possible your app won't reconnect in time to Resume".

@@ -88,8 +88,8 @@ impl Session {
     }
 
     /// Leaves the connection, which may come back for the session.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self, now: Instant) {
         self.connection = None;
-        self.alone_since = Some(Instant::now());
+        self.alone_since = Some(now);
     }
 }

@@ -1,7 +1,5 @@
 //! New messages (Message resource, Create Message).
 
-use std::time::Instant;
-
 use imagesize::blob_size;
 use satchel_fake_kit::{FakeFile, Upload};
 use serde_json::{Value, json};
@@ -46,7 +44,7 @@ pub(crate) fn create(world: &mut PlatformState, rules: &DiscordRules, call: &Rec
     };
     let id = world.add(message);
     if let Some(nonce) = draft.nonce {
-        world.nonces.insert(nonce, (id, Instant::now()));
+        world.nonces.insert(nonce, (id, world.clock.now()));
     }
     let message = &world.messages[&id];
     let (answer, event) = (objects::with_nonce(world, message), objects::event(world, message));
@@ -93,7 +91,7 @@ pub(crate) fn writable(world: &PlatformState, rules: &DiscordRules, call: &Recei
 /// The message of the bot's that came with the same nonce before.
 fn before(world: &PlatformState, rules: &DiscordRules, channel: u64, nonce: &str) -> Option<u64> {
     let (id, at) = world.nonces.get(nonce)?;
-    (at.elapsed() < rules.nonce_window && world.standing(channel, *id).is_some()).then_some(*id)
+    (world.clock.elapsed_since(*at) < rules.nonce_window && world.standing(channel, *id).is_some()).then_some(*id)
 }
 
 /// The message that is to be answered (Message Reference structure).

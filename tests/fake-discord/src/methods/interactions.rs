@@ -32,7 +32,7 @@ pub(crate) fn answer(
     if interaction.answer.is_some() {
         return Err(Refusal::new(400, 40_060, "Interaction has already been acknowledged."));
     }
-    if interaction.expired || interaction.began.elapsed() > rules.interaction_patience {
+    if interaction.expired || world.clock.elapsed_since(interaction.began) > rules.interaction_patience {
         return Err(unknown_interaction());
     }
     let pressed = match &interaction.deed {

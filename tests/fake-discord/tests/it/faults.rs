@@ -1,6 +1,6 @@
 //! What goes wrong, by script.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
 use satchel_fake_discord::{CDN, DiscordFault, Refusal};
@@ -9,22 +9,29 @@ use serde_json::{Value, json};
 
 use crate::{ADA, Bot, CHANNEL, Upload};
 
-/// How long an answer is waited for that is to come, and one that is not.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LITTLE_PATIENCE: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a client sees of a message that it sends: the status and the body, or how the connection ended.
 async fn seen(bot: &Bot) -> String {
-    seen_within(PATIENCE, bot).await
+    let request = bot.request("POST", &format!("/channels/{CHANNEL}/messages")).json(&json!({ "content": "a" }));
+    match tokio::time::timeout(Duration::from_secs(10), request.send()).await.expect("an end in time") {
+        Err(error) if error.is_connect() => "refused".to_owned(),
+        Err(_) => "cut".to_owned(),
+        Ok(answer) => format!("{} {}", answer.status().as_u16(), answer.text().await.expect("a body")),
+    }
 }
 
-async fn seen_within(patience: Duration, bot: &Bot) -> String {
-    let request = bot.request("POST", &format!("/channels/{CHANNEL}/messages")).json(&json!({ "content": "a" }));
-    match tokio::time::timeout(patience, request.send()).await {
-        Err(_) => "nothing".to_owned(),
-        Ok(Err(error)) if error.is_connect() => "refused".to_owned(),
-        Ok(Err(_)) => "cut".to_owned(),
-        Ok(Ok(answer)) => format!("{} {}", answer.status().as_u16(), answer.text().await.expect("a body")),
+/// The same of a request that is given up soon after it was performed, or has arrived if it isn't to be performed.
+async fn seen_until_hung(bot: &Bot, route: &str, performed: bool) -> String {
+    let moment = if performed { Moment::Performed } else { Moment::Arrived };
+    let reached = bot.fake.on_nth(route, bot.fake.requests(route) + 1, moment);
+    let hung = async {
+        reached.await.expect("it comes so far");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    tokio::select! {
+        seen = seen(bot) => seen,
+        () = hung => "nothing".to_owned(),
     }
 }
 
@@ -36,8 +43,8 @@ async fn every_fault_hits_the_scripted_request() {
     let short = |status: u16, code: u64, words: &str| format!(r#"{status} {{"message":"{words}","code":{code}}}"#);
     let garbage = DiscordFault::Answer { status: 200, body: "{\"id\":".to_owned() };
     for (fault, expected, performed) in [
-        (Fault::RefuseConnection { for_ms: 1_500 }.into(), "refused".to_owned(), false),
-        (Fault::Outage { for_ms: 50 }.into(), "cut".to_owned(), false),
+        (Fault::RefuseConnection { for_ms: 60_000 }.into(), "refused".to_owned(), false),
+        (Fault::Outage { for_ms: 60_000 }.into(), "cut".to_owned(), false),
         (Fault::RateLimit { retry_after_ms: 1500 }.into(), wait.to_owned(), false),
         (Fault::ServerError.into(), short(500, 0, "500: Internal Server Error"), false),
         (Fault::BadGateway { performed: false }.into(), html.to_owned(), false),
@@ -58,17 +65,21 @@ async fn every_fault_hits_the_scripted_request() {
         (garbage, "200 {\"id\":".to_owned(), false),
     ] {
         let bot = Bot::start().await;
+        bot.fake.clock().pause();
         assert!(seen(&bot).await.starts_with("200"), "before {fault:?}");
         bot.fake.script_next(route, fault.clone());
-        let patience = if expected == "nothing" { LITTLE_PATIENCE } else { PATIENCE };
-        assert_eq!(seen_within(patience, &bot).await, expected, "{fault:?}");
+        let hangs = expected == "nothing";
+        let seen_of_it = if hangs { seen_until_hung(&bot, route, performed).await } else { seen(&bot).await };
+        assert_eq!(seen_of_it, expected, "{fault:?}");
         let stand = bot.fake.transcript().texts(CHANNEL).len();
         assert_eq!(stand, 1 + usize::from(performed), "{fault:?}");
-        let patience = Instant::now() + Duration::from_secs(10);
-        while !seen(&bot).await.starts_with("200") {
-            assert!(Instant::now() < patience, "{fault:?} does not pass");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        bot.fake.clock().advance(MINUTE);
+        let passes = async {
+            while !seen(&bot).await.starts_with("200") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), passes).await.expect("it passes with its time");
     }
 }
 

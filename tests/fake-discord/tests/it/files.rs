@@ -222,6 +222,10 @@ async fn links_expire_and_renew_while_file_exists() {
     bot.fake.links_live(Duration::ZERO);
     assert_eq!(status(&link(&bot.again(&at).await)).await, 404, "one that is over already doesn't");
     bot.fake.links_live(Duration::from_secs(60));
+    let minute_old = link(&bot.again(&at).await);
+    assert_eq!(status(&minute_old).await, 200);
+    bot.fake.clock().advance(Duration::from_secs(60));
+    assert_eq!(status(&minute_old).await, 404, "its time is over");
 
     let refresh =
         async |urls: Value| bot.ask("POST", "/attachments/refresh-urls", json!({ "attachment_urls": urls })).await;

@@ -11,7 +11,7 @@ use crate::{
     objects,
     refusal::{Refusal, bad},
     words,
-    world::{BOT, BotRole, PlatformState, now},
+    world::{BOT, BotRole, PlatformState},
 };
 
 /// editMessageText.
@@ -110,6 +110,7 @@ fn change(
     words: Formatted,
     buttons: Vec<Vec<InlineButton>>,
 ) -> Result<Value, Refusal> {
+    let now = world.now();
     let message = world.messages.get_mut(&target).expect("it was found");
     if message.words == words && message.buttons == buttons {
         // Bot API, Updating messages; the words are the server's.
@@ -120,6 +121,6 @@ fn change(
     }
     message.edits.push(std::mem::replace(&mut message.words, words));
     message.buttons = buttons;
-    message.edit_date = Some(now());
+    message.edit_date = Some(now);
     Ok(objects::message(world, &world.messages[&target]))
 }

@@ -1,6 +1,6 @@
 //! What goes wrong as scripted, and that nothing else does.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use satchel_fake_kit::{FakeFile, Fault, Moment, When};
 use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault};
@@ -8,22 +8,30 @@ use serde_json::{Value, json};
 
 use crate::{Bot, png};
 
-/// How long an answer is waited for that is to come, and one that is not.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LITTLE_PATIENCE: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a client sees of an answer.
 async fn seen(bot: &Bot, method: &str, parameters: Value) -> String {
-    seen_within(PATIENCE, bot, method, parameters).await
-}
-
-async fn seen_within(patience: Duration, bot: &Bot, method: &str, parameters: Value) -> String {
-    let client = reqwest::Client::builder().timeout(patience).build().expect("a client");
+    let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).build().expect("a client");
     match client.post(bot.url(method)).json(&parameters).send().await {
         Err(error) if error.is_connect() => "refused".to_owned(),
-        Err(error) if error.is_timeout() => "nothing".to_owned(),
+        Err(error) if error.is_timeout() => "no end in time".to_owned(),
         Err(_) => "cut".to_owned(),
         Ok(answer) => format!("{} {}", answer.status().as_u16(), answer.text().await.expect("a body")),
+    }
+}
+
+/// The same of a request that is given up soon after it was performed, or has arrived if it isn't to be performed.
+async fn seen_until_hung(bot: &Bot, method: &str, parameters: Value, performed: bool) -> String {
+    let moment = if performed { Moment::Performed } else { Moment::Arrived };
+    let reached = bot.fake.on_nth(method, bot.fake.requests(method) + 1, moment);
+    let hung = async {
+        reached.await.expect("it comes so far");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    tokio::select! {
+        seen = seen(bot, method, parameters) => seen,
+        () = hung => "nothing".to_owned(),
     }
 }
 
@@ -36,8 +44,8 @@ async fn every_fault_is_visible_and_performs_as_declared() {
     let refused = TelegramFault::from(Refusal::new(418, "I am a teapot"));
     let garbage = TelegramFault::Answer { status: 200, body: "{\"ok\":tr".to_owned() };
     for (fault, expected, performed) in [
-        (Fault::RefuseConnection { for_ms: 1_500 }.into(), "refused".to_owned(), false),
-        (Fault::Outage { for_ms: 50 }.into(), "cut".to_owned(), false),
+        (Fault::RefuseConnection { for_ms: 60_000 }.into(), "refused".to_owned(), false),
+        (Fault::Outage { for_ms: 60_000 }.into(), "cut".to_owned(), false),
         (Fault::RateLimit { retry_after_ms: 1500 }.into(), retry.to_owned(), false),
         (Fault::ServerError.into(), refusal(500, "Internal Server Error"), false),
         (Fault::BadGateway { performed: false }.into(), html.to_owned(), false),
@@ -58,21 +66,26 @@ async fn every_fault_is_visible_and_performs_as_declared() {
         (garbage, "200 {\"ok\":tr".to_owned(), false),
     ] {
         let bot = Bot::start().await;
+        bot.fake.clock().pause();
         let parameters = json!({ "chat_id": bot.chat, "text": "a" });
         assert!(seen(&bot, "sendMessage", parameters.clone()).await.starts_with("200"), "before {fault:?}");
         bot.fake.script_next("SendMessage", fault.clone());
         assert!(seen(&bot, "getMe", json!({})).await.starts_with(if expected == "refused" { "r" } else { "200" }));
-        if expected != "refused" {
-            let patience = if expected == "nothing" { LITTLE_PATIENCE } else { PATIENCE };
-            assert_eq!(seen_within(patience, &bot, "sendMessage", parameters.clone()).await, expected, "{fault:?}");
-        }
+        let seen_of_it = if expected == "nothing" {
+            seen_until_hung(&bot, "sendMessage", parameters.clone(), performed).await
+        } else {
+            seen(&bot, "sendMessage", parameters.clone()).await
+        };
+        assert_eq!(seen_of_it, expected, "{fault:?}");
         let stand = bot.fake.transcript().texts(bot.chat).len();
         assert_eq!(stand, 1 + usize::from(performed), "{fault:?}");
-        let patience = Instant::now() + Duration::from_secs(10);
-        while !seen(&bot, "sendMessage", parameters.clone()).await.starts_with("200") {
-            assert!(Instant::now() < patience, "{fault:?} does not pass");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        bot.fake.clock().advance(MINUTE);
+        let passes = async {
+            while !seen(&bot, "sendMessage", parameters.clone()).await.starts_with("200") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), passes).await.expect("it passes with its time");
     }
 }
 

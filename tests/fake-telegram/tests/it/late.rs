@@ -60,8 +60,12 @@ async fn late_requests_are_released_in_their_order() {
 #[tokio::test]
 async fn a_late_message_comes_after_its_time() {
     let bot = Bot::start().await;
-    bot.fake.script_next("sendMessage", Fault::AcceptLate { after_ms: 50 });
+    bot.fake.clock().pause();
+    bot.fake.script_next("sendMessage", Fault::AcceptLate { after_ms: 60_000 });
     send(&bot, "late").await.expect_err("its connection is cut");
+    bot.fake.clock().advance(Duration::from_millis(59_999));
+    assert_eq!(look_up(&bot, 1).await, NONE);
+    bot.fake.clock().advance(Duration::from_millis(1));
     bot.fake.wait_until(|transcript| transcript.texts(bot.chat) == ["late"]).await.expect("it comes");
     assert_eq!(look_up(&bot, 1).await, OURS);
 }

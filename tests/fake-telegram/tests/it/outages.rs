@@ -1,5 +1,7 @@
 //! Outages of some requests alone, for a time or until the test says so.
 
+use std::time::Duration;
+
 use satchel_fake_kit::{Fault, When};
 use serde_json::json;
 
@@ -54,8 +56,14 @@ async fn answers_alone_are_lost_for_a_time() {
 #[tokio::test]
 async fn outage_starts_with_its_first_request() {
     let bot = Bot::start().await;
-    bot.fake.script("send*", When::ForMs(0), Fault::ResetAfterRead);
+    let clock = bot.fake.clock();
+    clock.pause();
+    bot.fake.script("send*", When::ForMs(60_000), Fault::ResetAfterRead);
     let text = json!({ "chat_id": bot.chat, "text": "a" });
-    bot.answer("sendMessage", text.clone()).await.expect_err("it is cut");
+    for passed_ms in [3_600_000, 59_999] {
+        clock.advance(Duration::from_millis(passed_ms));
+        bot.answer("sendMessage", text.clone()).await.expect_err("it is cut");
+    }
+    clock.advance(Duration::from_millis(1));
     bot.ask("sendMessage", text).await;
 }
