@@ -57,7 +57,7 @@ mod tests {
     use bytes::Bytes;
     use futures::stream;
     use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
-    use satchel_fake_kit::MemoryBlobs;
+    use satchel_fake_kit::FaultyBlobs;
     use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
     use uuid::Uuid;
 
@@ -121,6 +121,6 @@ mod tests {
         for recorded in [9, 11] {
             assert_eq!(encoded(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE);
         }
-        assert_eq!(encoded(&MemoryBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE);
+        assert_eq!(encoded(&FaultyBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE);
     }
 }

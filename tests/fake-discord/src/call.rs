@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use reqwest::Url;
 use satchel_domain::Sha256;
-use satchel_fake_kit::Upload;
+use satchel_fake_kit::ReceivedUpload;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) struct ReceivedCall {
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) body: Value,
-    pub(crate) uploads: BTreeMap<usize, Upload>,
+    pub(crate) uploads: BTreeMap<usize, ReceivedUpload>,
     /// How many bytes its body has, the words and all that stands around the files included.
     pub(crate) bytes: u64,
 }
@@ -114,14 +114,15 @@ impl ReceivedCall {
                     Err(refusal) => complaint = Some(refusal),
                 },
                 (_, Some(number)) => {
-                    let upload = Upload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?;
+                    let upload =
+                        ReceivedUpload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?;
                     self.uploads.insert(number, upload);
                 }
                 // Discord passes over parts that it doesn't know; whoever sends one here has mistyped.
                 (unknown, None) => {
                     let words = format!("the fake knows no part {unknown:?}, only payload_json and files[n]");
                     complaint = Some(Refusal::wrong_field(&["_misc"], "UNKNOWN_PART", words));
-                    Upload::read(field, false).await.map_err(|_| RequestReadError::BrokeOff)?;
+                    ReceivedUpload::read(field, false).await.map_err(|_| RequestReadError::BrokeOff)?;
                 }
             }
         }
@@ -157,7 +158,7 @@ impl ReceivedCall {
 
     /// The same for a test to read.
     pub(crate) fn told(&self) -> DiscordCall {
-        let sent = |upload: &Upload| SentFile {
+        let sent = |upload: &ReceivedUpload| SentFile {
             filename: upload.filename.clone(),
             mime: upload.mime.clone(),
             bytes: upload.bytes,

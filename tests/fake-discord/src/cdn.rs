@@ -31,7 +31,7 @@ pub(crate) async fn download(shared: &Shared, cutter: &ConnectionCutter, uri: &U
         }
     };
     if arrival.fault.is_none() {
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     }
     let gone = |status: StatusCode, words: &str| (status, words.to_owned()).into_response();
     let (mime, file) = match (&arrival.fault, found) {

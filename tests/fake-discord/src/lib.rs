@@ -30,7 +30,9 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, TestClock, When};
+use satchel_fake_kit::{
+    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock,
+};
 use serde_json::Value;
 use tokio::{
     sync::{Notify, oneshot},
@@ -156,14 +158,14 @@ impl FakeDiscord {
     }
 
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
-    pub fn script(&self, routes: &str, when: When, fault: impl Into<DiscordFault>) {
-        self.state().script.add(routes, when, fault.into());
+    pub fn script(&self, routes: &str, timing: FaultTiming, fault: impl Into<DiscordFault>) {
+        self.state().script.add(routes, timing, fault.into());
         self.shared.close_if_scripted();
     }
 
     /// Lets the next request of a route go wrong.
     pub fn script_next(&self, routes: &str, fault: impl Into<DiscordFault>) {
-        self.script(routes, When::Nth(self.requests(routes) + 1), fault);
+        self.script(routes, FaultTiming::Nth(self.requests(routes) + 1), fault);
     }
 
     pub fn clear_script(&self) {
@@ -188,9 +190,9 @@ impl FakeDiscord {
         self.state().calls.iter().cloned().collect()
     }
 
-    /// Tells when the `number`th request of a route, counted from 1 since the start, reaches a moment.
-    pub fn on_nth(&self, routes: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
-        self.state().script.wait(routes, number, moment)
+    /// Tells when the `number`th request of a route, counted from 1 since the start, reaches a phase.
+    pub fn on_nth(&self, routes: &str, number: u64, phase: RequestPhase) -> oneshot::Receiver<()> {
+        self.state().script.wait_for(routes, number, phase)
     }
 
     /// Refuses all connections for a while, from now on. Those that are open stay.

@@ -130,13 +130,13 @@ pub(crate) async fn answer(
     // A connection that was made before the gate was closed ends as one that came too late.
     if shared.gate.is_closed() {
         cutter.cut();
-        shared.state().script.ended(&arrival);
+        shared.state().script.on_end(&arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let performs = arrival.fault.is_none() || arrival.common_fault().is_some_and(Fault::is_performed);
     let acted = performs.then(act);
     if performs {
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     }
     let response = match (&arrival.fault, acted) {
         // What Discord refuses it refuses readably, whatever was to go wrong with its answer.
@@ -181,14 +181,14 @@ async fn postpone(
         let Some(shared) = server.upgrade() else { return };
         // Whoever asked is told of no refusal either.
         let _unheard = shared.perform(&call);
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     });
     StatusCode::SERVICE_UNAVAILABLE.into_response()
 }
 
 /// What follows a request: the gate may be scripted to be closed before the next one.
 pub(crate) fn after(shared: &Shared, arrival: &ScriptedRequest<Refusal>) {
-    shared.state().script.ended(arrival);
+    shared.state().script.on_end(arrival);
     shared.close_if_scripted();
 }
 

@@ -10,7 +10,7 @@ const HEAD: usize = 128 * 1024;
 
 /// A file that came with a request.
 #[derive(Debug, Clone)]
-pub struct Upload {
+pub struct ReceivedUpload {
     pub filename: String,
     pub mime: String,
     pub bytes: u64,
@@ -20,7 +20,7 @@ pub struct Upload {
     pub content: Option<Bytes>,
 }
 
-impl Upload {
+impl ReceivedUpload {
     /// Reads a field to its end.
     pub async fn read(mut field: Field<'_>, keep_bytes: bool) -> Result<Self, MultipartError> {
         let filename = field.file_name().unwrap_or_default().to_owned();

@@ -13,7 +13,7 @@ use axum::{
     http::header,
 };
 use reqwest::Url;
-use satchel_fake_kit::Upload;
+use satchel_fake_kit::ReceivedUpload;
 use serde_json::{Map, Value};
 
 use crate::refusal::{Refusal, bad};
@@ -25,7 +25,7 @@ const LONGEST_WORDS: usize = 4 * 1024 * 1024;
 pub(crate) struct ReceivedCall {
     pub(crate) method: String,
     pub(crate) parameters: Map<String, Value>,
-    pub(crate) uploads: HashMap<String, Upload>,
+    pub(crate) uploads: HashMap<String, ReceivedUpload>,
     /// Which parameters the method has asked for.
     taken: Mutex<BTreeSet<String>>,
 }
@@ -51,8 +51,10 @@ impl ReceivedCall {
             while let Some(field) = fields.next_field().await.map_err(|_| RequestReadError::BrokeOff)? {
                 let name = field.name().unwrap_or_default().to_owned();
                 if field.file_name().is_some() {
-                    uploads
-                        .insert(name, Upload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?);
+                    uploads.insert(
+                        name,
+                        ReceivedUpload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?,
+                    );
                 } else {
                     let words = field.text().await.map_err(|_| RequestReadError::BrokeOff)?;
                     parameters.insert(name, Value::String(words));

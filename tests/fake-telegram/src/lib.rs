@@ -30,7 +30,9 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, TestClock, When};
+use satchel_fake_kit::{
+    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock,
+};
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Notify, oneshot},
@@ -160,14 +162,14 @@ impl FakeTelegram {
     }
 
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
-    pub fn script(&self, methods: &str, when: When, fault: impl Into<TelegramFault>) {
-        self.state().script.add(methods, when, fault.into());
+    pub fn script(&self, methods: &str, timing: FaultTiming, fault: impl Into<TelegramFault>) {
+        self.state().script.add(methods, timing, fault.into());
         self.shared.close_if_scripted();
     }
 
     /// Lets the next request of a method go wrong.
     pub fn script_next(&self, methods: &str, fault: impl Into<TelegramFault>) {
-        self.script(methods, When::Nth(self.requests(methods) + 1), fault);
+        self.script(methods, FaultTiming::Nth(self.requests(methods) + 1), fault);
     }
 
     pub fn clear_script(&self) {
@@ -192,9 +194,9 @@ impl FakeTelegram {
         self.state().calls.iter().cloned().collect()
     }
 
-    /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a moment.
-    pub fn on_nth(&self, methods: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
-        self.state().script.wait(methods, number, moment)
+    /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a phase.
+    pub fn on_nth(&self, methods: &str, number: u64, phase: RequestPhase) -> oneshot::Receiver<()> {
+        self.state().script.wait_for(methods, number, phase)
     }
 
     /// Refuses all connections for a while, from now on.

@@ -1,7 +1,7 @@
 //! Files that a bot sends: found in the request or among those that are known, and checked as their form demands.
 
 use imagesize::blob_size;
-use satchel_fake_kit::{FakeFile, Upload};
+use satchel_fake_kit::{FakeFile, ReceivedUpload};
 
 use crate::{
     TelegramRules,
@@ -53,7 +53,7 @@ fn title(kind: FileKind) -> String {
     format!("{}{rest}", first.to_uppercase())
 }
 
-fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<TelegramFile, Refusal> {
+fn uploaded(rules: &TelegramRules, upload: &ReceivedUpload, wanted: FileKind) -> Result<TelegramFile, Refusal> {
     if upload.bytes == 0 {
         return Err(bad("file must be non-empty"));
     }
@@ -73,7 +73,7 @@ fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<
         file_unique_id: String::new(),
         kind,
         filename: upload.filename.clone(),
-        content: upload.content.clone().map(|content| FakeFile::of(&upload.filename, &mime, content)),
+        content: upload.content.clone().map(|content| FakeFile::from_bytes(&upload.filename, &mime, content)),
         mime,
         bytes: upload.bytes,
         sha256: upload.sha256,
@@ -84,7 +84,7 @@ fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<
 
 /// Bot API, sendPhoto: "The photo must be at most 10 MB in size. The photo's width and height must not exceed 10000 in
 /// total. Width and height ratio must be at most 20."
-fn photo_sides(rules: &TelegramRules, upload: &Upload) -> Result<(u32, u32), Refusal> {
+fn photo_sides(rules: &TelegramRules, upload: &ReceivedUpload) -> Result<(u32, u32), Refusal> {
     if upload.bytes > rules.photo_bytes {
         let (bytes, most) = (upload.bytes, rules.photo_bytes);
         return Err(bad(format!(

@@ -1,7 +1,7 @@
 //! New messages (Message resource, Create Message).
 
 use imagesize::blob_size;
-use satchel_fake_kit::{FakeFile, Upload};
+use satchel_fake_kit::{FakeFile, ReceivedUpload};
 use serde_json::{Value, json};
 
 use crate::{
@@ -179,11 +179,11 @@ fn redescribed(file: &DiscordFile, described: &AttachmentDescription) -> Discord
     DiscordFile { description, ..file.clone() }
 }
 
-fn file(upload: &Upload, described: &AttachmentDescription, voice: bool) -> DiscordFile {
+fn file(upload: &ReceivedUpload, described: &AttachmentDescription, voice: bool) -> DiscordFile {
     let named = described.filename.as_deref().unwrap_or(&upload.filename);
     let (filename, title) = sanitised(named);
     let sides = blob_size(&upload.head).ok().map(|size| (size.width as u64, size.height as u64));
-    let kept = |content: &bytes::Bytes| FakeFile::of(filename.clone(), upload.mime.clone(), content.clone());
+    let kept = |content: &bytes::Bytes| FakeFile::from_bytes(filename.clone(), upload.mime.clone(), content.clone());
     DiscordFile {
         id: 0,
         title,

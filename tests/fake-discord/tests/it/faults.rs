@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
 use satchel_fake_discord::{CDN, DiscordFault, Refusal};
-use satchel_fake_kit::{FakeFile, Fault, Moment, When};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase};
 use serde_json::{Value, json};
 
 use crate::{ADA, Bot, CHANNEL, Upload};
@@ -23,8 +23,8 @@ async fn seen(bot: &Bot) -> String {
 
 /// The same of a request that is given up soon after it was performed, or has arrived if it isn't to be performed.
 async fn seen_until_hung(bot: &Bot, route: &str, performed: bool) -> String {
-    let moment = if performed { Moment::Performed } else { Moment::Arrived };
-    let reached = bot.fake.on_nth(route, bot.fake.requests(route) + 1, moment);
+    let phase = if performed { RequestPhase::Performed } else { RequestPhase::Arrived };
+    let reached = bot.fake.on_nth(route, bot.fake.requests(route) + 1, phase);
     let hung = async {
         reached.await.expect("it comes so far");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -87,15 +87,15 @@ async fn every_fault_hits_the_scripted_request() {
 async fn faults_for_one_message_kind_spare_others() {
     let bot = Bot::start().await;
     let ogg = || -> Upload<'_> { ("a.ogg", "audio/ogg", b"OggS".to_vec()) };
-    bot.fake.script("*", When::Every, Fault::BadMarkup);
+    bot.fake.script("*", FaultTiming::Every, Fault::BadMarkup);
     bot.send(json!({ "content": "**" })).await.expect("Discord takes all Markdown");
     bot.fake.clear_script();
-    bot.fake.script("*", When::Every, Fault::BadItem { index: 1 });
+    bot.fake.script("*", FaultTiming::Every, Fault::BadItem { index: 1 });
     bot.send_files(json!({}), vec![ogg()]).await.expect("it has no second file");
     let second = bot.send_files(json!({}), vec![ogg(), ogg()]).await;
     assert_eq!(second, Err("400 50035 Invalid Form Body; attachments.1: ATTACHMENT_INVALID".to_owned()));
     bot.fake.clear_script();
-    bot.fake.script("*", When::Every, Fault::VoiceForbidden);
+    bot.fake.script("*", FaultTiming::Every, Fault::VoiceForbidden);
     bot.send_files(json!({}), vec![ogg()]).await.expect("it is no voice");
     let voice = json!({ "flags": 8192, "attachments": [{ "id": 0, "duration_secs": 1.0, "waveform": "AAAA" }] });
     let refused = bot.send_files(voice, vec![ogg()]).await;
@@ -103,7 +103,7 @@ async fn faults_for_one_message_kind_spare_others() {
 }
 
 #[tokio::test]
-async fn downloads_break_off_halfway_and_moments_are_told() {
+async fn downloads_break_off_halfway_and_phases_are_reported() {
     let bot = Bot::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 1, 300_000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "", vec![file]);
@@ -112,7 +112,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     bot.fake.script_next(CDN, Fault::ResetMidTransfer);
     let broken = reqwest::get(url).await.expect("a head").bytes().await;
     assert!(broken.is_err(), "half a file is none");
-    let mut fetched = bot.fake.on_nth(CDN, 2, Moment::Performed);
+    let mut fetched = bot.fake.on_nth(CDN, 2, RequestPhase::Performed);
     assert!(fetched.try_recv().is_err(), "nobody has asked yet");
     assert_eq!(reqwest::get(url).await.expect("a head").bytes().await.expect("whole").len(), 300_000);
     fetched.try_recv().expect("a download is performed when its answer begins");
@@ -124,7 +124,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     let stands = bot.fake.wait_until(|transcript| transcript.texts(CHANNEL) == ["before"]);
     let (_, stands) = tokio::join!(says, stands);
     stands.expect("it is seen");
-    let mut performed = bot.fake.on_nth("POST /channels/{}/messages", 2, Moment::Performed);
+    let mut performed = bot.fake.on_nth("POST /channels/{}/messages", 2, RequestPhase::Performed);
     bot.ask("POST", &format!("/channels/{CHANNEL}/typing"), Value::Null).await.expect("typing");
     assert!(performed.try_recv().is_err(), "it is another route");
     bot.send(json!({ "content": "a" })).await.expect("sent");

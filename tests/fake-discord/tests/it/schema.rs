@@ -137,7 +137,7 @@ fn people_do_everything(bot: &Bot) -> Vec<u64> {
     let bea = bot.fake.person(1002, "Bea");
     let photo = || vec![FakeFile::photo("my cat.png", 10, 10, 1, 100)];
     let said = bot.fake.person_sends(CHANNEL, ADA, &format!("{} @everyone", bot.fake.mention()), photo());
-    let voice = FakeFile::of("voice-message.ogg", "audio/ogg", "OggS");
+    let voice = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
     let all = [
         Composed::text("plain"),
         Composed::text("answer").with_files(photo()).replying_to(said),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fake_kit::{FakeFile, Fault, Moment, When};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase};
 use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault};
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ async fn seen(bot: &Bot, method: &str, parameters: Value) -> String {
 
 /// The same of a request that is given up soon after it was performed, or has arrived if it isn't to be performed.
 async fn seen_until_hung(bot: &Bot, method: &str, parameters: Value, performed: bool) -> String {
-    let moment = if performed { Moment::Performed } else { Moment::Arrived };
-    let reached = bot.fake.on_nth(method, bot.fake.requests(method) + 1, moment);
+    let phase = if performed { RequestPhase::Performed } else { RequestPhase::Arrived };
+    let reached = bot.fake.on_nth(method, bot.fake.requests(method) + 1, phase);
     let hung = async {
         reached.await.expect("it comes so far");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -92,13 +92,13 @@ async fn every_fault_is_visible_and_performs_as_declared() {
 #[tokio::test]
 async fn faults_for_one_message_kind_spare_others() {
     let bot = Bot::start().await;
-    bot.fake.script("*", When::Every, Fault::BadMarkup);
+    bot.fake.script("*", FaultTiming::Every, Fault::BadMarkup);
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("plain words have no markup");
     let refused = bot.here("sendMessage", json!({ "text": "a", "parse_mode": "HTML" })).await.expect_err("markup");
     assert!(refused.starts_with("400 Bad Request: can't parse entities"), "{refused}");
     bot.fake.clear_script();
 
-    bot.fake.script("send*", When::Every, Fault::BadItem { index: 1 });
+    bot.fake.script("send*", FaultTiming::Every, Fault::BadItem { index: 1 });
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("it is no album");
     let media = json!([{ "type": "photo", "media": "attach://p" }, { "type": "photo", "media": "attach://p" }]);
     let album = json!({ "media": media });
@@ -108,14 +108,14 @@ async fn faults_for_one_message_kind_spare_others() {
     bot.fake.script_next("sendMediaGroup", Fault::BadItem { index: 2 });
     send().await.expect("it has no third item");
 
-    bot.fake.script("send*", When::Every, Fault::VoiceForbidden);
+    bot.fake.script("send*", FaultTiming::Every, Fault::VoiceForbidden);
     bot.upload("sendAudio", json!({}), vec![("audio", "a.ogg", b"OggS".to_vec())]).await.expect("it is no voice");
     let voice = bot.upload("sendVoice", json!({}), vec![("voice", "a.ogg", b"OggS".to_vec())]).await;
     assert_eq!(voice, Err("400 Bad Request: VOICE_MESSAGES_FORBIDDEN".to_owned()));
 }
 
 #[tokio::test]
-async fn downloads_break_off_halfway_and_moments_are_told() {
+async fn downloads_break_off_halfway_and_phases_are_reported() {
     let bot = Bot::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 1, 300_000);
     bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file));
@@ -126,7 +126,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     bot.fake.script_next(DOWNLOAD, Fault::ResetMidTransfer);
     let broken = reqwest::get(&url).await.expect("a head").bytes().await;
     assert!(broken.is_err(), "half a file is none");
-    let mut fetched = bot.fake.on_nth(DOWNLOAD, 2, Moment::Performed);
+    let mut fetched = bot.fake.on_nth(DOWNLOAD, 2, RequestPhase::Performed);
     assert!(fetched.try_recv().is_err(), "nobody has asked yet");
     assert_eq!(reqwest::get(&url).await.expect("a head").bytes().await.expect("whole").len(), 300_000);
     fetched.try_recv().expect("a download is performed when its answer begins");
@@ -139,7 +139,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     let (_, stands) = tokio::join!(says, stands);
     stands.expect("it is seen");
 
-    let mut performed = bot.fake.on_nth("send*", 3, Moment::Performed);
+    let mut performed = bot.fake.on_nth("send*", 3, RequestPhase::Performed);
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
     assert!(performed.try_recv().is_err(), "it is the second that counts");
     bot.here("sendChatAction", json!({ "action": "typing" })).await.expect("sent");
@@ -149,12 +149,12 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
 }
 
 #[tokio::test]
-async fn moments_are_told_while_a_request_hangs() {
+async fn phases_are_reported_while_a_request_hangs() {
     let bot = Bot::start().await;
-    bot.fake.script("sendMessage", When::Nth(1), Fault::Hang { performed: true });
-    let arrived = bot.fake.on_nth("sendMessage", 1, Moment::Arrived);
-    let performed = bot.fake.on_nth("sendMessage", 1, Moment::Performed);
-    let mut second = bot.fake.on_nth("sendMessage", 2, Moment::Arrived);
+    bot.fake.script("sendMessage", FaultTiming::Nth(1), Fault::Hang { performed: true });
+    let arrived = bot.fake.on_nth("sendMessage", 1, RequestPhase::Arrived);
+    let performed = bot.fake.on_nth("sendMessage", 1, RequestPhase::Performed);
+    let mut second = bot.fake.on_nth("sendMessage", 2, RequestPhase::Arrived);
     let hangs = bot.answer("sendMessage", json!({ "chat_id": bot.chat, "text": "a" }));
     let told = async {
         arrived.await.expect("told");

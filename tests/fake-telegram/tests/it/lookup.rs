@@ -1,6 +1,6 @@
 //! Whose a message is, as `stopMessageLiveLocation` tells it without changing anything.
 
-use satchel_fake_kit::{FakeFile, Fault, When};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_telegram::{Composed, FileKind, TelegramRules};
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ async fn looking_up_is_paced_over_all_chats_only() {
 async fn looking_up_meets_its_own_faults() {
     let bot = Bot::start().await;
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
-    bot.fake.script("stopMessageLiveLocation", When::First(2), Fault::RateLimit { retry_after_ms: 3000 });
+    bot.fake.script("stopMessageLiveLocation", FaultTiming::First(2), Fault::RateLimit { retry_after_ms: 3000 });
     let answers = look_up_all(&bot, bot.chat, 1..=3).await;
     let limited = "429 Too Many Requests: retry after 3";
     assert_eq!(answers, [limited, limited, NONE]);

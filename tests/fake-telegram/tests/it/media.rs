@@ -207,6 +207,6 @@ async fn local_server_returns_paths_and_accepts_larger_files() {
     let path = std::path::PathBuf::from(path.as_str().expect("a path"));
     assert!(path.starts_with(root.path()) && path.is_absolute(), "{}", path.display());
     let bytes = std::fs::read(&path).expect("the file is there");
-    assert_eq!(FakeFile::of("a", "b", bytes).sha256(), file.sha256());
+    assert_eq!(FakeFile::from_bytes("a", "b", bytes).sha256(), file.sha256());
     bot.ask("setWebhook", json!({ "url": "http://127.0.0.1:9/" })).await;
 }

@@ -46,7 +46,7 @@ async fn long_poll_returns_update_or_times_out() {
         tokio::time::timeout(Duration::from_secs(10), answer).await.expect("an answer in time")
     };
     let polling = async |number| {
-        bot.fake.on_nth("getUpdates", number, satchel_fake_kit::Moment::Arrived).await.expect("it polls");
+        bot.fake.on_nth("getUpdates", number, satchel_fake_kit::RequestPhase::Arrived).await.expect("it polls");
     };
     let passes = async {
         polling(1).await;
@@ -137,7 +137,7 @@ async fn downloads_by_path_are_limited_to_twenty_megabytes() {
     let url = |token: &str, path: &str| format!("{}/file/bot{token}/{path}", bot.fake.api_url());
     for path in [path.clone(), path.replace('/', "%2F")] {
         let bytes = reqwest::get(url(bot.fake.token(), &path)).await.expect("an answer").bytes().await.expect("bytes");
-        assert_eq!(FakeFile::of("a", "b", bytes).sha256(), file(most).sha256());
+        assert_eq!(FakeFile::from_bytes("a", "b", bytes).sha256(), file(most).sha256());
     }
     for (token, path) in [("1:wrong", path.as_str()), (bot.fake.token(), "documents/file_99")] {
         assert_eq!(reqwest::get(url(token, path)).await.expect("an answer").status(), 404);

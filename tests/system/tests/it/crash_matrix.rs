@@ -19,7 +19,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use satchel_fake_kit::Moment;
+use satchel_fake_kit::RequestPhase;
 use satchel_system::crash::points::{Point, Side};
 
 use self::{
@@ -292,7 +292,7 @@ fn deaths(undisturbed: &[Outcome]) -> Vec<Death> {
     for operation in KILLED_DURING {
         let requests = undisturbed.iter().map(|outcome| outcome.requests[&operation]).min().unwrap_or(0);
         for number in 1..=requests {
-            deaths.extend([Moment::Arrived, Moment::Performed].map(|moment| Death::During {
+            deaths.extend([RequestPhase::Arrived, RequestPhase::Performed].map(|moment| Death::During {
                 operation,
                 number,
                 moment,

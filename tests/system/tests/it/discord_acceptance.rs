@@ -105,7 +105,7 @@ async fn what_a_stopped_turn_had_gathered_is_sent() {
 async fn downloads_need_no_url_and_skip_existing_files() {
     let home = home().await;
     let photo = FakeFile::photo("beach.png", 640, 480, 1, 90_000);
-    let table = FakeFile::of("table.csv", "text/csv", "a;b\n1;2\n");
+    let table = FakeFile::from_bytes("table.csv", "text/csv", "a;b\n1;2\n");
     home.model.reply(calls("Keep", &[("attachment_download", json!({}))]));
     home.model.reply(says("Kept."));
     let sent = vec![photo.clone(), table.clone()];

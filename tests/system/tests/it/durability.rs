@@ -83,7 +83,7 @@ async fn a_streamed_reply_costs_two_commits_more() {
 
 #[tokio::test]
 async fn a_file_that_comes_in_costs_one_commit() {
-    let file = FakeFile::of("a.txt", "text/plain", "the bytes of a.txt");
+    let file = FakeFile::from_bytes("a.txt", "text/plain", "the bytes of a.txt");
     assert_eq!(commits(vec![text("thanks")], StreamRule::None, vec![file]).await, (4, 1));
 }
 

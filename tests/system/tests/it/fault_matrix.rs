@@ -10,7 +10,7 @@ use std::{fmt::Write, time::Duration};
 
 use futures::{StreamExt, stream};
 use satchel_domain::capabilities::LookupRule;
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_system::crash::ChannelAdapter;
 
 use self::stage::{Cell, Column, Played, play};
@@ -172,7 +172,7 @@ async fn matrix(platform: Platform) {
                 return (at, "-".to_owned(), Vec::new());
             }
             let Fate { fault, lasts, then, max_age, keys_live, .. } = *fate;
-            let lasts = lasts.map(When::ForMs);
+            let lasts = lasts.map(FaultTiming::ForMs);
             let cell = Cell { platform, column, fault, lasts, then, max_age, keys_live };
             let played = play(&cell).await;
             let problems = problems(fate, &played, platform);

@@ -26,7 +26,7 @@ const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
 async fn house(wire: ModelWire) -> House<OnDiscord> {
     let mut house = House::furnish_on(OnDiscord::open(DiscordRules::unpaced()).await, wire, "").await;
-    house.put(&FakeFile::of("table.csv", "text/csv", "a,b\n1,2\n")).await;
+    house.put(&FakeFile::from_bytes("table.csv", "text/csv", "a,b\n1,2\n")).await;
     house.start().await;
     house
 }

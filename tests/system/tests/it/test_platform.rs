@@ -7,7 +7,7 @@ use satchel_domain::{
     capabilities::{Idempotency, ReplyRule, StreamRule, TextLimit},
 };
 use satchel_fake_discord::{CDN, DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::{FakeFile, Fault, Moment, Transcript, When};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase, Transcript};
 use satchel_fake_telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
@@ -204,13 +204,13 @@ impl TestPlatform {
     /// Lets the request of an operation with this number go wrong; on Telegram the call of a method with this one.
     pub(crate) fn script(&self, operation: (Operation, u64), method: (&str, u64), fault: Fault) {
         match self {
-            Self::Telegram(telegram) => telegram.script(method.0, When::Nth(method.1), fault),
-            Self::Discord(discord) => discord.script(route(operation.0), When::Nth(operation.1), fault),
+            Self::Telegram(telegram) => telegram.script(method.0, FaultTiming::Nth(method.1), fault),
+            Self::Discord(discord) => discord.script(route(operation.0), FaultTiming::Nth(operation.1), fault),
         }
     }
 
     /// Lets requests of an operation go wrong; on Telegram calls of a method.
-    pub(crate) fn script_all(&self, operation: Operation, method: &str, when: When, fault: Fault) {
+    pub(crate) fn script_all(&self, operation: Operation, method: &str, when: FaultTiming, fault: Fault) {
         match self {
             Self::Telegram(telegram) => telegram.script(method, when, fault),
             Self::Discord(discord) => discord.script(route(operation), when, fault),
@@ -259,7 +259,7 @@ impl TestPlatform {
         }
     }
 
-    pub(crate) fn on_nth(&self, operation: Operation, number: u64, moment: Moment) -> oneshot::Receiver<()> {
+    pub(crate) fn on_nth(&self, operation: Operation, number: u64, moment: RequestPhase) -> oneshot::Receiver<()> {
         match self {
             Self::Telegram(telegram) => telegram.on_nth(methods(operation), number, moment),
             Self::Discord(discord) => discord.on_nth(route(operation), number, moment),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_discord::DiscordChannel;
 use satchel_domain::{FileReference, Sha256};
 use satchel_fake_discord::{CDN, DiscordFault, Permission, Refusal};
-use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
+use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, channel, start, take};
@@ -32,7 +32,7 @@ async fn fetched(channel: &DiscordChannel, reference: &FileReference) -> Result<
     let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
-    let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
+    let stored = FaultyBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
     let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }

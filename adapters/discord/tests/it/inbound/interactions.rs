@@ -1,7 +1,7 @@
 //! Slash commands and pressed buttons: said by whoever used them, and answered once they are stored.
 
 use satchel_fake_discord::{Interaction, InteractionAnswer, Refusal};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, bot_says, start, take, until};
@@ -150,7 +150,7 @@ async fn failed_command_registration_is_retried_without_blocking() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let taker = Taker::new();
-    bench.fake.script(OFFER, When::First(1), Fault::ServerError);
+    bench.fake.script(OFFER, FaultTiming::First(1), Fault::ServerError);
     let listening = bench.connected(&taker).await;
     bench.fake.person_says(bench.direct, ANN, "/files");
     take(&taker, 1).await;

@@ -7,7 +7,7 @@ use satchel_fake_kit::FakeFile;
 use super::bench::{ANN, BOB, GENERAL, GUILD, OTHER, Taker, bot_says, start, take};
 
 fn pdf(name: &str) -> FakeFile {
-    FakeFile::of(name, "application/pdf", "%PDF-1.7 the plan")
+    FakeFile::from_bytes(name, "application/pdf", "%PDF-1.7 the plan")
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn files_keep_names_and_voice_notes_are_marked() {
     let files = vec![pdf("план [1].pdf"), pdf("plan.pdf"), pdf("plan.pdf")];
     fake.person_sends(bench.direct, ANN, "three files", files);
     take(&taker, 1).await;
-    let speech = FakeFile::of("voice-message.ogg", "audio/ogg", "OggS");
+    let speech = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
     fake.person_composes(bench.direct, ANN, Composed::voice(speech, 1.5));
     take(&taker, 2).await;
     fake.person_composes(bench.direct, ANN, Composed::default().with_sticker("Wave"));

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use satchel_domain::{capabilities::VoiceRule, delivery::Refusal};
 use satchel_fake_discord::{DiscordFault, Permission, Refusal as Words};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 
 use super::*;
 
@@ -284,7 +284,7 @@ async fn deletion_reports_refusal_and_doubt() {
 async fn a_probe_tells_whether_discord_answers() {
     let stage = Stage::new().await;
     assert_eq!(stage.channel.probe().await, Ok(()));
-    stage.discord.script("GET /users/@me", When::Every, Fault::BadGateway { performed: false });
+    stage.discord.script("GET /users/@me", FaultTiming::Every, Fault::BadGateway { performed: false });
     assert!(stage.channel.probe().await.is_err());
     stage.discord.refuse_connections(Duration::from_secs(30));
     assert!(matches!(stage.channel.probe().await, Err(SendError::NotSent { .. })));

@@ -167,7 +167,7 @@ async fn a_persons_direct_channel_is_opened_once() {
 #[tokio::test]
 async fn typing_indicator_is_sent_but_not_repeated_immediately() {
     let stage = Stage::new().await;
-    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::Moment::Performed);
+    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::RequestPhase::Performed);
     for activity in [Activity::Writing, Activity::Speaking, Activity::Uploading] {
         stage.channel.show_activity(&conversation("100"), activity).await;
     }

@@ -62,7 +62,7 @@ fn channel(token: &str, api_url: Option<String>) -> DiscordChannel {
         answers_in: Vec::new(),
         commands: Vec::new(),
     };
-    DiscordChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), fetcher(), SHORT).unwrap()
+    DiscordChannel::with_timeouts(&settings, Arc::new(FaultyBlobs::default()), fetcher(), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.
@@ -141,7 +141,7 @@ async fn errors_logs_and_debug_hide_secrets() {
         DiscordFault::Answer { status: 200, body: echo },
     ] {
         stage.discord.clear_script();
-        stage.discord.script("*", satchel_fake_kit::When::Every, fault.clone());
+        stage.discord.script("*", satchel_fake_kit::FaultTiming::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.told();
@@ -167,7 +167,7 @@ fn invalid_settings_error_hides_secrets() {
             answers_in: Vec::new(),
             commands: Vec::new(),
         };
-        let error = DiscordChannel::new(&settings, Arc::new(MemoryBlobs::default()), fetcher()).unwrap_err();
+        let error = DiscordChannel::new(&settings, Arc::new(FaultyBlobs::default()), fetcher()).unwrap_err();
         assert_silent(&format!("{error} {error:?} {settings:?}"), "a wrong setting");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use satchel_domain::{FileReference, Sha256};
-use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
+use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
@@ -29,7 +29,7 @@ async fn fetched(
     let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
-    let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
+    let stored = FaultyBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
     let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }
@@ -99,7 +99,7 @@ async fn local_server_serves_large_files_from_disk() {
 async fn local_file_outside_configured_directory_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let mut bench = Bench::with(TelegramRules::local(root.path().to_owned())).await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
     let elsewhere = tempfile::tempdir().unwrap();
     bench.settings.local_files = Some(elsewhere.path().to_owned());
     let told = refusal(&bench.channel(), &reference).await;
@@ -141,7 +141,7 @@ async fn what_may_pass_is_to_be_tried_again() {
 #[tokio::test]
 async fn fetch_retry_respects_telegrams_retry_after() {
     let bench = Bench::start().await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Fault::RateLimit { retry_after_ms: 2_000 });
     let begun = std::time::Instant::now();
     another_try(&bench.channel(), &reference).await;
@@ -151,7 +151,7 @@ async fn fetch_retry_respects_telegrams_retry_after() {
 #[tokio::test]
 async fn what_is_gone_for_good_is_refused() {
     let bench = Bench::start().await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Refusal::new(400, "Bad Request: invalid file_id"));
     let told = refusal(&bench.channel(), &reference).await;
     assert!(told.contains("invalid file_id"), "{told}");

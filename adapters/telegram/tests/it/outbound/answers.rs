@@ -244,7 +244,7 @@ async fn doubt_after_a_move_is_doubt() {
     let stage = Stage::new().await;
     let group = stage.telegram.group("Family", &[stage.chat]);
     stage.telegram.migrate(group);
-    stage.telegram.script("sendMessage", satchel_fake_kit::When::Nth(2), Fault::AcceptAndDrop);
+    stage.telegram.script("sendMessage", satchel_fake_kit::FaultTiming::Nth(2), Fault::AcceptAndDrop);
     let answer = stage.channel.send(&stage.part_in(group, text("hello"))).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }

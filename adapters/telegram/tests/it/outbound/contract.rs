@@ -55,7 +55,7 @@ impl ChannelFixture for Stage {
     }
 
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
-        let file = FakeFile::of(filename, "application/octet-stream", content);
+        let file = FakeFile::from_bytes(filename, "application/octet-stream", content);
         let message = self.telegram.person_sends(self.chat, self.chat, Composed::file(FileKind::Document, file));
         let transcript = self.telegram.transcript();
         let sent = transcript.messages(self.chat).iter().find(|sent| sent.id == message).unwrap();

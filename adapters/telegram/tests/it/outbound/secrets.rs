@@ -64,7 +64,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
         commands: Vec::new(),
         look_up: LookupSettings::default(),
     };
-    TelegramChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), SHORT).unwrap()
+    TelegramChannel::with_timeouts(&settings, Arc::new(FaultyBlobs::default()), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.
@@ -144,7 +144,7 @@ async fn errors_logs_and_debug_hide_secrets() {
         TelegramFault::Answer { status: 200, body: echo },
     ] {
         stage.telegram.clear_script();
-        stage.telegram.script("*", satchel_fake_kit::When::Every, fault.clone());
+        stage.telegram.script("*", satchel_fake_kit::FaultTiming::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.told();
@@ -172,7 +172,7 @@ fn invalid_settings_error_hides_secrets() {
             commands: Vec::new(),
             look_up: LookupSettings::default(),
         };
-        let error = TelegramChannel::new(&settings, Arc::new(MemoryBlobs::default())).unwrap_err();
+        let error = TelegramChannel::new(&settings, Arc::new(FaultyBlobs::default())).unwrap_err();
         assert_silent(&format!("{error} {error:?} {settings:?}"), "a wrong setting");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use satchel_fake_kit::Moment;
+use satchel_fake_kit::RequestPhase;
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 
@@ -62,7 +62,7 @@ async fn waiting(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
     for start in 0..=STARTS {
         // The one before it, if there is one, is gone before this one polls.
         drop(last.take());
-        let polled = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, Moment::Arrived);
+        let polled = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, RequestPhase::Arrived);
         let begun = Instant::now();
         last = Some(run(bench, directory.path(), &telegram)?);
         tokio::time::timeout(PATIENCE, polled).await.context("it does not poll")??;
@@ -97,7 +97,7 @@ async fn throughput(bench: &BenchRunner) -> Result<f64> {
     harness.send_and_wait("warm up", "sendMessage", 1).await?;
     let turns = (CHATS * ROUNDS) as u64;
     // Each is waited for before it can come: nobody says more than one thing that is not answered.
-    let mut to_come = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, Moment::Performed));
+    let mut to_come = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, RequestPhase::Performed));
     let mut replies: VecDeque<_> = to_come.by_ref().take(2 * CHATS).collect();
     let mut answered = HashMap::new();
     let begun = Instant::now();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
-use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
+use satchel_fake_kit::{FakeFile, Transcript, TranscriptMessage, VisibleItem};
 use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
@@ -172,7 +172,7 @@ impl Scenario for Play {
         let [here, there] = [report, expected].map(|report| &report.conversations[0].conversation);
         let (talk, reply) = without_talk_about_calls(&outcome.transcript);
         let (_, usual) = without_talk_about_calls(&undisturbed.transcript);
-        let usual: Vec<Shown> = usual.visible(there).flat_map(shown).collect();
+        let usual: Vec<VisibleItem> = usual.visible(there).flat_map(shown).collect();
         verdict.judge_messages(&reply, here, &usual);
         // A question that nobody knows to have arrived is put once more.
         let most = usize::from(verdict.needs_tool) + 2 * outcome.deaths;
@@ -254,7 +254,7 @@ fn without_talk_about_calls(transcript: &Transcript) -> (usize, Transcript) {
 
 fn document(name: &str, caption: &str) -> Composed {
     // With a file every message is a turn of its own, in whatever state the others are.
-    Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", format!("the content of {name}\n")))
+    Composed::file(FileKind::Document, FakeFile::from_bytes(name, "text/plain", format!("the content of {name}\n")))
         .caption(caption)
 }
 
@@ -263,7 +263,7 @@ async fn arrive(telegram: &FakeTelegram, files: &Files) {
     telegram.person_sends_album(PERSON, PERSON, vec![photo(1).caption("album"), photo(2)]);
     let large = FakeFile::generated(TOO_LARGE, "application/octet-stream", 1, DOWNLOAD_BYTES + 1);
     telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, large).caption("large"));
-    let voice = FakeFile::of("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
+    let voice = FakeFile::from_bytes("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
     telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Voice, voice).caption("voice"));
     telegram.queue_update(json!({"message": {"message_id": "no number"}}));
     telegram.person_sends(PERSON, PERSON, document("wait.txt", "wait"));

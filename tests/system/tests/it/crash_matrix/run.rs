@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use satchel_fake_kit::{Moment, Transcript};
+use satchel_fake_kit::{RequestPhase, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::Point};
 use tokio::{io::AsyncReadExt, process::Command};
 
@@ -69,7 +69,7 @@ pub(crate) enum Death {
     During {
         operation: Operation,
         number: u64,
-        moment: Moment,
+        moment: RequestPhase,
     },
     /// The first process dies in one way, and the next at a point while it takes up what is left.
     Twice {
@@ -118,10 +118,10 @@ impl fmt::Display for Death {
 }
 
 /// The words for a kill from without.
-pub(crate) fn during(operation: Operation, moment: Moment) -> String {
+pub(crate) fn during(operation: Operation, moment: RequestPhase) -> String {
     let moment = match moment {
-        Moment::Arrived => "arrived",
-        Moment::Performed => "performed",
+        RequestPhase::Arrived => "arrived",
+        RequestPhase::Performed => "performed",
     };
     format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
 }

@@ -10,7 +10,7 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, Sha256,
     capabilities::{LookupRule, StreamRule},
 };
-use satchel_fake_kit::{FakeFile, Shown, TranscriptFile};
+use satchel_fake_kit::{FakeFile, TranscriptFile, VisibleItem};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
@@ -120,7 +120,7 @@ pub(crate) struct Scene {
     /// The bytes of the first of these, which is saved.
     pub(crate) saved: Vec<u8>,
     /// The chunks of the reply's text.
-    pub(crate) chunks: Vec<Shown>,
+    pub(crate) chunks: Vec<VisibleItem>,
     /// The files of the reply, in order, without the one that is too large and those that the script makes.
     pub(crate) files: Vec<DeliveredFile>,
     /// The files behind them, which the script makes.
@@ -149,8 +149,8 @@ impl Scene {
         let photos: Vec<FakeFile> = photos.map(|n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400)).collect();
         let documents = [
             noise("d1.bin", 101, 900),
-            FakeFile::of("d2.txt", "text/plain", "words of the second document\n"),
-            FakeFile::of("d3.pdf", "application/pdf", "%PDF-1.4\n%third document\n"),
+            FakeFile::from_bytes("d2.txt", "text/plain", "words of the second document\n"),
+            FakeFile::from_bytes("d3.pdf", "application/pdf", "%PDF-1.4\n%third document\n"),
         ];
         let oversize = noise(OVERSIZE, 7, 40 * 1024);
         for file in photos.iter().chain(&documents).chain([&oversize]) {
@@ -170,8 +170,8 @@ impl Scene {
             file => file,
         };
         // With a file the second message is a turn of its own, in whatever state the first one is.
-        let sent = [noise("note.bin", 9, 3_000), FakeFile::of("b.txt", "text/plain", "b")];
-        let made = MADE.map(|(name, content)| FakeFile::of(name, mime_of(name), content));
+        let sent = [noise("note.bin", 9, 3_000), FakeFile::from_bytes("b.txt", "text/plain", "b")];
+        let made = MADE.map(|(name, content)| FakeFile::from_bytes(name, mime_of(name), content));
         Self {
             platform,
             rules,
@@ -266,10 +266,10 @@ fn paragraph(name: &str) -> String {
     words.join(" ")
 }
 
-fn chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<Shown> {
+fn chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<VisibleItem> {
     let planned = satchel_routing::plan::plan(&OutgoingResponse::from_text(text), capabilities);
     let words = planned.parts.into_iter().filter_map(|part| match part.content {
-        PartContent::Text { text, .. } => Some(Shown::Text(text)),
+        PartContent::Text { text, .. } => Some(VisibleItem::Text(text)),
         _ => None,
     });
     words.collect()
@@ -291,7 +291,7 @@ fn save() -> ScriptedPiece {
 /// The call that has a script make files.
 fn make() -> ScriptedPiece {
     let create = |(name, content): &(&'static str, &'static str)| {
-        let description = DeliveredFile::new(&FakeFile::of(*name, "", *content)).description;
+        let description = DeliveredFile::new(&FakeFile::from_bytes(*name, "", *content)).description;
         let mime = mime_of(name);
         format!(
             "attachment_create(content={content:?}, filename={name:?}, description={description:?}, mime_type={mime:?})\n"

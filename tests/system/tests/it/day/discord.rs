@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use satchel_domain::Sha256;
 use satchel_fake_discord::{Composed, DiscordRules, FakeDiscord};
-use satchel_fake_kit::{FakeFile, Fault, Moment};
+use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
 use tokio::sync::oneshot;
 
 use super::house::Chat;
@@ -59,7 +59,7 @@ impl Chat for OnDiscord {
     fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {
         let sent = self.discord.requests(SEND);
         self.discord.script_next(SEND, Fault::Hang { performed: true });
-        self.discord.on_nth(SEND, sent + 1, Moment::Performed)
+        self.discord.on_nth(SEND, sent + 1, RequestPhase::Performed)
     }
 
     /// Words would be on the file's message, which may be there before the file is.

@@ -83,7 +83,7 @@ pub(crate) fn voice_note() -> FakeFile {
         b"OggS\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x13OpusHead\x01\x01\x38\x01\x80\xbb\0\0\0\0\0",
         &[0; 4_000],
     ];
-    FakeFile::of("voice.ogg", "audio/ogg", pages.concat())
+    FakeFile::from_bytes("voice.ogg", "audio/ogg", pages.concat())
 }
 
 impl<C: Chat> House<C> {

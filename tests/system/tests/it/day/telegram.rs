@@ -1,7 +1,7 @@
 //! Ann's chat with the bot on Telegram.
 
 use satchel_domain::Sha256;
-use satchel_fake_kit::{FakeFile, Fault, Moment};
+use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
 use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
 use tokio::sync::oneshot;
 
@@ -53,7 +53,7 @@ impl Chat for OnTelegram {
     fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {
         let sent = self.0.requests("sendDocument");
         self.0.script_next("sendDocument", Fault::Hang { performed: true });
-        self.0.on_nth("sendDocument", sent + 1, Moment::Performed)
+        self.0.on_nth("sendDocument", sent + 1, RequestPhase::Performed)
     }
 
     fn words_with_the_lost_file(&self) -> &'static str {

@@ -49,7 +49,7 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     };
 
     let bytes = b"frame".repeat(1_000);
-    let film = FakeFile::of("film.mov", "video/quicktime", bytes.clone());
+    let film = FakeFile::from_bytes("film.mov", "video/quicktime", bytes.clone());
     telegram.person_sends(ANN, ANN, Composed::file(FileKind::Document, film).caption("list my files"));
     told(0).await;
     telegram.person_says(ANN, ANN, "/resend 1");
