@@ -12,15 +12,15 @@ mod media;
 mod message;
 mod methods;
 mod objects;
-mod pace;
 mod people;
+mod platform_state;
+mod rate;
 mod refusal;
 mod rules;
 mod serving;
+mod text;
 mod transcript;
 mod webhook;
-mod words;
-mod world;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -40,15 +40,18 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{call::ReceivedCall, inbox::TelegramInbox, pace::Pace, world::PlatformState};
+use self::{call::ReceivedCall, inbox::TelegramInbox, platform_state::PlatformState, rate::RateCounter};
 pub use self::{
-    message::{ChatKind, Composed, Content, Entity, FileKind, Formatted, InlineButton, TelegramFile, TelegramMessage},
-    pace::{ChatPace, PaceReport},
-    refusal::{Refusal, TelegramFault},
-    rules::{TelegramPace, TelegramRules},
+    message::{
+        ChatKind, FileKind, FormattedText, InlineButton, PersonMessage, TelegramContent, TelegramFile, TelegramMessage,
+        TextEntity,
+    },
+    platform_state::ButtonPress,
+    rate::{ChatRate, RateReport},
+    refusal::{ApiRefusal, TelegramFault},
+    rules::{TelegramRates, TelegramRules},
     serving::DOWNLOAD,
-    transcript::{TelegramChat, TelegramTranscript},
-    world::Press,
+    transcript::{TelegramTranscript, TranscriptChat},
 };
 
 /// How many requests are remembered for [`FakeTelegram::calls`].
@@ -88,10 +91,10 @@ pub(crate) struct Shared {
 }
 
 pub(crate) struct State {
-    pub(crate) world: PlatformState,
+    pub(crate) platform: PlatformState,
     pub(crate) inbox: TelegramInbox,
-    pub(crate) pace: Pace,
-    pub(crate) script: FaultScript<Refusal>,
+    pub(crate) pace: RateCounter,
+    pub(crate) script: FaultScript<ApiRefusal>,
     calls: VecDeque<TelegramCall>,
 }
 
@@ -109,9 +112,9 @@ impl FakeTelegram {
         let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
         let state = State {
-            world: PlatformState::new(clock.clone()),
+            platform: PlatformState::new(clock.clone()),
             inbox: TelegramInbox::default(),
-            pace: Pace::new(rules.pace, clock.clone()),
+            pace: RateCounter::new(rules.pace, clock.clone()),
             script: FaultScript::new(clock.clone()),
             calls: VecDeque::new(),
         };
@@ -146,7 +149,7 @@ impl FakeTelegram {
     /// The id and the username of its bot.
     #[must_use]
     pub fn bot(&self) -> (i64, &'static str) {
-        (world::BOT, world::BOT_USERNAME)
+        (platform_state::BOT, platform_state::BOT_USERNAME)
     }
 
     /// The rules that it enforces.
@@ -207,7 +210,7 @@ impl FakeTelegram {
     /// What stands in the chats.
     #[must_use]
     pub fn transcript(&self) -> TelegramTranscript {
-        TelegramTranscript::of(&self.state().world)
+        TelegramTranscript::from_state(&self.state().platform)
     }
 
     /// Waits until the chats read as wanted.
@@ -229,19 +232,19 @@ impl FakeTelegram {
 
     /// How fast the bot has been.
     #[must_use]
-    pub fn pace(&self) -> PaceReport {
+    pub fn pace(&self) -> RateReport {
         self.state().pace.report()
     }
 
     /// The commands that the bot has told of, as in `setMyCommands`.
     #[must_use]
     pub fn commands(&self) -> Vec<Value> {
-        self.state().world.commands.clone()
+        self.state().platform.commands.clone()
     }
 
     /// Keeps the bytes of the files that the bot uploads from now on.
     pub fn keep_file_bytes(&self) {
-        self.state().world.keep_bytes = true;
+        self.state().platform.keep_bytes = true;
     }
 
     /// Lets the webhook's address lead here over plain HTTP, as a proxy in front of the bot does.
@@ -266,7 +269,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn on_request(&self, method: &str) -> ScriptedRequest<Refusal> {
+    pub(crate) fn on_request(&self, method: &str) -> ScriptedRequest<ApiRefusal> {
         self.state().script.on_request(method)
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn deliver(shared: Arc<Shared>) {
             };
             {
                 let mut state = shared.state();
-                let now = state.world.now();
+                let now = state.platform.now();
                 if let Some(webhook) = &mut state.inbox.webhook {
                     webhook.last_error = Some((now, failed));
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
-use satchel_fake_discord::{CDN, DiscordFault, Refusal};
+use satchel_fake_discord::{ApiRefusal, CDN, DiscordFault};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase};
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ async fn every_fault_hits_the_scripted_request() {
         (Fault::TooLarge.into(), short(413, 40_005, "Request entity too large"), false),
         (Fault::Forbidden.into(), short(403, 50_013, "Missing Permissions"), false),
         (Fault::ChatGone.into(), short(404, 10_003, "Unknown Channel"), false),
-        (Refusal::new(418, 9, "I am a teapot").into(), short(418, 9, "I am a teapot"), false),
+        (ApiRefusal::new(418, 9, "I am a teapot").into(), short(418, 9, "I am a teapot"), false),
         (garbage, "200 {\"id\":".to_owned(), false),
     ] {
         let bot = Bot::start().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_fake_discord::{Composed, DiscordRules, Tier};
+use satchel_fake_discord::{DiscordRules, PersonMessage, Tier};
 use satchel_fake_kit::FakeFile;
 use serde_json::{Value, json};
 
@@ -247,7 +247,7 @@ async fn what_people_send_has_names_sides_and_voices() {
     assert_eq!((&file["filename"], &file["title"]), (&json!("my_cat.png"), &json!("my cat")));
     assert_eq!((&file["width"], &file["height"]), (&json!(640), &json!(480)));
     let voice = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
-    let said = bot.fake.person_composes(CHANNEL, ADA, Composed::voice(voice, 2.5));
+    let said = bot.fake.person_composes(CHANNEL, ADA, PersonMessage::voice(voice, 2.5));
     let message = bot.again(&json!({ "id": said.to_string() })).await;
     assert_eq!((&message["flags"], &message["attachments"][0]["duration_secs"]), (&json!(8192), &json!(2.5)));
     assert_eq!(id(&message["author"]["id"]), ADA);

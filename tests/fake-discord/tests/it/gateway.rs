@@ -1,9 +1,9 @@
 //! The fake gateway: what a raw client is told, what it is refused with which code, and what a test does to it.
 
+mod faults;
 mod handshake;
 mod limits;
 mod resuming;
-mod trouble;
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Gateway {
         let clock = TestClock::default();
         clock.pause();
         let hub = FakeGateway::new(rules, TOKEN, &base, stopped.clone(), clock.clone());
-        hub.set_world(world);
+        hub.set_snapshot(snapshot);
         let served = axum::serve(listener, hub.router()).with_graceful_shutdown(stopped.clone().cancelled_owned());
         tokio::spawn(async move { served.await });
         let url = hub.bot_address()["url"].as_str().expect("an address").to_owned();
@@ -80,7 +80,7 @@ impl Gateway {
 }
 
 /// A bot in one guild.
-pub(crate) fn world() -> GatewaySnapshot {
+pub(crate) fn snapshot() -> GatewaySnapshot {
     GatewaySnapshot {
         user: json!({ "id": "11", "username": "satchel", "bot": true }),
         application: 12,

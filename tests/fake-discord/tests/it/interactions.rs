@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use satchel_fake_discord::{APPLICATION, Interaction};
+use satchel_fake_discord::{APPLICATION, SentInteraction};
 use serde_json::{Value, json};
 
 use crate::{ADA, Bot, CHANNEL, button, id};
 
-fn done(bot: &Bot, interaction: u64) -> Interaction {
+fn done(bot: &Bot, interaction: u64) -> SentInteraction {
     let transcript = bot.fake.transcript();
     let mut all = transcript.channels.values().flat_map(|channel| channel.interactions.clone());
     all.find(|done| done.id == interaction).expect("it happened")
@@ -75,7 +75,7 @@ async fn a_press_is_answered_once_and_in_time() {
     assert_eq!(twice, Err("400 40060 Interaction has already been acknowledged.".to_owned()));
     assert_eq!(done(&bot, first).answer.expect("answered").kind, 6);
     let (last, late) = (press(), press());
-    clock.advance(bot.fake.rules().interaction_patience);
+    clock.advance(bot.fake.rules().interaction_ttl);
     assert_eq!(bot.ask("POST", &callback(last), answer.clone()).await, Ok(Value::Null));
     clock.advance(Duration::from_millis(1));
     assert_eq!(bot.ask("POST", &callback(late), answer.clone()).await, unknown);

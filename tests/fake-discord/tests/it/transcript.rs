@@ -1,6 +1,6 @@
 //! What stands in the channels reads as a person sees it.
 
-use satchel_fake_discord::{APPLICATION, Composed};
+use satchel_fake_discord::{APPLICATION, PersonMessage};
 use satchel_fake_kit::{FakeFile, VisibleItem};
 use serde_json::json;
 
@@ -11,11 +11,11 @@ async fn transcript_includes_everything_a_channel_can_contain() {
     let bot = Bot::start().await;
     let photo = FakeFile::photo("my cat.png", 640, 480, 1, 1000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "look\nat this", vec![photo]);
-    bot.fake.person_composes(CHANNEL, ADA, Composed::text("").with_sticker("Wave"));
+    bot.fake.person_composes(CHANNEL, ADA, PersonMessage::text("").with_sticker("Wave"));
     bot.fake.person_composes(
         CHANNEL,
         ADA,
-        Composed::voice(FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS"), 2.5),
+        PersonMessage::voice(FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS"), 2.5),
     );
     let reply =
         json!({ "content": format!("hello <@{ADA}>"), "message_reference": { "message_id": said.to_string() } });

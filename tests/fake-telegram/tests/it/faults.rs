@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase};
-use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, DOWNLOAD, FileKind, PersonMessage, TelegramFault};
 use serde_json::{Value, json};
 
 use crate::{Bot, png};
@@ -41,7 +41,7 @@ async fn every_fault_is_visible_and_performs_as_declared() {
     let refusal =
         |code: u16, words: &str| format!(r#"{code} {{"ok":false,"error_code":{code},"description":"{words}"}}"#);
     let retry = r#"429 {"ok":false,"error_code":429,"description":"Too Many Requests: retry after 2","parameters":{"retry_after":2}}"#;
-    let refused = TelegramFault::from(Refusal::new(418, "I am a teapot"));
+    let refused = TelegramFault::from(ApiRefusal::new(418, "I am a teapot"));
     let garbage = TelegramFault::Answer { status: 200, body: "{\"ok\":tr".to_owned() };
     for (fault, expected, performed) in [
         (Fault::RefuseConnection { for_ms: 60_000 }.into(), "refused".to_owned(), false),
@@ -118,7 +118,7 @@ async fn faults_for_one_message_kind_spare_others() {
 async fn downloads_break_off_halfway_and_phases_are_reported() {
     let bot = Bot::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 1, 300_000);
-    bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Document, file));
     let updates = bot.ask("getUpdates", json!({})).await;
     let id = updates[0]["message"]["document"]["file_id"].clone();
     let path = bot.ask("getFile", json!({ "file_id": id })).await["file_path"].clone();

@@ -1,7 +1,7 @@
 //! Whose a message is, as `stopMessageLiveLocation` tells it without changing anything.
 
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
-use satchel_fake_telegram::{Composed, FileKind, TelegramRules};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramRules};
 use serde_json::{Value, json};
 
 use crate::{Bot, mp4, png};
@@ -68,7 +68,7 @@ async fn other_peoples_and_service_messages_are_others() {
     let bot = Bot::start().await;
     let said = bot.fake.person_says(bot.chat, 1001, "hello");
     let file = FakeFile::generated("a", "text/plain", 1, 10);
-    let sent = bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file));
+    let sent = bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Document, file));
     let forum = bot.fake.forum("Family", &[1001]);
     let topic = bot.fake.topic(forum, "Taxes");
     let group = bot.fake.group("Small", &[1001]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FileKind};
+use satchel_fake_telegram::{FileKind, PersonMessage};
 use serde_json::{Value, json};
 
 use crate::Bot;
@@ -122,7 +122,7 @@ async fn downloads_by_path_are_limited_to_twenty_megabytes() {
     let most = 20 * 1024 * 1024;
     let file = |bytes| FakeFile::generated("report.pdf", "application/pdf", 3, bytes);
     for bytes in [most, most + 1] {
-        bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file(bytes)));
+        bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Document, file(bytes)));
     }
     let updates = bot.ask("getUpdates", json!({})).await;
     let id = |index: usize| updates[index]["message"]["document"]["file_id"].clone();

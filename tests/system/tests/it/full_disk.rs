@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{Fate, ModelReply, ReplyPiece};
-use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramMessage};
 use satchel_requirements::required;
 use satchel_system::real_binary::{Household, finish};
 
@@ -140,7 +140,7 @@ async fn fill_to_the_last_byte(scene: &Scene) -> (Vec<String>, FakeFile) {
         scene.until("the message is taken or not", taken).await;
     }
     let late = file("late.bin", 9);
-    scene.telegram.person_sends(BEN, BEN, Composed::file(FileKind::Document, late.clone()).caption("keep this"));
+    scene.telegram.person_sends(BEN, BEN, PersonMessage::file(FileKind::Document, late.clone()).caption("keep this"));
     let waiting = scene.telegram.unconfirmed_updates();
     assert!(waiting > 0, "{}", scene.known());
     println!("{} messages until the ledger is full; {waiting} updates wait at the platform", said.len());

@@ -8,7 +8,7 @@ use satchel_domain::{
 };
 use satchel_fake_discord::{CDN, DiscordRules, FakeDiscord, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase, Transcript};
-use satchel_fake_telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{DOWNLOAD, FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 use tokio::sync::oneshot;
@@ -176,7 +176,7 @@ impl TestPlatform {
         match self {
             Self::Telegram(telegram) => {
                 let chat = key(conversation);
-                let document = |file| Composed::file(FileKind::Document, file);
+                let document = |file| PersonMessage::file(FileKind::Document, file);
                 match files.len() {
                     0 => {
                         telegram.person_says(chat, chat, text);
@@ -185,7 +185,7 @@ impl TestPlatform {
                         telegram.person_sends(chat, chat, document(files.remove(0)).caption(text));
                     }
                     _ => {
-                        let mut items: Vec<Composed> = files.into_iter().map(document).collect();
+                        let mut items: Vec<PersonMessage> = files.into_iter().map(document).collect();
                         items[0] = items[0].clone().caption(text);
                         telegram.person_sends_album(chat, chat, items);
                     }

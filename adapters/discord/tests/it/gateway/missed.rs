@@ -6,7 +6,7 @@ mod gone;
 mod private;
 mod withheld;
 
-use satchel_fake_discord::{DiscordFault, Permission, Refusal, Tier};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, Tier};
 use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
@@ -93,7 +93,11 @@ async fn forbidden_channel_history_blocks_nothing() {
     let before = taker.bookmark();
     bench.fake.person_says(OTHER, BOB, "closed to us");
     // The guild's channel, and the direct one.
-    bench.fake.script(HISTORY, FaultTiming::First(2), DiscordFault::Refuse(Refusal::new(403, 50001, "Missing Access")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::First(2),
+        DiscordFault::Refuse(ApiRefusal::new(403, 50001, "Missing Access")),
+    );
     let listening = bench.connected(&taker).await;
     taker.keeps("the new session", |bookmark| bookmark["session_id"] != before["session_id"]).await;
     bench.fake.person_says(OTHER, BOB, "said since");

@@ -1,7 +1,7 @@
 //! What people write, in guilds, threads and direct channels, each kind of it.
 
 use satchel_domain::MessageRef;
-use satchel_fake_discord::Composed;
+use satchel_fake_discord::PersonMessage;
 use satchel_fake_kit::FakeFile;
 
 use super::bench::{ANN, BOB, GENERAL, GUILD, OTHER, Taker, bot_says, start, take};
@@ -81,7 +81,7 @@ async fn an_answer_brings_what_it_answers() {
     assert_eq!(taken[0].text, "[in reply to a message of Bob with plan.pdf:]\n> my plan\n\nprint it");
     assert_eq!(taken[0].files.len(), 1);
     let question = bot_says(&bench, GENERAL, "Shall I?", &[]).await;
-    let silently = Composed::text("yes").replying_silently_to(question);
+    let silently = PersonMessage::text("yes").replying_silently_to(question);
     fake.person_composes(GENERAL, ANN, silently);
     assert_eq!(take(&taker, 2).await[1].text, "[in reply to your own message:]\n> Shall I?\n\nyes");
     listening.stop().await;
@@ -109,9 +109,9 @@ async fn files_keep_names_and_voice_notes_are_marked() {
     fake.person_sends(bench.direct, ANN, "three files", files);
     take(&taker, 1).await;
     let speech = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
-    fake.person_composes(bench.direct, ANN, Composed::voice(speech, 1.5));
+    fake.person_composes(bench.direct, ANN, PersonMessage::voice(speech, 1.5));
     take(&taker, 2).await;
-    fake.person_composes(bench.direct, ANN, Composed::default().with_sticker("Wave"));
+    fake.person_composes(bench.direct, ANN, PersonMessage::default().with_sticker("Wave"));
     let taken = take(&taker, 3).await;
     listening.stop().await;
     let names: Vec<&str> = taken[0].files.iter().map(|file| file.filename.as_str()).collect();

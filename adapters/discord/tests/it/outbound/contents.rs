@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_domain::Button;
-use satchel_fake_discord::Ping;
+use satchel_fake_discord::Mention;
 use satchel_ports::Activity;
 
 use super::{contract::shown_name, *};
@@ -26,7 +26,7 @@ async fn nobody_is_ever_pinged() {
     stage.send(bundle(&words, stage.items(&["a.bin"]).await)).await.unwrap();
     stage.send(PartContent::Notice { text: words.clone() }).await.unwrap();
     let transcript = stage.discord.transcript();
-    assert_eq!(transcript.pings(), Vec::<Ping>::new());
+    assert_eq!(transcript.pings(), Vec::<Mention>::new());
     assert_eq!(transcript.texts(stage.place), [format!("{words} again"), words.clone(), words], "the words are kept");
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_domain::FileReference;
-use satchel_fake_discord::{DiscordFault, Refusal};
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
 use satchel_fake_kit::Fault;
 use satchel_ports::{LookupRange, LookupRequest, ledger::RecordedMessages};
 use secrecy::SecretString;
@@ -136,8 +136,8 @@ async fn errors_logs_and_debug_hide_secrets() {
         Fault::AcceptAndDrop.into(),
         Fault::ResetMidTransfer.into(),
         Fault::Hang { performed: false }.into(),
-        DiscordFault::from(Refusal::new(404, 0, echo.clone())),
-        DiscordFault::from(Refusal::new(400, 50_035, echo.clone())),
+        DiscordFault::from(ApiRefusal::new(404, 0, echo.clone())),
+        DiscordFault::from(ApiRefusal::new(400, 50_035, echo.clone())),
         DiscordFault::Answer { status: 200, body: echo },
     ] {
         stage.discord.clear_script();

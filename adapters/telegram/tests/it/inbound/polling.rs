@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fake_kit::{Fault, FaultTiming};
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;
@@ -176,7 +176,7 @@ async fn competing_poller_is_reported_once() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
     let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
-    bench.fake.script("getUpdates", FaultTiming::First(3), TelegramFault::Refuse(Refusal::new(409, words)));
+    bench.fake.script("getUpdates", FaultTiming::First(3), TelegramFault::Refuse(ApiRefusal::new(409, words)));
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = Taker::new();
     bench.listen_to_all(&taker).await;

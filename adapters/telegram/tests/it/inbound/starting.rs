@@ -1,7 +1,7 @@
 //! What happens before updates come: who we are, the commands, and a token that is nobody's.
 
 use satchel_fake_kit::{Fault, FaultTiming};
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use serde_json::json;
 
 use super::bench::{ANN, Bench, Log, Taker, until};
@@ -40,7 +40,7 @@ async fn unknown_token_stops_polling_with_explanation() {
 #[tokio::test]
 async fn never_issued_token_stops_polling_too() {
     let bench = Bench::start().await;
-    bench.fake.script("getMe", FaultTiming::Every, TelegramFault::Refuse(Refusal::new(404, "Not Found")));
+    bench.fake.script("getMe", FaultTiming::Every, TelegramFault::Refuse(ApiRefusal::new(404, "Not Found")));
     let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
 }
@@ -48,7 +48,7 @@ async fn never_issued_token_stops_polling_too() {
 #[tokio::test]
 async fn token_revoked_later_stops_polling_too() {
     let bench = Bench::start().await;
-    bench.fake.script("getUpdates", FaultTiming::Nth(2), TelegramFault::Refuse(Refusal::new(401, "Unauthorized")));
+    bench.fake.script("getUpdates", FaultTiming::Nth(2), TelegramFault::Refuse(ApiRefusal::new(401, "Unauthorized")));
     bench.fake.person_says(ANN, ANN, "hello");
     let failed = bench.listen(&Taker::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
@@ -67,7 +67,11 @@ async fn people_are_offered_the_commands() {
 async fn commands_that_telegram_does_not_take_stop_nothing() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
-    bench.fake.script("setMyCommands", FaultTiming::Every, TelegramFault::Refuse(Refusal::new(400, "Bad Request: no")));
+    bench.fake.script(
+        "setMyCommands",
+        FaultTiming::Every,
+        TelegramFault::Refuse(ApiRefusal::new(400, "Bad Request: no")),
+    );
     let listening = bench.listen(&Taker::new());
     until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
     bench.fake.person_says(ANN, ANN, "hello");
@@ -84,7 +88,7 @@ async fn token_is_never_logged() {
     bench.fake.script("getUpdates", FaultTiming::Nth(2), Fault::Outage { for_ms: 400 });
     bench.fake.script("getUpdates", FaultTiming::Nth(3), Fault::BadGateway { performed: false });
     let words = format!("Bad Request: /bot{}/getUpdates is not for you", bench.fake.token());
-    bench.fake.script("getUpdates", FaultTiming::Nth(4), TelegramFault::Refuse(Refusal::new(400, words)));
+    bench.fake.script("getUpdates", FaultTiming::Nth(4), TelegramFault::Refuse(ApiRefusal::new(400, words)));
     bench.fake.person_says(ANN, ANN, "hello");
     until("it got over all of it", || bench.fake.requests("getUpdates") >= 5).await;
     listening.stop().await.unwrap();

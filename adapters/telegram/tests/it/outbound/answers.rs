@@ -3,7 +3,7 @@
 use rstest::rstest;
 use satchel_domain::delivery::Refusal;
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{Refusal as Words, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 
 use super::*;
 
@@ -141,8 +141,8 @@ async fn what_a_chat_forbids_is_forbidden_for_good() {
         for fault in [
             Fault::Forbidden.into(),
             Fault::ChatGone.into(),
-            TelegramFault::from(Words::new(401, "Unauthorized")),
-            TelegramFault::from(Words::new(404, "Not Found")),
+            TelegramFault::from(ApiRefusal::new(401, "Unauthorized")),
+            TelegramFault::from(ApiRefusal::new(404, "Not Found")),
         ] {
             let stage = Stage::new().await;
             let answer = send(&stage, what, fault.clone()).await;
@@ -272,7 +272,7 @@ async fn deletion_reports_lateness_and_doubt() {
     let sent = stage.send(text("x")).await.unwrap();
     let chat = conversation(&stage.chat.to_string());
     let delete = || stage.channel.delete(&chat, &sent[0]);
-    stage.telegram.script_next("deleteMessage", Words::new(400, "Bad Request: message can't be deleted"));
+    stage.telegram.script_next("deleteMessage", ApiRefusal::new(400, "Bad Request: message can't be deleted"));
     let answer = delete().await;
     assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::Other, .. })), "{answer:?}");
     stage.telegram.script_next("deleteMessage", Fault::AcceptAndDrop);

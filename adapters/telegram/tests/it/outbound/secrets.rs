@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{FileReference, Filename, part::FileForm};
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use satchel_ports::FetchedFile;
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
@@ -139,8 +139,8 @@ async fn errors_logs_and_debug_hide_secrets() {
         Fault::AcceptAndDrop.into(),
         Fault::ResetMidTransfer.into(),
         Fault::Hang { performed: false }.into(),
-        TelegramFault::from(Refusal::new(404, echo.clone())),
-        TelegramFault::from(Refusal::new(400, echo.clone())),
+        TelegramFault::from(ApiRefusal::new(404, echo.clone())),
+        TelegramFault::from(ApiRefusal::new(400, echo.clone())),
         TelegramFault::Answer { status: 200, body: echo },
     ] {
         stage.telegram.clear_script();

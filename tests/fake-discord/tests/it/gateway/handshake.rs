@@ -5,7 +5,7 @@ use std::time::Duration;
 use satchel_fake_discord::gateway::{GUILD_MESSAGES, GUILDS, GatewayRules, MESSAGE_CONTENT};
 use serde_json::json;
 
-use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, world};
+use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, snapshot};
 
 /// The time in which starts of sessions are counted.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -205,9 +205,9 @@ async fn starts_of_sessions_are_forgotten_after_a_day() {
 async fn events_during_snapshot_follow_it() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let hub = gateway.hub.clone();
-    gateway.hub.set_world(move || {
+    gateway.hub.set_snapshot(move || {
         hub.dispatch("MESSAGE_CREATE", json!({ "guild_id": "21", "content": "meanwhile" }));
-        world()
+        snapshot()
     });
     let (mut client, _) = gateway.identified().await;
     client.message("meanwhile", 3).await;

@@ -44,7 +44,7 @@ async fn new_session_misses_events_while_disconnected() {
 #[tokio::test]
 async fn resume_is_limited_by_time_and_event_buffer() {
     // No heartbeat is due in the meantime.
-    let rules = GatewayRules { kept_events: 3, ..GatewayRules::default().beating(Duration::from_secs(60 * 60)) };
+    let rules = GatewayRules { buffered_events: 3, ..GatewayRules::default().beating(Duration::from_secs(60 * 60)) };
     let resumable_for = rules.resumable_for;
     let mut gateway = Gateway::start(rules).await;
     let (_, session) = gateway.identified().await;

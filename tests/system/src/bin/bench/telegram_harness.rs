@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use satchel_domain::ChannelCapabilities;
 use satchel_fake_kit::{FakeFile, RequestPhase};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 
@@ -87,7 +87,7 @@ impl TelegramHarness {
         // Whoever sends a file has it; its digest, which the server takes now, is not Satchel's time.
         let mut sent_at = Instant::now();
         for (number, (person, file)) in self.people.iter().zip(files).enumerate() {
-            let composed = Composed::file(FileKind::Document, file.clone()).caption(text);
+            let composed = PersonMessage::file(FileKind::Document, file.clone()).caption(text);
             self.telegram.person_sends(*person, *person, composed);
             if number == 0 {
                 sent_at = Instant::now();

@@ -9,7 +9,7 @@ use std::{
 
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
 use satchel_fake_kit::{FakeFile, Transcript, TranscriptMessage, VisibleItem};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
@@ -252,19 +252,22 @@ fn without_talk_about_calls(transcript: &Transcript) -> (usize, Transcript) {
     (count, rest)
 }
 
-fn document(name: &str, caption: &str) -> Composed {
+fn document(name: &str, caption: &str) -> PersonMessage {
     // With a file every message is a turn of its own, in whatever state the others are.
-    Composed::file(FileKind::Document, FakeFile::from_bytes(name, "text/plain", format!("the content of {name}\n")))
-        .caption(caption)
+    PersonMessage::file(
+        FileKind::Document,
+        FakeFile::from_bytes(name, "text/plain", format!("the content of {name}\n")),
+    )
+    .caption(caption)
 }
 
 async fn arrive(telegram: &FakeTelegram, files: &Files) {
-    let photo = |n| Composed::file(FileKind::Photo, FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400));
+    let photo = |n| PersonMessage::file(FileKind::Photo, FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400));
     telegram.person_sends_album(PERSON, PERSON, vec![photo(1).caption("album"), photo(2)]);
     let large = FakeFile::generated(TOO_LARGE, "application/octet-stream", 1, DOWNLOAD_BYTES + 1);
-    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, large).caption("large"));
+    telegram.person_sends(PERSON, PERSON, PersonMessage::file(FileKind::Document, large).caption("large"));
     let voice = FakeFile::from_bytes("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
-    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Voice, voice).caption("voice"));
+    telegram.person_sends(PERSON, PERSON, PersonMessage::file(FileKind::Voice, voice).caption("voice"));
     telegram.queue_update(json!({"message": {"message_id": "no number"}}));
     telegram.person_sends(PERSON, PERSON, document("wait.txt", "wait"));
     let draft = telegram.person_sends(PERSON, PERSON, document("draft.txt", "draft"));

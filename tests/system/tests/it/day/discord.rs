@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_domain::Sha256;
-use satchel_fake_discord::{Composed, DiscordRules, FakeDiscord};
+use satchel_fake_discord::{DiscordRules, FakeDiscord, PersonMessage};
 use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
 use tokio::sync::oneshot;
 
@@ -53,7 +53,7 @@ impl Chat for OnDiscord {
     }
 
     fn sends_voice(&self, note: FakeFile) {
-        self.discord.person_composes(self.channel, ANN, Composed::voice(note, 2.0));
+        self.discord.person_composes(self.channel, ANN, PersonMessage::voice(note, 2.0));
     }
 
     fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {

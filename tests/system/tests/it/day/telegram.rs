@@ -2,7 +2,7 @@
 
 use satchel_domain::Sha256;
 use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use tokio::sync::oneshot;
 
 use super::house::Chat;
@@ -40,14 +40,14 @@ impl Chat for OnTelegram {
 
     fn sends_photos(&self, words: &str, photos: &[FakeFile]) {
         let captioned = |(n, photo): (usize, &FakeFile)| {
-            let item = Composed::file(FileKind::Photo, photo.clone());
+            let item = PersonMessage::file(FileKind::Photo, photo.clone());
             if n == 0 { item.caption(words) } else { item }
         };
         self.0.person_sends_album(ANN, ANN, photos.iter().enumerate().map(captioned).collect());
     }
 
     fn sends_voice(&self, note: FakeFile) {
-        self.0.person_sends(ANN, ANN, Composed::file(FileKind::Voice, note));
+        self.0.person_sends(ANN, ANN, PersonMessage::file(FileKind::Voice, note));
     }
 
     fn loses_the_next_answer(&self) -> oneshot::Receiver<()> {

@@ -9,7 +9,7 @@ use std::{
 
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelWire};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_system::real_binary::{Household, finish, satchel_binary};
 
 use super::{ANN, BEN, small_disk::SmallDisk};
@@ -79,7 +79,7 @@ impl Scene {
     }
 
     pub(super) async fn reply_to_file(&self, chat: i64, file: &FakeFile) -> String {
-        let composed = Composed::file(FileKind::Document, file.clone()).caption("keep this");
+        let composed = PersonMessage::file(FileKind::Document, file.clone()).caption("keep this");
         self.reply(chat, |telegram| telegram.person_sends(chat, chat, composed)).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use satchel_fake_discord::{DiscordFault, Refusal};
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
 use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::{Value, json};
 
@@ -91,10 +91,14 @@ async fn history_unavailable_to_one_process_reaches_next() {
 async fn history_is_not_retried_after_permanent_refusal() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
-    let (taker, listening) = without_history(&bench, "missed", Refusal::new(400, 0, "Bad Request")).await;
+    let (taker, listening) = without_history(&bench, "missed", ApiRefusal::new(400, 0, "Bad Request")).await;
     assert_eq!(log.lines_with("Read Message History"), 0, "{}", log.text());
     bench.fake.clear_script();
-    bench.fake.script(HISTORY, FaultTiming::Every, DiscordFault::Refuse(Refusal::new(403, 50_001, "Missing Access")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::Every,
+        DiscordFault::Refuse(ApiRefusal::new(403, 50_001, "Missing Access")),
+    );
     taker.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
     assert_eq!((said(&taker), log.lines_with("Read Message History")), (vec!["said since".to_owned()], 1));
     listening.stop().await;
@@ -112,7 +116,11 @@ async fn unread_guild_history_is_deferred_until_guild_available() {
     kept["seen_up_to"] = json!(u64::MAX.to_string());
     only_unavailable(&bench);
     // Of a guild that is out of order Discord says what is not so.
-    bench.fake.script(HISTORY, FaultTiming::Every, DiscordFault::Refuse(Refusal::new(404, 10_003, "Unknown Channel")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::Every,
+        DiscordFault::Refuse(ApiRefusal::new(404, 10_003, "Unknown Channel")),
+    );
     let survivor = Taker::with_bookmark(kept.clone());
     let listening = bench.listen(&survivor);
     let goes_on = |now: &Value| now["session_id"] != kept["session_id"] && now["behind"].is_object();

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     message::{DiscordFile, DiscordMessage, EPHEMERAL},
-    refusal::{Refusal, missing_access, unknown_channel, unknown_message},
+    refusal::{ApiRefusal, missing_access, unknown_channel, unknown_message},
 };
 
 /// The bot's own user id.
@@ -72,13 +72,13 @@ pub enum ChannelKind {
 
 /// Something that a person did with a button or a slash command.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interaction {
+pub struct SentInteraction {
     pub id: u64,
     pub person: u64,
     pub channel: u64,
-    pub deed: Deed,
+    pub kind: InteractionKind,
     /// How the bot answered it.
-    pub answer: Option<InteractionAnswer>,
+    pub answer: Option<InteractionResponse>,
     pub(crate) token: String,
     pub(crate) began: Instant,
     pub(crate) expired: bool,
@@ -86,7 +86,7 @@ pub struct Interaction {
 
 /// What a person did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deed {
+pub enum InteractionKind {
     /// A press of a button.
     Press {
         message: u64,
@@ -103,7 +103,7 @@ pub enum Deed {
 
 /// The bot's answer to an interaction (Interaction Callback).
 #[derive(Debug, Clone, PartialEq)]
-pub struct InteractionAnswer {
+pub struct InteractionResponse {
     /// Its `type`.
     pub kind: u64,
     /// The words that it shows, if any.
@@ -118,11 +118,11 @@ pub(crate) struct PlatformState {
     /// Where links to files lead.
     pub(crate) base: String,
     pub(crate) people: BTreeMap<u64, String>,
-    pub(crate) guilds: BTreeMap<u64, Guild>,
-    pub(crate) channels: BTreeMap<u64, Channel>,
+    pub(crate) guilds: BTreeMap<u64, FakeGuild>,
+    pub(crate) channels: BTreeMap<u64, FakeGuildChannel>,
     pub(crate) messages: BTreeMap<u64, DiscordMessage>,
     pub(crate) files: HashMap<u64, DiscordFile>,
-    pub(crate) interactions: BTreeMap<u64, Interaction>,
+    pub(crate) interactions: BTreeMap<u64, SentInteraction>,
     pub(crate) commands: Vec<Value>,
     /// The nonces of the bot's messages, and when each was used.
     pub(crate) nonces: HashMap<String, (u64, Instant)>,
@@ -136,13 +136,13 @@ pub(crate) struct PlatformState {
 }
 
 #[derive(Debug)]
-pub(crate) struct Guild {
+pub(crate) struct FakeGuild {
     pub(crate) name: String,
     pub(crate) tier: Tier,
 }
 
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct FakeGuildChannel {
     pub(crate) kind: ChannelKind,
     pub(crate) name: String,
     pub(crate) missing: BTreeSet<Permission>,
@@ -164,7 +164,7 @@ impl ChannelKind {
     }
 }
 
-impl Channel {
+impl FakeGuildChannel {
     pub(crate) fn new(kind: ChannelKind, name: &str) -> Self {
         Self { kind, name: name.to_owned(), missing: BTreeSet::new(), blocked: false, last_message: None, typed: 0 }
     }
@@ -208,16 +208,16 @@ impl PlatformState {
         self.last_id
     }
 
-    pub(crate) fn channel(&self, id: u64) -> &Channel {
+    pub(crate) fn channel(&self, id: u64) -> &FakeGuildChannel {
         self.channels.get(&id).expect("a test names channels that it made")
     }
 
-    pub(crate) fn channel_mut(&mut self, id: u64) -> &mut Channel {
+    pub(crate) fn channel_mut(&mut self, id: u64) -> &mut FakeGuildChannel {
         self.channels.get_mut(&id).expect("a test names channels that it made")
     }
 
     /// The channel of a request, if the bot can see it.
-    pub(crate) fn visible_channel(&self, id: &str) -> Result<u64, Refusal> {
+    pub(crate) fn visible_channel(&self, id: &str) -> Result<u64, ApiRefusal> {
         let number = snowflake(id, "channel_id")?;
         let channel = self.channels.get(&number).ok_or_else(unknown_channel)?;
         if channel.missing.contains(&Permission::View) { Err(missing_access()) } else { Ok(number) }
@@ -228,7 +228,7 @@ impl PlatformState {
     }
 
     /// A message that stands in a channel and has not been deleted; nobody but one person sees an ephemeral one.
-    pub(crate) fn standing(&self, channel: u64, id: u64) -> Option<&DiscordMessage> {
+    pub(crate) fn existing_message(&self, channel: u64, id: u64) -> Option<&DiscordMessage> {
         let stands = |message: &&DiscordMessage| {
             message.channel == channel && !message.deleted && message.flags & EPHEMERAL == 0
         };
@@ -236,8 +236,8 @@ impl PlatformState {
     }
 
     /// The message of a request.
-    pub(crate) fn message_of(&self, channel: u64, id: &str) -> Result<&DiscordMessage, Refusal> {
-        self.standing(channel, snowflake(id, "message_id")?).ok_or_else(unknown_message)
+    pub(crate) fn message_of(&self, channel: u64, id: &str) -> Result<&DiscordMessage, ApiRefusal> {
+        self.existing_message(channel, snowflake(id, "message_id")?).ok_or_else(unknown_message)
     }
 
     pub(crate) fn tier_of(&self, channel: u64) -> Tier {
@@ -271,10 +271,10 @@ impl PlatformState {
 }
 
 /// An id as it stands in a path or a form (Reference, Snowflakes: strings of digits).
-pub(crate) fn snowflake(id: &str, field: &str) -> Result<u64, Refusal> {
+pub(crate) fn snowflake(id: &str, field: &str) -> Result<u64, ApiRefusal> {
     let wrong = |_| {
         let words = format!("Value \"{id}\" is not snowflake.");
-        Refusal::wrong_field(&[field], "NUMBER_TYPE_COERCE", words)
+        ApiRefusal::invalid_field(&[field], "NUMBER_TYPE_COERCE", words)
     };
     id.parse().map_err(wrong)
 }

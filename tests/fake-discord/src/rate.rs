@@ -10,13 +10,13 @@ use satchel_fake_kit::TestClock;
 use sha2::Digest;
 use tokio::time::Instant;
 
-use crate::{DiscordPace, refusal::Refusal, route::FakeRoute};
+use crate::{DiscordRates, refusal::ApiRefusal, route::FakeRoute};
 
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateCounter {
     clock: TestClock,
-    rules: Option<DiscordPace>,
-    report: PaceReport,
+    rules: Option<DiscordRates>,
+    report: RateReport,
     /// The windows that are open, by route and major parameter.
     buckets: HashMap<(String, Option<String>), CountWindow>,
     global: Option<CountWindow>,
@@ -24,7 +24,7 @@ pub(crate) struct Pace {
 
 /// How fast the bot has been.
 #[derive(Debug, Clone, Default)]
-pub struct PaceReport {
+pub struct RateReport {
     /// Requests that were let through.
     pub accepted: u64,
     /// Those that earned a 429 for their haste; a script's are not counted.
@@ -58,16 +58,16 @@ impl CountWindow {
     }
 }
 
-impl Pace {
-    pub(crate) fn new(rules: Option<DiscordPace>, clock: TestClock) -> Self {
-        Self { clock, rules, report: PaceReport::default(), buckets: HashMap::new(), global: None }
+impl RateCounter {
+    pub(crate) fn new(rules: Option<DiscordRates>, clock: TestClock) -> Self {
+        Self { clock, rules, report: RateReport::default(), buckets: HashMap::new(), global: None }
     }
 
     /// Lets a request through or not, and says what stands in the headers of its answer.
-    pub(crate) fn allow(&mut self, route: &FakeRoute) -> (HeaderMap, Result<(), Refusal>) {
+    pub(crate) fn allow(&mut self, route: &FakeRoute) -> (HeaderMap, Result<(), ApiRefusal>) {
         let now = self.clock.now();
         let Some(rules) = &self.rules else {
-            self.report.note(now, route);
+            self.report.record(now, route);
             return (HeaderMap::new(), Ok(()));
         };
         let allowed = rules.routes.get(&route.name).copied().unwrap_or(rules.others);
@@ -82,22 +82,22 @@ impl Pace {
         }
         let mut headers = headers(route, allowed.0, window, &self.clock);
         let Some((wait, global)) = wait else {
-            self.report.note(now, route);
+            self.report.record(now, route);
             return (headers, Ok(()));
         };
         self.report.refused += 1;
-        let refusal = Refusal::too_many_requests(seconds(wait), global);
+        let refusal = ApiRefusal::too_many_requests(seconds(wait), global);
         headers.extend(limited(&refusal));
         (headers, Err(refusal))
     }
 
-    pub(crate) fn report(&self) -> PaceReport {
+    pub(crate) fn report(&self) -> RateReport {
         self.report.clone()
     }
 }
 
-impl PaceReport {
-    fn note(&mut self, now: Instant, route: &FakeRoute) {
+impl RateReport {
+    fn record(&mut self, now: Instant, route: &FakeRoute) {
         self.accepted += 1;
         self.span = now.duration_since(*self.began.get_or_insert(now));
         *self.routes.entry(route.name.clone()).or_default() += 1;
@@ -119,7 +119,7 @@ fn headers(route: &FakeRoute, limit: u32, window: &CountWindow, clock: &TestCloc
 }
 
 /// What stands in the headers of a 429 besides (Rate Limits, Exceeding A Rate Limit).
-pub(crate) fn limited(refusal: &Refusal) -> HeaderMap {
+pub(crate) fn limited(refusal: &ApiRefusal) -> HeaderMap {
     let Some(wait) = refusal.wait else { return HeaderMap::new() };
     let mut headers = HeaderMap::from_iter([
         header("retry-after", format!("{:.0}", wait.seconds.ceil().max(1.0))),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use satchel_fake_discord::{APPLICATION, DiscordPace, DiscordRules, Refusal};
+use satchel_fake_discord::{APPLICATION, ApiRefusal, DiscordRates, DiscordRules};
 use serde_json::{Value, json};
 
 use crate::{Bot, CHANNEL};
@@ -25,7 +25,7 @@ fn number(headers: &HeaderMap, name: &str) -> f64 {
 #[tokio::test]
 async fn channel_bucket_is_reported_when_empty_and_refills() {
     let routes = [("POST /channels/{}/messages".to_owned(), (2, Duration::from_secs(2)))];
-    let pace = DiscordPace { routes: routes.into(), ..DiscordPace::default() };
+    let pace = DiscordRates { routes: routes.into(), ..DiscordRates::default() };
     let bot = Bot::with(DiscordRules { pace: Some(pace), ..DiscordRules::default() }).await;
     bot.fake.clock().pause();
     let mut buckets = Vec::new();
@@ -55,7 +55,7 @@ async fn channel_bucket_is_reported_when_empty_and_refills() {
 
 #[tokio::test]
 async fn global_limit_is_fifty_per_second_without_interactions() {
-    let pace = DiscordPace { others: (1000, Duration::from_secs(1)), routes: [].into(), ..DiscordPace::default() };
+    let pace = DiscordRates { others: (1000, Duration::from_secs(1)), routes: [].into(), ..DiscordRates::default() };
     let bot = Bot::with(DiscordRules { pace: Some(pace), ..DiscordRules::default() }).await;
     bot.fake.clock().pause();
     let mut refused = None;
@@ -82,7 +82,7 @@ async fn unpaced_fake_counts_and_scripts_still_rate_limit() {
         bot.send(json!({ "content": "a" })).await.expect("sent");
     }
     assert_eq!((bot.fake.pace().accepted, bot.fake.pace().refused), (60, 0));
-    bot.fake.script_next("PUT*", Refusal::too_many_requests(1.25, true));
+    bot.fake.script_next("PUT*", ApiRefusal::too_many_requests(1.25, true));
     let answer = bot.request("PUT", &format!("/applications/{APPLICATION}/commands")).json(&json!([]));
     let answer = answer.send().await.expect("an answer");
     assert_eq!((answer.status().as_u16(), number(answer.headers(), "retry-after")), (429, 2.0));

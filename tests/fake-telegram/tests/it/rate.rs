@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fake_telegram::{TelegramPace, TelegramRules};
+use satchel_fake_telegram::{TelegramRates, TelegramRules};
 use serde_json::json;
 
 use crate::Bot;
@@ -31,7 +31,7 @@ async fn chat_burst_over_limit_is_rate_limited() {
     let report = bot.fake.pace();
     assert_eq!((report.accepted, report.refused), (5, 2));
     let chat = report.chats[&bot.chat];
-    let share = chat.share(TelegramPace::default());
+    let share = chat.share(TelegramRates::default());
     assert!((share - 5.0 / 7.0).abs() < 1e-9, "five of what a burst and four seconds allow: {share}");
 }
 
@@ -48,7 +48,7 @@ async fn total_and_group_message_rates_are_limited() {
     assert_eq!(refused, 10, "thirty are let through");
     bot.fake.clock().advance(Duration::from_millis(900));
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("the next second has its own thirty");
-    let lenient = TelegramPace { chat_burst: 1000, per_second: 1000, ..TelegramPace::default() };
+    let lenient = TelegramRates { chat_burst: 1000, per_second: 1000, ..TelegramRates::default() };
     let bot = Bot::with(TelegramRules { pace: Some(lenient), ..TelegramRules::default() }).await;
     bot.fake.clock().pause();
     let group = bot.fake.group("Family", &[1001]);
