@@ -34,7 +34,7 @@ const RATE: u32 = 24_000;
 
 /// What a request asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedSpeech {
+pub enum RecordedSpeechRequest {
     Speak {
         input: String,
         model: String,
@@ -71,12 +71,12 @@ pub struct FakeSpeechServer {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<Faked>,
+    state: Mutex<SpeechState>,
 }
 
 #[derive(Default)]
-struct Faked {
-    asked: Vec<AskedSpeech>,
+struct SpeechState {
+    requests: Vec<RecordedSpeechRequest>,
     refused: Vec<String>,
     faults: VecDeque<SpeechFault>,
     words: String,
@@ -84,7 +84,7 @@ struct Faked {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, Faked> {
+    fn state(&self) -> MutexGuard<'_, SpeechState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,8 +141,8 @@ impl FakeSpeechServer {
 
     /// The requests that were in order, whatever they were answered.
     #[must_use]
-    pub fn asked(&self) -> Vec<AskedSpeech> {
-        self.shared.state().asked.clone()
+    pub fn requests(&self) -> Vec<RecordedSpeechRequest> {
+        self.shared.state().requests.clone()
     }
 
     /// Why requests were refused as not in order.
@@ -203,7 +203,7 @@ async fn speak(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byte
         return invalid(format!("this fake speaks wav and opus, not {format:?}"));
     }
     let length = input.chars().count();
-    shared.state().asked.push(AskedSpeech::Speak { input, model, voice });
+    shared.state().requests.push(RecordedSpeechRequest::Speak { input, model, voice });
     answer(&shared, "audio/wav", tone(length)).await
 }
 
@@ -255,7 +255,7 @@ async fn transcribe(State(shared): State<Arc<Shared>>, headers: HeaderMap, mut f
     }
     let words = {
         let mut state = shared.state();
-        state.asked.push(AskedSpeech::Transcribe { file, filename, model, language });
+        state.requests.push(RecordedSpeechRequest::Transcribe { file, filename, model, language });
         state.words.clone()
     };
     answer(&shared, "application/json", json!({ "text": words }).to_string().into_bytes()).await

@@ -93,7 +93,7 @@ async fn what_a_stopped_turn_had_gathered_is_sent() {
     home.model.reply(calls("photos", &[("attachment_add", json!({ "paths": paths }))]));
     home.model.reply(ModelReply::fault(ModelFault::Hang));
     home.chat.says("The photos, and think about them.");
-    home.sees("that the model is asked again", |_| home.model.asked().len() == 2).await;
+    home.sees("that the model is asked again", |_| home.model.requests().len() == 2).await;
     home.chat.says("/stop");
     home.gets("2.png", 1).await;
     let last = messages(&home).into_iter().find(|message| !message.files.is_empty()).expect("the files came");

@@ -6,7 +6,7 @@ mod small_disk;
 use std::{collections::BTreeMap, time::Duration};
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_model::{Fate, ModelReply, ReplyPiece};
+use satchel_fake_model::{ModelReply, ReplyPiece, RequestStatus};
 use satchel_fake_telegram::{FileKind, PersonMessage, TelegramMessage};
 use satchel_requirements::required;
 use satchel_system::real_binary::{Household, finish};
@@ -54,7 +54,7 @@ async fn files_leave_disk_reserve_to_the_ledger() {
     for words in ["I couldn't accept f3.bin", "MB free, 5.2 MB is kept free for the database", "storage.reserve"] {
         assert!(told.contains(words), "{words} in {told}");
     }
-    let read = scene.model.last().words();
+    let read = scene.model.last().user_text();
     assert!(read.contains("Not taken: \"f3.bin\"") && read.contains("5.2 MB is kept free"), "{read}");
     let told = scene.reply_to_file(BEN, &file("b.bin", 5)).await;
     assert!(told.contains("b.bin") && told.contains("5.2 MB is kept free"), "{told}");
@@ -84,8 +84,13 @@ async fn ledger_without_space_resumes_when_disk_is_freed() {
     let scene = Scene::open(household, disk, "reserve: 0").await;
     let server = scene.start();
     let (said, late) = fill_to_the_last_byte(&scene).await;
-    let answered =
-        || scene.model.asked().iter().any(|asked| asked.words().contains(SLOWLY) && asked.fate == Fate::Answered);
+    let answered = || {
+        scene
+            .model
+            .requests()
+            .iter()
+            .any(|asked| asked.user_text().contains(SLOWLY) && asked.status == RequestStatus::Answered)
+    };
     scene.until("the slow answer ends on the full disk", answered).await;
     let once = finish(&mut scene.satchel(&["chat", "--once", "hi"]));
     assert!(once.code() == Some(1) && once.stderr.contains("no space is left for the database"), "{once:#?}");
@@ -158,8 +163,8 @@ async fn assert_nothing_is_lost(scene: &Scene, said: &[String], late: &FakeFile)
     scene.until("Ben's last words are read", || scene.has_read("all there?")).await;
     let is_answered = || scene.telegram.transcript().visible(BEN).last().is_some_and(TelegramMessage::own);
     scene.until("they are answered", is_answered).await;
-    let asked = scene.model.asked();
-    let read = asked.iter().rfind(|asked| asked.words().contains("all there?")).expect("it is read").words();
+    let asked = scene.model.requests();
+    let read = asked.iter().rfind(|asked| asked.user_text().contains("all there?")).expect("it is read").user_text();
     for text in said {
         assert_eq!(read.matches(text.as_str()).count(), 1, "{text} in {read}");
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use satchel_domain::Sha256;
 use satchel_fake_discord::DiscordRules;
 use satchel_fake_kit::FakeFile;
-use satchel_fake_model::{AskedModel, ModelWire};
+use satchel_fake_model::{ModelWire, RecordedRequest};
 use serde_json::{Value, json};
 use sha2::Digest;
 
@@ -101,7 +101,7 @@ async fn descriptions_of_tools_are_whole_on_every_wire() {
 }
 
 /// The tools of a request by their names, with what the provider reads of each.
-fn descriptions(wire: ModelWire, asked: &AskedModel) -> BTreeMap<String, String> {
+fn descriptions(wire: ModelWire, asked: &RecordedRequest) -> BTreeMap<String, String> {
     let list = |tools: &Value| tools.as_array().cloned().unwrap_or_default();
     let tools = list(&asked.body["tools"]);
     let tools: Vec<Value> = match wire {

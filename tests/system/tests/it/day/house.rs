@@ -217,7 +217,7 @@ impl<C: Chat> House<C> {
 
     /// What the model is shown in the last request.
     pub(crate) fn last_asked(&self) -> String {
-        self.model.asked().last().map(|asked| format!("{asked:?}")).unwrap_or_default()
+        self.model.requests().last().map(|asked| format!("{asked:?}")).unwrap_or_default()
     }
 
     /// The path of the `nth` of them as the tools write it.
@@ -264,7 +264,7 @@ impl<C: Chat> House<C> {
                 }
             }
         }
-        if self.model.asked().iter().any(|asked| has_it(format!("{asked:?}").as_bytes())) {
+        if self.model.requests().iter().any(|asked| has_it(format!("{asked:?}").as_bytes())) {
             holders.push("what the model was asked".to_owned());
         }
         holders

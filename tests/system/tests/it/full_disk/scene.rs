@@ -104,7 +104,7 @@ impl Scene {
 
     /// Whether the model has been asked with these words.
     pub(super) fn has_read(&self, words: &str) -> bool {
-        self.model.asked().iter().any(|asked| asked.words().contains(words))
+        self.model.requests().iter().any(|asked| asked.user_text().contains(words))
     }
 
     pub(super) fn log(&self) -> String {

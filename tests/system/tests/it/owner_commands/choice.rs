@@ -73,5 +73,5 @@ async fn configured_model_answers_and_next_one_is_fallback() {
     }
     server.signal("TERM");
     assert_eq!(server.end().code(), Some(0));
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }

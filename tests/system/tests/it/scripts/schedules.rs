@@ -29,7 +29,7 @@ async fn scheduled_script_delivers_files_and_text_without_model() {
     home.hears("Good morning").await;
     home.gets("morning.txt", 1).await;
     assert_eq!(home.chat.texts(), ["Good morning"], "the value alone");
-    assert_eq!(home.model.asked().len(), 0);
+    assert_eq!(home.model.requests().len(), 0);
     home.stops().await;
     home.start().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
