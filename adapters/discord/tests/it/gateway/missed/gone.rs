@@ -20,7 +20,7 @@ fn page(channel: u64, words: &str) -> String {
 
 /// Lets new sessions begin with a guild that is out of order.
 pub(super) fn only_unavailable(bench: &Bench) {
-    bench.fake.gateway().set_world(|| GatewaySnapshot {
+    bench.fake.gateway().set_snapshot(|| GatewaySnapshot {
         user: json!({ "id": "1" }),
         application: 1,
         guilds: vec![json!({ "id": GUILD.to_string(), "unavailable": true })],
