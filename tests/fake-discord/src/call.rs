@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The largest body without files, and the largest `payload_json`.
-const LONGEST_WORDS: usize = 4 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// A request as a test reads it.
 #[derive(Debug, Clone)]
@@ -189,7 +189,7 @@ async fn read_all(body: Body) -> Result<Vec<u8>, RequestReadError> {
     let (mut whole, mut too_long) = (Vec::new(), false);
     while let Some(block) = blocks.next().await {
         let block = block.map_err(|_| RequestReadError::BrokeOff)?;
-        too_long = too_long || whole.len() + block.len() > LONGEST_WORDS;
+        too_long = too_long || whole.len() + block.len() > MAX_BODY_BYTES;
         if !too_long {
             whole.extend_from_slice(&block);
         }

@@ -12,7 +12,7 @@ use crate::{
 
 /// Create Message: flags, "only SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, and IS_COMPONENTS_V2 can be
 /// set". The fake knows no second version of components.
-const SETTABLE: u64 = 1 << 2 | 1 << 12 | VOICE_MESSAGE;
+const SETTABLE_FLAGS: u64 = 1 << 2 | 1 << 12 | VOICE_MESSAGE;
 
 /// A form that is right in itself. What isn't given is `None`.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl MessageDraft {
             content: given("content").and_then(|content| read_content(rules, &mut form, content)),
             attachments: given("attachments").map(|list| read_attachments(rules, &mut form, list)),
             buttons: given("components").map(|rows| read_rows(rules, &mut form, rows)),
-            flags: given("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE,
+            flags: given("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE_FLAGS,
             nonce: given("nonce").and_then(|nonce| read_nonce(rules, &mut form, nonce)),
             allowed: given("allowed_mentions").cloned(),
         };

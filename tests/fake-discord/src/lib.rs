@@ -63,7 +63,7 @@ pub use self::{
 };
 
 /// How many requests are remembered for [`FakeDiscord::calls`].
-const REMEMBERED: usize = 10_000;
+const MAX_RECORDED_CALLS: usize = 10_000;
 
 /// Discord on a free loopback port, with the people who use it. It ends when it is dropped.
 ///
@@ -331,7 +331,7 @@ impl Shared {
     /// Remembers what a request said.
     pub(crate) fn record_call(&self, call: &ReceivedCall) {
         let mut state = self.state();
-        if state.calls.len() == REMEMBERED {
+        if state.calls.len() == MAX_RECORDED_CALLS {
             state.calls.pop_front();
         }
         state.calls.push_back(call.as_record());

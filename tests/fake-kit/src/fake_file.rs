@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_flows_is_what_was_told_before() {
+    async fn streamed_bytes_match_size_and_digest() {
         for file in [
             FakeFile::from_bytes("a.txt", "text/plain", "hello"),
             FakeFile::generated("b.bin", "application/octet-stream", 7, 3 * BLOCK_BYTES + 5),

@@ -6,7 +6,7 @@ use satchel_domain::Sha256;
 use sha2::Digest;
 
 /// How much of a file is looked at for its kind and size.
-const HEAD: usize = 128 * 1024;
+const MAX_HEAD_BYTES: usize = 128 * 1024;
 
 /// A file that came with a request.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl ReceivedUpload {
         while let Some(chunk) = field.chunk().await? {
             hasher.update(&chunk);
             bytes += chunk.len() as u64;
-            let room = HEAD - head.len();
+            let room = MAX_HEAD_BYTES - head.len();
             head.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if keep_bytes {
                 content.extend_from_slice(&chunk);

@@ -12,7 +12,7 @@ const WIRE: ModelWire = ModelWire::Anthropic;
 
 /// 5 MiB an image, counted in base64: <https://platform.claude.com/docs/en/build-with-claude/vision>;
 /// anthropics/claude-code issues report "image exceeds 5 MB maximum: … bytes > 5242880 bytes".
-const LONGEST_IMAGE: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 fn unknown(place: &str, key: &str) -> String {
     format!("{place}{}{key}: Extra inputs are not permitted", if place.is_empty() { "" } else { "." })
@@ -123,7 +123,7 @@ fn part(place: &str, block: &Value) -> Result<RecordedPart, String> {
             if !taken.contains(&mime) {
                 return Err(format!("{place}.content.0.{kind}.source.base64.media_type: Input should be {taken:?}"));
             }
-            if kind == "image" && data.len() > LONGEST_IMAGE {
+            if kind == "image" && data.len() > MAX_IMAGE_BYTES {
                 let length = data.len();
                 return Err(format!(
                     "{place}.content.0.image.source.base64: image exceeds 5 MB maximum: {length} bytes > 5242880 bytes"

@@ -12,7 +12,7 @@ const WIRE: ModelWire = ModelWire::Gemini;
 
 /// <https://ai.google.dev/gemini-api/docs/image-understanding>, …/document-processing, …/audio,
 /// …/video-understanding.
-const TAKEN: [&str; 18] = [
+const MIME_TYPES: [&str; 18] = [
     "image/png",
     "image/jpeg",
     "image/webp",
@@ -81,7 +81,7 @@ fn user(read: &mut ParsedRequest, place: &str, parts: &[Value]) -> Result<(), St
             said.push(RecordedPart::Text(text.ok_or(format!("{place}: text must not be empty"))?.to_owned()));
         } else if let Some(data) = part.get("inline_data").or(part.get("inlineData")) {
             let mime = data.get("mime_type").or(data.get("mimeType")).and_then(Value::as_str).unwrap_or_default();
-            if !TAKEN.contains(&mime) {
+            if !MIME_TYPES.contains(&mime) {
                 return Err(format!("Unsupported MIME type: {mime}"));
             }
             said.push(RecordedPart::File(rules::file(mime, rules::text(data, "data", place)?, None)?));

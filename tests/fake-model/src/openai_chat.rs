@@ -11,10 +11,10 @@ use crate::{
 const WIRE: ModelWire = ModelWire::OpenAiChat;
 
 /// The longest id of a call: openai/openai-python and agno-agi/agno issue 5382, "maximum length 40".
-const LONGEST_ID: usize = 40;
+const MAX_CALL_ID_CHARS: usize = 40;
 
 /// The longest description of a tool: getsentry/sentry-mcp issue 106, "maximum length 1024".
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 fn unknown(_: &str, key: &str) -> String {
     format!("Unrecognized request argument supplied: {key}")
@@ -77,7 +77,7 @@ pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
         let function = &tool["function"];
         rules::only(function, "tools", &["name", "description", "parameters", "strict"], unknown)?;
         let description = function["description"].as_str().unwrap_or_default();
-        if description.chars().count() > LONGEST_DESCRIPTION {
+        if description.chars().count() > MAX_DESCRIPTION_CHARS {
             return Err("Invalid 'tools[0].function.description': string too long. Expected a string with maximum \
                         length 1024"
                 .to_owned());
@@ -170,7 +170,7 @@ fn assistant(message: &Value) -> Result<RecordedTurn, String> {
     let mut calls = Vec::new();
     for call in rules::list(message, "tool_calls")? {
         let id = rules::text(call, "id", "tool_calls")?;
-        if id.len() > LONGEST_ID {
+        if id.len() > MAX_CALL_ID_CHARS {
             return Err(format!(
                 "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, \
                  but got a string with length {} instead.",

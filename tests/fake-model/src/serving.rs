@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The largest body that any of them takes, with room to tell the client so.
-const LARGEST: usize = 80 << 20;
+const MAX_BODY_BYTES: usize = 80 << 20;
 
 type SharedServer = Arc<Shared>;
 
@@ -43,7 +43,7 @@ pub(crate) fn router(shared: SharedServer) -> Router {
         .route("/v1/models/{model}", get(listing::anthropic))
         .route("/api/tags", get(listing::ollama))
         .route("/api/show", post(listing::ollama_one))
-        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(shared)
 }
 
@@ -77,7 +77,7 @@ async fn ask(
     if let Some(refusal) = wrong_key(shared, wire, headers) {
         return guard.refuse("key", refusal);
     }
-    if body.len() > largest(wire) {
+    if body.len() > max_body_bytes(wire) {
         return guard.refuse("size", error_bodies::refusal(wire, ProviderErrorCase::TooLarge, ""));
     }
     let read = parsed.ok_or_else(|| "We could not parse the JSON body of your request.".to_owned());
@@ -150,12 +150,12 @@ pub(crate) fn wrong_key(shared: &Shared, wire: ModelWire, headers: &HeaderMap) -
 /// OpenAI: <https://platform.openai.com/docs/guides/images-vision>, 50 MB; Anthropic:
 /// <https://platform.claude.com/docs/en/api/errors>, 32 MB; Gemini:
 /// <https://ai.google.dev/gemini-api/docs/image-understanding>, 20 MB.
-fn largest(wire: ModelWire) -> usize {
+fn max_body_bytes(wire: ModelWire) -> usize {
     match wire {
         ModelWire::OpenAiChat | ModelWire::OpenAiResponses => 50 << 20,
         ModelWire::Anthropic => 32 << 20,
         ModelWire::Gemini => 20 << 20,
-        ModelWire::Ollama => LARGEST,
+        ModelWire::Ollama => MAX_BODY_BYTES,
     }
 }
 

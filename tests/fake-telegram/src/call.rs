@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::refusal::{ApiRefusal, bad};
 
 /// The largest body without files, and the largest field beside files.
-const LONGEST_WORDS: usize = 4 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedCall {
@@ -61,7 +61,7 @@ impl ReceivedCall {
                 }
             }
         } else {
-            let body = axum::body::to_bytes(request.into_body(), LONGEST_WORDS).await;
+            let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await;
             let body = body.map_err(|_| RequestReadError::BrokeOff)?;
             if kind.starts_with("application/json") {
                 let object = serde_json::from_slice(&body);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// getUpdates: allowed_updates, by default "all update types except" these.
-const NOT_BY_DEFAULT: [&str; 3] = ["chat_member", "message_reaction", "message_reaction_count"];
+const OPT_IN_KINDS: [&str; 3] = ["chat_member", "message_reaction", "message_reaction_count"];
 
 #[derive(Debug, Default)]
 pub(crate) struct TelegramInbox {
@@ -43,7 +43,7 @@ impl TelegramInbox {
     pub(crate) fn queue(&mut self, kind: &str, content: Value) {
         let wanted = match &self.allowed {
             Some(allowed) => allowed.contains(kind),
-            None => !NOT_BY_DEFAULT.contains(&kind),
+            None => !OPT_IN_KINDS.contains(&kind),
         };
         if wanted {
             self.queue_raw(json!({ kind: content }));

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Telegram Limits: "100 buttons" under a message.
-const MOST_BUTTONS: usize = 100;
+const MAX_BUTTONS: usize = 100;
 
 /// Reads `reply_markup`. Keyboards of other sorts are taken and shown to nobody.
 pub(crate) fn read(rules: &TelegramRules, call: &ReceivedCall) -> Result<Vec<Vec<InlineButton>>, ApiRefusal> {
@@ -28,7 +28,7 @@ pub(crate) fn read(rules: &TelegramRules, call: &ReceivedCall) -> Result<Vec<Vec
             keyboard.push(row);
         }
     }
-    if keyboard.iter().map(Vec::len).sum::<usize>() > MOST_BUTTONS {
+    if keyboard.iter().map(Vec::len).sum::<usize>() > MAX_BUTTONS {
         return Err(bad("REPLY_MARKUP_TOO_LONG"));
     }
     Ok(keyboard)

@@ -55,7 +55,7 @@ pub use self::{
 };
 
 /// How many requests are remembered for [`FakeTelegram::calls`].
-const REMEMBERED: usize = 10_000;
+const MAX_RECORDED_CALLS: usize = 10_000;
 
 /// A Bot API server on a free loopback port, with the people who use it. It ends when it is dropped.
 ///
@@ -276,7 +276,7 @@ impl Shared {
     /// Remembers what a request said, and wakes those who wait for what it may have changed.
     pub(crate) fn record_call(&self, call: &ReceivedCall) {
         let mut state = self.state();
-        if state.calls.len() == REMEMBERED {
+        if state.calls.len() == MAX_RECORDED_CALLS {
             state.calls.pop_front();
         }
         state.calls.push_back(TelegramCall {

@@ -8,12 +8,12 @@ use crate::{Shared, inbox::FakeWebhook};
 const SECRET: &str = "X-Telegram-Bot-Api-Secret-Token";
 
 /// How long a bot may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Posts whatever waits, until the fake ends.
 pub(crate) async fn deliver(shared: Arc<Shared>) {
     let posting = async {
-        let client = reqwest::Client::builder().timeout(PATIENCE).build().expect("it has no special wishes");
+        let client = reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().expect("it has no special wishes");
         let mut pause = Duration::from_millis(20);
         loop {
             let arrived = shared.arrived.notified();

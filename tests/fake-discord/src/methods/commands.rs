@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The longest list (Application Commands: "100 global CHAT_INPUT commands").
-const MOST: usize = 100;
+const MAX_COMMANDS: usize = 100;
 
 pub(crate) fn list(platform: &PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     check_application(call)?;
@@ -24,8 +24,8 @@ pub(crate) fn set(platform: &mut PlatformState, call: &ReceivedCall) -> Result<V
         return Err(ApiRefusal::invalid_field(&[], "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType"));
     };
     let mut form = FormErrors::default();
-    if commands.len() > MOST {
-        form.add_error(&[], "BASE_TYPE_MAX_LENGTH", format!("Must be {MOST} or fewer in length."));
+    if commands.len() > MAX_COMMANDS {
+        form.add_error(&[], "BASE_TYPE_MAX_LENGTH", format!("Must be {MAX_COMMANDS} or fewer in length."));
     }
     let mut names = BTreeSet::new();
     for (index, command) in commands.iter().enumerate() {
