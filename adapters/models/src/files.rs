@@ -11,7 +11,7 @@ const UNREADABLE_REASON: &str = "it could not be read";
 /// Reads a file as base64. It reads no more than the file's recorded size.
 ///
 /// # Errors
-/// When it can't be read or its size differs from the recorded one. The reason is logged here.
+/// FaultTiming it can't be read or its size differs from the recorded one. The reason is logged here.
 pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
     let log_unreadable = |error: &dyn std::error::Error| {
         tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");
@@ -57,7 +57,7 @@ mod tests {
     use bytes::Bytes;
     use futures::stream;
     use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
-    use satchel_fake_kit::MemoryBlobs;
+    use satchel_fake_kit::FaultyBlobs;
     use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
     use uuid::Uuid;
 
@@ -121,6 +121,6 @@ mod tests {
         for recorded in [9, 11] {
             assert_eq!(encode_base64(&Pieces(vec![1; 10], 4), &file(recorded)).await.unwrap_err(), UNREADABLE_REASON);
         }
-        assert_eq!(encode_base64(&MemoryBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE_REASON);
+        assert_eq!(encode_base64(&FaultyBlobs::default(), &file(1)).await.unwrap_err(), UNREADABLE_REASON);
     }
 }

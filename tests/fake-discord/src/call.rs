@@ -19,16 +19,16 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use reqwest::Url;
 use satchel_domain::Sha256;
-use satchel_fake_kit::Upload;
+use satchel_fake_kit::ReceivedUpload;
 use serde_json::{Map, Value};
 
 use crate::{
-    refusal::{Refusal, too_large},
+    refusal::{ApiRefusal, too_large},
     route::FakeRoute,
 };
 
 /// The largest body without files, and the largest `payload_json`.
-const LONGEST_WORDS: usize = 4 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// A request as a test reads it.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub(crate) struct ReceivedCall {
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) body: Value,
-    pub(crate) uploads: BTreeMap<usize, Upload>,
+    pub(crate) uploads: BTreeMap<usize, ReceivedUpload>,
     /// How many bytes its body has, the words and all that stands around the files included.
     pub(crate) bytes: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) enum RequestReadError {
     /// The client went away in the middle of it.
     BrokeOff,
     /// It is complete and makes no sense.
-    Refused(Refusal),
+    Refused(ApiRefusal),
 }
 
 impl ReceivedCall {
@@ -89,7 +89,7 @@ impl ReceivedCall {
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
         let (body, uploads) = (Value::Null, BTreeMap::new());
         let mut call = Self { route, path: path.to_owned(), query, body, uploads, bytes: 0 };
-        let (request, bytes) = counted(request);
+        let (request, bytes) = with_count(request);
         if kind.starts_with("multipart/form-data") {
             call.read_form(request, keep_bytes).await?;
         } else {
@@ -101,7 +101,7 @@ impl ReceivedCall {
 
     async fn read_form(&mut self, request: Request, keep_bytes: bool) -> Result<(), RequestReadError> {
         let boundless =
-            |_| RequestReadError::Refused(Refusal::new(400, 50_109, "The request body contains invalid JSON."));
+            |_| RequestReadError::Refused(ApiRefusal::new(400, 50_109, "The request body contains invalid JSON."));
         let mut fields = Multipart::from_request(request, &()).await.map_err(boundless)?;
         let mut complaint = None;
         while let Some(field) = fields.next_field().await.map_err(|_| RequestReadError::BrokeOff)? {
@@ -114,14 +114,15 @@ impl ReceivedCall {
                     Err(refusal) => complaint = Some(refusal),
                 },
                 (_, Some(number)) => {
-                    let upload = Upload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?;
+                    let upload =
+                        ReceivedUpload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?;
                     self.uploads.insert(number, upload);
                 }
                 // Discord passes over parts that it doesn't know; whoever sends one here has mistyped.
                 (unknown, None) => {
                     let words = format!("the fake knows no part {unknown:?}, only payload_json and files[n]");
-                    complaint = Some(Refusal::wrong_field(&["_misc"], "UNKNOWN_PART", words));
-                    Upload::read(field, false).await.map_err(|_| RequestReadError::BrokeOff)?;
+                    complaint = Some(ApiRefusal::invalid_field(&["_misc"], "UNKNOWN_PART", words));
+                    ReceivedUpload::read(field, false).await.map_err(|_| RequestReadError::BrokeOff)?;
                 }
             }
         }
@@ -135,7 +136,7 @@ impl ReceivedCall {
         }
         if !kind.starts_with("application/json") {
             let words = "Expected \"Content-Type\" header to be one of {'application/json'}.";
-            return Err(RequestReadError::Refused(Refusal::wrong_field(&[], "CONTENT_TYPE_INVALID", words)));
+            return Err(RequestReadError::Refused(ApiRefusal::invalid_field(&[], "CONTENT_TYPE_INVALID", words)));
         }
         self.body = read_json(&body).map_err(RequestReadError::Refused)?;
         Ok(())
@@ -156,8 +157,8 @@ impl ReceivedCall {
     }
 
     /// The same for a test to read.
-    pub(crate) fn told(&self) -> DiscordCall {
-        let sent = |upload: &Upload| SentFile {
+    pub(crate) fn as_record(&self) -> DiscordCall {
+        let sent = |upload: &ReceivedUpload| SentFile {
             filename: upload.filename.clone(),
             mime: upload.mime.clone(),
             bytes: upload.bytes,
@@ -174,7 +175,7 @@ impl ReceivedCall {
 }
 
 /// The request, and how much of its body has been read.
-fn counted(request: Request) -> (Request, Arc<AtomicU64>) {
+fn with_count(request: Request) -> (Request, Arc<AtomicU64>) {
     let read: Arc<AtomicU64> = Arc::default();
     let counting = Arc::clone(&read);
     let count = move |block: &Bytes| {
@@ -188,7 +189,7 @@ async fn read_all(body: Body) -> Result<Vec<u8>, RequestReadError> {
     let (mut whole, mut too_long) = (Vec::new(), false);
     while let Some(block) = blocks.next().await {
         let block = block.map_err(|_| RequestReadError::BrokeOff)?;
-        too_long = too_long || whole.len() + block.len() > LONGEST_WORDS;
+        too_long = too_long || whole.len() + block.len() > MAX_BODY_BYTES;
         if !too_long {
             whole.extend_from_slice(&block);
         }
@@ -197,9 +198,9 @@ async fn read_all(body: Body) -> Result<Vec<u8>, RequestReadError> {
 }
 
 /// 50109: "The request body contains invalid JSON."
-fn read_json(body: &[u8]) -> Result<Value, Refusal> {
+fn read_json(body: &[u8]) -> Result<Value, ApiRefusal> {
     let value = serde_json::from_slice(body);
-    value.map_err(|_| Refusal::new(400, 50_109, "The request body contains invalid JSON."))
+    value.map_err(|_| ApiRefusal::new(400, 50_109, "The request body contains invalid JSON."))
 }
 
 fn pairs(query: &str) -> Vec<(String, String)> {

@@ -12,7 +12,7 @@ use crate::{
     links::{self, LinkStatus},
     methods::RouteReply,
     route::CDN,
-    serving::{after, answer},
+    serving::{answer, end_request},
 };
 
 pub(crate) async fn download(shared: &Shared, cutter: &ConnectionCutter, uri: &Uri) -> Response {
@@ -23,21 +23,21 @@ pub(crate) async fn download(shared: &Shared, cutter: &ConnectionCutter, uri: &U
     let arrival = shared.on_request(CDN);
     let found = {
         let state = shared.state();
-        match links::worth(&state.world, path, uri.query().unwrap_or_default()) {
+        match links::link_status(&state.platform, path, uri.query().unwrap_or_default()) {
             LinkStatus::File(id) => {
-                Ok(state.world.files.get(&id).and_then(|file| Some((file.mime.clone(), file.content.clone()?))))
+                Ok(state.platform.files.get(&id).and_then(|file| Some((file.mime.clone(), file.content.clone()?))))
             }
             worth => Err(worth),
         }
     };
     if arrival.fault.is_none() {
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     }
     let gone = |status: StatusCode, words: &str| (status, words.to_owned()).into_response();
     let (mime, file) = match (&arrival.fault, found) {
         (None | Some(ServerFault::Common(Fault::ResetMidTransfer)), Ok(Some(found))) => found,
         (None, not_found) => {
-            after(shared, &arrival);
+            end_request(shared, &arrival);
             return match not_found {
                 Err(LinkStatus::Forged) => gone(StatusCode::FORBIDDEN, "This content is not available."),
                 _ => gone(StatusCode::NOT_FOUND, "This content is no longer available."),
@@ -46,7 +46,7 @@ pub(crate) async fn download(shared: &Shared, cutter: &ConnectionCutter, uri: &U
         // Whatever else goes wrong goes wrong as on all routes.
         _ => return answer(shared, cutter, arrival, || (HeaderMap::new(), Ok(RouteReply::NoContent))).await,
     };
-    after(shared, &arrival);
+    end_request(shared, &arrival);
     let body = if arrival.fault.is_some() { half_of(&file) } else { Body::from_stream(file.stream()) };
     ([(header::CONTENT_LENGTH, file.bytes().to_string()), (header::CONTENT_TYPE, mime)], body).into_response()
 }

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     DiscordRules,
-    message::{DiscordButton, Ping, VOICE_MESSAGE},
-    refusal::{Form, Refusal},
-    world::{id_in, mentioned},
+    message::{DiscordButton, Mention, VOICE_MESSAGE},
+    platform_state::{id_in, mentioned},
+    refusal::{ApiRefusal, FormErrors},
 };
 
 /// Create Message: flags, "only SUPPRESS_EMBEDS, SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, and IS_COMPONENTS_V2 can be
 /// set". The fake knows no second version of components.
-const SETTABLE: u64 = 1 << 2 | 1 << 12 | VOICE_MESSAGE;
+const SETTABLE_FLAGS: u64 = 1 << 2 | 1 << 12 | VOICE_MESSAGE;
 
 /// A form that is right in itself. What isn't given is `None`.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ pub(crate) struct AttachmentDescription {
 }
 
 impl MessageDraft {
-    pub(crate) fn read(rules: &DiscordRules, fields: &Map<String, Value>) -> Result<Self, Refusal> {
-        let mut form = Form::default();
+    pub(crate) fn read(rules: &DiscordRules, fields: &Map<String, Value>) -> Result<Self, ApiRefusal> {
+        let mut form = FormErrors::default();
         let given = |name: &str| fields.get(name).filter(|value| !value.is_null());
         let draft = Self {
             content: given("content").and_then(|content| read_content(rules, &mut form, content)),
             attachments: given("attachments").map(|list| read_attachments(rules, &mut form, list)),
             buttons: given("components").map(|rows| read_rows(rules, &mut form, rows)),
-            flags: given("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE,
+            flags: given("flags").and_then(Value::as_u64).unwrap_or(0) & SETTABLE_FLAGS,
             nonce: given("nonce").and_then(|nonce| read_nonce(rules, &mut form, nonce)),
             allowed: given("allowed_mentions").cloned(),
         };
@@ -53,7 +53,7 @@ impl MessageDraft {
         }
         for unknown in ["embeds", "poll", "sticker_ids"] {
             if given(unknown).and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
-                form.wrong(&[unknown], "UNKNOWN_FIELD", "the fake doesn't know how to show these");
+                form.add_error(&[unknown], "UNKNOWN_FIELD", "the fake doesn't know how to show these");
             }
         }
         form.check()?;
@@ -61,7 +61,7 @@ impl MessageDraft {
     }
 
     /// Whom the words and the answer notify (Allowed Mentions object), each once.
-    pub(crate) fn pings(&self, content: &str, answered: Option<u64>) -> Vec<Ping> {
+    pub(crate) fn pings(&self, content: &str, answered: Option<u64>) -> Vec<Mention> {
         let (mut people, mut roles, mut everyone) = mentioned(content);
         let mut answered = answered;
         // "If allowed_mentions is not passed in", all that the content mentions is notified, and who is answered.
@@ -75,45 +75,50 @@ impl MessageDraft {
             answered = answered.filter(|_| allowed["replied_user"] == true);
         }
         people.extend(answered.filter(|author| !people.contains(author)));
-        let people = people.into_iter().map(Ping::Person);
-        everyone.then_some(Ping::Everyone).into_iter().chain(people).chain(roles.into_iter().map(Ping::Role)).collect()
+        let people = people.into_iter().map(Mention::Person);
+        everyone
+            .then_some(Mention::Everyone)
+            .into_iter()
+            .chain(people)
+            .chain(roles.into_iter().map(Mention::Role))
+            .collect()
     }
 }
 
 /// A text field that is a string no longer than this; `None` once it has been complained about.
-fn words(form: &mut Form, path: &[&str], value: &Value, longest: usize) -> Option<String> {
+fn read_string(form: &mut FormErrors, path: &[&str], value: &Value, longest: usize) -> Option<String> {
     let Some(words) = value.as_str() else {
-        form.wrong(path, "STRING_TYPE_CONVERT", format!("Could not interpret \"{value}\" as string."));
+        form.add_error(path, "STRING_TYPE_CONVERT", format!("Could not interpret \"{value}\" as string."));
         return None;
     };
     if words.chars().count() > longest {
-        form.wrong(path, "BASE_TYPE_MAX_LENGTH", format!("Must be {longest} or fewer in length."));
+        form.add_error(path, "BASE_TYPE_MAX_LENGTH", format!("Must be {longest} or fewer in length."));
         return None;
     }
     Some(words.to_owned())
 }
 
 /// Create Message: "Discord may strip certain characters from message content"; blanks at its ends are always stripped.
-fn read_content(rules: &DiscordRules, form: &mut Form, content: &Value) -> Option<String> {
+fn read_content(rules: &DiscordRules, form: &mut FormErrors, content: &Value) -> Option<String> {
     let stripped = content.as_str().map_or_else(|| content.clone(), |content| json!(content.trim()));
-    words(form, &["content"], &stripped, rules.content_chars)
+    read_string(form, &["content"], &stripped, rules.content_chars)
 }
 
-fn read_nonce(rules: &DiscordRules, form: &mut Form, nonce: &Value) -> Option<String> {
+fn read_nonce(rules: &DiscordRules, form: &mut FormErrors, nonce: &Value) -> Option<String> {
     let nonce = nonce.as_str().map_or_else(|| nonce.to_string(), str::to_owned);
     if nonce.chars().count() > rules.nonce_chars {
         let most = rules.nonce_chars;
-        form.wrong(&["nonce"], "NONCE_TYPE_TOO_LONG", format!("Must be {most} or fewer characters long."));
+        form.add_error(&["nonce"], "NONCE_TYPE_TOO_LONG", format!("Must be {most} or fewer characters long."));
         return None;
     }
     Some(nonce)
 }
 
-fn read_attachments(rules: &DiscordRules, form: &mut Form, list: &Value) -> Vec<AttachmentDescription> {
+fn read_attachments(rules: &DiscordRules, form: &mut FormErrors, list: &Value) -> Vec<AttachmentDescription> {
     let list = list.as_array().cloned().unwrap_or_default();
     if list.len() > rules.files {
         let most = rules.files;
-        form.wrong(&["attachments"], "BASE_TYPE_MAX_LENGTH", format!("Must be {most} or fewer in length."));
+        form.add_error(&["attachments"], "BASE_TYPE_MAX_LENGTH", format!("Must be {most} or fewer in length."));
         return Vec::new();
     }
     let read = |(index, given): (usize, &Value)| {
@@ -121,10 +126,10 @@ fn read_attachments(rules: &DiscordRules, form: &mut Form, list: &Value) -> Vec<
         let field = |name: &str| given.get(name).filter(|value| !value.is_null());
         let id = id_in(given, "id");
         if id.is_none() {
-            form.wrong(&["attachments", &place, "id"], "BASE_TYPE_REQUIRED", "This field is required");
+            form.add_error(&["attachments", &place, "id"], "BASE_TYPE_REQUIRED", "This field is required");
         }
         let mut text = |name: &str, longest: usize| {
-            field(name).and_then(|value| words(form, &["attachments", &place, name], value, longest))
+            field(name).and_then(|value| read_string(form, &["attachments", &place, name], value, longest))
         };
         let (filename, description) = (text("filename", 1024), text("description", rules.description_chars));
         let waveform = text("waveform", rules.waveform_chars);
@@ -133,7 +138,7 @@ fn read_attachments(rules: &DiscordRules, form: &mut Form, list: &Value) -> Vec<
             waveform.as_ref().map(|waveform| STANDARD.decode(waveform).map_or(usize::MAX, |points| points.len()));
         if points.is_some_and(|points| points > 256) {
             let words = "a waveform is base64 of no more than 256 bytes";
-            form.wrong(&["attachments", &place, "waveform"], "WAVEFORM_INVALID", words);
+            form.add_error(&["attachments", &place, "waveform"], "WAVEFORM_INVALID", words);
         }
         let duration_secs = field("duration_secs").and_then(Value::as_f64);
         AttachmentDescription { id: id.unwrap_or_default(), filename, description, duration_secs, waveform }
@@ -142,11 +147,15 @@ fn read_attachments(rules: &DiscordRules, form: &mut Form, list: &Value) -> Vec<
 }
 
 /// Components: Action Row and Button.
-fn read_rows(rules: &DiscordRules, form: &mut Form, rows: &Value) -> Vec<Vec<DiscordButton>> {
+fn read_rows(rules: &DiscordRules, form: &mut FormErrors, rows: &Value) -> Vec<Vec<DiscordButton>> {
     let rows = rows.as_array().cloned().unwrap_or_default();
     let (most_rows, most_buttons) = rules.buttons;
     if rows.len() > most_rows {
-        form.wrong(&["components"], "BASE_TYPE_BAD_LENGTH", format!("Must be between 1 and {most_rows} in length."));
+        form.add_error(
+            &["components"],
+            "BASE_TYPE_BAD_LENGTH",
+            format!("Must be between 1 and {most_rows} in length."),
+        );
         return Vec::new();
     }
     let mut known = Vec::new();
@@ -155,11 +164,11 @@ fn read_rows(rules: &DiscordRules, form: &mut Form, rows: &Value) -> Vec<Vec<Dis
         let place = index.to_string();
         let buttons = row["components"].as_array().cloned().unwrap_or_default();
         if row["type"] != 1 {
-            form.wrong(&["components", &place, "type"], "UNION_TYPE_CHOICES", "the fake knows action rows only");
+            form.add_error(&["components", &place, "type"], "UNION_TYPE_CHOICES", "the fake knows action rows only");
         }
         if buttons.is_empty() || buttons.len() > most_buttons {
             let words = format!("Must be between 1 and {most_buttons} in length.");
-            form.wrong(&["components", &place, "components"], "BASE_TYPE_BAD_LENGTH", words);
+            form.add_error(&["components", &place, "components"], "BASE_TYPE_BAD_LENGTH", words);
         }
         let buttons = buttons
             .iter()
@@ -172,40 +181,40 @@ fn read_rows(rules: &DiscordRules, form: &mut Form, rows: &Value) -> Vec<Vec<Dis
 
 fn read_button(
     rules: &DiscordRules,
-    form: &mut Form,
+    form: &mut FormErrors,
     known: &mut Vec<String>,
     (row, column): (&str, &str),
     button: &Value,
 ) -> DiscordButton {
     let path = |field| ["components", row, "components", column, field];
     if button["type"] != 2 {
-        form.wrong(&path("type"), "UNION_TYPE_CHOICES", "the fake knows buttons only");
+        form.add_error(&path("type"), "UNION_TYPE_CHOICES", "the fake knows buttons only");
     }
     let field = |name: &str| button.get(name).filter(|value| !value.is_null());
-    let label = field("label").and_then(|label| words(form, &path("label"), label, rules.label_chars));
-    let custom_id = field("custom_id").and_then(|id| words(form, &path("custom_id"), id, rules.custom_id_chars));
+    let label = field("label").and_then(|label| read_string(form, &path("label"), label, rules.label_chars));
+    let custom_id = field("custom_id").and_then(|id| read_string(form, &path("custom_id"), id, rules.custom_id_chars));
     // Button Styles: 1 to 4 have a custom_id, 5 is a link.
     match button["style"].as_u64() {
         Some(1..=4) => match &custom_id {
             None if field("custom_id").is_none() => {
-                form.wrong(&path("custom_id"), "BASE_TYPE_REQUIRED", "A custom id and/or url is required");
+                form.add_error(&path("custom_id"), "BASE_TYPE_REQUIRED", "A custom id and/or url is required");
             }
             Some(id) if known.contains(id) => {
                 let words = "Component custom id cannot be duplicated";
-                form.wrong(&path("custom_id"), "COMPONENT_CUSTOM_ID_DUPLICATED", words);
+                form.add_error(&path("custom_id"), "COMPONENT_CUSTOM_ID_DUPLICATED", words);
             }
             Some(id) if id.is_empty() => {
-                form.wrong(&path("custom_id"), "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
+                form.add_error(&path("custom_id"), "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
             }
             Some(id) => known.push(id.clone()),
             None => {}
         },
         Some(5) if field("url").is_some() && custom_id.is_none() => {}
-        Some(5) => form.wrong(&path("url"), "BASE_TYPE_REQUIRED", "A url is required"),
-        _ => form.wrong(&path("style"), "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5}."),
+        Some(5) => form.add_error(&path("url"), "BASE_TYPE_REQUIRED", "A url is required"),
+        _ => form.add_error(&path("style"), "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5}."),
     }
     if field("label").is_none_or(|label| label == "") && field("emoji").is_none() {
-        form.wrong(&path("label"), "BUTTON_COMPONENT_INVALID_EMOJI_OR_LABEL", "A label or an emoji is required");
+        form.add_error(&path("label"), "BUTTON_COMPONENT_INVALID_EMOJI_OR_LABEL", "A label or an emoji is required");
     }
     DiscordButton {
         label: label.unwrap_or_default(),
@@ -215,19 +224,19 @@ fn read_button(
     }
 }
 
-fn check_allowed_mentions(form: &mut Form, allowed: &Value) {
+fn check_allowed_mentions(form: &mut FormErrors, allowed: &Value) {
     let list = |name: &str| allowed[name].as_array().cloned().unwrap_or_default();
     for kind in ["users", "roles"] {
         // "Because `parse: ["users"]` and `users: [123, 124]` are both present, we would throw a validation error."
         if list("parse").contains(&json!(kind)) && !list(kind).is_empty() {
             let words = format!("parse:[\"{kind}\"] and {kind}: [ids...] are mutually exclusive.");
-            form.wrong(&["allowed_mentions"], "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", words);
+            form.add_error(&["allowed_mentions"], "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", words);
         }
     }
     for (index, kind) in list("parse").iter().enumerate() {
         if !["users", "roles", "everyone"].iter().any(|known| kind == known) {
             let words = "Value must be one of ('users', 'roles', 'everyone').";
-            form.wrong(&["allowed_mentions", "parse", &index.to_string()], "BASE_TYPE_CHOICES", words);
+            form.add_error(&["allowed_mentions", "parse", &index.to_string()], "BASE_TYPE_CHOICES", words);
         }
     }
 }

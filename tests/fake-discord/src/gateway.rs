@@ -3,13 +3,13 @@
 //! It follows Discord's documentation (Gateway; Gateway Events; Opcodes and Status Codes); each rule names its section.
 
 mod connection;
+mod faults;
 mod frame;
 mod handshake;
 pub(crate) mod intents;
 mod rules;
 mod serving;
 mod session;
-mod trouble;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use satchel_fake_kit::TestClock;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, mpsc},
@@ -26,10 +27,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    connection::Order,
+    connection::ConnectionCommand,
+    faults::GatewayFaults,
     frame::{close, opcode},
-    session::Session,
-    trouble::Trouble,
+    session::FakeSession,
 };
 pub use self::{
     intents::{DIRECT_MESSAGES, GUILD_MESSAGES, GUILDS, MESSAGE_CONTENT},
@@ -42,7 +43,7 @@ pub(crate) const PATH: &str = "/gateway-socket";
 /// Where sessions are resumed; READY names it as `resume_gateway_url`.
 pub(crate) const RESUME_PATH: &str = "/gateway-socket-again";
 
-/// What a session is told of the world when it begins.
+/// What a session is told of the platform when it begins.
 #[derive(Debug, Clone, Default)]
 pub struct GatewaySnapshot {
     /// The bot, as a user object.
@@ -87,54 +88,59 @@ pub struct FakeGateway {
 }
 
 type SnapshotFn = dyn Fn() -> GatewaySnapshot + Send + Sync;
-type Redaction = dyn Fn(&str, &Value, u64) -> Value + Send + Sync;
+type RedactFn = dyn Fn(&str, &Value, u64) -> Value + Send + Sync;
 
 pub(crate) struct Shared {
+    clock: TestClock,
     rules: GatewayRules,
     /// Where the fake is found, as in `ws://127.0.0.1:1234`.
     base: String,
-    world: Mutex<Arc<SnapshotFn>>,
-    redaction: OnceLock<Box<Redaction>>,
+    snapshot: Mutex<Arc<SnapshotFn>>,
+    redaction: OnceLock<Box<RedactFn>>,
     stopped: CancellationToken,
     changed: Notify,
     state: Mutex<State>,
 }
 
 struct State {
+    clock: TestClock,
     token: Option<String>,
     granted: u64,
-    sessions: BTreeMap<String, Session>,
-    connections: BTreeMap<u64, Connected>,
+    sessions: BTreeMap<String, FakeSession>,
+    connections: BTreeMap<u64, ConnectionHandle>,
     /// When the sessions of the last day were begun.
     starts: VecDeque<Instant>,
-    trouble: Trouble,
+    faults: GatewayFaults,
     report: GatewayReport,
 }
 
 /// A connection, as far as others have to do with it.
-struct Connected {
-    orders: mpsc::UnboundedSender<Order>,
+struct ConnectionHandle {
+    commands: mpsc::UnboundedSender<ConnectionCommand>,
     session: Option<String>,
 }
 
 impl FakeGateway {
-    /// A gateway for this bot token, served at `base` (as in `ws://127.0.0.1:1234`) until it is stopped.
+    /// A gateway for this bot token, served at `base` (as in `ws://127.0.0.1:1234`) until it is stopped. Its times are
+    /// those of the clock.
     #[must_use]
-    pub fn new(rules: GatewayRules, token: &str, base: &str, stopped: CancellationToken) -> Self {
+    pub fn new(rules: GatewayRules, token: &str, base: &str, stopped: CancellationToken, clock: TestClock) -> Self {
         let state = State {
+            clock: clock.clone(),
             token: Some(token.to_owned()),
             granted: rules.granted_intents,
             sessions: BTreeMap::new(),
             connections: BTreeMap::new(),
             starts: VecDeque::new(),
-            trouble: Trouble::default(),
+            faults: GatewayFaults::default(),
             report: GatewayReport::default(),
         };
         Self {
             shared: Arc::new(Shared {
+                clock,
                 rules,
                 base: base.to_owned(),
-                world: Mutex::new(Arc::new(GatewaySnapshot::default)),
+                snapshot: Mutex::new(Arc::new(GatewaySnapshot::default)),
                 redaction: OnceLock::new(),
                 stopped,
                 changed: Notify::new(),
@@ -143,11 +149,11 @@ impl FakeGateway {
         }
     }
 
-    /// Lets sessions begin with what this tells; without it they begin in an empty world.
+    /// Lets sessions begin with what this tells; without it they begin on an empty platform.
     ///
-    /// It is called while the gateway holds no lock, so it may take the world's.
-    pub fn set_world(&self, world: impl Fn() -> GatewaySnapshot + Send + Sync + 'static) {
-        *self.shared.world.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
+    /// It is called while the gateway holds no lock, so it may take the platform's.
+    pub fn set_snapshot(&self, snapshot: impl Fn() -> GatewaySnapshot + Send + Sync + 'static) {
+        *self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 
     /// Lets each session see of an event what its intents allow (Message Content Intent). Only the first one counts.
@@ -160,22 +166,23 @@ impl FakeGateway {
     /// Tells all sessions of an event, whether they are connected or not.
     pub fn dispatch(&self, name: &str, data: Value) {
         let mut state = self.shared.state();
-        let patience = self.shared.rules.resumable_for;
-        state.sessions.retain(|_, session| session.alone_since.is_none_or(|since| since.elapsed() < patience));
-        let State { sessions, trouble, report, .. } = &mut *state;
+        let (clock, patience) = (&self.shared.clock, self.shared.rules.resumable_for);
+        let waits = |since| clock.elapsed_since(since) < patience;
+        state.sessions.retain(|_, session| session.disconnected_at.is_none_or(waits));
+        let State { sessions, faults, report, .. } = &mut *state;
         let mut told = 0;
         for session in sessions.values_mut() {
             let data = match self.shared.redaction.get() {
                 Some(redact) => redact(name, &data, session.intents),
                 None => data.clone(),
             };
-            told += u64::from(session.tell(name, data));
+            told += u64::from(session.dispatch(name, data));
         }
         report.dispatched += told;
-        let is_the_last = trouble.drops_after.is_some_and(|left| told > 0 && left <= told);
-        trouble.drops_after = trouble.drops_after.map(|left| left.saturating_sub(told)).filter(|_| !is_the_last);
+        let is_the_last = faults.drops_after.is_some_and(|left| told > 0 && left <= told);
+        faults.drops_after = faults.drops_after.map(|left| left.saturating_sub(told)).filter(|_| !is_the_last);
         if is_the_last {
-            state.cut_all(|| Order::Drop);
+            state.cut_all(|| ConnectionCommand::Drop);
         }
         drop(state);
         self.shared.changed.notify_waiters();
@@ -193,7 +200,7 @@ impl FakeGateway {
         let rules = self.shared.rules;
         let mut state = self.shared.state();
         state.forget_starts(rules.session_starts_within);
-        let since = state.starts.front().map_or(Duration::ZERO, Instant::elapsed);
+        let since = state.starts.front().map_or(Duration::ZERO, |start| state.clock.elapsed_since(*start));
         let reset_after = rules.session_starts_within.saturating_sub(since).as_millis();
         let limit = json!({
             "total": rules.session_starts,
@@ -258,47 +265,47 @@ impl FakeGateway {
 
     /// Drops all connections without a word; their sessions stay. What is dispatched from now on waits for them.
     pub fn drop_connection(&self) {
-        self.shared.state().cut_all(|| Order::Drop);
+        self.shared.state().cut_all(|| ConnectionCommand::Drop);
     }
 
     /// Lets the connections of now say and hear nothing any more, and never end by themselves (a "zombied" connection).
     /// What is dispatched from now on waits for their sessions to be resumed.
     pub fn freeze_connections(&self) {
-        self.shared.state().cut_all(|| Order::Freeze);
+        self.shared.state().cut_all(|| ConnectionCommand::Freeze);
     }
 
     /// Asks all clients to reconnect (opcode 7), and drops those who stay.
     pub fn ask_to_reconnect(&self) {
-        self.shared.state().order_all(|| Order::AskToReconnect);
+        self.shared.state().command_all(|| ConnectionCommand::AskToReconnect);
     }
 
     /// Tells all clients that their session is invalid (opcode 9). One that isn't resumable is gone.
     pub fn invalidate_session(&self, resumable: bool) {
         let mut state = self.shared.state();
-        state.order_all(|| Order::Say(frame::control(opcode::INVALID_SESSION, json!(resumable))));
+        state.command_all(|| ConnectionCommand::Send(frame::control(opcode::INVALID_SESSION, json!(resumable))));
         state.part(!resumable);
     }
 
     /// Closes all connections with this code.
     pub fn close_with(&self, code: u16) {
         let mut state = self.shared.state();
-        state.order_all(|| Order::Close(code));
+        state.command_all(|| ConnectionCommand::Close(code));
         state.part(close::ends_session(code));
     }
 
     /// Asks all clients for a heartbeat at once (opcode 1).
     pub fn ask_for_heartbeat(&self) {
-        self.shared.state().order_all(|| Order::Say(frame::control(opcode::HEARTBEAT, Value::Null)));
+        self.shared.state().command_all(|| ConnectionCommand::Send(frame::control(opcode::HEARTBEAT, Value::Null)));
     }
 
     /// Sends all clients a text frame that means nothing.
     pub fn send_garbage(&self, text: &str) {
-        self.shared.state().order_all(|| Order::Say(text.to_owned()));
+        self.shared.state().command_all(|| ConnectionCommand::Send(text.to_owned()));
     }
 
     /// Sends all clients a binary frame that means nothing.
     pub fn send_binary(&self, bytes: &[u8]) {
-        self.shared.state().order_all(|| Order::SayBinary(bytes.to_vec()));
+        self.shared.state().command_all(|| ConnectionCommand::SendBinary(bytes.to_vec()));
     }
 
     /// Forgets all sessions that nobody is connected to, as if they had waited too long to be resumed.
@@ -329,33 +336,34 @@ impl Shared {
 }
 
 impl State {
-    fn order_all(&self, order: impl Fn() -> Order) {
+    fn command_all(&self, command: impl Fn() -> ConnectionCommand) {
         for connection in self.connections.values() {
             // A connection that is gone needs no order.
-            let _gone = connection.orders.send(order());
+            let _gone = connection.commands.send(command());
         }
     }
 
     /// Ends all connections for their sessions, which stay.
-    fn cut_all(&mut self, order: impl Fn() -> Order) {
-        self.order_all(order);
+    fn cut_all(&mut self, command: impl Fn() -> ConnectionCommand) {
+        self.command_all(command);
         self.part(false);
     }
 
     /// Parts all connections from their sessions, and ends those sessions if asked to.
     fn part(&mut self, ends: bool) {
+        let now = self.clock.now();
         for connection in self.connections.values_mut() {
             let Some(name) = connection.session.take() else { continue };
             if ends {
                 self.sessions.remove(&name);
             } else if let Some(session) = self.sessions.get_mut(&name) {
-                session.leave();
+                session.disconnect(now);
             }
         }
     }
 
     fn forget_starts(&mut self, within: Duration) {
-        while self.starts.front().is_some_and(|start| start.elapsed() >= within) {
+        while self.starts.front().is_some_and(|start| self.clock.elapsed_since(*start) >= within) {
             self.starts.pop_front();
         }
     }

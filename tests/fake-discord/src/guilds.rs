@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     call::ReceivedCall,
     objects::{channel, member, user},
-    refusal::Refusal,
-    world::{BOT, BOT_NAME, Channel, ChannelKind, Guild, PlatformState, Tier, snowflake},
+    platform_state::{BOT, BOT_NAME, ChannelKind, FakeGuild, FakeGuildChannel, PlatformState, Tier, snowflake},
+    refusal::ApiRefusal,
 };
 
 /// The role that a guild gave the bot when it came.
@@ -14,13 +14,13 @@ pub(crate) fn bot_role(guild: u64) -> u64 {
     guild + 1
 }
 
-pub(crate) fn get(world: &PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn get(platform: &PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     let id = snowflake(call.id(0), "guild_id")?;
-    let guild = world.guilds.get(&id).ok_or_else(|| Refusal::new(404, 10_004, "Unknown Guild"))?;
+    let guild = platform.guilds.get(&id).ok_or_else(|| ApiRefusal::new(404, 10_004, "Unknown Guild"))?;
     Ok(alone(id, guild))
 }
 
-pub(crate) fn alone(id: u64, guild: &Guild) -> Value {
+pub(crate) fn alone(id: u64, guild: &FakeGuild) -> Value {
     let role = |id: u64, name: &str, managed: bool| {
         json!({
             "id": id.to_string(), "name": name, "permissions": "2248473465835073", "position": 0, "color": 0,
@@ -46,22 +46,22 @@ pub(crate) fn alone(id: u64, guild: &Guild) -> Value {
 }
 
 /// What GUILD_CREATE tells: the guild with its channels and threads.
-pub(crate) fn with_channels(world: &PlatformState, id: u64, guild: &Guild) -> Value {
+pub(crate) fn with_channels(platform: &PlatformState, id: u64, guild: &FakeGuild) -> Value {
     let of_kind = |threads: bool| -> Vec<Value> {
-        let meant = |channel: &Channel| match channel.kind {
+        let meant = |channel: &FakeGuildChannel| match channel.kind {
             ChannelKind::Text { guild } => guild == id && !threads,
             ChannelKind::Thread { guild, .. } => guild == id && threads,
             ChannelKind::Direct { .. } => false,
         };
-        world.channels.iter().filter(|(_, found)| meant(found)).map(|(id, _)| channel(world, *id)).collect()
+        platform.channels.iter().filter(|(_, found)| meant(found)).map(|(id, _)| channel(platform, *id)).collect()
     };
     let mut bot = member();
-    bot["user"] = user(world, BOT);
+    bot["user"] = user(platform, BOT);
     bot["roles"] = json!([bot_role(id).to_string()]);
     let mut told = alone(id, guild);
     let added = json!({
         "joined_at": "2024-01-02T03:04:05.678000+00:00", "large": false, "unavailable": false,
-        "member_count": world.people.len() + 1, "voice_states": [], "members": [bot], "channels": of_kind(false),
+        "member_count": platform.people.len() + 1, "voice_states": [], "members": [bot], "channels": of_kind(false),
         "threads": of_kind(true), "presences": [], "stage_instances": [], "guild_scheduled_events": [],
         "soundboard_sounds": [],
     });

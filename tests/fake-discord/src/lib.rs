@@ -13,15 +13,15 @@ mod links;
 mod message;
 mod methods;
 mod objects;
-mod pace;
 mod people;
+mod platform_state;
 mod privacy;
+mod rate;
 mod refusal;
 mod route;
 mod rules;
 mod serving;
 mod transcript;
-mod world;
 
 use std::{
     collections::VecDeque,
@@ -30,7 +30,9 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, When};
+use satchel_fake_kit::{
+    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock,
+};
 use serde_json::Value;
 use tokio::{
     sync::{Notify, oneshot},
@@ -41,22 +43,27 @@ use tokio_util::sync::CancellationToken;
 use self::{
     call::ReceivedCall,
     gateway::{FakeGateway, GatewaySnapshot},
-    pace::Pace,
-    world::PlatformState,
+    platform_state::PlatformState,
+    rate::RateCounter,
 };
 pub use self::{
     call::{DiscordCall, SentFile},
-    message::{Before, Composed, DiscordButton, DiscordFile, DiscordMessage, EPHEMERAL, Ping, VOICE_MESSAGE},
-    pace::PaceReport,
-    refusal::{DiscordFault, Refusal, Wait},
+    message::{
+        DiscordButton, DiscordFile, DiscordMessage, EPHEMERAL, Mention, MessageVersion, PersonMessage, VOICE_MESSAGE,
+    },
+    platform_state::{
+        APPLICATION, BOT, ChannelKind, EPOCH_MS, InteractionKind, InteractionResponse, Permission, SentInteraction,
+        Tier,
+    },
+    rate::RateReport,
+    refusal::{ApiRefusal, DiscordFault, RetryAfter},
     route::CDN,
-    rules::{DiscordPace, DiscordRules},
-    transcript::{DiscordChannel, DiscordTranscript},
-    world::{APPLICATION, BOT, ChannelKind, Deed, EPOCH_MS, Interaction, InteractionAnswer, Permission, Tier},
+    rules::{DiscordRates, DiscordRules},
+    transcript::{DiscordTranscript, TranscriptChannel},
 };
 
 /// How many requests are remembered for [`FakeDiscord::calls`].
-const REMEMBERED: usize = 10_000;
+const MAX_RECORDED_CALLS: usize = 10_000;
 
 /// Discord on a free loopback port, with the people who use it. It ends when it is dropped.
 ///
@@ -68,20 +75,21 @@ pub struct FakeDiscord {
 
 /// What the routes work on.
 pub(crate) struct Shared {
+    pub(crate) clock: TestClock,
     pub(crate) rules: DiscordRules,
     pub(crate) gate: Arc<ListenerGate>,
     pub(crate) hub: FakeGateway,
     pub(crate) stopped: CancellationToken,
-    /// Told when something has changed in the world.
+    /// Told when something has changed on the platform.
     pub(crate) changed: Notify,
     pub(crate) late: LateRequests,
     state: Mutex<State>,
 }
 
 pub(crate) struct State {
-    pub(crate) world: PlatformState,
-    pub(crate) pace: Pace,
-    pub(crate) script: FaultScript<Refusal>,
+    pub(crate) platform: PlatformState,
+    pub(crate) pace: RateCounter,
+    pub(crate) script: FaultScript<ApiRefusal>,
     calls: VecDeque<DiscordCall>,
 }
 
@@ -95,27 +103,30 @@ impl FakeDiscord {
     /// When no loopback port can be had.
     pub async fn start(rules: DiscordRules) -> io::Result<Self> {
         satchel_fake_kit::install_tls_provider();
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
         let address = gate.address();
-        let hub = FakeGateway::new(rules.gateway, Self::TOKEN, &format!("ws://{address}"), stopped.clone());
+        let hub =
+            FakeGateway::new(rules.gateway, Self::TOKEN, &format!("ws://{address}"), stopped.clone(), clock.clone());
         let state = State {
-            world: PlatformState::new(format!("http://{address}"), rules.link_life),
-            pace: Pace::new(rules.pace.clone()),
-            script: FaultScript::default(),
+            platform: PlatformState::new(format!("http://{address}"), rules.link_life, clock.clone()),
+            pace: RateCounter::new(rules.pace.clone(), clock.clone()),
+            script: FaultScript::new(clock.clone()),
             calls: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
+            clock: clock.clone(),
             rules,
             gate: Arc::clone(&gate),
             hub: hub.clone(),
             stopped: stopped.clone(),
             changed: Notify::new(),
-            late: LateRequests::default(),
+            late: LateRequests::new(clock),
             state: Mutex::new(state),
         });
-        let world = Arc::downgrade(&shared);
-        hub.set_world(move || world.upgrade().map(|shared| shared.gateway_world()).unwrap_or_default());
+        let server = Arc::downgrade(&shared);
+        hub.set_snapshot(move || server.upgrade().map(|shared| shared.gateway_snapshot()).unwrap_or_default());
         hub.set_redaction(privacy::event);
         // It ends with the token, which is cancelled when the server is dropped.
         satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
@@ -140,20 +151,26 @@ impl FakeDiscord {
         &self.shared.rules
     }
 
+    /// The clock that its rates, ids, nonces, links, interactions, faults and gateway go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
+    }
+
     #[must_use]
     pub fn gateway(&self) -> &FakeGateway {
         &self.shared.hub
     }
 
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
-    pub fn script(&self, routes: &str, when: When, fault: impl Into<DiscordFault>) {
-        self.state().script.add(routes, when, fault.into());
+    pub fn script(&self, routes: &str, timing: FaultTiming, fault: impl Into<DiscordFault>) {
+        self.state().script.add(routes, timing, fault.into());
         self.shared.close_if_scripted();
     }
 
     /// Lets the next request of a route go wrong.
     pub fn script_next(&self, routes: &str, fault: impl Into<DiscordFault>) {
-        self.script(routes, When::Nth(self.requests(routes) + 1), fault);
+        self.script(routes, FaultTiming::Nth(self.requests(routes) + 1), fault);
     }
 
     pub fn clear_script(&self) {
@@ -178,9 +195,9 @@ impl FakeDiscord {
         self.state().calls.iter().cloned().collect()
     }
 
-    /// Tells when the `number`th request of a route, counted from 1 since the start, reaches a moment.
-    pub fn on_nth(&self, routes: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
-        self.state().script.wait(routes, number, moment)
+    /// Tells when the `number`th request of a route, counted from 1 since the start, reaches a phase.
+    pub fn on_nth(&self, routes: &str, number: u64, phase: RequestPhase) -> oneshot::Receiver<()> {
+        self.state().script.wait_for(routes, number, phase)
     }
 
     /// Refuses all connections for a while, from now on. Those that are open stay.
@@ -191,7 +208,7 @@ impl FakeDiscord {
     /// What stands in the channels.
     #[must_use]
     pub fn transcript(&self) -> DiscordTranscript {
-        DiscordTranscript::of(&self.state().world)
+        DiscordTranscript::from_state(&self.state().platform)
     }
 
     /// Waits until the channels read as wanted.
@@ -215,19 +232,19 @@ impl FakeDiscord {
 
     /// How fast the bot has been.
     #[must_use]
-    pub fn pace(&self) -> PaceReport {
+    pub fn pace(&self) -> RateReport {
         self.state().pace.report()
     }
 
     /// The slash commands that the bot has told of.
     #[must_use]
     pub fn commands(&self) -> Vec<Value> {
-        self.state().world.commands.clone()
+        self.state().platform.commands.clone()
     }
 
     /// Keeps the bytes of the files that the bot uploads from now on.
     pub fn keep_file_bytes(&self) {
-        self.state().world.keep_bytes = true;
+        self.state().platform.keep_bytes = true;
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -307,24 +324,24 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn on_request(&self, route: &str) -> ScriptedRequest<Refusal> {
+    pub(crate) fn on_request(&self, route: &str) -> ScriptedRequest<ApiRefusal> {
         self.state().script.on_request(&route.to_lowercase())
     }
 
     /// Remembers what a request said.
     pub(crate) fn record_call(&self, call: &ReceivedCall) {
         let mut state = self.state();
-        if state.calls.len() == REMEMBERED {
+        if state.calls.len() == MAX_RECORDED_CALLS {
             state.calls.pop_front();
         }
-        state.calls.push_back(call.told());
+        state.calls.push_back(call.as_record());
     }
 
     /// Lets the gateway tell what has happened, in the order in which it did. What the bot can't see it isn't told of.
     pub(crate) fn notify(&self, state: &mut State) {
-        for (name, data) in std::mem::take(&mut state.world.events) {
+        for (name, data) in std::mem::take(&mut state.platform.events) {
             let channel = data["channel_id"].as_str().and_then(|id| id.parse().ok());
-            let sees = channel.is_none_or(|channel| state.world.may(channel, Permission::View));
+            let sees = channel.is_none_or(|channel| state.platform.may(channel, Permission::View));
             if sees {
                 self.hub.dispatch(name, data);
             }
@@ -332,11 +349,11 @@ impl Shared {
     }
 
     /// What a session is told when it begins.
-    fn gateway_world(&self) -> GatewaySnapshot {
+    fn gateway_snapshot(&self) -> GatewaySnapshot {
         let state = self.state();
-        let world = &state.world;
-        let guilds = world.guilds.iter().map(|(id, guild)| guilds::with_channels(world, *id, guild)).collect();
-        GatewaySnapshot { user: objects::user(world, BOT), application: APPLICATION, guilds }
+        let platform = &state.platform;
+        let guilds = platform.guilds.iter().map(|(id, guild)| guilds::with_channels(platform, *id, guild)).collect();
+        GatewaySnapshot { user: objects::user(platform, BOT), application: APPLICATION, guilds }
     }
 
     /// Closes the gate if the next request is scripted to find it closed.

@@ -5,10 +5,7 @@ use std::fmt::Write as _;
 use reqwest::Url;
 use sha2::Digest;
 
-use crate::{
-    message::DiscordFile,
-    world::{PlatformState, now_us},
-};
+use crate::{message::DiscordFile, platform_state::PlatformState};
 
 /// What the signatures are made with.
 const SECRET: &str = "the CDN's own";
@@ -25,17 +22,17 @@ pub(crate) enum LinkStatus {
 }
 
 /// Where a file is, and where Discord's proxy for media has it.
-pub(crate) fn of(world: &PlatformState, channel: u64, file: &DiscordFile) -> (String, String) {
+pub(crate) fn signed_links(platform: &PlatformState, channel: u64, file: &DiscordFile) -> (String, String) {
     let path = format!("/attachments/{channel}/{}/{}", file.id, file.filename);
-    let issued = now_us() / 1_000_000;
-    let expires = issued + i64::try_from(world.link_life.as_secs()).unwrap_or(i64::MAX / 2);
-    let signature = sign(&path, expires, issued, world.link_age);
+    let issued = platform.now_us() / 1_000_000;
+    let expires = issued + i64::try_from(platform.link_life.as_secs()).unwrap_or(i64::MAX / 2);
+    let signature = sign(&path, expires, issued, platform.link_age);
     let query = format!("ex={expires:x}&is={issued:x}&hm={signature}&");
-    (format!("{}{path}?{query}", world.base), format!("{}/media{path}?{query}", world.base))
+    (format!("{}{path}?{query}", platform.base), format!("{}/media{path}?{query}", platform.base))
 }
 
 /// What a link that somebody follows is worth. `path` is without the proxy's prefix.
-pub(crate) fn worth(world: &PlatformState, path: &str, query: &str) -> LinkStatus {
+pub(crate) fn link_status(platform: &PlatformState, path: &str, query: &str) -> LinkStatus {
     let mut url = Url::parse("http://cdn.invalid/").expect("it is one");
     url.set_query(Some(query));
     let value = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned());
@@ -43,10 +40,10 @@ pub(crate) fn worth(world: &PlatformState, path: &str, query: &str) -> LinkStatu
     let (Some(expires), Some(issued), Some(signature)) = (seconds("ex"), seconds("is"), value("hm")) else {
         return LinkStatus::Forged;
     };
-    let Some(age) = (0..=world.link_age).find(|age| sign(path, expires, issued, *age) == signature) else {
+    let Some(age) = (0..=platform.link_age).find(|age| sign(path, expires, issued, *age) == signature) else {
         return LinkStatus::Forged;
     };
-    if age < world.link_age || expires <= now_us() / 1_000_000 {
+    if age < platform.link_age || expires <= platform.now_us() / 1_000_000 {
         return LinkStatus::Expired;
     }
     file_of(path).map_or(LinkStatus::Forged, LinkStatus::File)

@@ -33,13 +33,13 @@ pub struct DiscordMessage {
     pub role_mentions: Vec<u64>,
     /// Whether it mentions everybody.
     pub mentions_everyone: bool,
-    pub pings: Vec<Ping>,
+    pub pings: Vec<Mention>,
     /// The stickers on it: ids and names.
     pub stickers: Vec<(u64, String)>,
     /// The buttons under it.
     pub buttons: Vec<Vec<DiscordButton>>,
     /// What it showed before each edit, oldest first.
-    pub edits: Vec<Before>,
+    pub edits: Vec<MessageVersion>,
     /// When it was edited last, in microseconds since 1970.
     pub edited_us: Option<i64>,
     /// Whether it was deleted since.
@@ -50,14 +50,14 @@ pub struct DiscordMessage {
 
 /// What a message showed before an edit.
 #[derive(Debug, Clone)]
-pub struct Before {
+pub struct MessageVersion {
     pub content: String,
     pub files: Vec<DiscordFile>,
 }
 
 /// Somebody who was notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ping {
+pub enum Mention {
     /// Everybody, or everybody who is there.
     Everyone,
     Person(u64),
@@ -103,7 +103,7 @@ pub struct DiscordButton {
 
 /// A message as a person composes it.
 #[derive(Debug, Clone, Default)]
-pub struct Composed {
+pub struct PersonMessage {
     pub(crate) text: String,
     pub(crate) files: Vec<FakeFile>,
     pub(crate) voice_seconds: Option<f64>,
@@ -113,7 +113,7 @@ pub struct Composed {
     pub(crate) stickers: Vec<String>,
 }
 
-impl Composed {
+impl PersonMessage {
     /// A text. `<@id>` mentions somebody.
     #[must_use]
     pub fn text(text: &str) -> Self {
@@ -156,7 +156,7 @@ impl Composed {
     }
 }
 
-impl From<&str> for Composed {
+impl From<&str> for PersonMessage {
     fn from(text: &str) -> Self {
         Self::text(text)
     }

@@ -1,4 +1,4 @@
-//! The world as Discord's objects, which the OpenAPI describes.
+//! The platform's state as Discord's objects, which the OpenAPI describes.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::{
     links,
     message::{DiscordButton, DiscordFile, DiscordMessage},
-    world::{APPLICATION, BOT, BOT_NAME, ChannelKind, EPOCH_MS, PlatformState},
+    platform_state::{APPLICATION, BOT, BOT_NAME, ChannelKind, EPOCH_MS, PlatformState},
 };
 
-pub(crate) fn user(world: &PlatformState, id: u64) -> Value {
+pub(crate) fn user(platform: &PlatformState, id: u64) -> Value {
     let own = id == BOT;
-    let name = if own { BOT_NAME } else { world.people.get(&id).map_or("Somebody", String::as_str) };
+    let name = if own { BOT_NAME } else { platform.people.get(&id).map_or("Somebody", String::as_str) };
     let username: String = name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let mut user = json!({
         "id": id.to_string(), "username": username, "discriminator": if own { "4321" } else { "0" },
@@ -26,8 +26,8 @@ pub(crate) fn user(world: &PlatformState, id: u64) -> Value {
 }
 
 /// The bot as `GET /users/@me` tells it.
-pub(crate) fn me(world: &PlatformState) -> Value {
-    let mut me = user(world, BOT);
+pub(crate) fn me(platform: &PlatformState) -> Value {
+    let mut me = user(platform, BOT);
     for (name, value) in [("mfa_enabled", json!(true)), ("locale", json!("en-US")), ("verified", json!(true))] {
         me[name] = value;
     }
@@ -36,13 +36,13 @@ pub(crate) fn me(world: &PlatformState) -> Value {
 }
 
 /// Application object. Its flags tell which privileged intents have been granted.
-pub(crate) fn application(world: &PlatformState, flags: u64) -> Value {
+pub(crate) fn application(platform: &PlatformState, flags: u64) -> Value {
     json!({
         "id": APPLICATION.to_string(), "name": BOT_NAME, "icon": null, "description": "", "type": null,
-        "bot": user(world, BOT), "verify_key": "00", "flags": flags, "flags_new": flags.to_string(),
+        "bot": user(platform, BOT), "verify_key": "00", "flags": flags, "flags_new": flags.to_string(),
         "bot_public": false, "bot_require_code_grant": false, "redirect_uris": [], "interactions_endpoint_url": null,
-        "role_connections_verification_url": null, "owner": user(world, 1),
-        "approximate_guild_count": world.guilds.len(), "approximate_user_install_count": 0,
+        "role_connections_verification_url": null, "owner": user(platform, 1),
+        "approximate_guild_count": platform.guilds.len(), "approximate_user_install_count": 0,
         "approximate_user_authorization_count": 0, "explicit_content_filter": 0, "team": null,
         "eligible_oauth2_scopes": [],
     })
@@ -64,20 +64,20 @@ pub(crate) fn member() -> Value {
 }
 
 /// The same with its user, as an interaction tells it.
-pub(crate) fn full_member(world: &PlatformState, id: u64) -> Value {
+pub(crate) fn full_member(platform: &PlatformState, id: u64) -> Value {
     let mut member = member();
-    member["user"] = user(world, id);
+    member["user"] = user(platform, id);
     member["permissions"] = json!("2248473465835073");
     member
 }
 
-pub(crate) fn channel(world: &PlatformState, id: u64) -> Value {
-    let channel = world.channel(id);
+pub(crate) fn channel(platform: &PlatformState, id: u64) -> Value {
+    let channel = platform.channel(id);
     let last = channel.last_message.map(|id| id.to_string());
     match channel.kind {
         ChannelKind::Direct { person } => json!({
             "id": id.to_string(), "type": 1, "last_message_id": last, "flags": 0,
-            "recipients": [user(world, person)],
+            "recipients": [user(platform, person)],
         }),
         ChannelKind::Text { guild } => json!({
             "id": id.to_string(), "type": 0, "last_message_id": last, "flags": 0, "guild_id": guild.to_string(),
@@ -97,8 +97,8 @@ pub(crate) fn channel(world: &PlatformState, id: u64) -> Value {
     }
 }
 
-pub(crate) fn attachment(world: &PlatformState, channel: u64, file: &DiscordFile) -> Value {
-    let (url, proxy_url) = links::of(world, channel, file);
+pub(crate) fn attachment(platform: &PlatformState, channel: u64, file: &DiscordFile) -> Value {
+    let (url, proxy_url) = links::signed_links(platform, channel, file);
     let mut object = json!({
         "id": file.id.to_string(), "filename": file.filename, "size": file.bytes, "url": url, "proxy_url": proxy_url,
         "content_type": file.mime,
@@ -121,29 +121,29 @@ pub(crate) fn attachment(world: &PlatformState, channel: u64, file: &DiscordFile
 }
 
 /// Message object, as history tells it: without its nonce.
-pub(crate) fn message(world: &PlatformState, message: &DiscordMessage) -> Value {
-    let mut object = alone(world, message);
-    let guild = world.channel(message.channel).kind.guild();
+pub(crate) fn message(platform: &PlatformState, message: &DiscordMessage) -> Value {
+    let mut object = alone(platform, message);
+    let guild = platform.channel(message.channel).kind.guild();
     if let Some(answered) = message.reply_to {
         object["message_reference"] = reference(0, message.channel, answered, guild);
         // Message object: referenced_message, "If the field exists but is null, the referenced message was deleted."
         object["referenced_message"] =
-            world.standing(message.channel, answered).map(|found| alone(world, found)).into();
+            platform.existing_message(message.channel, answered).map(|found| alone(platform, found)).into();
     }
     if let Some(forwarded) = &message.forwarded {
-        let guild = world.channels.get(&forwarded.channel).and_then(|channel| channel.kind.guild());
+        let guild = platform.channels.get(&forwarded.channel).and_then(|channel| channel.kind.guild());
         object["message_reference"] = reference(1, forwarded.channel, forwarded.id, guild);
-        object["message_snapshots"] = json!([{ "message": snapshot(world, forwarded) }]);
+        object["message_snapshots"] = json!([{ "message": snapshot(platform, forwarded) }]);
     }
     object
 }
 
 /// A message without those that it refers to.
-fn alone(world: &PlatformState, message: &DiscordMessage) -> Value {
-    let mut object = snapshot(world, message);
+fn alone(platform: &PlatformState, message: &DiscordMessage) -> Value {
+    let mut object = snapshot(platform, message);
     let fields = json!({
         "id": message.id.to_string(), "channel_id": message.channel.to_string(),
-        "author": user(world, message.author), "pinned": false, "mention_everyone": message.mentions_everyone,
+        "author": user(platform, message.author), "pinned": false, "mention_everyone": message.mentions_everyone,
         "tts": false,
     });
     object.as_object_mut().expect("it is one").extend(fields.as_object().expect("it is one").clone());
@@ -157,9 +157,9 @@ fn alone(world: &PlatformState, message: &DiscordMessage) -> Value {
 }
 
 /// Message Snapshot object: "minimal subset of fields in the forwarded message".
-fn snapshot(world: &PlatformState, message: &DiscordMessage) -> Value {
-    let mentions: Vec<_> = message.mentions.iter().map(|id| user(world, *id)).collect();
-    let files: Vec<_> = message.files.iter().map(|file| attachment(world, message.channel, file)).collect();
+fn snapshot(platform: &PlatformState, message: &DiscordMessage) -> Value {
+    let mentions: Vec<_> = message.mentions.iter().map(|id| user(platform, *id)).collect();
+    let files: Vec<_> = message.files.iter().map(|file| attachment(platform, message.channel, file)).collect();
     let mut object = json!({
         "type": 0, "content": message.content, "mentions": mentions,
         "mention_roles": message.role_mentions.iter().map(u64::to_string).collect::<Vec<_>>(),
@@ -197,9 +197,9 @@ fn rows(message: &DiscordMessage) -> Vec<Value> {
 }
 
 /// A message as the gateway tells it: with its guild, its author's membership and its nonce.
-pub(crate) fn event(world: &PlatformState, found: &DiscordMessage) -> Value {
-    let mut object = with_nonce(world, found);
-    if let Some(guild) = world.channel(found.channel).kind.guild() {
+pub(crate) fn event(platform: &PlatformState, found: &DiscordMessage) -> Value {
+    let mut object = with_nonce(platform, found);
+    if let Some(guild) = platform.channel(found.channel).kind.guild() {
         object["guild_id"] = json!(guild.to_string());
         object["member"] = member();
     }
@@ -207,8 +207,8 @@ pub(crate) fn event(world: &PlatformState, found: &DiscordMessage) -> Value {
 }
 
 /// A message as it is told once, to its sender and in its event.
-pub(crate) fn with_nonce(world: &PlatformState, found: &DiscordMessage) -> Value {
-    let mut object = message(world, found);
+pub(crate) fn with_nonce(platform: &PlatformState, found: &DiscordMessage) -> Value {
+    let mut object = message(platform, found);
     if let Some(nonce) = &found.nonce {
         object["nonce"] = json!(nonce);
     }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{gateway::MESSAGE_CONTENT, world::BOT};
+use crate::{gateway::MESSAGE_CONTENT, platform_state::BOT};
 
 /// An event as a session with these intents is told of it.
 pub(crate) fn event(name: &str, data: &Value, intents: u64) -> Value {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// A refusal as Discord words it (Opcodes and Status Codes, JSON: `code`, `message`; Reference, Error Messages:
 /// `errors`).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct ApiRefusal {
     pub status: u16,
     /// The `code`; 0 where the status says it all.
     pub code: u64,
@@ -15,12 +15,12 @@ pub struct Refusal {
     /// The `errors` of a form that is wrong, by the path of each field.
     pub errors: Option<Box<Value>>,
     /// A 429's own numbers.
-    pub wait: Option<Wait>,
+    pub wait: Option<RetryAfter>,
 }
 
 /// How long a client is to wait (Rate Limits, Exceeding A Rate Limit).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wait {
+pub struct RetryAfter {
     /// The `retry_after`, in seconds.
     pub seconds: f64,
     /// Whether all routes are meant.
@@ -30,9 +30,9 @@ pub struct Wait {
 /// What goes wrong with a request. [`satchel_fake_kit::Fault::BadItem`] meets messages with so many files only,
 /// [`satchel_fake_kit::Fault::VoiceForbidden`] voice messages only, and [`satchel_fake_kit::Fault::BadMarkup`] none:
 /// Discord takes all Markdown.
-pub type DiscordFault = ServerFault<Refusal>;
+pub type DiscordFault = ServerFault<ApiRefusal>;
 
-impl Refusal {
+impl ApiRefusal {
     /// A refusal without details.
     pub fn new(status: u16, code: u64, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), errors: None, wait: None }
@@ -40,7 +40,7 @@ impl Refusal {
 
     /// What stands for a status alone, such as `404: Not Found`.
     #[must_use]
-    pub fn of_status(status: u16) -> Self {
+    pub fn from_status(status: u16) -> Self {
         let name = match status {
             401 => "Unauthorized",
             404 => "Not Found",
@@ -54,14 +54,14 @@ impl Refusal {
     /// 429 for one route, or for all of them.
     #[must_use]
     pub fn too_many_requests(seconds: f64, global: bool) -> Self {
-        let wait = Some(Wait { seconds, global });
+        let wait = Some(RetryAfter { seconds, global });
         Self { wait, ..Self::new(429, 0, "You are being rate limited.") }
     }
 
     /// 50035 for one field, by its path such as `["attachments", "0", "description"]`.
-    pub fn wrong_field(path: &[&str], code: &str, message: impl Into<String>) -> Self {
-        let mut form = Form::default();
-        form.wrong(path, code, message);
+    pub fn invalid_field(path: &[&str], code: &str, message: impl Into<String>) -> Self {
+        let mut form = FormErrors::default();
+        form.add_error(path, code, message);
         form.refusal()
     }
 
@@ -80,13 +80,13 @@ impl Refusal {
 
 /// The complaints about a form, gathered so that all of them are told at once.
 #[derive(Debug, Default)]
-pub(crate) struct Form {
+pub(crate) struct FormErrors {
     errors: Map<String, Value>,
 }
 
-impl Form {
+impl FormErrors {
     /// Notes what is wrong with the field at a path.
-    pub(crate) fn wrong(&mut self, path: &[&str], code: &str, message: impl Into<String>) {
+    pub(crate) fn add_error(&mut self, path: &[&str], code: &str, message: impl Into<String>) {
         let mut place = &mut self.errors;
         for step in path {
             let inner = place.entry(*step).or_insert_with(|| json!({}));
@@ -99,52 +99,52 @@ impl Form {
     }
 
     /// Whether nothing is wrong.
-    pub(crate) fn check(self) -> Result<(), Refusal> {
+    pub(crate) fn check(self) -> Result<(), ApiRefusal> {
         if self.errors.is_empty() { Ok(()) } else { Err(self.refusal()) }
     }
 
-    fn refusal(self) -> Refusal {
-        Refusal { errors: Some(Box::new(self.errors.into())), ..Refusal::new(400, 50_035, "Invalid Form Body") }
+    fn refusal(self) -> ApiRefusal {
+        ApiRefusal { errors: Some(Box::new(self.errors.into())), ..ApiRefusal::new(400, 50_035, "Invalid Form Body") }
     }
 }
 
 /// 10003.
-pub(crate) fn unknown_channel() -> Refusal {
-    Refusal::new(404, 10_003, "Unknown Channel")
+pub(crate) fn unknown_channel() -> ApiRefusal {
+    ApiRefusal::new(404, 10_003, "Unknown Channel")
 }
 
 /// 10008.
-pub(crate) fn unknown_message() -> Refusal {
-    Refusal::new(404, 10_008, "Unknown Message")
+pub(crate) fn unknown_message() -> ApiRefusal {
+    ApiRefusal::new(404, 10_008, "Unknown Message")
 }
 
 /// 50001.
-pub(crate) fn missing_access() -> Refusal {
-    Refusal::new(403, 50_001, "Missing Access")
+pub(crate) fn missing_access() -> ApiRefusal {
+    ApiRefusal::new(403, 50_001, "Missing Access")
 }
 
 /// 50013.
-pub(crate) fn missing_permissions() -> Refusal {
-    Refusal::new(403, 50_013, "Missing Permissions")
+pub(crate) fn missing_permissions() -> ApiRefusal {
+    ApiRefusal::new(403, 50_013, "Missing Permissions")
 }
 
 /// 40005.
-pub(crate) fn too_large() -> Refusal {
-    Refusal::new(413, 40_005, "Request entity too large")
+pub(crate) fn too_large() -> ApiRefusal {
+    ApiRefusal::new(413, 40_005, "Request entity too large")
 }
 
 /// 50006.
-pub(crate) fn empty_message() -> Refusal {
-    Refusal::new(400, 50_006, "Cannot send an empty message")
+pub(crate) fn empty_message() -> ApiRefusal {
+    ApiRefusal::new(400, 50_006, "Cannot send an empty message")
 }
 
 /// 10062.
-pub(crate) fn unknown_interaction() -> Refusal {
-    Refusal::new(404, 10_062, "Unknown interaction")
+pub(crate) fn unknown_interaction() -> ApiRefusal {
+    ApiRefusal::new(404, 10_062, "Unknown interaction")
 }
 
-impl From<Refusal> for DiscordFault {
-    fn from(refusal: Refusal) -> Self {
+impl From<ApiRefusal> for DiscordFault {
+    fn from(refusal: ApiRefusal) -> Self {
         Self::Refuse(refusal)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{gateway::GatewayRules, world::Tier};
+use crate::{gateway::GatewayRules, platform_state::Tier};
 
 /// What is allowed; every number may be changed before the fake is started.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,11 +30,11 @@ pub struct DiscordRules {
     /// The longest label of a button, in characters.
     pub label_chars: usize,
     /// How long an interaction waits for its answer.
-    pub interaction_patience: Duration,
+    pub interaction_ttl: Duration,
     /// How long a link to a file works.
     pub link_life: Duration,
     /// How fast a bot may ask; `None` is as fast as it can.
-    pub pace: Option<DiscordPace>,
+    pub pace: Option<DiscordRates>,
     /// What the gateway enforces.
     pub gateway: GatewayRules,
     /// Whether a connection carries one request after the other, as Discord's do. Faults that close the gate want one
@@ -47,7 +47,7 @@ pub struct DiscordRules {
 /// Discord tells the numbers of a route in its headers and nowhere else: "Rate limits should not be hard coded into
 /// your app". Those here are what bots have been told for years; a test may choose others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DiscordPace {
+pub struct DiscordRates {
     /// Requests a second on all routes together but the answers to interactions.
     pub global_per_second: u32,
     /// Requests on routes that `routes` doesn't name, and in what time.
@@ -84,10 +84,10 @@ impl Default for DiscordRules {
             custom_id_chars: 100, // Button: custom_id, "1-100 characters"
             label_chars: 80,      // Button: label, "max of 80 characters"
             // Responding to an Interaction: an initial response "within 3 seconds of receiving the event"
-            interaction_patience: Duration::from_secs(3),
+            interaction_ttl: Duration::from_secs(3),
             // Reference, Signed Attachment CDN URLs: `ex` says when; a day is what links have been given.
             link_life: Duration::from_secs(24 * 60 * 60),
-            pace: Some(DiscordPace::default()),
+            pace: Some(DiscordRates::default()),
             gateway: GatewayRules::default(),
             keeps_connections: false,
         }
@@ -110,7 +110,7 @@ impl DiscordRules {
     }
 }
 
-impl Default for DiscordPace {
+impl Default for DiscordRates {
     /// Rate Limits, Global Rate Limit: "up to 50 requests per second".
     fn default() -> Self {
         let five = (5, Duration::from_secs(5));

@@ -16,13 +16,13 @@ use crate::{
     cdn,
     message::VOICE_MESSAGE,
     methods::{self, RouteReply},
-    pace,
-    refusal::{Refusal, missing_permissions, too_large, unknown_channel},
+    rate,
+    refusal::{ApiRefusal, missing_permissions, too_large, unknown_channel},
     route::{self, FakeRoute, RouteError},
 };
 
 /// What a route has come to: the headers that tell of its limits, and its answer.
-type Outcome = (HeaderMap, Result<RouteReply, Refusal>);
+type RouteOutcome = (HeaderMap, Result<RouteReply, ApiRefusal>);
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let gateway = shared.hub.router();
@@ -37,12 +37,14 @@ async fn handle_request(
     let path = request.uri().path().to_owned();
     let mut response = match path.strip_prefix("/api/v10") {
         Some(path) => match route::find(request.method().as_str(), path) {
-            Ok(route) => called(&shared, &cutter, route, path, request).await,
-            Err(RouteError::NotFound) => refused(&Refusal::of_status(404)),
-            Err(RouteError::WrongMethod) => refused(&Refusal::of_status(405)),
+            Ok(route) => handle_call(&shared, &cutter, route, path, request).await,
+            Err(RouteError::NotFound) => refusal_response(&ApiRefusal::from_status(404)),
+            Err(RouteError::WrongMethod) => refusal_response(&ApiRefusal::from_status(405)),
         },
         // API Versioning: other versions are other APIs.
-        None if path.starts_with("/api/") => refused(&Refusal::new(400, 50_041, "Invalid API version provided.")),
+        None if path.starts_with("/api/") => {
+            refusal_response(&ApiRefusal::new(400, 50_041, "Invalid API version provided."))
+        }
         None => cdn::download(&shared, &cutter, request.uri()).await,
     };
     if !shared.rules.keeps_connections {
@@ -51,7 +53,7 @@ async fn handle_request(
     response
 }
 
-async fn called(
+async fn handle_call(
     shared: &Arc<Shared>,
     cutter: &ConnectionCutter,
     route: FakeRoute,
@@ -62,13 +64,13 @@ async fn called(
     if arrival.common_fault().is_some_and(|fault| !fault.is_read()) {
         return answer(shared, cutter, arrival, || (HeaderMap::new(), Ok(RouteReply::NoContent))).await;
     }
-    let refusal = unwelcome(&route, request.headers());
-    let keep_bytes = shared.state().world.keep_bytes;
+    let refusal = check_client(&route, request.headers());
+    let keep_bytes = shared.state().platform.keep_bytes;
     let call = match ReceivedCall::read(route, path, request, keep_bytes).await {
         Ok(call) => call,
         Err(RequestReadError::BrokeOff) => {
             cutter.cut();
-            after(shared, &arrival);
+            end_request(shared, &arrival);
             return StatusCode::BAD_REQUEST.into_response();
         }
         Err(RequestReadError::Refused(refusal)) => {
@@ -78,7 +80,7 @@ async fn called(
     if let Some(refusal) = refusal {
         return answer(shared, cutter, arrival, || (HeaderMap::new(), Err(refusal))).await;
     }
-    arrival.fault = arrival.fault.filter(|fault| fits(fault, &call));
+    arrival.fault = arrival.fault.filter(|fault| can_meet(fault, &call));
     shared.record_call(&call);
     if let Some(fault) = arrival.common_fault().filter(|fault| fault.is_late()) {
         return postpone(shared, cutter, arrival, call, fault).await;
@@ -91,7 +93,7 @@ async fn called(
 }
 
 /// Why a request isn't even looked at.
-fn unwelcome(route: &FakeRoute, headers: &HeaderMap) -> Option<Refusal> {
+fn check_client(route: &FakeRoute, headers: &HeaderMap) -> Option<ApiRefusal> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     // Receiving and Responding: the token of an interaction is enough to answer it, and discord.py answers with neither
     // the bot's token nor a name.
@@ -101,15 +103,15 @@ fn unwelcome(route: &FakeRoute, headers: &HeaderMap) -> Option<Refusal> {
     // Reference, User Agent: "DiscordBot ($url, $versionNumber)". Opcodes and Status Codes, 40333: "Cloudflare is
     // blocking your request. This can often be resolved by setting a proper User Agent".
     if !text(header::USER_AGENT).starts_with("DiscordBot (") {
-        return Some(Refusal::new(403, 40_333, "internal network error"));
+        return Some(ApiRefusal::new(403, 40_333, "internal network error"));
     }
     // Reference, Authentication: "Authorization: TOKEN_TYPE TOKEN", `Bot` for bots.
     let known = text(header::AUTHORIZATION).strip_prefix("Bot ") == Some(FakeDiscord::TOKEN);
-    (!known).then(|| Refusal::of_status(401))
+    (!known).then(|| ApiRefusal::from_status(401))
 }
 
 /// Whether a fault can meet this request at all.
-fn fits(fault: &ServerFault<Refusal>, call: &ReceivedCall) -> bool {
+fn can_meet(fault: &ServerFault<ApiRefusal>, call: &ReceivedCall) -> bool {
     let ServerFault::Common(fault) = fault else { return true };
     match fault {
         // Discord takes all Markdown.
@@ -124,37 +126,37 @@ fn fits(fault: &ServerFault<Refusal>, call: &ReceivedCall) -> bool {
 pub(crate) async fn answer(
     shared: &Shared,
     cutter: &ConnectionCutter,
-    arrival: ScriptedRequest<Refusal>,
-    act: impl FnOnce() -> Outcome,
+    arrival: ScriptedRequest<ApiRefusal>,
+    act: impl FnOnce() -> RouteOutcome,
 ) -> Response {
     // A connection that was made before the gate was closed ends as one that came too late.
     if shared.gate.is_closed() {
         cutter.cut();
-        shared.state().script.ended(&arrival);
+        shared.state().script.on_end(&arrival);
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let performs = arrival.fault.is_none() || arrival.common_fault().is_some_and(Fault::is_performed);
     let acted = performs.then(act);
     if performs {
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     }
     let response = match (&arrival.fault, acted) {
         // What Discord refuses it refuses readably, whatever was to go wrong with its answer.
-        (_, Some((headers, Err(refusal)))) => (headers, refused(&refusal)).into_response(),
+        (_, Some((headers, Err(refusal)))) => (headers, refusal_response(&refusal)).into_response(),
         (None, Some((headers, Ok(RouteReply::Json(body))))) => (headers, Json(body)).into_response(),
         (None, Some((headers, Ok(RouteReply::NoContent)))) => (StatusCode::NO_CONTENT, headers).into_response(),
-        (Some(ServerFault::Refuse(refusal)), _) => refused(refusal),
+        (Some(ServerFault::Refuse(refusal)), _) => refusal_response(refusal),
         (Some(ServerFault::Answer { status, body }), _) => {
             let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             (status, body.clone()).into_response()
         }
         (Some(ServerFault::Common(fault)), _) => {
             let cut = connection_fault(*fault, &shared.gate, cutter, &shared.stopped).await;
-            cut.unwrap_or_else(|| refused(&worded(*fault)))
+            cut.unwrap_or_else(|| refusal_response(&refusal_for(*fault)))
         }
         (None, None) => unreachable!("what meets no fault is performed"),
     };
-    after(shared, &arrival);
+    end_request(shared, &arrival);
     response
 }
 
@@ -162,70 +164,70 @@ pub(crate) async fn answer(
 async fn postpone(
     shared: &Arc<Shared>,
     cutter: &ConnectionCutter,
-    arrival: ScriptedRequest<Refusal>,
+    arrival: ScriptedRequest<ApiRefusal>,
     call: ReceivedCall,
     fault: Fault,
 ) -> Response {
     // The pace is one of requests, whenever they are performed.
     if let (headers, Err(refusal)) = shared.allow(&call) {
-        after(shared, &arrival);
-        return (headers, refused(&refusal)).into_response();
+        end_request(shared, &arrival);
+        return (headers, refusal_response(&refusal)).into_response();
     }
     if shared.gate.is_closed() {
         return answer(shared, cutter, arrival, || (HeaderMap::new(), Ok(RouteReply::NoContent))).await;
     }
     cutter.cut();
-    after(shared, &arrival);
+    end_request(shared, &arrival);
     let server = Arc::downgrade(shared);
     shared.late.postpone(fault, &shared.stopped, move || {
         let Some(shared) = server.upgrade() else { return };
         // Whoever asked is told of no refusal either.
         let _unheard = shared.perform(&call);
-        shared.state().script.performed(&arrival);
+        shared.state().script.on_performed(&arrival);
     });
     StatusCode::SERVICE_UNAVAILABLE.into_response()
 }
 
 /// What follows a request: the gate may be scripted to be closed before the next one.
-pub(crate) fn after(shared: &Shared, arrival: &ScriptedRequest<Refusal>) {
-    shared.state().script.ended(arrival);
+pub(crate) fn end_request(shared: &Shared, arrival: &ScriptedRequest<ApiRefusal>) {
+    shared.state().script.on_end(arrival);
     shared.close_if_scripted();
 }
 
 /// A fault in Discord's own words.
-fn worded(fault: Fault) -> Refusal {
+fn refusal_for(fault: Fault) -> ApiRefusal {
     match fault {
         Fault::RateLimit { retry_after_ms } => {
-            Refusal::too_many_requests(Duration::from_millis(retry_after_ms).as_secs_f64(), false)
+            ApiRefusal::too_many_requests(Duration::from_millis(retry_after_ms).as_secs_f64(), false)
         }
         Fault::BadItem { index } => {
             let path = ["attachments", &index.to_string()];
-            Refusal::wrong_field(&path, "ATTACHMENT_INVALID", "This file can't be taken.")
+            ApiRefusal::invalid_field(&path, "ATTACHMENT_INVALID", "This file can't be taken.")
         }
         Fault::TooLarge => too_large(),
         Fault::Forbidden => missing_permissions(),
         Fault::ChatGone => unknown_channel(),
-        Fault::VoiceForbidden => Refusal::new(403, 50_173, "You cannot send voice messages in this channel."),
-        _ => Refusal::of_status(500),
+        Fault::VoiceForbidden => ApiRefusal::new(403, 50_173, "You cannot send voice messages in this channel."),
+        _ => ApiRefusal::from_status(500),
     }
 }
 
-fn refused(refusal: &Refusal) -> Response {
+fn refusal_response(refusal: &ApiRefusal) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, pace::limited(refusal), Json(refusal.body())).into_response()
+    (status, rate::limited(refusal), Json(refusal.body())).into_response()
 }
 
 impl Shared {
     /// Lets a request through, unless the bot has been too fast.
-    fn allow(&self, call: &ReceivedCall) -> (HeaderMap, Result<(), Refusal>) {
+    fn allow(&self, call: &ReceivedCall) -> (HeaderMap, Result<(), ApiRefusal>) {
         self.state().pace.allow(&call.route)
     }
 
     /// Performs a request and lets the gateway tell of it.
-    fn perform(&self, call: &ReceivedCall) -> Result<RouteReply, Refusal> {
+    fn perform(&self, call: &ReceivedCall) -> Result<RouteReply, ApiRefusal> {
         let done = {
             let mut state = self.state();
-            let done = methods::perform(&mut state.world, &self.rules, &self.hub, call);
+            let done = methods::dispatch_route(&mut state.platform, &self.rules, &self.hub, call);
             self.notify(&mut state);
             done
         };

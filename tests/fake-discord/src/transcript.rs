@@ -6,14 +6,14 @@ use satchel_domain::{ConversationId, MessageRef, part::FileForm, size};
 use satchel_fake_kit::{Contents, MessageKind, Transcript, TranscriptFile, TranscriptMessage};
 
 use crate::{
-    message::{DiscordFile, DiscordMessage, EPHEMERAL, Ping},
-    world::{BOT, ChannelKind, Deed, Interaction, PlatformState},
+    message::{DiscordFile, DiscordMessage, EPHEMERAL, Mention},
+    platform_state::{BOT, ChannelKind, InteractionKind, PlatformState, SentInteraction},
 };
 
 #[derive(Debug, Clone, Default)]
 pub struct DiscordTranscript {
     /// The channels by their id.
-    pub channels: BTreeMap<u64, DiscordChannel>,
+    pub channels: BTreeMap<u64, TranscriptChannel>,
     people: BTreeMap<u64, String>,
     guilds: BTreeMap<u64, String>,
     /// What a person would call the first, the second message: their places in the order of time.
@@ -21,7 +21,7 @@ pub struct DiscordTranscript {
 }
 
 #[derive(Debug, Clone)]
-pub struct DiscordChannel {
+pub struct TranscriptChannel {
     /// What sort of channel it is.
     pub kind: ChannelKind,
     /// What it is called; DMs are not.
@@ -31,7 +31,7 @@ pub struct DiscordChannel {
     /// How often the bot was seen typing.
     pub typed: usize,
     /// The buttons that were pressed and the commands that were used, in order.
-    pub interactions: Vec<Interaction>,
+    pub interactions: Vec<SentInteraction>,
 }
 
 impl DiscordMessage {
@@ -43,18 +43,18 @@ impl DiscordMessage {
 }
 
 impl DiscordTranscript {
-    pub(crate) fn of(world: &PlatformState) -> Self {
-        let channels = world.channels.iter().map(|(id, channel)| {
-            let messages = world.messages.values().filter(|message| message.channel == *id).cloned().collect();
-            let interactions = world.interactions.values().filter(|done| done.channel == *id).cloned().collect();
+    pub(crate) fn from_state(platform: &PlatformState) -> Self {
+        let channels = platform.channels.iter().map(|(id, channel)| {
+            let messages = platform.messages.values().filter(|message| message.channel == *id).cloned().collect();
+            let interactions = platform.interactions.values().filter(|done| done.channel == *id).cloned().collect();
             let (name, typed) = (channel.name.clone(), channel.typed);
-            (*id, DiscordChannel { kind: channel.kind, name, messages, typed, interactions })
+            (*id, TranscriptChannel { kind: channel.kind, name, messages, typed, interactions })
         });
         Self {
             channels: channels.collect(),
-            people: world.people.clone(),
-            guilds: world.guilds.iter().map(|(id, guild)| (*id, guild.name.clone())).collect(),
-            places: world.messages.keys().enumerate().map(|(place, id)| (*id, place + 1)).collect(),
+            people: platform.people.clone(),
+            guilds: platform.guilds.iter().map(|(id, guild)| (*id, guild.name.clone())).collect(),
+            places: platform.messages.keys().enumerate().map(|(place, id)| (*id, place + 1)).collect(),
         }
     }
 
@@ -89,7 +89,7 @@ impl DiscordTranscript {
 
     /// Whom the bot has notified, in all channels.
     #[must_use]
-    pub fn pings(&self) -> Vec<Ping> {
+    pub fn pings(&self) -> Vec<Mention> {
         let own = self.channels.values().flat_map(|channel| &channel.messages).filter(|message| message.own());
         own.flat_map(|message| message.pings.iter().copied()).collect()
     }
@@ -150,22 +150,22 @@ impl DiscordTranscript {
         Ok(())
     }
 
-    fn pinged(&self, pings: &[Ping]) -> String {
+    fn pinged(&self, pings: &[Mention]) -> String {
         let named = pings.iter().map(|ping| match ping {
-            Ping::Everyone => "everyone".to_owned(),
-            Ping::Person(id) => self.name(*id).to_owned(),
-            Ping::Role(id) => format!("role {id}"),
+            Mention::Everyone => "everyone".to_owned(),
+            Mention::Person(id) => self.name(*id).to_owned(),
+            Mention::Role(id) => format!("role {id}"),
         });
         named.collect::<Vec<_>>().join(", ")
     }
 
-    fn write_interaction(&self, f: &mut fmt::Formatter<'_>, done: &Interaction) -> fmt::Result {
+    fn write_interaction(&self, f: &mut fmt::Formatter<'_>, done: &SentInteraction) -> fmt::Result {
         let person = self.name(done.person);
-        match &done.deed {
-            Deed::Press { message, label, .. } => {
+        match &done.kind {
+            InteractionKind::Press { message, label, .. } => {
                 write!(f, "({person} pressed [{label}] of [{}]", self.place(*message))?;
             }
-            Deed::Command { name, options } => {
+            InteractionKind::Command { name, options } => {
                 write!(f, "({person} used /{name}")?;
                 options.iter().try_for_each(|(name, value)| write!(f, " {name}:{value}"))?;
             }

@@ -7,7 +7,7 @@ use satchel_ports::ByteStream;
 use sha2::Digest;
 
 /// The length of a generated block; also the most that is held of a file at once.
-const BLOCK: u64 = 64 * 1024;
+const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// A file that a person sends.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ enum FileBytes {
 
 impl FakeFile {
     /// A file of these bytes.
-    pub fn of(filename: impl Into<String>, mime: impl Into<String>, content: impl Into<Bytes>) -> Self {
+    pub fn from_bytes(filename: impl Into<String>, mime: impl Into<String>, content: impl Into<Bytes>) -> Self {
         Self { filename: filename.into(), mime: mime.into(), content: FileBytes::Given(content.into()) }
     }
 
@@ -77,14 +77,16 @@ impl FakeFile {
     pub fn blocks(&self) -> Box<dyn Iterator<Item = Bytes> + Send> {
         match self.content.clone() {
             FileBytes::Given(bytes) => Box::new(std::iter::once(bytes)),
-            FileBytes::Generated { head, seed, bytes } => Box::new((0..bytes.div_ceil(BLOCK)).map(move |index| {
-                let length = BLOCK.min(bytes - index * BLOCK);
-                let mut block = noise(seed, index, usize::try_from(length).expect("a block is small"));
-                if index == 0 {
-                    block[..head.len()].copy_from_slice(&head);
-                }
-                block.into()
-            })),
+            FileBytes::Generated { head, seed, bytes } => {
+                Box::new((0..bytes.div_ceil(BLOCK_BYTES)).map(move |index| {
+                    let length = BLOCK_BYTES.min(bytes - index * BLOCK_BYTES);
+                    let mut block = noise(seed, index, usize::try_from(length).expect("a block is small"));
+                    if index == 0 {
+                        block[..head.len()].copy_from_slice(&head);
+                    }
+                    block.into()
+                }))
+            }
         }
     }
 }
@@ -108,10 +110,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_flows_is_what_was_told_before() {
+    async fn streamed_bytes_match_size_and_digest() {
         for file in [
-            FakeFile::of("a.txt", "text/plain", "hello"),
-            FakeFile::generated("b.bin", "application/octet-stream", 7, 3 * BLOCK + 5),
+            FakeFile::from_bytes("a.txt", "text/plain", "hello"),
+            FakeFile::generated("b.bin", "application/octet-stream", 7, 3 * BLOCK_BYTES + 5),
             FakeFile::photo("c.png", 640, 480, 7, 100_000),
         ] {
             let blocks: Vec<Bytes> = file.stream().map(|block| block.expect("generated")).collect().await;

@@ -2,7 +2,7 @@
 
 /// Which requests of a method a fault meets. They are counted from 1 since the server was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum FaultTiming {
     /// The one with this number.
     Nth(u64),
     /// The first so many.
@@ -14,7 +14,7 @@ pub enum When {
     ForMs(u64),
 }
 
-impl When {
+impl FaultTiming {
     /// Whether the request with this number is met, as far as numbers tell.
     #[must_use]
     pub fn meets(self, number: u64) -> bool {
@@ -146,9 +146,9 @@ impl<R> From<Fault> for ServerFault<R> {
     }
 }
 
-/// A moment in the life of a request that a test can wait for.
+/// A phase of a request that a test can wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum RequestPhase {
     /// Its head was read; nothing has been done yet.
     Arrived,
     /// It was performed, and its answer is not written yet.

@@ -1,17 +1,18 @@
-//! The script of a fake server: which requests go wrong, and which moments somebody waits for.
+//! The script of a fake server: which requests go wrong, and which phases of them somebody waits for.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Fault, Moment, ServerFault, When};
+use crate::{Fault, FaultTiming, RequestPhase, ServerFault, TestClock};
 
 /// The script of a server; `R` is what it answers when it refuses.
 pub struct FaultScript<R> {
+    clock: TestClock,
     rules: Vec<FaultRule<R>>,
     arrived: HashMap<String, u64>,
     ended: HashMap<String, u64>,
-    waiting: Vec<PhaseWaiter>,
+    waiters: Vec<PhaseWaiter>,
     last: u64,
 }
 
@@ -25,14 +26,14 @@ struct FaultRule<R> {
 
 /// Which requests a line of a script meets, and since when it has met any.
 struct FaultWindow {
-    when: When,
-    began: Option<Instant>,
+    timing: FaultTiming,
+    start: Option<Instant>,
 }
 
 struct PhaseWaiter {
     methods: MethodPattern,
     number: u64,
-    moment: Moment,
+    phase: RequestPhase,
     sender: oneshot::Sender<()>,
     /// The request that it turned out to be.
     request: Option<u64>,
@@ -45,6 +46,8 @@ struct MethodPattern(String);
 pub struct ScriptedRequest<R> {
     pub method: String,
     pub fault: Option<ServerFault<R>>,
+    /// When it arrived, by the clock of the script.
+    pub at: Instant,
     /// Its place among all requests.
     number: u64,
 }
@@ -57,31 +60,31 @@ impl<R> ScriptedRequest<R> {
 }
 
 impl FaultWindow {
-    fn new(when: When) -> Self {
-        Self { when, began: None }
+    fn new(timing: FaultTiming) -> Self {
+        Self { timing, start: None }
     }
 
-    /// Whether a request with this number would be met now.
-    fn meets(&self, number: u64) -> bool {
-        let over = match (self.when, self.began) {
-            (When::ForMs(ms), Some(began)) => began.elapsed() >= Duration::from_millis(ms),
+    /// Whether a request with this number would be met at this time.
+    fn meets(&self, number: u64, now: Instant) -> bool {
+        let over = match (self.timing, self.start) {
+            (FaultTiming::ForMs(ms), Some(start)) => now.saturating_duration_since(start) >= Duration::from_millis(ms),
             _ => false,
         };
-        !over && self.when.meets(number)
+        !over && self.timing.meets(number)
     }
 
     /// Notes that a request is met.
-    fn begin(&mut self) {
-        self.began.get_or_insert_with(Instant::now);
+    fn begin(&mut self, now: Instant) {
+        self.start.get_or_insert(now);
     }
 }
 
 impl MethodPattern {
-    fn named(pattern: &str) -> Self {
+    fn new(pattern: &str) -> Self {
         Self(pattern.to_lowercase())
     }
 
-    fn have(&self, method: &str) -> bool {
+    fn matches(&self, method: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(beginning) => method.starts_with(beginning),
             None => method == self.0,
@@ -89,22 +92,21 @@ impl MethodPattern {
     }
 
     fn count(&self, counts: &HashMap<String, u64>) -> u64 {
-        counts.iter().filter(|(method, _)| self.have(method)).map(|(_, count)| count).sum()
-    }
-}
-
-impl<R> Default for FaultScript<R> {
-    fn default() -> Self {
-        let (rules, waiting) = (Vec::new(), Vec::new());
-        Self { rules, arrived: HashMap::new(), ended: HashMap::new(), waiting, last: 0 }
+        counts.iter().filter(|(method, _)| self.matches(method)).map(|(_, count)| count).sum()
     }
 }
 
 impl<R: Clone> FaultScript<R> {
-    pub fn add(&mut self, methods: &str, when: When, fault: ServerFault<R>) {
+    /// An empty script, whose times are those of this clock.
+    pub fn new(clock: TestClock) -> Self {
+        let (rules, waiters) = (Vec::new(), Vec::new());
+        Self { clock, rules, arrived: HashMap::new(), ended: HashMap::new(), waiters, last: 0 }
+    }
+
+    pub fn add(&mut self, methods: &str, timing: FaultTiming, fault: ServerFault<R>) {
         self.rules.push(FaultRule {
-            methods: MethodPattern::named(methods),
-            window: FaultWindow::new(when),
+            methods: MethodPattern::new(methods),
+            window: FaultWindow::new(timing),
             fault,
             closed_before: 0,
         });
@@ -115,18 +117,12 @@ impl<R: Clone> FaultScript<R> {
     }
 
     pub fn requests(&self, methods: &str) -> u64 {
-        MethodPattern::named(methods).count(&self.arrived)
+        MethodPattern::new(methods).count(&self.arrived)
     }
 
-    pub fn wait(&mut self, methods: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
+    pub fn wait_for(&mut self, methods: &str, number: u64, phase: RequestPhase) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.waiting.push(PhaseWaiter {
-            methods: MethodPattern::named(methods),
-            number,
-            moment,
-            sender,
-            request: None,
-        });
+        self.waiters.push(PhaseWaiter { methods: MethodPattern::new(methods), number, phase, sender, request: None });
         receiver
     }
 
@@ -134,37 +130,39 @@ impl<R: Clone> FaultScript<R> {
     pub fn on_request(&mut self, method: &str) -> ScriptedRequest<R> {
         *self.arrived.entry(method.to_owned()).or_default() += 1;
         self.last += 1;
-        let Self { rules, arrived, waiting, last, .. } = self;
-        let meant = |rule: &&mut FaultRule<R>| {
-            rule.methods.have(method)
-                && rule.window.meets(rule.methods.count(arrived))
+        let now = self.clock.now();
+        let Self { rules, arrived, waiters, last, .. } = self;
+        let is_met = |rule: &&mut FaultRule<R>| {
+            rule.methods.matches(method)
+                && rule.window.meets(rule.methods.count(arrived), now)
                 && !matches!(rule.fault, ServerFault::Common(Fault::RefuseConnection { .. }))
         };
-        let fault = rules.iter_mut().find(meant).map(|rule| {
-            rule.window.begin();
+        let fault = rules.iter_mut().find(is_met).map(|rule| {
+            rule.window.begin(now);
             rule.fault.clone()
         });
-        for waiting in waiting {
-            if waiting.methods.have(method) && waiting.methods.count(arrived) == waiting.number {
-                waiting.request = Some(*last);
+        for waiter in waiters {
+            if waiter.methods.matches(method) && waiter.methods.count(arrived) == waiter.number {
+                waiter.request = Some(*last);
             }
         }
-        let request = ScriptedRequest { method: method.to_owned(), fault, number: self.last };
-        self.notify(&request, Moment::Arrived);
+        let request = ScriptedRequest { method: method.to_owned(), fault, at: now, number: self.last };
+        self.notify(&request, RequestPhase::Arrived);
         request
     }
 
-    pub fn performed(&mut self, request: &ScriptedRequest<R>) {
-        self.notify(request, Moment::Performed);
+    pub fn on_performed(&mut self, request: &ScriptedRequest<R>) {
+        self.notify(request, RequestPhase::Performed);
     }
 
     /// Notes that a request has been answered or cut off.
-    pub fn ended(&mut self, request: &ScriptedRequest<R>) {
+    pub fn on_end(&mut self, request: &ScriptedRequest<R>) {
         *self.ended.entry(request.method.clone()).or_default() += 1;
     }
 
     /// How long the gate is to be closed now, in milliseconds, because the next request is to find it so.
     pub fn next_closure(&mut self) -> Option<u64> {
+        let now = self.clock.now();
         let Self { rules, arrived, ended, .. } = self;
         let mut longest = None;
         for rule in rules {
@@ -174,8 +172,8 @@ impl<R: Clone> FaultScript<R> {
                 // The request before it is still in hand, and would be cut off.
                 continue;
             }
-            if rule.closed_before <= so_far && rule.window.meets(so_far + 1) {
-                rule.window.begin();
+            if rule.closed_before <= so_far && rule.window.meets(so_far + 1, now) {
+                rule.window.begin(now);
                 rule.closed_before = so_far + 1;
                 longest = longest.max(Some(for_ms));
             }
@@ -183,11 +181,11 @@ impl<R: Clone> FaultScript<R> {
         longest
     }
 
-    fn notify(&mut self, request: &ScriptedRequest<R>, moment: Moment) {
-        let meant = |waiting: &mut PhaseWaiter| waiting.request == Some(request.number) && waiting.moment == moment;
-        for waiting in self.waiting.extract_if(.., meant) {
+    fn notify(&mut self, request: &ScriptedRequest<R>, phase: RequestPhase) {
+        let is_reached = |waiter: &mut PhaseWaiter| waiter.request == Some(request.number) && waiter.phase == phase;
+        for waiter in self.waiters.extract_if(.., is_reached) {
             // Who waited may have given up.
-            let _gone = waiting.sender.send(());
+            let _gone = waiter.sender.send(());
         }
     }
 }
@@ -201,7 +199,7 @@ mod tests {
         let mut met = Vec::new();
         for _ in 0..count {
             let request = script.on_request("send");
-            script.ended(&request);
+            script.on_end(&request);
             met.push(request.fault.is_some());
         }
         met
@@ -210,13 +208,13 @@ mod tests {
     #[test]
     fn script_meets_the_requests_it_names() {
         for (when, expected) in [
-            (When::Nth(2), [false, true, false, false]),
-            (When::First(2), [true, true, false, false]),
-            (When::From(3), [false, false, true, true]),
-            (When::Every, [true; 4]),
-            (When::ForMs(600_000), [true; 4]),
+            (FaultTiming::Nth(2), [false, true, false, false]),
+            (FaultTiming::First(2), [true, true, false, false]),
+            (FaultTiming::From(3), [false, false, true, true]),
+            (FaultTiming::Every, [true; 4]),
+            (FaultTiming::ForMs(600_000), [true; 4]),
         ] {
-            let mut script = FaultScript::default();
+            let mut script = FaultScript::new(TestClock::default());
             script.add("Send", when, Fault::ServerError.into());
             assert!(script.on_request("edit").fault.is_none(), "{when:?}: it is another method");
             assert_eq!(met(&mut script, 4), expected, "{when:?}");
@@ -225,24 +223,26 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn outage_starts_with_its_first_request() {
-        let mut script = FaultScript::default();
-        script.add("send", When::ForMs(100), Fault::ResetAfterRead.into());
-        tokio::time::advance(Duration::from_secs(60)).await;
+    #[test]
+    fn outage_starts_with_its_first_request() {
+        let clock = TestClock::default();
+        clock.pause();
+        let mut script = FaultScript::new(clock.clone());
+        script.add("send", FaultTiming::ForMs(100), Fault::ResetAfterRead.into());
+        clock.advance(Duration::from_secs(60));
         assert_eq!(met(&mut script, 2), [true, true], "it does not start with the script");
-        tokio::time::advance(Duration::from_millis(100)).await;
+        clock.advance(Duration::from_millis(100));
         assert_eq!(met(&mut script, 1), [false], "its time is over");
     }
 
     #[test]
     fn refused_connection_is_no_request() {
-        let mut script = FaultScript::<()>::default();
-        script.add("send", When::Nth(2), Fault::RefuseConnection { for_ms: 100 }.into());
+        let mut script = FaultScript::<()>::new(TestClock::default());
+        script.add("send", FaultTiming::Nth(2), Fault::RefuseConnection { for_ms: 100 }.into());
         assert_eq!(script.next_closure(), None, "the first request finds it open");
         let first = script.on_request("send");
         assert_eq!(script.next_closure(), None, "the first request would be cut off");
-        script.ended(&first);
+        script.on_end(&first);
         assert_eq!((script.next_closure(), script.next_closure()), (Some(100), None), "once");
         assert_eq!(met(&mut script, 1), [false], "it is open again");
         assert_eq!(script.requests("send"), 2);

@@ -7,25 +7,34 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::Fault;
+use crate::{Fault, TestClock};
 
 type LateRequest = Box<dyn FnOnce() + Send>;
 
 /// What [`Fault::AcceptOnRelease`] withholds. Requests refer weakly to their server, which has this.
-#[derive(Default)]
-pub struct LateRequests(Mutex<Vec<LateRequest>>);
+pub struct LateRequests {
+    clock: TestClock,
+    withheld: Mutex<Vec<LateRequest>>,
+}
 
 impl LateRequests {
+    /// None yet; those that are late for a time are so by this clock.
+    pub fn new(clock: TestClock) -> Self {
+        Self { clock, withheld: Mutex::default() }
+    }
+
     /// Performs a request when its fault says so, unless the server ends before.
     pub fn postpone(&self, fault: Fault, stopped: &CancellationToken, perform: impl FnOnce() + Send + 'static) {
         let Fault::AcceptLate { after_ms } = fault else {
             self.lock().push(Box::new(perform));
             return;
         };
-        let stopped = stopped.clone();
+        let (clock, stopped) = (self.clock.clone(), stopped.clone());
+        // Taken now: whoever sees the connection cut can advance the clock to it.
+        let deadline = clock.now() + Duration::from_millis(after_ms);
         tokio::spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(after_ms)) => perform(),
+                () = clock.sleep_until(deadline) => perform(),
                 () = stopped.cancelled() => {}
             }
         });
@@ -38,6 +47,6 @@ impl LateRequests {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<LateRequest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.withheld.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

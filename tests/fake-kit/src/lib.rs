@@ -6,26 +6,28 @@
 mod fake_file;
 mod fault;
 mod fault_script;
+mod faulty_blobs;
 mod faulty_response;
 mod late_requests;
 mod listener;
-mod memory_blobs;
 mod python_client;
+mod test_clock;
 mod transcript;
 mod upload;
 
 pub use fake_file::FakeFile;
-pub use fault::{Fault, Moment, ServerFault, When};
+pub use fault::{Fault, FaultTiming, RequestPhase, ServerFault};
 pub use fault_script::{FaultScript, ScriptedRequest};
+pub use faulty_blobs::FaultyBlobs;
 pub use faulty_response::{connection_fault, half_of};
 pub use late_requests::LateRequests;
 pub use listener::{ConnectionCutter, ListenerGate, serve};
-pub use memory_blobs::MemoryBlobs;
 pub use python_client::PythonClient;
+pub use test_clock::TestClock;
 pub use transcript::{
-    Contents, DUPLICATE_LABEL, Duplicate, MessageKind, Shown, Transcript, TranscriptFile, TranscriptMessage,
+    Contents, DUPLICATE_LABEL, Duplicate, MessageKind, Transcript, TranscriptFile, TranscriptMessage, VisibleItem,
 };
-pub use upload::Upload;
+pub use upload::ReceivedUpload;
 
 /// Clients of this workspace's reqwest can be built with it alone, even where nothing is encrypted, as soon as one
 /// crate of the build speaks TLS.

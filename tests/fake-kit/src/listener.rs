@@ -26,9 +26,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::TestClock;
+
 /// The listener, shared with the tests and faults that close it.
 #[derive(Debug)]
 pub struct ListenerGate {
+    clock: TestClock,
     address: SocketAddr,
     state: Mutex<State>,
     opened: Notify,
@@ -43,15 +46,15 @@ struct State {
 }
 
 impl ListenerGate {
-    /// Binds a free loopback port.
+    /// Binds a free loopback port. How long the gate is closed is told by this clock.
     ///
     /// # Errors
     /// When there is none.
-    pub async fn open() -> io::Result<Arc<Self>> {
+    pub async fn open(clock: TestClock) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let state = Mutex::new(State { listener: Some(listener), port: None, closed_until: None });
-        Ok(Arc::new(Self { address, state, opened: Notify::new() }))
+        Ok(Arc::new(Self { clock, address, state, opened: Notify::new() }))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -68,7 +71,7 @@ impl ListenerGate {
 
     /// Closes the gate at once: when this returns, connections are refused. A task opens it again on the same port.
     pub fn close(self: &Arc<Self>, duration: Duration) {
-        let until = Instant::now() + duration;
+        let until = self.clock.now() + duration;
         let mut state = self.state();
         if state.listener.take().is_some() {
             // Where it can't be kept, it is most likely still free when the gate opens.
@@ -87,8 +90,8 @@ impl ListenerGate {
     async fn reopen(&self) {
         loop {
             let until = self.state().closed_until;
-            match until.filter(|until| *until > Instant::now()) {
-                Some(until) => tokio::time::sleep_until(until).await,
+            match until.filter(|until| *until > self.clock.now()) {
+                Some(until) => self.clock.sleep_until(until).await,
                 None => break,
             }
         }

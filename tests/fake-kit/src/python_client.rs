@@ -34,7 +34,7 @@ impl PythonClient {
         let script = directory.join(format!("{name}_client.py"));
         let requirements = directory.join(format!("{name}.txt"));
         let pinned = std::fs::read(&requirements).map_err(|error| error.to_string())?;
-        let digest = FakeFile::of("requirements.txt", "text/plain", pinned).sha256().to_string();
+        let digest = FakeFile::from_bytes("requirements.txt", "text/plain", pinned).sha256().to_string();
         let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
         let cache = home.ok_or("there is no cache directory")?.join("satchel-tests");

@@ -73,7 +73,7 @@ pub struct TranscriptMessage {
 
 /// Something that a person sees: a message's words, or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Shown {
+pub enum VisibleItem {
     /// Words, without the label of a possible duplicate.
     Text(String),
     File(Sha256),
@@ -82,7 +82,7 @@ pub enum Shown {
 /// Something that stands there more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate {
-    pub shown: Shown,
+    pub shown: VisibleItem,
     pub message: MessageRef,
     /// Whether the repeat says that it may be one.
     pub labelled: bool,
@@ -149,15 +149,15 @@ impl Transcript {
 
     /// What of `expected` a person doesn't see.
     #[must_use]
-    pub fn missing(&self, conversation: &ConversationId, expected: &[Shown]) -> Vec<Shown> {
-        let shown: HashSet<Shown> = self.visible(conversation).flat_map(shown_by).collect();
+    pub fn missing(&self, conversation: &ConversationId, expected: &[VisibleItem]) -> Vec<VisibleItem> {
+        let shown: HashSet<VisibleItem> = self.visible(conversation).flat_map(shown_by).collect();
         expected.iter().filter(|expected| !shown.contains(*expected)).cloned().collect()
     }
 
     /// What of `expected` first appears before something that stands ahead of it there.
     #[must_use]
-    pub fn out_of_order(&self, conversation: &ConversationId, expected: &[Shown]) -> Vec<Shown> {
-        let shown: Vec<Shown> = self.visible(conversation).flat_map(shown_by).collect();
+    pub fn out_of_order(&self, conversation: &ConversationId, expected: &[VisibleItem]) -> Vec<VisibleItem> {
+        let shown: Vec<VisibleItem> = self.visible(conversation).flat_map(shown_by).collect();
         let mut latest = 0;
         let mut violations = Vec::new();
         for expected in expected {
@@ -171,11 +171,11 @@ impl Transcript {
     }
 }
 
-fn shown_by(message: &TranscriptMessage) -> Vec<Shown> {
+fn shown_by(message: &TranscriptMessage) -> Vec<VisibleItem> {
     let text = message.contents.text.trim_start();
     let text = text.strip_prefix(DUPLICATE_LABEL).unwrap_or(text).trim();
-    let words = (!text.is_empty()).then(|| Shown::Text(text.to_owned()));
-    let files = message.contents.files.iter().map(|file| Shown::File(file.sha256));
+    let words = (!text.is_empty()).then(|| VisibleItem::Text(text.to_owned()));
+    let files = message.contents.files.iter().map(|file| VisibleItem::File(file.sha256));
     words.into_iter().chain(files).collect()
 }
 
@@ -241,8 +241,8 @@ mod tests {
         (conversation.clone(), Transcript { conversations: BTreeMap::from([(conversation, messages)]) })
     }
 
-    fn texts(texts: &[&str]) -> Vec<Shown> {
-        texts.iter().map(|text| Shown::Text((*text).to_owned())).collect()
+    fn texts(texts: &[&str]) -> Vec<VisibleItem> {
+        texts.iter().map(|text| VisibleItem::Text((*text).to_owned())).collect()
     }
 
     #[test]

@@ -6,11 +6,11 @@ use satchel_domain::Sha256;
 use sha2::Digest;
 
 /// How much of a file is looked at for its kind and size.
-const HEAD: usize = 128 * 1024;
+const MAX_HEAD_BYTES: usize = 128 * 1024;
 
 /// A file that came with a request.
 #[derive(Debug, Clone)]
-pub struct Upload {
+pub struct ReceivedUpload {
     pub filename: String,
     pub mime: String,
     pub bytes: u64,
@@ -20,7 +20,7 @@ pub struct Upload {
     pub content: Option<Bytes>,
 }
 
-impl Upload {
+impl ReceivedUpload {
     /// Reads a field to its end.
     pub async fn read(mut field: Field<'_>, keep_bytes: bool) -> Result<Self, MultipartError> {
         let filename = field.file_name().unwrap_or_default().to_owned();
@@ -32,7 +32,7 @@ impl Upload {
         while let Some(chunk) = field.chunk().await? {
             hasher.update(&chunk);
             bytes += chunk.len() as u64;
-            let room = HEAD - head.len();
+            let room = MAX_HEAD_BYTES - head.len();
             head.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if keep_bytes {
                 content.extend_from_slice(&chunk);

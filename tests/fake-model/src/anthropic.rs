@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Finish, Meaning, ModelWire, Read, ScriptedCall, Writer,
-    asked::{AskedCall, AskedPart, AskedResult, AskedTurn},
-    rules, words,
+    FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    recorded::{RecordedCall, RecordedPart, RecordedResult, RecordedTurn},
+    rules,
 };
 
 const WIRE: ModelWire = ModelWire::Anthropic;
 
 /// 5 MiB an image, counted in base64: <https://platform.claude.com/docs/en/build-with-claude/vision>;
 /// anthropics/claude-code issues report "image exceeds 5 MB maximum: … bytes > 5242880 bytes".
-const LONGEST_IMAGE: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 fn unknown(place: &str, key: &str) -> String {
     format!("{place}{}{key}: Extra inputs are not permitted", if place.is_empty() { "" } else { "." })
 }
 
 /// Reads a request as strictly as the provider.
-pub(crate) fn read(body: &Value) -> Result<Read, String> {
+pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
     const FIELDS: &[&str] = &[
         "model",
         "messages",
@@ -44,7 +44,11 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
     if body.get("stream") != Some(&json!(true)) {
         return Err("this server only streams".to_owned());
     }
-    let mut read = Read { model: rules::text(body, "model", "")?.to_owned(), wants_usage: true, ..Read::default() };
+    let mut read = ParsedRequest {
+        model: rules::text(body, "model", "")?.to_owned(),
+        wants_usage: true,
+        ..ParsedRequest::default()
+    };
     read.system = match body.get("system") {
         None => String::new(),
         Some(Value::String(system)) if !system.is_empty() => system.clone(),
@@ -73,7 +77,7 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
     Ok(read)
 }
 
-fn user(read: &mut Read, place: &str, blocks: &[Value]) -> Result<(), String> {
+fn user(read: &mut ParsedRequest, place: &str, blocks: &[Value]) -> Result<(), String> {
     let (mut results, mut parts) = (Vec::new(), Vec::new());
     for block in blocks {
         if block["type"] == "tool_result" {
@@ -84,27 +88,27 @@ fn user(read: &mut Read, place: &str, blocks: &[Value]) -> Result<(), String> {
             rules::only(block, place, &["type", "tool_use_id", "content", "is_error", "cache_control"], unknown)?;
             let id = rules::text(block, "tool_use_id", place)?.to_owned();
             let inner = match &block["content"] {
-                Value::String(text) => vec![AskedPart::Text(text.clone())],
+                Value::String(text) => vec![RecordedPart::Text(text.clone())],
                 Value::Array(inner) => inner.iter().map(|inner| part(place, inner)).collect::<Result<_, _>>()?,
                 _ => Vec::new(),
             };
-            results.push(AskedResult { id: Some(id), name: None, parts: inner });
+            results.push(RecordedResult { id: Some(id), name: None, parts: inner });
         } else {
             parts.push(part(place, block)?);
         }
     }
     if !results.is_empty() {
-        read.turns.push(AskedTurn::Results(results));
+        read.turns.push(RecordedTurn::Results(results));
     }
     if !parts.is_empty() {
-        read.turns.push(AskedTurn::User(parts));
+        read.turns.push(RecordedTurn::User(parts));
     }
     Ok(())
 }
 
-fn part(place: &str, block: &Value) -> Result<AskedPart, String> {
+fn part(place: &str, block: &Value) -> Result<RecordedPart, String> {
     match rules::text(block, "type", place)? {
-        "text" => Ok(AskedPart::Text(words_of(place, block)?)),
+        "text" => Ok(RecordedPart::Text(words_of(place, block)?)),
         kind @ ("image" | "document") => {
             rules::only(block, place, &["type", "source", "title", "context", "cache_control"], unknown)?;
             let source = &block["source"];
@@ -119,13 +123,13 @@ fn part(place: &str, block: &Value) -> Result<AskedPart, String> {
             if !taken.contains(&mime) {
                 return Err(format!("{place}.content.0.{kind}.source.base64.media_type: Input should be {taken:?}"));
             }
-            if kind == "image" && data.len() > LONGEST_IMAGE {
+            if kind == "image" && data.len() > MAX_IMAGE_BYTES {
                 let length = data.len();
                 return Err(format!(
                     "{place}.content.0.image.source.base64: image exceeds 5 MB maximum: {length} bytes > 5242880 bytes"
                 ));
             }
-            Ok(AskedPart::File(rules::file(mime, data, None)?))
+            Ok(RecordedPart::File(rules::file(mime, data, None)?))
         }
         other => Err(format!("{place}.content.0: Input tag '{other}' does not match any of the expected tags")),
     }
@@ -140,7 +144,7 @@ fn words_of(place: &str, block: &Value) -> Result<String, String> {
     }
 }
 
-fn assistant(read: &mut Read, place: &str, blocks: &[Value]) -> Result<(), String> {
+fn assistant(read: &mut ParsedRequest, place: &str, blocks: &[Value]) -> Result<(), String> {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for block in blocks {
         match rules::text(block, "type", place)? {
@@ -164,24 +168,24 @@ fn assistant(read: &mut Read, place: &str, blocks: &[Value]) -> Result<(), Strin
                 if !block["input"].is_object() {
                     return Err(format!("{place}.tool_use.input: Input should be a valid dictionary"));
                 }
-                calls.push(AskedCall { id: Some(id), name, arguments: block["input"].clone(), signature: None });
+                calls.push(RecordedCall { id: Some(id), name, arguments: block["input"].clone(), signature: None });
             }
             other => return Err(format!("{place}: Input tag '{other}' does not match any of the expected tags")),
         }
     }
-    read.turns.push(AskedTurn::Model { text, calls });
+    read.turns.push(RecordedTurn::Model { text, calls });
     Ok(())
 }
 
-pub(crate) struct Events {
+pub(crate) struct AnthropicWriter {
     model: String,
     blocks: usize,
     in_text: bool,
     has_calls: bool,
 }
 
-impl Events {
-    pub(crate) fn new(read: &Read) -> Self {
+impl AnthropicWriter {
+    pub(crate) fn new(read: &ParsedRequest) -> Self {
         Self { model: read.model.clone(), blocks: 0, in_text: false, has_calls: false }
     }
 
@@ -207,7 +211,7 @@ fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
 }
 
-impl Writer for Events {
+impl StreamWriter for AnthropicWriter {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -253,13 +257,13 @@ impl Writer for Events {
         event(&json!({ "type": "ping" }))
     }
 
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String {
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String {
         let closed = self.close();
         let reason = match finish {
-            Finish::Natural if self.has_calls => "tool_use",
-            Finish::Natural => "end_turn",
-            Finish::Length => "max_tokens",
-            Finish::Filtered => "refusal",
+            FinishReason::Natural if self.has_calls => "tool_use",
+            FinishReason::Natural => "end_turn",
+            FinishReason::Length => "max_tokens",
+            FinishReason::Filtered => "refusal",
         };
         let delta = json!({ "stop_reason": reason, "stop_sequence": null });
         let usage = json!({ "input_tokens": usage.0, "output_tokens": usage.1 });
@@ -268,8 +272,8 @@ impl Writer for Events {
             + &event(&json!({ "type": "message_stop" }))
     }
 
-    fn trouble(&mut self, meaning: Meaning) -> String {
-        let (_, body) = words::anthropic(meaning, &self.model);
+    fn write_error(&mut self, case: ProviderErrorCase) -> String {
+        let (_, body) = error_bodies::anthropic(case, &self.model);
         event(&body)
     }
 }

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Finish, Meaning, ModelWire, Read, ScriptedCall, Writer,
-    asked::{AskedCall, AskedPart, AskedResult, AskedTurn},
-    rules, words,
+    FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    recorded::{RecordedCall, RecordedPart, RecordedResult, RecordedTurn},
+    rules,
 };
 
 const WIRE: ModelWire = ModelWire::Gemini;
 
 /// <https://ai.google.dev/gemini-api/docs/image-understanding>, …/document-processing, …/audio,
 /// …/video-understanding.
-const TAKEN: [&str; 18] = [
+const MIME_TYPES: [&str; 18] = [
     "image/png",
     "image/jpeg",
     "image/webp",
@@ -38,11 +38,11 @@ fn unknown(place: &str, key: &str) -> String {
 }
 
 /// Reads a request as strictly as the provider. The model stands in the path.
-pub(crate) fn read(body: &Value, model: &str) -> Result<Read, String> {
+pub(crate) fn read(body: &Value, model: &str) -> Result<ParsedRequest, String> {
     const FIELDS: &[&str] =
         &["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings"];
     rules::only(body, "", FIELDS, unknown)?;
-    let mut read = Read { model: model.to_owned(), wants_usage: true, ..Read::default() };
+    let mut read = ParsedRequest { model: model.to_owned(), wants_usage: true, ..ParsedRequest::default() };
     if let Some(system) = body.get("systemInstruction") {
         rules::only(system, "systemInstruction", &["parts", "role"], unknown)?;
         read.system = rules::list(system, "parts")?.iter().filter_map(|part| part["text"].as_str()).collect();
@@ -72,19 +72,19 @@ pub(crate) fn read(body: &Value, model: &str) -> Result<Read, String> {
     Ok(read)
 }
 
-fn user(read: &mut Read, place: &str, parts: &[Value]) -> Result<(), String> {
+fn user(read: &mut ParsedRequest, place: &str, parts: &[Value]) -> Result<(), String> {
     let (mut results, mut said) = (Vec::new(), Vec::new());
     for part in parts {
         if let Some(text) = part.get("text") {
             rules::only(part, place, &["text"], unknown)?;
             let text = text.as_str().filter(|text| !text.is_empty());
-            said.push(AskedPart::Text(text.ok_or(format!("{place}: text must not be empty"))?.to_owned()));
+            said.push(RecordedPart::Text(text.ok_or(format!("{place}: text must not be empty"))?.to_owned()));
         } else if let Some(data) = part.get("inline_data").or(part.get("inlineData")) {
             let mime = data.get("mime_type").or(data.get("mimeType")).and_then(Value::as_str).unwrap_or_default();
-            if !TAKEN.contains(&mime) {
+            if !MIME_TYPES.contains(&mime) {
                 return Err(format!("Unsupported MIME type: {mime}"));
             }
-            said.push(AskedPart::File(rules::file(mime, rules::text(data, "data", place)?, None)?));
+            said.push(RecordedPart::File(rules::file(mime, rules::text(data, "data", place)?, None)?));
         } else if let Some(answer) = part.get("functionResponse") {
             rules::only(answer, place, &["name", "response", "id"], unknown)?;
             // A Struct: https://ai.google.dev/api/caching#FunctionResponse.
@@ -94,7 +94,7 @@ fn user(read: &mut Read, place: &str, parts: &[Value]) -> Result<(), String> {
             let name = rules::text(answer, "name", place)?.to_owned();
             let content = answer["response"]["content"].as_str().unwrap_or_default().to_owned();
             let id = answer.get("id").and_then(Value::as_str).map(str::to_owned);
-            results.push(AskedResult { id, name: Some(name), parts: vec![AskedPart::Text(content)] });
+            results.push(RecordedResult { id, name: Some(name), parts: vec![RecordedPart::Text(content)] });
         } else {
             return Err(format!("{place}: a part without data"));
         }
@@ -103,14 +103,14 @@ fn user(read: &mut Read, place: &str, parts: &[Value]) -> Result<(), String> {
         return Err("function response parts must stand in a turn of their own".to_owned());
     }
     if !results.is_empty() {
-        read.turns.push(AskedTurn::Results(results));
+        read.turns.push(RecordedTurn::Results(results));
     } else {
-        read.turns.push(AskedTurn::User(said));
+        read.turns.push(RecordedTurn::User(said));
     }
     Ok(())
 }
 
-fn model_turn(read: &mut Read, place: &str, parts: &[Value]) -> Result<(), String> {
+fn model_turn(read: &mut ParsedRequest, place: &str, parts: &[Value]) -> Result<(), String> {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for part in parts {
         let signature = part.get("thoughtSignature").and_then(Value::as_str).map(str::to_owned);
@@ -123,24 +123,24 @@ fn model_turn(read: &mut Read, place: &str, parts: &[Value]) -> Result<(), Strin
                 return Err(format!("Invalid value at '{place}.parts[0].function_call.args' (Struct)"));
             }
             let id = call.get("id").and_then(Value::as_str).map(str::to_owned);
-            calls.push(AskedCall { id, name, arguments: call["args"].clone(), signature });
+            calls.push(RecordedCall { id, name, arguments: call["args"].clone(), signature });
         } else {
             text.push_str(rules::text(part, "text", place)?);
         }
     }
-    read.turns.push(AskedTurn::Model { text, calls });
+    read.turns.push(RecordedTurn::Model { text, calls });
     Ok(())
 }
 
 /// Gemini 3 wants the first call of each step of the running turn to be signed:
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>.
-fn signed(read: &Read) -> Result<(), String> {
+fn signed(read: &ParsedRequest) -> Result<(), String> {
     if !read.model.contains("gemini-3") {
         return Ok(());
     }
-    let begin = read.turns.iter().rposition(|turn| matches!(turn, AskedTurn::User(_))).unwrap_or(0);
+    let begin = read.turns.iter().rposition(|turn| matches!(turn, RecordedTurn::User(_))).unwrap_or(0);
     for turn in &read.turns[begin..] {
-        if let AskedTurn::Model { calls, .. } = turn
+        if let RecordedTurn::Model { calls, .. } = turn
             && let Some(call) = calls.first().filter(|call| call.signature.is_none())
         {
             return Err(format!(
@@ -153,12 +153,12 @@ fn signed(read: &Read) -> Result<(), String> {
 }
 
 /// Writes frames.
-pub(crate) struct Frames {
+pub(crate) struct GeminiWriter {
     model: String,
 }
 
-impl Frames {
-    pub(crate) fn new(read: &Read) -> Self {
+impl GeminiWriter {
+    pub(crate) fn new(read: &ParsedRequest) -> Self {
         Self { model: read.model.clone() }
     }
 
@@ -176,7 +176,7 @@ impl Frames {
     }
 }
 
-impl Writer for Frames {
+impl StreamWriter for GeminiWriter {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -202,25 +202,25 @@ impl Writer for Frames {
         ": keep-alive\r\n\r\n".to_owned()
     }
 
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String {
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String {
         let reason = match finish {
-            Finish::Natural => "STOP",
-            Finish::Length => "MAX_TOKENS",
-            Finish::Filtered => "PROHIBITED_CONTENT",
+            FinishReason::Natural => "STOP",
+            FinishReason::Length => "MAX_TOKENS",
+            FinishReason::Filtered => "PROHIBITED_CONTENT",
         };
         self.frame(&json!([{ "text": "" }]), Some(reason), Some(usage))
     }
 
     /// A prompt that is refused is answered with 200 and no candidate:
     /// <https://ai.google.dev/api/generate-content#PromptFeedback>.
-    fn trouble(&mut self, meaning: Meaning) -> String {
-        match meaning {
-            Meaning::Filtered => {
+    fn write_error(&mut self, case: ProviderErrorCase) -> String {
+        match case {
+            ProviderErrorCase::Filtered => {
                 let frame = json!({ "promptFeedback": { "blockReason": "PROHIBITED_CONTENT" },
                     "usageMetadata": { "promptTokenCount": 4, "totalTokenCount": 4 }, "modelVersion": self.model });
                 format!("data: {frame}\r\n\r\n")
             }
-            other => format!("data: {}\r\n\r\n", words::gemini(other, &self.model).1),
+            other => format!("data: {}\r\n\r\n", error_bodies::gemini(other, &self.model).1),
         }
     }
 }

@@ -2,33 +2,35 @@
 //! a strict fake of the servers that speak and listen.
 
 mod anthropic;
-mod asked;
+mod error_bodies;
 mod gemini;
 mod listing;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
+mod recorded;
 mod rules;
 mod script;
 mod serving;
 pub mod speech;
-mod words;
 
 use std::{
     collections::BTreeSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use satchel_fake_kit::ListenerGate;
+use satchel_fake_kit::{ListenerGate, TestClock};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    asked::{AskedCall, AskedFile, AskedModel, AskedPart, AskedResult, AskedTurn, Fate},
-    script::{Finish, Meaning, ModelFault, ModelReply, ReplyPiece, ScriptedCall},
+    recorded::{
+        RecordedCall, RecordedFile, RecordedPart, RecordedRequest, RecordedResult, RecordedTurn, RequestStatus,
+    },
+    script::{FinishReason, ModelFault, ModelReply, ProviderErrorCase, ReplyPiece, ScriptedCall},
 };
 
 /// A language in which models are asked.
@@ -67,6 +69,7 @@ pub struct FakeModelServer {
 }
 
 struct Shared {
+    clock: TestClock,
     gate: Arc<ListenerGate>,
     stopped: CancellationToken,
     changed: Notify,
@@ -77,7 +80,7 @@ struct Shared {
 struct State {
     models: BTreeSet<String>,
     script: Vec<(ModelReply, bool)>,
-    asked: Vec<AskedModel>,
+    requests: Vec<RecordedRequest>,
     open_to_all: bool,
 }
 
@@ -90,12 +93,18 @@ impl FakeModelServer {
     /// # Errors
     /// When no loopback port can be had.
     pub async fn start() -> io::Result<Self> {
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
         let models = ModelWire::ALL.iter().map(|wire| wire.model().to_owned()).collect();
         let state = Mutex::new(State { models, ..State::default() });
-        let shared =
-            Arc::new(Shared { gate: Arc::clone(&gate), stopped: stopped.clone(), changed: Notify::new(), state });
+        let shared = Arc::new(Shared {
+            clock,
+            gate: Arc::clone(&gate),
+            stopped: stopped.clone(),
+            changed: Notify::new(),
+            state,
+        });
         // It ends with the token, which is cancelled when the server is dropped.
         satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
         Ok(Self { shared })
@@ -110,6 +119,12 @@ impl FakeModelServer {
             ModelWire::Ollama => "",
         };
         format!("http://{}/{path}", self.shared.gate.address())
+    }
+
+    /// The clock that the waits of scripted answers go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
     }
 
     /// Adds an answer to the script.
@@ -134,8 +149,8 @@ impl FakeModelServer {
 
     /// What it was asked, oldest first.
     #[must_use]
-    pub fn asked(&self) -> Vec<AskedModel> {
-        self.shared.state().asked.clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.shared.state().requests.clone()
     }
 
     /// The last request.
@@ -143,19 +158,22 @@ impl FakeModelServer {
     /// # Panics
     /// When there was none.
     #[must_use]
-    pub fn last(&self) -> AskedModel {
-        self.asked().pop().expect("the server was asked")
+    pub fn last(&self) -> RecordedRequest {
+        self.requests().pop().expect("the server was asked")
     }
 
     /// Waits until what it was asked is as wanted.
     ///
     /// # Errors
     /// When it isn't within ten seconds.
-    pub async fn wait_until(&self, wanted: impl Fn(&[AskedModel]) -> bool) -> Result<(), tokio::time::error::Elapsed> {
+    pub async fn wait_until(
+        &self,
+        wanted: impl Fn(&[RecordedRequest]) -> bool,
+    ) -> Result<(), tokio::time::error::Elapsed> {
         let waiting = async {
             loop {
                 let changed = self.shared.changed.notified();
-                if wanted(&self.shared.state().asked) {
+                if wanted(&self.shared.state().requests) {
                     return;
                 }
                 changed.await;
@@ -177,27 +195,27 @@ impl Shared {
     }
 
     /// Notes a request and returns its place.
-    fn arrive(&self, wire: ModelWire, body: Value) -> usize {
+    fn on_request(&self, wire: ModelWire, body: Value) -> usize {
         let mut state = self.state();
-        state.asked.push(AskedModel {
+        state.requests.push(RecordedRequest {
             wire,
-            at: Instant::now(),
+            at: self.clock.now().into_std(),
             model: String::new(),
             system: String::new(),
             turns: Vec::new(),
             thoughts: Vec::new(),
             tools: Vec::new(),
             body,
-            fate: Fate::Running,
+            status: RequestStatus::Running,
         });
-        let place = state.asked.len() - 1;
+        let place = state.requests.len() - 1;
         drop(state);
         self.changed.notify_waiters();
         place
     }
 
-    fn note(&self, place: usize, change: impl FnOnce(&mut AskedModel)) {
-        change(&mut self.state().asked[place]);
+    fn update_request(&self, place: usize, change: impl FnOnce(&mut RecordedRequest)) {
+        change(&mut self.state().requests[place]);
         self.changed.notify_waiters();
     }
 
@@ -219,10 +237,10 @@ impl Shared {
 
 /// What a request says, in one form for all wires.
 #[derive(Debug, Default)]
-struct Read {
+struct ParsedRequest {
     model: String,
     system: String,
-    turns: Vec<AskedTurn>,
+    turns: Vec<RecordedTurn>,
     tools: Vec<String>,
     /// Signatures of the model's thoughts that came back.
     thoughts: Vec<String>,
@@ -230,14 +248,14 @@ struct Read {
 }
 
 /// Writes an answer on one wire.
-trait Writer: Send {
+trait StreamWriter: Send {
     fn content_type(&self) -> &'static str;
     fn open(&mut self) -> String;
     fn text(&mut self, text: &str) -> String;
     fn call(&mut self, call: &ScriptedCall) -> String;
     fn ping(&mut self) -> String;
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String;
-    fn trouble(&mut self, meaning: Meaning) -> String;
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String;
+    fn write_error(&mut self, case: ProviderErrorCase) -> String;
 }
 
 #[cfg(test)]

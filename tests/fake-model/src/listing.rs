@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::{Meaning, ModelWire, Shared, serving::wrong_key, words};
+use crate::{ModelWire, ProviderErrorCase, Shared, error_bodies, serving::wrong_key};
 
 /// <https://platform.openai.com/docs/api-reference/models/list>.
 pub(crate) async fn openai(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
@@ -62,7 +62,7 @@ fn one(shared: &Shared, wire: ModelWire, headers: &HeaderMap, model: &str, found
     match models(shared).iter().any(|known| known == model) {
         true => Json(found).into_response(),
         false => {
-            let (status, body) = words::refusal(wire, Meaning::Model, model);
+            let (status, body) = error_bodies::refusal(wire, ProviderErrorCase::Model, model);
             said(status, body)
         }
     }

@@ -4,14 +4,18 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    Finish, Meaning, ModelWire, Read, ScriptedCall, Writer,
-    asked::{AskedCall, AskedFile, AskedPart, AskedResult, AskedTurn},
-    rules, words,
+    FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    recorded::{RecordedCall, RecordedFile, RecordedPart, RecordedResult, RecordedTurn},
+    rules,
 };
 
 /// Reads a request. Ollama ignores what it doesn't know, but types must be right, because they are decoded into Go.
-pub(crate) fn read(body: &Value) -> Result<Read, String> {
-    let mut read = Read { model: rules::text(body, "model", "")?.to_owned(), wants_usage: true, ..Read::default() };
+pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
+    let mut read = ParsedRequest {
+        model: rules::text(body, "model", "")?.to_owned(),
+        wants_usage: true,
+        ..ParsedRequest::default()
+    };
     if body.get("stream") == Some(&json!(false)) {
         return Err("this server only streams".to_owned());
     }
@@ -21,7 +25,8 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
             Some(Value::String(text)) => text.clone(),
             Some(_) => return Err("json: cannot unmarshal array into Go struct field Message.content".to_owned()),
         };
-        let mut parts: Vec<AskedPart> = (!text.is_empty()).then(|| AskedPart::Text(text.clone())).into_iter().collect();
+        let mut parts: Vec<RecordedPart> =
+            (!text.is_empty()).then(|| RecordedPart::Text(text.clone())).into_iter().collect();
         for image in rules::list(message, "images")? {
             let bytes = image.as_str().and_then(|image| STANDARD.decode(image).ok());
             let bytes = bytes.ok_or("illegal base64 data at input byte 0")?;
@@ -31,11 +36,11 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
                 // llama.cpp's decoder takes these two everywhere; ollama/ollama, "image: unknown format".
                 _ => return Err("image: unknown format".to_owned()),
             };
-            parts.push(AskedPart::File(AskedFile { mime: mime.to_owned(), name: None, bytes }));
+            parts.push(RecordedPart::File(RecordedFile { mime: mime.to_owned(), name: None, bytes }));
         }
         match rules::text(message, "role", "messages")? {
             "system" => read.system.push_str(&text),
-            "user" => read.turns.push(AskedTurn::User(parts)),
+            "user" => read.turns.push(RecordedTurn::User(parts)),
             "assistant" => {
                 let mut calls = Vec::new();
                 for call in rules::list(message, "tool_calls")? {
@@ -47,13 +52,13 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
                     }
                     let name = rules::text(function, "name", "tool_calls")?.to_owned();
                     let arguments = function["arguments"].clone();
-                    calls.push(AskedCall { id: None, name, arguments, signature: None });
+                    calls.push(RecordedCall { id: None, name, arguments, signature: None });
                 }
-                read.turns.push(AskedTurn::Model { text, calls });
+                read.turns.push(RecordedTurn::Model { text, calls });
             }
             "tool" => {
                 let name = message.get("tool_name").and_then(Value::as_str).map(str::to_owned);
-                read.turns.push(AskedTurn::Results(vec![AskedResult { id: None, name, parts }]));
+                read.turns.push(RecordedTurn::Results(vec![RecordedResult { id: None, name, parts }]));
             }
             other => return Err(format!("invalid role: {other}")),
         }
@@ -70,12 +75,12 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
     Ok(read)
 }
 
-pub(crate) struct Lines {
+pub(crate) struct OllamaWriter {
     model: String,
 }
 
-impl Lines {
-    pub(crate) fn new(read: &Read) -> Self {
+impl OllamaWriter {
+    pub(crate) fn new(read: &ParsedRequest) -> Self {
         Self { model: read.model.clone() }
     }
 
@@ -86,7 +91,7 @@ impl Lines {
     }
 }
 
-impl Writer for Lines {
+impl StreamWriter for OllamaWriter {
     fn content_type(&self) -> &'static str {
         "application/x-ndjson"
     }
@@ -109,11 +114,11 @@ impl Writer for Lines {
         self.line(&json!({ "role": "assistant", "content": "" }))
     }
 
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String {
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String {
         let reason = match finish {
-            Finish::Natural => "stop",
-            Finish::Length => "length",
-            Finish::Filtered => "content_filter",
+            FinishReason::Natural => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Filtered => "content_filter",
         };
         let line = json!({ "model": self.model, "created_at": "2026-01-01T00:00:00Z",
             "message": { "role": "assistant", "content": "" }, "done_reason": reason, "done": true,
@@ -121,7 +126,7 @@ impl Writer for Lines {
         format!("{line}\n")
     }
 
-    fn trouble(&mut self, meaning: Meaning) -> String {
-        format!("{}\n", words::ollama(meaning, &self.model).1)
+    fn write_error(&mut self, case: ProviderErrorCase) -> String {
+        format!("{}\n", error_bodies::ollama(case, &self.model).1)
     }
 }

@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Finish, Meaning, ModelWire, Read, ScriptedCall, Writer,
-    asked::{AskedCall, AskedPart, AskedResult, AskedTurn},
-    rules, words,
+    FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    recorded::{RecordedCall, RecordedPart, RecordedResult, RecordedTurn},
+    rules,
 };
 
 const WIRE: ModelWire = ModelWire::OpenAiChat;
 
 /// The longest id of a call: openai/openai-python and agno-agi/agno issue 5382, "maximum length 40".
-const LONGEST_ID: usize = 40;
+const MAX_CALL_ID_CHARS: usize = 40;
 
 /// The longest description of a tool: getsentry/sentry-mcp issue 106, "maximum length 1024".
-const LONGEST_DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 fn unknown(_: &str, key: &str) -> String {
     format!("Unrecognized request argument supplied: {key}")
 }
 
 /// Reads a request as strictly as the provider.
-pub(crate) fn read(body: &Value) -> Result<Read, String> {
+pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
     const FIELDS: &[&str] = &[
         "model",
         "messages",
@@ -40,7 +40,7 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
         "parallel_tool_calls",
     ];
     rules::only(body, "", FIELDS, unknown)?;
-    let mut read = Read { model: rules::text(body, "model", "")?.to_owned(), ..Read::default() };
+    let mut read = ParsedRequest { model: rules::text(body, "model", "")?.to_owned(), ..ParsedRequest::default() };
     if body.get("stream") != Some(&json!(true)) {
         return Err("this server only streams".to_owned());
     }
@@ -53,7 +53,7 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
             }
             "user" => {
                 rules::only(message, "messages", &["role", "content", "name"], unknown)?;
-                read.turns.push(AskedTurn::User(user(&message["content"])?));
+                read.turns.push(RecordedTurn::User(user(&message["content"])?));
             }
             "assistant" => {
                 let known = ["role", "content", "tool_calls", "name", "refusal", "reasoning_content"];
@@ -66,8 +66,8 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
                 let id = rules::text(message, "tool_call_id", "messages")?.to_owned();
                 // Only text: https://platform.openai.com/docs/api-reference/chat/create, tool message, content.
                 let text = rules::text(message, "content", "messages")?.to_owned();
-                let result = AskedResult { id: Some(id), name: None, parts: vec![AskedPart::Text(text)] };
-                read.turns.push(AskedTurn::Results(vec![result]));
+                let result = RecordedResult { id: Some(id), name: None, parts: vec![RecordedPart::Text(text)] };
+                read.turns.push(RecordedTurn::Results(vec![result]));
             }
             other => return Err(format!("Invalid value: '{other}'. Supported values are: 'system', 'user' …")),
         }
@@ -77,7 +77,7 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
         let function = &tool["function"];
         rules::only(function, "tools", &["name", "description", "parameters", "strict"], unknown)?;
         let description = function["description"].as_str().unwrap_or_default();
-        if description.chars().count() > LONGEST_DESCRIPTION {
+        if description.chars().count() > MAX_DESCRIPTION_CHARS {
             return Err("Invalid 'tools[0].function.description': string too long. Expected a string with maximum \
                         length 1024"
                 .to_owned());
@@ -93,7 +93,7 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
 
 /// DeepSeek's servers want the thoughts back: <https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>; the words
 /// are those of hotovo/aider-desk issue 529. OpenAI's own know no such field.
-fn thought(read: &mut Read, message: &Value) -> Result<(), String> {
+fn thought(read: &mut ParsedRequest, message: &Value) -> Result<(), String> {
     match message.get("reasoning_content").map(Value::as_str) {
         None if read.model.contains("deepseek") => {
             Err("Missing `reasoning_content` field in the assistant message at message index 2.".to_owned())
@@ -107,16 +107,16 @@ fn thought(read: &mut Read, message: &Value) -> Result<(), String> {
     }
 }
 
-fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
+fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
     if let Some(text) = content.as_str() {
-        return Ok(vec![AskedPart::Text(text.to_owned())]);
+        return Ok(vec![RecordedPart::Text(text.to_owned())]);
     }
     let parts = content.as_array().filter(|parts| !parts.is_empty()).ok_or("messages.content must not be empty")?;
     parts
         .iter()
         .map(|part| {
             match rules::text(part, "type", "content")? {
-                "text" => Ok(AskedPart::Text(rules::text(part, "text", "content")?.to_owned())),
+                "text" => Ok(RecordedPart::Text(rules::text(part, "text", "content")?.to_owned())),
                 "image_url" => {
                     let file = rules::data_url(rules::text(&part["image_url"], "url", "content")?, None)?;
                     // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
@@ -128,7 +128,7 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
                     if file.bytes.len() > 20 << 20 {
                         return Err("Image is too large: the maximum is 20 MB.".to_owned());
                     }
-                    Ok(AskedPart::File(file))
+                    Ok(RecordedPart::File(file))
                 }
                 "file" => {
                     let name = rules::text(&part["file"], "filename", "content")?;
@@ -140,7 +140,7 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
                             file.mime
                         ));
                     }
-                    Ok(AskedPart::File(file))
+                    Ok(RecordedPart::File(file))
                 }
                 "input_audio" => {
                     let audio = &part["input_audio"];
@@ -148,7 +148,7 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
                     match rules::text(audio, "format", "content")? {
                         format @ ("wav" | "mp3") => {
                             let data = rules::text(audio, "data", "content")?;
-                            Ok(AskedPart::File(rules::file(&format!("audio/{format}"), data, None)?))
+                            Ok(RecordedPart::File(rules::file(&format!("audio/{format}"), data, None)?))
                         }
                         other => Err(format!("Invalid value: '{other}'. Supported values are: 'wav' and 'mp3'.")),
                     }
@@ -157,7 +157,7 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
                 // https://docs.vllm.ai/en/latest/features/multimodal_inputs.html, "Video Inputs".
                 "video_url" => {
                     let url = rules::text(&part["video_url"], "url", "content")?;
-                    Ok(AskedPart::File(rules::data_url(url, None)?))
+                    Ok(RecordedPart::File(rules::data_url(url, None)?))
                 }
                 other => Err(format!("Invalid value: '{other}'. Supported values are: 'text', 'image_url', 'file' …")),
             }
@@ -165,12 +165,12 @@ fn user(content: &Value) -> Result<Vec<AskedPart>, String> {
         .collect()
 }
 
-fn assistant(message: &Value) -> Result<AskedTurn, String> {
+fn assistant(message: &Value) -> Result<RecordedTurn, String> {
     let text = message.get("content").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut calls = Vec::new();
     for call in rules::list(message, "tool_calls")? {
         let id = rules::text(call, "id", "tool_calls")?;
-        if id.len() > LONGEST_ID {
+        if id.len() > MAX_CALL_ID_CHARS {
             return Err(format!(
                 "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, \
                  but got a string with length {} instead.",
@@ -181,22 +181,22 @@ fn assistant(message: &Value) -> Result<AskedTurn, String> {
         rules::tool_name(WIRE, name)?;
         let arguments = rules::text(&call["function"], "arguments", "tool_calls")?;
         let arguments = serde_json::from_str(arguments).map_err(|_| "arguments must be JSON as a string")?;
-        calls.push(AskedCall { id: Some(id.to_owned()), name: name.to_owned(), arguments, signature: None });
+        calls.push(RecordedCall { id: Some(id.to_owned()), name: name.to_owned(), arguments, signature: None });
     }
     if calls.is_empty() && text.is_empty() {
         return Err("Invalid value for 'content': expected a string, got null.".to_owned());
     }
-    Ok(AskedTurn::Model { text, calls })
+    Ok(RecordedTurn::Model { text, calls })
 }
 
-pub(crate) struct Chunks {
+pub(crate) struct OpenAiChatWriter {
     pub(crate) model: String,
     pub(crate) wants_usage: bool,
     calls: usize,
 }
 
-impl Chunks {
-    pub(crate) fn new(read: &Read) -> Self {
+impl OpenAiChatWriter {
+    pub(crate) fn new(read: &ParsedRequest) -> Self {
         Self { model: read.model.clone(), wants_usage: read.wants_usage, calls: 0 }
     }
 
@@ -212,7 +212,7 @@ impl Chunks {
     }
 }
 
-impl Writer for Chunks {
+impl StreamWriter for OpenAiChatWriter {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -244,12 +244,12 @@ impl Writer for Chunks {
         ": keep-alive\n\n".to_owned()
     }
 
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String {
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String {
         let reason = match finish {
-            Finish::Natural if self.calls > 0 => "tool_calls",
-            Finish::Natural => "stop",
-            Finish::Length => "length",
-            Finish::Filtered => "content_filter",
+            FinishReason::Natural if self.calls > 0 => "tool_calls",
+            FinishReason::Natural => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Filtered => "content_filter",
         };
         let mut end = self.chunk(&json!({}), Some(reason));
         if self.wants_usage {
@@ -261,7 +261,7 @@ impl Writer for Chunks {
         end
     }
 
-    fn trouble(&mut self, meaning: Meaning) -> String {
-        format!("data: {}\n\n", words::openai(meaning, &self.model).1)
+    fn write_error(&mut self, case: ProviderErrorCase) -> String {
+        format!("data: {}\n\n", error_bodies::openai(case, &self.model).1)
     }
 }

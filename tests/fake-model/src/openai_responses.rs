@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    Finish, Meaning, ModelWire, Read, ScriptedCall, Writer,
-    asked::{AskedCall, AskedPart, AskedResult, AskedTurn},
-    rules, words,
+    FinishReason, ModelWire, ParsedRequest, ProviderErrorCase, ScriptedCall, StreamWriter, error_bodies,
+    recorded::{RecordedCall, RecordedPart, RecordedResult, RecordedTurn},
+    rules,
 };
 
 const WIRE: ModelWire = ModelWire::OpenAiResponses;
@@ -15,7 +15,7 @@ fn unknown(_: &str, key: &str) -> String {
 }
 
 /// Reads a request as strictly as the provider.
-pub(crate) fn read(body: &Value) -> Result<Read, String> {
+pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
     const FIELDS: &[&str] = &[
         "model",
         "input",
@@ -34,7 +34,11 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
         "parallel_tool_calls",
     ];
     rules::only(body, "", FIELDS, unknown)?;
-    let mut read = Read { model: rules::text(body, "model", "")?.to_owned(), wants_usage: true, ..Read::default() };
+    let mut read = ParsedRequest {
+        model: rules::text(body, "model", "")?.to_owned(),
+        wants_usage: true,
+        ..ParsedRequest::default()
+    };
     read.system = body.get("instructions").and_then(Value::as_str).unwrap_or_default().to_owned();
     if body.get("stream") != Some(&json!(true)) {
         return Err("this server only streams".to_owned());
@@ -51,14 +55,15 @@ pub(crate) fn read(body: &Value) -> Result<Read, String> {
                 let id = call_id(item)?;
                 let arguments = rules::text(item, "arguments", "input")?;
                 let arguments = serde_json::from_str(arguments).map_err(|_| "arguments must be JSON as a string")?;
-                let call = AskedCall { id: Some(id), name, arguments, signature: None };
-                read.turns.push(AskedTurn::Model { text: String::new(), calls: vec![call] });
+                let call = RecordedCall { id: Some(id), name, arguments, signature: None };
+                read.turns.push(RecordedTurn::Model { text: String::new(), calls: vec![call] });
             }
             "function_call_output" => {
                 rules::only(item, "input", &["type", "call_id", "output", "id", "status"], unknown)?;
                 let text = rules::text(item, "output", "input")?.to_owned();
-                let result = AskedResult { id: Some(call_id(item)?), name: None, parts: vec![AskedPart::Text(text)] };
-                read.turns.push(AskedTurn::Results(vec![result]));
+                let result =
+                    RecordedResult { id: Some(call_id(item)?), name: None, parts: vec![RecordedPart::Text(text)] };
+                read.turns.push(RecordedTurn::Results(vec![result]));
             }
             other => return Err(format!("Invalid value: '{other}'. Supported values are: 'message' …")),
         }
@@ -91,12 +96,12 @@ fn call_id(item: &Value) -> Result<String, String> {
     }
 }
 
-fn message(item: &Value) -> Result<AskedTurn, String> {
+fn message(item: &Value) -> Result<RecordedTurn, String> {
     rules::only(item, "input", &["type", "role", "content", "id", "status"], unknown)?;
     let role = rules::text(item, "role", "input")?;
     let content = &item["content"];
     let parts = match content.as_str() {
-        Some(text) => vec![AskedPart::Text(text.to_owned())],
+        Some(text) => vec![RecordedPart::Text(text.to_owned())],
         None => {
             let parts =
                 content.as_array().filter(|parts| !parts.is_empty()).ok_or("input.content must not be empty")?;
@@ -104,25 +109,25 @@ fn message(item: &Value) -> Result<AskedTurn, String> {
         }
     };
     match role {
-        "user" => Ok(AskedTurn::User(parts)),
+        "user" => Ok(RecordedTurn::User(parts)),
         "assistant" => {
-            let result = AskedResult { id: None, name: None, parts };
-            Ok(AskedTurn::Model { text: result.text(), calls: Vec::new() })
+            let result = RecordedResult { id: None, name: None, parts };
+            Ok(RecordedTurn::Model { text: result.text(), calls: Vec::new() })
         }
         other => Err(format!("a {other} message in the middle of the conversation")),
     }
 }
 
-fn part(role: &str, part: &Value) -> Result<AskedPart, String> {
+fn part(role: &str, part: &Value) -> Result<RecordedPart, String> {
     match (role, rules::text(part, "type", "content")?) {
         ("user", "input_text") | ("assistant", "output_text") => {
-            Ok(AskedPart::Text(rules::text(part, "text", "content")?.to_owned()))
+            Ok(RecordedPart::Text(rules::text(part, "text", "content")?.to_owned()))
         }
         ("user", "input_image") => {
             let file = rules::data_url(rules::text(part, "image_url", "content")?, None)?;
             // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
             match ["image/png", "image/jpeg", "image/webp", "image/gif"].contains(&file.mime.as_str()) {
-                true => Ok(AskedPart::File(file)),
+                true => Ok(RecordedPart::File(file)),
                 false => Err("The image data you provided does not represent a valid image.".to_owned()),
             }
         }
@@ -130,7 +135,7 @@ fn part(role: &str, part: &Value) -> Result<AskedPart, String> {
             let name = rules::text(part, "filename", "content")?;
             let file = rules::data_url(rules::text(part, "file_data", "content")?, Some(name))?;
             match file.mime == "application/pdf" {
-                true => Ok(AskedPart::File(file)),
+                true => Ok(RecordedPart::File(file)),
                 false => Err(format!("Invalid input: expected a PDF, got {}", file.mime)),
             }
         }
@@ -138,14 +143,14 @@ fn part(role: &str, part: &Value) -> Result<AskedPart, String> {
     }
 }
 
-pub(crate) struct Events {
+pub(crate) struct OpenAiResponsesWriter {
     model: String,
     output: Vec<Value>,
     text: Option<String>,
 }
 
-impl Events {
-    pub(crate) fn new(read: &Read) -> Self {
+impl OpenAiResponsesWriter {
+    pub(crate) fn new(read: &ParsedRequest) -> Self {
         Self { model: read.model.clone(), output: Vec::new(), text: None }
     }
 
@@ -171,7 +176,7 @@ fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
 }
 
-impl Writer for Events {
+impl StreamWriter for OpenAiResponsesWriter {
     fn content_type(&self) -> &'static str {
         "text/event-stream"
     }
@@ -222,27 +227,27 @@ impl Writer for Events {
         ": keep-alive\n\n".to_owned()
     }
 
-    fn end(&mut self, finish: Finish, usage: (u64, u64)) -> String {
+    fn end(&mut self, finish: FinishReason, usage: (u64, u64)) -> String {
         let closed = self.close();
         let usage = json!({ "input_tokens": usage.0, "input_tokens_details": { "cached_tokens": 0 },
             "output_tokens": usage.1, "output_tokens_details": { "reasoning_tokens": 0 },
             "total_tokens": usage.0 + usage.1 });
         let (kind, mut response) = match finish {
-            Finish::Natural => ("response.completed", self.response("completed", &usage, &Value::Null)),
+            FinishReason::Natural => ("response.completed", self.response("completed", &usage, &Value::Null)),
             _ => ("response.incomplete", self.response("incomplete", &usage, &Value::Null)),
         };
         let reason = match finish {
-            Finish::Natural => Value::Null,
-            Finish::Length => json!({ "reason": "max_output_tokens" }),
-            Finish::Filtered => json!({ "reason": "content_filter" }),
+            FinishReason::Natural => Value::Null,
+            FinishReason::Length => json!({ "reason": "max_output_tokens" }),
+            FinishReason::Filtered => json!({ "reason": "content_filter" }),
         };
         response["incomplete_details"] = reason;
         closed + &event(&json!({ "type": kind, "response": response }))
     }
 
     /// A failure in mid-stream: <https://platform.openai.com/docs/api-reference/responses-streaming>, `response.failed`.
-    fn trouble(&mut self, meaning: Meaning) -> String {
-        let (_, body) = words::openai(meaning, &self.model);
+    fn write_error(&mut self, case: ProviderErrorCase) -> String {
+        let (_, body) = error_bodies::openai(case, &self.model);
         let code = match body.pointer("/error/code") {
             Some(Value::String(code)) => code.clone(),
             _ => body["error"]["type"].as_str().unwrap_or_default().to_owned(),

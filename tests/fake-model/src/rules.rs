@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     ModelWire,
-    asked::{AskedFile, AskedTurn},
+    recorded::{RecordedFile, RecordedTurn},
 };
 
 /// Refuses a field that the provider doesn't know.
@@ -60,7 +60,7 @@ pub(crate) fn tool(wire: ModelWire, seen: &mut Vec<String>, name: &str, schema: 
 }
 
 /// A file out of base64; its bytes must be what its type says, as all of these providers check of images.
-pub(crate) fn file(mime: &str, data: &str, name: Option<&str>) -> Result<AskedFile, String> {
+pub(crate) fn file(mime: &str, data: &str, name: Option<&str>) -> Result<RecordedFile, String> {
     let bytes = STANDARD.decode(data).map_err(|_| "the data is no valid base64".to_owned())?;
     let begins: &[&[u8]] = match mime {
         "image/png" => &[b"\x89PNG"],
@@ -73,11 +73,11 @@ pub(crate) fn file(mime: &str, data: &str, name: Option<&str>) -> Result<AskedFi
     if !begins.iter().any(|begin| bytes.starts_with(begin)) {
         return Err(format!("the data was specified as {mime}, but it appears to be something else"));
     }
-    Ok(AskedFile { mime: mime.to_owned(), name: name.map(str::to_owned), bytes })
+    Ok(RecordedFile { mime: mime.to_owned(), name: name.map(str::to_owned), bytes })
 }
 
 /// A file out of a `data:` address.
-pub(crate) fn data_url(url: &str, name: Option<&str>) -> Result<AskedFile, String> {
+pub(crate) fn data_url(url: &str, name: Option<&str>) -> Result<RecordedFile, String> {
     let rest = url.strip_prefix("data:").ok_or("only data: addresses are served here")?;
     let (mime, data) = rest.split_once(";base64,").ok_or("a data: address without base64")?;
     file(mime, data, name)
@@ -86,7 +86,7 @@ pub(crate) fn data_url(url: &str, name: Option<&str>) -> Result<AskedFile, Strin
 /// Calls and answers belong together. The words are the providers' own, from their users' reports:
 /// openai/openai-python issue 1577 and others (OpenAI), anthropics/claude-code issues 8210 and 18947 (Anthropic),
 /// google-gemini/gemini-cli issue 16906 (Gemini). Ollama checks nothing of the kind.
-pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> {
+pub(crate) fn order(wire: ModelWire, turns: &[RecordedTurn]) -> Result<(), String> {
     if wire == ModelWire::Ollama {
         return Ok(());
     }
@@ -94,8 +94,8 @@ pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> 
     for (index, turn) in joined.iter().enumerate() {
         let before = index.checked_sub(1).map(|before| &joined[before]);
         match turn {
-            AskedTurn::Results(results) => {
-                let Some(AskedTurn::Model { calls, .. }) = before else { return Err(orphan(wire, index)) };
+            RecordedTurn::Results(results) => {
+                let Some(RecordedTurn::Model { calls, .. }) = before else { return Err(orphan(wire, index)) };
                 // Gemini counts; the others compare ids.
                 if wire == ModelWire::Gemini && calls.len() != results.len() {
                     return Err(uneven());
@@ -116,7 +116,7 @@ pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> 
                     return Err(unanswered(wire, index, open.id.as_deref().unwrap_or_default()));
                 }
             }
-            AskedTurn::Model { calls, .. } => {
+            RecordedTurn::Model { calls, .. } => {
                 if index == 0 && wire != ModelWire::OpenAiChat && wire != ModelWire::OpenAiResponses {
                     return Err("first message must use the \"user\" role".to_owned());
                 }
@@ -125,7 +125,7 @@ pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> 
                 if ids.windows(2).any(|two| two[0] == two[1]) {
                     return Err("`tool_use` ids must be unique".to_owned());
                 }
-                let answered = matches!(joined.get(index + 1), Some(AskedTurn::Results(_)));
+                let answered = matches!(joined.get(index + 1), Some(RecordedTurn::Results(_)));
                 if let Some(open) = calls.first().filter(|_| !answered) {
                     return Err(match wire {
                         ModelWire::Gemini => uneven(),
@@ -133,7 +133,7 @@ pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> 
                     });
                 }
             }
-            AskedTurn::User(_) => {}
+            RecordedTurn::User(_) => {}
         }
     }
     match joined.last() {
@@ -144,13 +144,13 @@ pub(crate) fn order(wire: ModelWire, turns: &[AskedTurn]) -> Result<(), String> 
 
 /// Turns of one side that follow each other count as one
 /// (<https://platform.claude.com/docs/en/api/messages>, `messages`).
-fn joined(turns: &[AskedTurn]) -> Vec<AskedTurn> {
-    let mut joined: Vec<AskedTurn> = Vec::new();
+fn joined(turns: &[RecordedTurn]) -> Vec<RecordedTurn> {
+    let mut joined: Vec<RecordedTurn> = Vec::new();
     for turn in turns {
         match (joined.last_mut(), turn) {
-            (Some(AskedTurn::User(before)), AskedTurn::User(parts)) => before.extend(parts.clone()),
-            (Some(AskedTurn::Results(before)), AskedTurn::Results(results)) => before.extend(results.clone()),
-            (Some(AskedTurn::Model { text: before, calls: first }), AskedTurn::Model { text, calls }) => {
+            (Some(RecordedTurn::User(before)), RecordedTurn::User(parts)) => before.extend(parts.clone()),
+            (Some(RecordedTurn::Results(before)), RecordedTurn::Results(results)) => before.extend(results.clone()),
+            (Some(RecordedTurn::Model { text: before, calls: first }), RecordedTurn::Model { text, calls }) => {
                 before.push_str(text);
                 first.extend(calls.clone());
             }

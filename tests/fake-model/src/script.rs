@@ -8,7 +8,7 @@ pub struct ModelReply {
     pub(crate) when: Option<String>,
     pub(crate) pieces: Vec<ReplyPiece>,
     pub(crate) fault: Option<ModelFault>,
-    pub(crate) finish: Finish,
+    pub(crate) finish: FinishReason,
     pub(crate) usage: (u64, u64),
     pub(crate) every_time: bool,
 }
@@ -31,7 +31,7 @@ pub enum ReplyPiece {
     /// A frame that is no JSON.
     Garbage,
     /// The provider's own way of telling a failure in mid-stream.
-    Trouble(Meaning),
+    Trouble(ProviderErrorCase),
 }
 
 /// A tool call as a model writes it.
@@ -61,7 +61,7 @@ impl ScriptedCall {
 
 /// How an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Finish {
+pub enum FinishReason {
     #[default]
     Natural,
     /// At the model's longest answer.
@@ -74,7 +74,7 @@ pub enum Finish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelFault {
     /// A refusal in the provider's own words.
-    Says(Meaning),
+    Says(ProviderErrorCase),
     /// A rate limit with a wait in seconds.
     RateLimit {
         /// The wait, in seconds, as the header has it.
@@ -93,7 +93,7 @@ pub enum ModelFault {
 
 /// What a provider means, whatever its words for it are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Meaning {
+pub enum ProviderErrorCase {
     /// The request breaks a rule.
     Invalid,
     /// The key is wrong.
@@ -157,7 +157,7 @@ impl ModelReply {
 
     /// Ends in another way.
     #[must_use]
-    pub fn ending(self, finish: Finish) -> Self {
+    pub fn ending(self, finish: FinishReason) -> Self {
         Self { finish, ..self }
     }
 

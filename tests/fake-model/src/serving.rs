@@ -15,19 +15,19 @@ use satchel_fake_kit::ConnectionCutter;
 use serde_json::Value;
 
 use crate::{
-    Fate, Meaning, ModelFault, ModelReply, ModelWire, Read, ReplyPiece, Shared, Writer, anthropic, gemini, listing,
-    ollama, openai_chat, openai_responses, rules, words,
+    ModelFault, ModelReply, ModelWire, ParsedRequest, ProviderErrorCase, ReplyPiece, RequestStatus, Shared,
+    StreamWriter, anthropic, error_bodies, gemini, listing, ollama, openai_chat, openai_responses, rules,
 };
 
 /// The largest body that any of them takes, with room to tell the client so.
-const LARGEST: usize = 80 << 20;
+const MAX_BODY_BYTES: usize = 80 << 20;
 
-type Server = Arc<Shared>;
+type SharedServer = Arc<Shared>;
 
-pub(crate) fn router(shared: Server) -> Router {
+pub(crate) fn router(shared: SharedServer) -> Router {
     let chat = |wire| {
         post(
-            move |State(shared): State<Server>,
+            move |State(shared): State<SharedServer>,
                   ConnectInfo(cutter): ConnectInfo<ConnectionCutter>,
                   headers: HeaderMap,
                   body: Bytes| async move { ask(&shared, wire, None, &cutter, &headers, &body).await },
@@ -43,13 +43,13 @@ pub(crate) fn router(shared: Server) -> Router {
         .route("/v1/models/{model}", get(listing::anthropic))
         .route("/api/tags", get(listing::ollama))
         .route("/api/show", post(listing::ollama_one))
-        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(shared)
 }
 
 /// The model and the method stand in the path: `gemini-2.5-flash:streamGenerateContent`.
 async fn ask_gemini(
-    State(shared): State<Server>,
+    State(shared): State<SharedServer>,
     Path(model): Path<String>,
     ConnectInfo(cutter): ConnectInfo<ConnectionCutter>,
     headers: HeaderMap,
@@ -64,7 +64,7 @@ async fn ask_gemini(
 }
 
 async fn ask(
-    shared: &Server,
+    shared: &SharedServer,
     wire: ModelWire,
     model: Option<&str>,
     cutter: &ConnectionCutter,
@@ -72,13 +72,13 @@ async fn ask(
     body: &Bytes,
 ) -> Response {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
-    let place = shared.arrive(wire, parsed.clone().unwrap_or_default());
-    let fate = NotedFate { shared: Arc::clone(shared), place };
+    let place = shared.on_request(wire, parsed.clone().unwrap_or_default());
+    let guard = StatusGuard { shared: Arc::clone(shared), place };
     if let Some(refusal) = wrong_key(shared, wire, headers) {
-        return fate.refuse("key", refusal);
+        return guard.refuse("key", refusal);
     }
-    if body.len() > largest(wire) {
-        return fate.refuse("size", words::refusal(wire, Meaning::TooLarge, ""));
+    if body.len() > max_body_bytes(wire) {
+        return guard.refuse("size", error_bodies::refusal(wire, ProviderErrorCase::TooLarge, ""));
     }
     let read = parsed.ok_or_else(|| "We could not parse the JSON body of your request.".to_owned());
     let read = read.and_then(|body| self::read(wire, model, &body)).and_then(|read| {
@@ -87,27 +87,27 @@ async fn ask(
     });
     let read = match read {
         Ok(read) => read,
-        Err(rule) => return fate.refuse(&rule, words::refusal(wire, Meaning::Invalid, &rule)),
+        Err(rule) => return guard.refuse(&rule, error_bodies::refusal(wire, ProviderErrorCase::Invalid, &rule)),
     };
-    shared.note(place, |asked| {
-        asked.model.clone_from(&read.model);
-        asked.system.clone_from(&read.system);
-        asked.turns.clone_from(&read.turns);
-        asked.tools.clone_from(&read.tools);
-        asked.thoughts.clone_from(&read.thoughts);
+    shared.update_request(place, |request| {
+        request.model.clone_from(&read.model);
+        request.system.clone_from(&read.system);
+        request.turns.clone_from(&read.turns);
+        request.tools.clone_from(&read.tools);
+        request.thoughts.clone_from(&read.thoughts);
     });
     if !shared.state().models.contains(&read.model) {
-        return fate.refuse("model", words::refusal(wire, Meaning::Model, &read.model));
+        return guard.refuse("model", error_bodies::refusal(wire, ProviderErrorCase::Model, &read.model));
     }
-    let words = shared.state().asked[place].last_words();
+    let words = shared.state().requests[place].last_user_text();
     let reply = shared.next_reply(&words);
     match reply.fault.clone() {
-        Some(fault) => stumble(wire, &read.model, fault, cutter, fate).await,
-        None => answer(writer(wire, &read), reply, fate),
+        Some(fault) => fail(wire, &read.model, fault, cutter, guard).await,
+        None => answer(writer(wire, &read), reply, guard),
     }
 }
 
-fn read(wire: ModelWire, model: Option<&str>, body: &Value) -> Result<Read, String> {
+fn read(wire: ModelWire, model: Option<&str>, body: &Value) -> Result<ParsedRequest, String> {
     match wire {
         ModelWire::OpenAiChat => openai_chat::read(body),
         ModelWire::OpenAiResponses => openai_responses::read(body),
@@ -117,13 +117,13 @@ fn read(wire: ModelWire, model: Option<&str>, body: &Value) -> Result<Read, Stri
     }
 }
 
-fn writer(wire: ModelWire, read: &Read) -> Box<dyn Writer> {
+fn writer(wire: ModelWire, read: &ParsedRequest) -> Box<dyn StreamWriter> {
     match wire {
-        ModelWire::OpenAiChat => Box::new(openai_chat::Chunks::new(read)),
-        ModelWire::OpenAiResponses => Box::new(openai_responses::Events::new(read)),
-        ModelWire::Anthropic => Box::new(anthropic::Events::new(read)),
-        ModelWire::Gemini => Box::new(gemini::Frames::new(read)),
-        ModelWire::Ollama => Box::new(ollama::Lines::new(read)),
+        ModelWire::OpenAiChat => Box::new(openai_chat::OpenAiChatWriter::new(read)),
+        ModelWire::OpenAiResponses => Box::new(openai_responses::OpenAiResponsesWriter::new(read)),
+        ModelWire::Anthropic => Box::new(anthropic::AnthropicWriter::new(read)),
+        ModelWire::Gemini => Box::new(gemini::GeminiWriter::new(read)),
+        ModelWire::Ollama => Box::new(ollama::OllamaWriter::new(read)),
     }
 }
 
@@ -139,85 +139,86 @@ pub(crate) fn wrong_key(shared: &Shared, wire: ModelWire, headers: &HeaderMap) -
         return None;
     }
     if wire == ModelWire::Anthropic && header("anthropic-version").is_none() {
-        return Some(words::anthropic(Meaning::Invalid, "anthropic-version: header is required"));
+        return Some(error_bodies::anthropic(ProviderErrorCase::Invalid, "anthropic-version: header is required"));
     }
     match given {
         Some(key) if key == super::FakeModelServer::KEY => None,
-        other => Some(words::refusal(wire, Meaning::Key, other.unwrap_or("none"))),
+        other => Some(error_bodies::refusal(wire, ProviderErrorCase::Key, other.unwrap_or("none"))),
     }
 }
 
 /// OpenAI: <https://platform.openai.com/docs/guides/images-vision>, 50 MB; Anthropic:
 /// <https://platform.claude.com/docs/en/api/errors>, 32 MB; Gemini:
 /// <https://ai.google.dev/gemini-api/docs/image-understanding>, 20 MB.
-fn largest(wire: ModelWire) -> usize {
+fn max_body_bytes(wire: ModelWire) -> usize {
     match wire {
         ModelWire::OpenAiChat | ModelWire::OpenAiResponses => 50 << 20,
         ModelWire::Anthropic => 32 << 20,
         ModelWire::Gemini => 20 << 20,
-        ModelWire::Ollama => LARGEST,
+        ModelWire::Ollama => MAX_BODY_BYTES,
     }
 }
 
 /// Notes what becomes of a request; one that nobody noted was abandoned by its client.
-struct NotedFate {
-    shared: Server,
+struct StatusGuard {
+    shared: SharedServer,
     place: usize,
 }
 
-impl NotedFate {
-    fn is(&self, fate: Fate) {
-        self.shared.note(self.place, |asked| asked.fate = fate);
+impl StatusGuard {
+    fn set(&self, status: RequestStatus) {
+        self.shared.update_request(self.place, |request| request.status = status);
     }
 
     fn refuse(self, why: &str, (status, body): (u16, Value)) -> Response {
-        self.is(Fate::Refused(why.to_owned()));
-        said(status, &body)
+        self.set(RequestStatus::Refused(why.to_owned()));
+        json_response(status, &body)
     }
 }
 
-impl Drop for NotedFate {
+impl Drop for StatusGuard {
     fn drop(&mut self) {
-        self.shared.note(self.place, |asked| {
-            if asked.fate == Fate::Running {
-                asked.fate = Fate::Abandoned;
+        self.shared.update_request(self.place, |request| {
+            if request.status == RequestStatus::Running {
+                request.status = RequestStatus::Abandoned;
             }
         });
     }
 }
 
-fn said(status: u16, body: &Value) -> Response {
+fn json_response(status: u16, body: &Value) -> Response {
     let status = StatusCode::from_u16(status).expect("a status of ours is one");
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
 /// Something goes wrong before the answer.
-async fn stumble(
+async fn fail(
     wire: ModelWire,
     model: &str,
     fault: ModelFault,
     cutter: &ConnectionCutter,
-    fate: NotedFate,
+    guard: StatusGuard,
 ) -> Response {
     let page = "<html><body>nginx</body></html>";
     let response = match fault {
-        ModelFault::Says(Meaning::Filtered) if wire == ModelWire::Gemini => {
-            let mut frames = gemini::Frames::new(&Read { model: model.to_owned(), ..Read::default() });
-            let frame = frames.trouble(Meaning::Filtered);
+        ModelFault::Says(ProviderErrorCase::Filtered) if wire == ModelWire::Gemini => {
+            let mut frames =
+                gemini::GeminiWriter::new(&ParsedRequest { model: model.to_owned(), ..ParsedRequest::default() });
+            let frame = frames.write_error(ProviderErrorCase::Filtered);
             ([(header::CONTENT_TYPE, frames.content_type())], frame).into_response()
         }
-        ModelFault::Says(meaning) => {
-            let about = if meaning == Meaning::Key { super::FakeModelServer::KEY } else { model };
-            let (status, body) = words::refusal(wire, meaning, about);
-            said(status, &body)
+        ModelFault::Says(case) => {
+            let about = if case == ProviderErrorCase::Key { super::FakeModelServer::KEY } else { model };
+            let (status, body) = error_bodies::refusal(wire, case, about);
+            json_response(status, &body)
         }
         ModelFault::RateLimit { retry_after } => {
             let (status, body) = match wire {
                 // Without the wait in the body, so that only the header counts.
                 ModelWire::Gemini => (429, serde_json::json!({ "error": { "code": 429, "status": "X" } })),
-                wire => words::refusal(wire, Meaning::Rate, model),
+                wire => error_bodies::refusal(wire, ProviderErrorCase::Rate, model),
             };
-            let mut response = said(status, &body);
+            let mut response = json_response(status, &body);
             let wait = retry_after.parse().expect("a header of ours is one");
             response.headers_mut().insert(header::RETRY_AFTER, wait);
             response
@@ -228,7 +229,7 @@ async fn stumble(
         }
         ModelFault::Page => ([(header::CONTENT_TYPE, "text/html")], page).into_response(),
         ModelFault::Hang => {
-            fate.shared.stopped.cancelled().await;
+            guard.shared.stopped.cancelled().await;
             "".into_response()
         }
         ModelFault::Cut => {
@@ -236,23 +237,23 @@ async fn stumble(
             "".into_response()
         }
     };
-    fate.is(Fate::Answered);
+    guard.set(RequestStatus::Answered);
     response
 }
 
 /// Streams an answer as it is scripted.
-fn answer(mut writer: Box<dyn Writer>, reply: ModelReply, fate: NotedFate) -> Response {
+fn answer(mut writer: Box<dyn StreamWriter>, reply: ModelReply, guard: StatusGuard) -> Response {
     let content_type = writer.content_type();
     let open = writer.open();
     let ModelReply { pieces, finish, usage, .. } = reply;
     let steps = pieces.into_iter().map(Some).chain([None]);
-    let state = (steps, writer, fate, Some(open), false);
-    let frames = stream::unfold(state, move |(mut steps, mut writer, fate, open, over)| async move {
+    let state = (steps, writer, guard, Some(open), false);
+    let frames = stream::unfold(state, move |(mut steps, mut writer, guard, open, over)| async move {
         if over {
             return None;
         }
         if let Some(open) = open.filter(|open| !open.is_empty()) {
-            return Some((Ok(Bytes::from(open)), (steps, writer, fate, None, false)));
+            return Some((Ok(Bytes::from(open)), (steps, writer, guard, None, false)));
         }
         let step = steps.next()?;
         let mut over = false;
@@ -261,11 +262,11 @@ fn answer(mut writer: Box<dyn Writer>, reply: ModelReply, fate: NotedFate) -> Re
             Some(ReplyPiece::Call(call)) => Ok(writer.call(&call)),
             Some(ReplyPiece::Ping) => Ok(writer.ping()),
             Some(ReplyPiece::Wait(duration)) => {
-                tokio::time::sleep(duration).await;
+                guard.shared.clock.sleep(duration).await;
                 Ok(String::new())
             }
             Some(ReplyPiece::Hang) => {
-                fate.shared.stopped.cancelled().await;
+                guard.shared.stopped.cancelled().await;
                 Err(io::Error::from(io::ErrorKind::ConnectionReset))
             }
             Some(ReplyPiece::Cut) => {
@@ -281,9 +282,9 @@ fn answer(mut writer: Box<dyn Writer>, reply: ModelReply, fate: NotedFate) -> Re
                 let garbage = if content_type.contains("ndjson") { "{\"half\": \n" } else { "data: {\"half\": \n\n" };
                 Ok(garbage.to_owned())
             }
-            Some(ReplyPiece::Trouble(meaning)) => {
+            Some(ReplyPiece::Trouble(case)) => {
                 over = true;
-                Ok(writer.trouble(meaning))
+                Ok(writer.write_error(case))
             }
             None => {
                 over = true;
@@ -292,9 +293,9 @@ fn answer(mut writer: Box<dyn Writer>, reply: ModelReply, fate: NotedFate) -> Re
         };
         over |= frame.is_err();
         if over {
-            fate.is(Fate::Answered);
+            guard.set(RequestStatus::Answered);
         }
-        Some((frame.map(Bytes::from), (steps, writer, fate, None, over)))
+        Some((frame.map(Bytes::from), (steps, writer, guard, None, over)))
     });
     let frames = frames.filter(|frame| {
         let empty = frame.as_ref().is_ok_and(Bytes::is_empty);

@@ -24,17 +24,17 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 /// "The maximum length is 4096 characters."
-const LONGEST_INPUT: usize = 4_096;
+const MAX_INPUT_CHARS: usize = 4_096;
 
 /// "File uploads are currently limited to 25 MB" (guide on speech to text).
-const LARGEST_FILE: usize = 25 << 20;
+const MAX_FILE_BYTES: usize = 25 << 20;
 
 /// The rate of what OpenAI speaks.
-const RATE: u32 = 24_000;
+const SAMPLE_RATE_HZ: u32 = 24_000;
 
 /// What a request asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedSpeech {
+pub enum RecordedSpeechRequest {
     Speak {
         input: String,
         model: String,
@@ -71,12 +71,12 @@ pub struct FakeSpeechServer {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<Faked>,
+    state: Mutex<SpeechState>,
 }
 
 #[derive(Default)]
-struct Faked {
-    asked: Vec<AskedSpeech>,
+struct SpeechState {
+    requests: Vec<RecordedSpeechRequest>,
     refused: Vec<String>,
     faults: VecDeque<SpeechFault>,
     words: String,
@@ -84,7 +84,7 @@ struct Faked {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, Faked> {
+    fn state(&self) -> MutexGuard<'_, SpeechState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +110,7 @@ impl FakeSpeechServer {
         let routes = Router::new()
             .route("/v1/audio/speech", post(speak))
             .route("/v1/audio/transcriptions", post(transcribe))
-            .layer(DefaultBodyLimit::max(LARGEST_FILE + (1 << 20)))
+            .layer(DefaultBodyLimit::max(MAX_FILE_BYTES + (1 << 20)))
             .with_state(Arc::clone(&shared));
         let serving = axum::serve(listener, routes).with_graceful_shutdown(stopped.clone().cancelled_owned());
         // It ends with the token, which is cancelled when the server is dropped.
@@ -141,8 +141,8 @@ impl FakeSpeechServer {
 
     /// The requests that were in order, whatever they were answered.
     #[must_use]
-    pub fn asked(&self) -> Vec<AskedSpeech> {
-        self.shared.state().asked.clone()
+    pub fn requests(&self) -> Vec<RecordedSpeechRequest> {
+        self.shared.state().requests.clone()
     }
 
     /// Why requests were refused as not in order.
@@ -181,8 +181,8 @@ async fn speak(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byte
     let Ok(Value::Object(body)) = serde_json::from_slice(&body) else {
         return invalid("We could not parse the JSON body of your request.".to_owned());
     };
-    const KNOWN: [&str; 7] = ["model", "input", "voice", "response_format", "instructions", "speed", "stream_format"];
-    if let Some(unknown) = body.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+    const FIELDS: [&str; 7] = ["model", "input", "voice", "response_format", "instructions", "speed", "stream_format"];
+    if let Some(unknown) = body.keys().find(|key| !FIELDS.contains(&key.as_str())) {
         return invalid(format!("Unrecognized request argument supplied: {unknown}"));
     }
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -196,14 +196,14 @@ async fn speak(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byte
     if !VOICES.contains(&voice.as_str()) {
         return invalid(format!("Input should be 'nova', 'shimmer', … and not {voice:?} in voice"));
     }
-    if input.is_empty() || input.chars().count() > LONGEST_INPUT {
-        return invalid(format!("String should have 1 to {LONGEST_INPUT} characters, not {}", input.chars().count()));
+    if input.is_empty() || input.chars().count() > MAX_INPUT_CHARS {
+        return invalid(format!("String should have 1 to {MAX_INPUT_CHARS} characters, not {}", input.chars().count()));
     }
     if !["wav", "opus"].contains(&format.as_str()) {
         return invalid(format!("this fake speaks wav and opus, not {format:?}"));
     }
     let length = input.chars().count();
-    shared.state().asked.push(AskedSpeech::Speak { input, model, voice });
+    shared.state().requests.push(RecordedSpeechRequest::Speak { input, model, voice });
     answer(&shared, "audio/wav", tone(length)).await
 }
 
@@ -238,8 +238,8 @@ async fn transcribe(State(shared): State<Arc<Shared>>, headers: HeaderMap, mut f
         }
     }
     let Some(file) = file else { return invalid("field required: file".to_owned()) };
-    if file.len() > LARGEST_FILE {
-        let message = format!("Maximum content size limit ({LARGEST_FILE}) exceeded ({} bytes read)", file.len());
+    if file.len() > MAX_FILE_BYTES {
+        let message = format!("Maximum content size limit ({MAX_FILE_BYTES}) exceeded ({} bytes read)", file.len());
         return refuse(&shared, StatusCode::PAYLOAD_TOO_LARGE, "too_large", message);
     }
     if !["whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe"].contains(&model.as_str()) {
@@ -255,7 +255,7 @@ async fn transcribe(State(shared): State<Arc<Shared>>, headers: HeaderMap, mut f
     }
     let words = {
         let mut state = shared.state();
-        state.asked.push(AskedSpeech::Transcribe { file, filename, model, language });
+        state.requests.push(RecordedSpeechRequest::Transcribe { file, filename, model, language });
         state.words.clone()
     };
     answer(&shared, "application/json", json!({ "text": words }).to_string().into_bytes()).await
@@ -294,12 +294,12 @@ async fn answer(shared: &Shared, kind: &'static str, body: Vec<u8>) -> Response 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a few seconds of 16 bits")]
 fn tone(characters: usize) -> Vec<u8> {
     let mut wav = b"RIFF\xFF\xFF\xFF\xFFWAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
-    wav.extend(RATE.to_le_bytes());
-    wav.extend((RATE * 2).to_le_bytes());
+    wav.extend(SAMPLE_RATE_HZ.to_le_bytes());
+    wav.extend((SAMPLE_RATE_HZ * 2).to_le_bytes());
     wav.extend(b"\x02\0\x10\0data\xFF\xFF\xFF\xFF");
-    let samples = characters * RATE as usize / 50;
+    let samples = characters * SAMPLE_RATE_HZ as usize / 50;
     wav.extend((0..samples).flat_map(|at| {
-        let phase = at as f32 * 300.0 / RATE as f32 * std::f32::consts::TAU;
+        let phase = at as f32 * 300.0 / SAMPLE_RATE_HZ as f32 * std::f32::consts::TAU;
         ((phase.sin() * 12_000.0) as i16).to_le_bytes()
     }));
     wav

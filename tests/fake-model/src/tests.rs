@@ -69,8 +69,12 @@ async fn a_good_request_is_taken() {
         assert_eq!(response.status(), 200, "{wire:?} {}", response.text().await.unwrap());
         assert!(response.text().await.unwrap().contains("Hello from the fake model."), "{wire:?}");
         let asked = server.last();
-        assert_eq!((asked.fate.clone(), asked.tools.as_slice()), (Fate::Answered, &["t".to_owned()][..]), "{wire:?}");
-        assert_eq!((asked.system.as_str(), asked.words().as_str()), ("s", "u"), "{wire:?}");
+        assert_eq!(
+            (asked.status.clone(), asked.tools.as_slice()),
+            (RequestStatus::Answered, &["t".to_owned()][..]),
+            "{wire:?}"
+        );
+        assert_eq!((asked.system.as_str(), asked.user_text().as_str()), ("s", "u"), "{wire:?}");
         assert_eq!(asked.results()[0].text(), "r", "{wire:?}");
     }
 }
@@ -162,7 +166,7 @@ async fn each_rule_is_enforced() {
         let said = response.text().await.unwrap();
         assert_eq!(status, 400, "{wire:?} {place}: {said}");
         assert!(said.contains(wanted), "{wire:?} {place}: {said}");
-        assert!(matches!(server.last().fate, Fate::Refused(_)), "{wire:?} {place}");
+        assert!(matches!(server.last().status, RequestStatus::Refused(_)), "{wire:?} {place}");
     }
 }
 

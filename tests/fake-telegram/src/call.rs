@@ -13,19 +13,19 @@ use axum::{
     http::header,
 };
 use reqwest::Url;
-use satchel_fake_kit::Upload;
+use satchel_fake_kit::ReceivedUpload;
 use serde_json::{Map, Value};
 
-use crate::refusal::{Refusal, bad};
+use crate::refusal::{ApiRefusal, bad};
 
 /// The largest body without files, and the largest field beside files.
-const LONGEST_WORDS: usize = 4 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedCall {
     pub(crate) method: String,
     pub(crate) parameters: Map<String, Value>,
-    pub(crate) uploads: HashMap<String, Upload>,
+    pub(crate) uploads: HashMap<String, ReceivedUpload>,
     /// Which parameters the method has asked for.
     taken: Mutex<BTreeSet<String>>,
 }
@@ -35,7 +35,7 @@ pub(crate) enum RequestReadError {
     /// The client went away in the middle of it.
     BrokeOff,
     /// It is complete and makes no sense.
-    Refused(Refusal),
+    Refused(ApiRefusal),
 }
 
 impl ReceivedCall {
@@ -51,15 +51,17 @@ impl ReceivedCall {
             while let Some(field) = fields.next_field().await.map_err(|_| RequestReadError::BrokeOff)? {
                 let name = field.name().unwrap_or_default().to_owned();
                 if field.file_name().is_some() {
-                    uploads
-                        .insert(name, Upload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?);
+                    uploads.insert(
+                        name,
+                        ReceivedUpload::read(field, keep_bytes).await.map_err(|_| RequestReadError::BrokeOff)?,
+                    );
                 } else {
                     let words = field.text().await.map_err(|_| RequestReadError::BrokeOff)?;
                     parameters.insert(name, Value::String(words));
                 }
             }
         } else {
-            let body = axum::body::to_bytes(request.into_body(), LONGEST_WORDS).await;
+            let body = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await;
             let body = body.map_err(|_| RequestReadError::BrokeOff)?;
             if kind.starts_with("application/json") {
                 let object = serde_json::from_slice(&body);
@@ -79,7 +81,7 @@ impl ReceivedCall {
         Self { method: album.method.clone(), parameters, uploads: album.uploads.clone(), taken: Mutex::default() }
     }
 
-    fn take(&self, name: &str) -> Option<&Value> {
+    fn take_field(&self, name: &str) -> Option<&Value> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         self.parameters.get(name).filter(|value| !value.is_null())
     }
@@ -90,23 +92,23 @@ impl ReceivedCall {
     }
 
     /// A parameter as words; numbers and objects are written out.
-    pub(crate) fn words(&self, name: &str) -> Option<String> {
-        self.take(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.take_field(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     }
 
     /// A parameter as a whole number.
     pub(crate) fn integer(&self, name: &str) -> Option<i64> {
-        self.words(name)?.trim().parse().ok()
+        self.text(name)?.trim().parse().ok()
     }
 
     /// A parameter as yes or no. The server takes these words for yes.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.words(name).is_some_and(|words| matches!(words.to_lowercase().as_str(), "true" | "yes" | "t" | "1"))
+        self.text(name).is_some_and(|words| matches!(words.to_lowercase().as_str(), "true" | "yes" | "t" | "1"))
     }
 
     /// A parameter that is "a JSON-serialized" object or list.
-    pub(crate) fn json(&self, name: &str) -> Result<Option<Value>, Refusal> {
-        match self.take(name) {
+    pub(crate) fn json(&self, name: &str) -> Result<Option<Value>, ApiRefusal> {
+        match self.take_field(name) {
             Some(Value::String(words)) if words.is_empty() => Ok(None),
             Some(Value::String(words)) => {
                 let parsed = serde_json::from_str(words);

@@ -5,8 +5,8 @@
 //! is seen.
 
 use crate::{
-    message::{Entity, Formatted},
-    refusal::{Refusal, bad},
+    message::{FormattedText, TextEntity},
+    refusal::{ApiRefusal, bad},
 };
 
 /// Bot API, HTML style: "Only the tags mentioned above are currently supported."
@@ -29,7 +29,7 @@ const TAGS: [&str; 16] = [
     "u",
 ];
 
-struct Open {
+struct OpenTag {
     tag: String,
     detail: Option<String>,
     /// Where the entity begins, in UTF-16 units.
@@ -38,25 +38,26 @@ struct Open {
     bytes: usize,
 }
 
-struct Reader<'a> {
+struct HtmlParser<'a> {
     markup: &'a str,
     at: usize,
     seen: String,
     units: usize,
-    open: Vec<Open>,
-    entities: Vec<Entity>,
+    open: Vec<OpenTag>,
+    entities: Vec<TextEntity>,
 }
 
 /// Reads a text with markup.
-pub(crate) fn parse(markup: &str) -> Result<Formatted, Refusal> {
-    let mut reader = Reader { markup, at: 0, seen: String::new(), units: 0, open: Vec::new(), entities: Vec::new() };
+pub(crate) fn parse(markup: &str) -> Result<FormattedText, ApiRefusal> {
+    let mut reader =
+        HtmlParser { markup, at: 0, seen: String::new(), units: 0, open: Vec::new(), entities: Vec::new() };
     reader.read().map_err(|words| bad(format!("can't parse entities: {words}")))?;
     let mut entities = reader.entities;
     entities.sort_by_key(|entity| (entity.offset, std::cmp::Reverse(entity.length)));
-    Ok(Formatted { text: reader.seen, entities, dropped_entities: 0 })
+    Ok(FormattedText { text: reader.seen, entities, dropped_entities: 0 })
 }
 
-impl Reader<'_> {
+impl HtmlParser<'_> {
     fn peek(&self) -> Option<char> {
         self.markup[self.at..].chars().next()
     }
@@ -176,7 +177,7 @@ impl Reader<'_> {
         if tag == "span" && detail.as_deref() != Some("spoiler") {
             return Err(format!("Tag \"span\" must have class \"tg-spoiler\" at byte offset {begin}"));
         }
-        self.open.push(Open { tag, detail, units: self.units, bytes: self.seen.len() });
+        self.open.push(OpenTag { tag, detail, units: self.units, bytes: self.seen.len() });
         Ok(())
     }
 
@@ -227,7 +228,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn close(&mut self, open: Open) {
+    fn close(&mut self, open: OpenTag) {
         let length = self.units - open.units;
         if length == 0 {
             return;
@@ -243,8 +244,9 @@ impl Reader<'_> {
             "tg-emoji" => ("custom_emoji", open.detail),
             "pre" => {
                 // A `<code>` that fills a `<pre>` says its language.
-                let whole =
-                    |entity: &Entity| entity.kind == "code" && entity.offset == open.units && entity.length == length;
+                let whole = |entity: &TextEntity| {
+                    entity.kind == "code" && entity.offset == open.units && entity.length == length
+                };
                 let inner = self.entities.iter().position(whole).map(|place| self.entities.remove(place));
                 ("pre", inner.and_then(|inner| inner.detail))
             }
@@ -262,13 +264,13 @@ impl Reader<'_> {
             }
         };
         // HTML style: "pre and code entities can't contain other entities", and quotes "can't be nested".
-        let dropped = |inner: &Entity| match kind {
+        let dropped = |inner: &TextEntity| match kind {
             "pre" | "code" => true,
             "blockquote" | "expandable_blockquote" => inner.kind.ends_with("blockquote"),
             _ => false,
         };
         self.entities.retain(|inner| inner.offset < open.units || !dropped(inner));
-        self.entities.push(Entity { kind: kind.to_owned(), offset: open.units, length, detail });
+        self.entities.push(TextEntity { kind: kind.to_owned(), offset: open.units, length, detail });
     }
 }
 

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::{
     TelegramRules,
     call::ReceivedCall,
-    refusal::{Refusal, bad},
+    refusal::{ApiRefusal, bad},
 };
 
 /// getUpdates: allowed_updates, by default "all update types except" these.
-const NOT_BY_DEFAULT: [&str; 3] = ["chat_member", "message_reaction", "message_reaction_count"];
+const OPT_IN_KINDS: [&str; 3] = ["chat_member", "message_reaction", "message_reaction_count"];
 
 #[derive(Debug, Default)]
 pub(crate) struct TelegramInbox {
@@ -43,7 +43,7 @@ impl TelegramInbox {
     pub(crate) fn queue(&mut self, kind: &str, content: Value) {
         let wanted = match &self.allowed {
             Some(allowed) => allowed.contains(kind),
-            None => !NOT_BY_DEFAULT.contains(&kind),
+            None => !OPT_IN_KINDS.contains(&kind),
         };
         if wanted {
             self.queue_raw(json!({ kind: content }));
@@ -80,7 +80,7 @@ impl TelegramInbox {
 
     /// getUpdates and setWebhook: allowed_updates, "If not specified, the previous setting will be used"; "an empty
     /// list" is the default again; "doesn't affect updates created before the call".
-    pub(crate) fn allow(&mut self, call: &ReceivedCall) -> Result<(), Refusal> {
+    pub(crate) fn allow(&mut self, call: &ReceivedCall) -> Result<(), ApiRefusal> {
         if let Some(Value::Array(kinds)) = call.json("allowed_updates")? {
             let kinds: BTreeSet<_> = kinds.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             self.allowed = (!kinds.is_empty()).then_some(kinds);
@@ -88,8 +88,8 @@ impl TelegramInbox {
         Ok(())
     }
 
-    pub(crate) fn set_webhook(&mut self, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-        let url = call.words("url").unwrap_or_default();
+    pub(crate) fn set_webhook(&mut self, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
+        let url = call.text("url").unwrap_or_default();
         if url.is_empty() {
             // setWebhook: url, "Use an empty string to remove webhook integration".
             return Ok(self.delete_webhook(call));
@@ -104,7 +104,7 @@ impl TelegramInbox {
                 return Err(bad("bad webhook: Webhook can be set up only on ports 80, 88, 443 or 8443"));
             }
         }
-        let secret = call.words("secret_token").filter(|secret| !secret.is_empty());
+        let secret = call.text("secret_token").filter(|secret| !secret.is_empty());
         if let Some(secret) = &secret {
             // setWebhook: secret_token, "1-256 characters. Only characters A-Z, a-z, 0-9, _ and - are allowed."
             if secret.len() > 256 {

@@ -6,14 +6,14 @@ use crate::{
     TelegramRules,
     call::ReceivedCall,
     message::InlineButton,
-    refusal::{Refusal, bad},
+    refusal::{ApiRefusal, bad},
 };
 
 /// Telegram Limits: "100 buttons" under a message.
-const MOST_BUTTONS: usize = 100;
+const MAX_BUTTONS: usize = 100;
 
 /// Reads `reply_markup`. Keyboards of other sorts are taken and shown to nobody.
-pub(crate) fn read(rules: &TelegramRules, call: &ReceivedCall) -> Result<Vec<Vec<InlineButton>>, Refusal> {
+pub(crate) fn read(rules: &TelegramRules, call: &ReceivedCall) -> Result<Vec<Vec<InlineButton>>, ApiRefusal> {
     let Some(markup) = call.json("reply_markup")? else { return Ok(Vec::new()) };
     if !markup.is_object() {
         return Err(bad("object expected as reply markup"));
@@ -28,14 +28,14 @@ pub(crate) fn read(rules: &TelegramRules, call: &ReceivedCall) -> Result<Vec<Vec
             keyboard.push(row);
         }
     }
-    if keyboard.iter().map(Vec::len).sum::<usize>() > MOST_BUTTONS {
+    if keyboard.iter().map(Vec::len).sum::<usize>() > MAX_BUTTONS {
         return Err(bad("REPLY_MARKUP_TOO_LONG"));
     }
     Ok(keyboard)
 }
 
 /// InlineKeyboardButton: "Exactly one of the fields other than text … must be used".
-fn button(rules: &TelegramRules, described: &Value) -> Result<InlineButton, Refusal> {
+fn button(rules: &TelegramRules, described: &Value) -> Result<InlineButton, ApiRefusal> {
     let Some(label) = described["text"].as_str() else {
         return Err(bad("can't parse inline keyboard button: Field \"text\" must be of type String"));
     };

@@ -12,15 +12,15 @@ mod media;
 mod message;
 mod methods;
 mod objects;
-mod pace;
 mod people;
+mod platform_state;
+mod rate;
 mod refusal;
 mod rules;
 mod serving;
+mod text;
 mod transcript;
 mod webhook;
-mod words;
-mod world;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -30,7 +30,9 @@ use std::{
     time::Duration,
 };
 
-use satchel_fake_kit::{FaultScript, LateRequests, ListenerGate, Moment, ScriptedRequest, When};
+use satchel_fake_kit::{
+    FaultScript, FaultTiming, LateRequests, ListenerGate, RequestPhase, ScriptedRequest, TestClock,
+};
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Notify, oneshot},
@@ -38,19 +40,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{call::ReceivedCall, inbox::TelegramInbox, pace::Pace, world::PlatformState};
+use self::{call::ReceivedCall, inbox::TelegramInbox, platform_state::PlatformState, rate::RateCounter};
 pub use self::{
-    message::{ChatKind, Composed, Content, Entity, FileKind, Formatted, InlineButton, TelegramFile, TelegramMessage},
-    pace::{ChatPace, PaceReport},
-    refusal::{Refusal, TelegramFault},
-    rules::{TelegramPace, TelegramRules},
+    message::{
+        ChatKind, FileKind, FormattedText, InlineButton, PersonMessage, TelegramContent, TelegramFile, TelegramMessage,
+        TextEntity,
+    },
+    platform_state::ButtonPress,
+    rate::{ChatRate, RateReport},
+    refusal::{ApiRefusal, TelegramFault},
+    rules::{TelegramRates, TelegramRules},
     serving::DOWNLOAD,
-    transcript::{TelegramChat, TelegramTranscript},
-    world::Press,
+    transcript::{TelegramTranscript, TranscriptChat},
 };
 
 /// How many requests are remembered for [`FakeTelegram::calls`].
-const REMEMBERED: usize = 10_000;
+const MAX_RECORDED_CALLS: usize = 10_000;
 
 /// A Bot API server on a free loopback port, with the people who use it. It ends when it is dropped.
 ///
@@ -73,6 +78,7 @@ pub struct TelegramCall {
 
 /// What the routes work on.
 pub(crate) struct Shared {
+    pub(crate) clock: TestClock,
     pub(crate) rules: TelegramRules,
     pub(crate) gate: Arc<ListenerGate>,
     pub(crate) stopped: CancellationToken,
@@ -84,12 +90,11 @@ pub(crate) struct Shared {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
-    pub(crate) world: PlatformState,
+    pub(crate) platform: PlatformState,
     pub(crate) inbox: TelegramInbox,
-    pub(crate) pace: Pace,
-    pub(crate) script: FaultScript<Refusal>,
+    pub(crate) pace: RateCounter,
+    pub(crate) script: FaultScript<ApiRefusal>,
     calls: VecDeque<TelegramCall>,
 }
 
@@ -103,17 +108,25 @@ impl FakeTelegram {
     /// When no loopback port can be had.
     pub async fn start(rules: TelegramRules) -> io::Result<Self> {
         satchel_fake_kit::install_tls_provider();
-        let gate = ListenerGate::open().await?;
+        let clock = TestClock::default();
+        let gate = ListenerGate::open(clock.clone()).await?;
         let stopped = CancellationToken::new();
-        let pace = Pace::new(rules.pace);
+        let state = State {
+            platform: PlatformState::new(clock.clone()),
+            inbox: TelegramInbox::default(),
+            pace: RateCounter::new(rules.pace, clock.clone()),
+            script: FaultScript::new(clock.clone()),
+            calls: VecDeque::new(),
+        };
         let shared = Arc::new(Shared {
+            clock: clock.clone(),
             rules,
             gate: Arc::clone(&gate),
             stopped: stopped.clone(),
             arrived: Notify::new(),
             changed: Notify::new(),
-            late: LateRequests::default(),
-            state: Mutex::new(State { pace, ..State::default() }),
+            late: LateRequests::new(clock),
+            state: Mutex::new(state),
         });
         // Both end with the token, which is cancelled when the server is dropped.
         satchel_fake_kit::serve(gate, serving::router(Arc::clone(&shared)), stopped);
@@ -136,7 +149,7 @@ impl FakeTelegram {
     /// The id and the username of its bot.
     #[must_use]
     pub fn bot(&self) -> (i64, &'static str) {
-        (world::BOT, world::BOT_USERNAME)
+        (platform_state::BOT, platform_state::BOT_USERNAME)
     }
 
     /// The rules that it enforces.
@@ -145,15 +158,21 @@ impl FakeTelegram {
         &self.shared.rules
     }
 
+    /// The clock that its rates, dates, long polls, webhook and faults go by.
+    #[must_use]
+    pub fn clock(&self) -> &TestClock {
+        &self.shared.clock
+    }
+
     /// Lets something go wrong with requests that are to come. Where several lines meet a request, the first counts.
-    pub fn script(&self, methods: &str, when: When, fault: impl Into<TelegramFault>) {
-        self.state().script.add(methods, when, fault.into());
+    pub fn script(&self, methods: &str, timing: FaultTiming, fault: impl Into<TelegramFault>) {
+        self.state().script.add(methods, timing, fault.into());
         self.shared.close_if_scripted();
     }
 
     /// Lets the next request of a method go wrong.
     pub fn script_next(&self, methods: &str, fault: impl Into<TelegramFault>) {
-        self.script(methods, When::Nth(self.requests(methods) + 1), fault);
+        self.script(methods, FaultTiming::Nth(self.requests(methods) + 1), fault);
     }
 
     pub fn clear_script(&self) {
@@ -178,9 +197,9 @@ impl FakeTelegram {
         self.state().calls.iter().cloned().collect()
     }
 
-    /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a moment.
-    pub fn on_nth(&self, methods: &str, number: u64, moment: Moment) -> oneshot::Receiver<()> {
-        self.state().script.wait(methods, number, moment)
+    /// Tells when the `number`th request of a method, counted from 1 since the start, reaches a phase.
+    pub fn on_nth(&self, methods: &str, number: u64, phase: RequestPhase) -> oneshot::Receiver<()> {
+        self.state().script.wait_for(methods, number, phase)
     }
 
     /// Refuses all connections for a while, from now on.
@@ -191,7 +210,7 @@ impl FakeTelegram {
     /// What stands in the chats.
     #[must_use]
     pub fn transcript(&self) -> TelegramTranscript {
-        TelegramTranscript::of(&self.state().world)
+        TelegramTranscript::from_state(&self.state().platform)
     }
 
     /// Waits until the chats read as wanted.
@@ -213,19 +232,19 @@ impl FakeTelegram {
 
     /// How fast the bot has been.
     #[must_use]
-    pub fn pace(&self) -> PaceReport {
+    pub fn pace(&self) -> RateReport {
         self.state().pace.report()
     }
 
     /// The commands that the bot has told of, as in `setMyCommands`.
     #[must_use]
     pub fn commands(&self) -> Vec<Value> {
-        self.state().world.commands.clone()
+        self.state().platform.commands.clone()
     }
 
     /// Keeps the bytes of the files that the bot uploads from now on.
     pub fn keep_file_bytes(&self) {
-        self.state().world.keep_bytes = true;
+        self.state().platform.keep_bytes = true;
     }
 
     /// Lets the webhook's address lead here over plain HTTP, as a proxy in front of the bot does.
@@ -250,14 +269,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn on_request(&self, method: &str) -> ScriptedRequest<Refusal> {
+    pub(crate) fn on_request(&self, method: &str) -> ScriptedRequest<ApiRefusal> {
         self.state().script.on_request(method)
     }
 
     /// Remembers what a request said, and wakes those who wait for what it may have changed.
     pub(crate) fn record_call(&self, call: &ReceivedCall) {
         let mut state = self.state();
-        if state.calls.len() == REMEMBERED {
+        if state.calls.len() == MAX_RECORDED_CALLS {
             state.calls.pop_front();
         }
         state.calls.push_back(TelegramCall {

@@ -1,14 +1,14 @@
 //! Files that a bot sends: found in the request or among those that are known, and checked as their form demands.
 
 use imagesize::blob_size;
-use satchel_fake_kit::{FakeFile, Upload};
+use satchel_fake_kit::{FakeFile, ReceivedUpload};
 
 use crate::{
     TelegramRules,
     call::ReceivedCall,
     message::{FileKind, TelegramFile},
-    refusal::{Refusal, bad},
-    world::PlatformState,
+    platform_state::PlatformState,
+    refusal::{ApiRefusal, bad},
 };
 
 /// Finds the file that a word of a request means: an upload of the same request, or a `file_id`.
@@ -16,21 +16,21 @@ use crate::{
 /// Bot API, Sending files: "attach://<file_attach_name>", or "pass the file_id as a String"; a file that is sent by
 /// its id again keeps its kind: "It is not possible to change the file type when resending by file_id."
 pub(crate) fn find(
-    world: &mut PlatformState,
+    platform: &mut PlatformState,
     rules: &TelegramRules,
     call: &ReceivedCall,
     field: &str,
     kind: FileKind,
-) -> Result<TelegramFile, Refusal> {
+) -> Result<TelegramFile, ApiRefusal> {
     if call.uploaded_bytes() > rules.upload_bytes {
         // Bot API, Sending files: "50 MB for other files"; the server's front answers with these words.
-        return Err(Refusal::new(413, "Request Entity Too Large"));
+        return Err(ApiRefusal::new(413, "Request Entity Too Large"));
     }
-    let named = call.words(field);
+    let named = call.text(field);
     let attached = named.as_deref().and_then(|named| named.strip_prefix("attach://"));
     if let Some(upload) = call.uploads.get(attached.unwrap_or(field)) {
         let file = uploaded(rules, upload, kind)?;
-        return Ok(world.keep_file(file));
+        return Ok(platform.keep_file(file));
     }
     let Some(named) = named.filter(|named| !named.is_empty()) else {
         return Err(bad(format!("there is no {} in the request", field.replace('_', " "))));
@@ -39,7 +39,7 @@ pub(crate) fn find(
         // The server would fetch it; the fake reaches nobody.
         return Err(bad("failed to get HTTP URL content"));
     }
-    let known = world.files.get(&named).ok_or_else(|| bad("wrong file identifier/HTTP URL specified"))?;
+    let known = platform.files.get(&named).ok_or_else(|| bad("wrong file identifier/HTTP URL specified"))?;
     if known.kind != kind && !(kind == FileKind::Document || known.kind == FileKind::Document) {
         return Err(bad(format!("can't use file of type {} as {}", title(known.kind), title(kind))));
     }
@@ -53,7 +53,7 @@ fn title(kind: FileKind) -> String {
     format!("{}{rest}", first.to_uppercase())
 }
 
-fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<TelegramFile, Refusal> {
+fn uploaded(rules: &TelegramRules, upload: &ReceivedUpload, wanted: FileKind) -> Result<TelegramFile, ApiRefusal> {
     if upload.bytes == 0 {
         return Err(bad("file must be non-empty"));
     }
@@ -73,7 +73,7 @@ fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<
         file_unique_id: String::new(),
         kind,
         filename: upload.filename.clone(),
-        content: upload.content.clone().map(|content| FakeFile::of(&upload.filename, &mime, content)),
+        content: upload.content.clone().map(|content| FakeFile::from_bytes(&upload.filename, &mime, content)),
         mime,
         bytes: upload.bytes,
         sha256: upload.sha256,
@@ -84,7 +84,7 @@ fn uploaded(rules: &TelegramRules, upload: &Upload, wanted: FileKind) -> Result<
 
 /// Bot API, sendPhoto: "The photo must be at most 10 MB in size. The photo's width and height must not exceed 10000 in
 /// total. Width and height ratio must be at most 20."
-fn photo_sides(rules: &TelegramRules, upload: &Upload) -> Result<(u32, u32), Refusal> {
+fn photo_sides(rules: &TelegramRules, upload: &ReceivedUpload) -> Result<(u32, u32), ApiRefusal> {
     if upload.bytes > rules.photo_bytes {
         let (bytes, most) = (upload.bytes, rules.photo_bytes);
         return Err(bad(format!(

@@ -61,7 +61,7 @@ pub struct TelegramFile {
 
 /// An entity: how a piece of a text is shown (Bot API, MessageEntity).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entity {
+pub struct TextEntity {
     /// Its `type`.
     pub kind: String,
     /// Where it begins, in UTF-16 units.
@@ -74,11 +74,11 @@ pub struct Entity {
 
 /// A text as it is seen, with its entities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Formatted {
+pub struct FormattedText {
     /// The words, without markup.
     pub text: String,
     /// How they are shown.
-    pub entities: Vec<Entity>,
+    pub entities: Vec<TextEntity>,
     /// How many entities more there were than a message keeps.
     pub dropped_entities: usize,
 }
@@ -96,7 +96,7 @@ pub struct InlineButton {
 
 /// What stands in a message beside its words.
 #[derive(Debug, Clone, Default)]
-pub enum Content {
+pub enum TelegramContent {
     #[default]
     Words,
     /// A file; the words are its caption.
@@ -128,9 +128,9 @@ pub struct TelegramMessage {
     /// When, in seconds since 1970.
     pub date: i64,
     /// The words, or the caption.
-    pub words: Formatted,
+    pub words: FormattedText,
     /// What stands beside them.
-    pub content: Content,
+    pub content: TelegramContent,
     /// The album that it belongs to.
     pub album: Option<String>,
     /// The message that it answers.
@@ -140,7 +140,7 @@ pub struct TelegramMessage {
     /// The buttons under it.
     pub buttons: Vec<Vec<InlineButton>>,
     /// The words before each edit, oldest first.
-    pub edits: Vec<Formatted>,
+    pub edits: Vec<FormattedText>,
     /// When it was edited last.
     pub edit_date: Option<i64>,
     /// Whether it was deleted since.
@@ -149,16 +149,16 @@ pub struct TelegramMessage {
 
 /// A message as a person composes it.
 #[derive(Debug, Clone, Default)]
-pub struct Composed {
+pub struct PersonMessage {
     pub(crate) text: String,
-    pub(crate) content: ComposedContent,
+    pub(crate) content: PersonContent,
     pub(crate) thread: Option<i64>,
     pub(crate) reply_to: Option<i64>,
     pub(crate) forwarded_from: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) enum ComposedContent {
+pub(crate) enum PersonContent {
     #[default]
     Words,
     File {
@@ -167,10 +167,10 @@ pub(crate) enum ComposedContent {
         /// Its playing time in seconds, if its kind has one.
         seconds: u32,
     },
-    Other(Content),
+    Other(TelegramContent),
 }
 
-impl Composed {
+impl PersonMessage {
     /// A text. Commands, mentions and addresses in it become entities, as in Telegram's own apps.
     #[must_use]
     pub fn text(text: &str) -> Self {
@@ -180,21 +180,21 @@ impl Composed {
     /// A file in the form in which it was sent; one that plays does so for three seconds.
     #[must_use]
     pub fn file(kind: FileKind, file: FakeFile) -> Self {
-        Self { content: ComposedContent::File { kind, file, seconds: 3 }, ..Self::default() }
+        Self { content: PersonContent::File { kind, file, seconds: 3 }, ..Self::default() }
     }
 
     /// A place, in degrees.
     #[must_use]
     pub fn location(latitude: f64, longitude: f64) -> Self {
-        let content = ComposedContent::Other(Content::Location { latitude, longitude });
+        let content = PersonContent::Other(TelegramContent::Location { latitude, longitude });
         Self { content, ..Self::default() }
     }
 
     /// A person of an address book.
     #[must_use]
     pub fn contact(name: &str, phone: &str) -> Self {
-        let contact = Content::Contact { name: name.to_owned(), phone: phone.to_owned() };
-        Self { content: ComposedContent::Other(contact), ..Self::default() }
+        let contact = TelegramContent::Contact { name: name.to_owned(), phone: phone.to_owned() };
+        Self { content: PersonContent::Other(contact), ..Self::default() }
     }
 
     /// With words under the file.
@@ -221,7 +221,7 @@ impl Composed {
     }
 }
 
-impl From<&str> for Composed {
+impl From<&str> for PersonMessage {
     fn from(text: &str) -> Self {
         Self::text(text)
     }

@@ -7,39 +7,39 @@ mod send;
 
 use serde_json::Value;
 
-use crate::{State, TelegramRules, call::ReceivedCall, refusal::Refusal};
+use crate::{State, TelegramRules, call::ReceivedCall, refusal::ApiRefusal};
 
 /// Performs a request. `getUpdates` waits, and is answered elsewhere.
-pub(crate) fn perform(state: &mut State, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let world = &mut state.world;
+pub(crate) fn perform(state: &mut State, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
+    let platform = &mut state.platform;
     match call.method.as_str() {
-        "sendmessage" => send::text(world, rules, call),
+        "sendmessage" => send::text(platform, rules, call),
         "sendphoto" | "senddocument" | "sendvoice" | "sendaudio" | "sendvideo" | "sendvideonote" | "sendanimation" => {
-            send::file(world, rules, call)
+            send::file(platform, rules, call)
         }
-        "sendmediagroup" => send::album(world, rules, call),
-        "sendchataction" => send::action(world, call),
-        "editmessagetext" => edit::text(world, rules, call),
-        "editmessagecaption" => edit::caption(world, rules, call),
-        "editmessagereplymarkup" => edit::buttons(world, rules, call),
-        "stopmessagelivelocation" => edit::stop_live_location(world, rules, call),
-        "deletemessage" => edit::delete(world, call),
-        "getme" => Ok(inform::me(world)),
-        "getfile" => inform::file(world, rules, call),
-        "getchat" => inform::chat(world, call),
-        "getchatmember" => members::member(world, call),
-        "getchatadministrators" => members::administrators(world, call),
-        "setmycommands" => inform::set_commands(world, call),
-        "getmycommands" => Ok(Value::Array(world.commands.clone())),
+        "sendmediagroup" => send::album(platform, rules, call),
+        "sendchataction" => send::action(platform, call),
+        "editmessagetext" => edit::text(platform, rules, call),
+        "editmessagecaption" => edit::caption(platform, rules, call),
+        "editmessagereplymarkup" => edit::buttons(platform, rules, call),
+        "stopmessagelivelocation" => edit::stop_live_location(platform, rules, call),
+        "deletemessage" => edit::delete(platform, call),
+        "getme" => Ok(inform::me(platform)),
+        "getfile" => inform::file(platform, rules, call),
+        "getchat" => inform::chat(platform, call),
+        "getchatmember" => members::member(platform, call),
+        "getchatadministrators" => members::administrators(platform, call),
+        "setmycommands" => inform::set_commands(platform, call),
+        "getmycommands" => Ok(Value::Array(platform.commands.clone())),
         "deletemycommands" => {
-            world.commands.clear();
+            platform.commands.clear();
             Ok(Value::Bool(true))
         }
-        "answercallbackquery" => inform::answer_press(world, call),
+        "answercallbackquery" => inform::answer_press(platform, call),
         "setwebhook" => state.inbox.set_webhook(rules, call),
         "deletewebhook" => Ok(state.inbox.delete_webhook(call)),
         "getwebhookinfo" => Ok(state.inbox.webhook_info()),
         // Bot API, Making requests: a method that is none.
-        _ => Err(Refusal::new(404, "Not Found")),
+        _ => Err(ApiRefusal::new(404, "Not Found")),
     }
 }

@@ -3,30 +3,30 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    message::{ChatKind, Content, FileKind, TelegramFile, TelegramMessage},
-    world::{BOT, BOT_USERNAME, BotMembership, BotRole, PlatformState},
+    message::{ChatKind, FileKind, TelegramContent, TelegramFile, TelegramMessage},
+    platform_state::{BOT, BOT_USERNAME, BotMembership, BotRole, PlatformState},
 };
 
 /// User: the bot, as `getMe` has it.
-pub(crate) fn me(world: &PlatformState) -> Value {
+pub(crate) fn me(platform: &PlatformState) -> Value {
     json!({
         "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME,
-        "can_join_groups": true, "can_read_all_group_messages": !world.privacy_mode, "supports_inline_queries": false,
+        "can_join_groups": true, "can_read_all_group_messages": !platform.privacy_mode, "supports_inline_queries": false,
         "can_connect_to_business": false, "has_main_web_app": false,
     })
 }
 
 /// User: whoever has this id.
-pub(crate) fn user(world: &PlatformState, id: i64) -> Value {
+pub(crate) fn user(platform: &PlatformState, id: i64) -> Value {
     if id == BOT {
         return json!({ "id": BOT, "is_bot": true, "first_name": "Satchel", "username": BOT_USERNAME });
     }
-    let name = world.people.get(&id).map_or("Person", String::as_str);
+    let name = platform.people.get(&id).map_or("Person", String::as_str);
     json!({ "id": id, "is_bot": false, "first_name": name, "language_code": "en" })
 }
 
-pub(crate) fn chat(world: &PlatformState, id: i64) -> Value {
-    let chat = world.chat(id);
+pub(crate) fn chat(platform: &PlatformState, id: i64) -> Value {
+    let chat = platform.chat(id);
     match chat.kind {
         ChatKind::Private => json!({ "id": id, "type": "private", "first_name": chat.title }),
         ChatKind::Group => json!({ "id": id, "type": "group", "title": chat.title }),
@@ -37,9 +37,9 @@ pub(crate) fn chat(world: &PlatformState, id: i64) -> Value {
 }
 
 /// ChatMember: the bot or a person in a chat.
-pub(crate) fn member(world: &PlatformState, chat: i64, user: i64) -> Value {
-    let shown = self::user(world, user);
-    let chat = world.chat(chat);
+pub(crate) fn member(platform: &PlatformState, chat: i64, user: i64) -> Value {
+    let shown = self::user(platform, user);
+    let chat = platform.chat(chat);
     if user != BOT {
         return match (chat.members.contains(&user), user == chat.owner && chat.kind != ChatKind::Private) {
             (true, true) => json!({ "status": "creator", "user": shown, "is_anonymous": false }),
@@ -47,7 +47,7 @@ pub(crate) fn member(world: &PlatformState, chat: i64, user: i64) -> Value {
             (false, _) => json!({ "status": "left", "user": shown }),
         };
     }
-    match (chat.standing, chat.role) {
+    match (chat.membership, chat.role) {
         (BotMembership::Welcome, BotRole::Administrator { edits_posts }) => {
             let mut member = json!({
                 "status": "administrator", "user": shown, "can_be_edited": false, "is_anonymous": false,
@@ -74,41 +74,42 @@ pub(crate) fn member(world: &PlatformState, chat: i64, user: i64) -> Value {
 }
 
 /// Message, with the message that it answers.
-pub(crate) fn message(world: &PlatformState, message: &TelegramMessage) -> Value {
-    let mut object = alone(world, message);
+pub(crate) fn message(platform: &PlatformState, message: &TelegramMessage) -> Value {
+    let mut object = alone(platform, message);
     // A message of a topic that answers nothing else answers the message that opened the topic.
     let topic = message.thread.filter(|topic| *topic != message.id);
-    let answered = message.reply_to.and_then(|id| world.message(message.chat, id));
-    if let Some(answered) = answered.or_else(|| world.message(message.chat, topic?)) {
+    let answered = message.reply_to.and_then(|id| platform.message(message.chat, id));
+    if let Some(answered) = answered.or_else(|| platform.message(message.chat, topic?)) {
         // Message, reply_to_message: "will not contain further reply_to_message fields even if it itself is a reply".
-        object.insert("reply_to_message".to_owned(), Value::Object(alone(world, answered)));
+        object.insert("reply_to_message".to_owned(), Value::Object(alone(platform, answered)));
     }
     Value::Object(object)
 }
 
-fn alone(world: &PlatformState, message: &TelegramMessage) -> Map<String, Value> {
+fn alone(platform: &PlatformState, message: &TelegramMessage) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| {
         object.insert(name.to_owned(), value);
     };
     put("message_id", json!(message.id));
-    if world.chat(message.chat).kind == ChatKind::Channel {
+    if platform.chat(message.chat).kind == ChatKind::Channel {
         // Message, from: "may be empty for messages sent to channels"; a post's sender_chat is its channel.
-        put("sender_chat", chat(world, message.chat));
+        put("sender_chat", chat(platform, message.chat));
     } else {
-        put("from", user(world, message.from));
+        put("from", user(platform, message.from));
     }
-    put("chat", chat(world, message.chat));
+    put("chat", chat(platform, message.chat));
     put("date", json!(message.date));
     if let Some(thread) = message.thread {
         put("message_thread_id", json!(thread));
         put("is_topic_message", json!(true));
-    } else if let Some(answered) = message.reply_to.filter(|_| world.chat(message.chat).kind == ChatKind::Supergroup) {
+    } else if let Some(answered) = message.reply_to.filter(|_| platform.chat(message.chat).kind == ChatKind::Supergroup)
+    {
         // Replies in a large group form threads too; only is_topic_message tells a topic from such a thread.
         put("message_thread_id", json!(answered));
     }
     if let Some(origin) = message.forwarded_from {
-        let origin = json!({ "type": "user", "date": message.date - 60, "sender_user": user(world, origin) });
+        let origin = json!({ "type": "user", "date": message.date - 60, "sender_user": user(platform, origin) });
         put("forward_origin", origin);
     }
     if let Some(edited) = message.edit_date {
@@ -118,7 +119,7 @@ fn alone(world: &PlatformState, message: &TelegramMessage) -> Map<String, Value>
         put("media_group_id", json!(album));
     }
     let (words, entities) = match message.content {
-        Content::Words => ("text", "entities"),
+        TelegramContent::Words => ("text", "entities"),
         _ => ("caption", "caption_entities"),
     };
     if !message.words.text.is_empty() {
@@ -128,22 +129,22 @@ fn alone(world: &PlatformState, message: &TelegramMessage) -> Map<String, Value>
         }
     }
     match &message.content {
-        Content::Words => {}
-        Content::File(shown) => {
-            put(shown.kind.field(), file(world, shown));
+        TelegramContent::Words => {}
+        TelegramContent::File(shown) => {
+            put(shown.kind.field(), file(platform, shown));
             if shown.kind == FileKind::Animation {
                 // Message, animation: "For backward compatibility, when this field is set, the document field will
                 // also be set".
                 put("document", document(shown));
             }
         }
-        Content::Location { latitude, longitude } => {
+        TelegramContent::Location { latitude, longitude } => {
             put("location", json!({ "latitude": latitude, "longitude": longitude }));
         }
-        Content::Contact { name, phone } => {
+        TelegramContent::Contact { name, phone } => {
             put("contact", json!({ "phone_number": phone, "first_name": name }));
         }
-        Content::Service(fields) => fields.iter().for_each(|(field, value)| put(field, value.clone())),
+        TelegramContent::Service(fields) => fields.iter().for_each(|(field, value)| put(field, value.clone())),
     }
     if !message.buttons.is_empty() {
         let described = |row: &Vec<_>| -> Vec<Value> {
@@ -155,11 +156,11 @@ fn alone(world: &PlatformState, message: &TelegramMessage) -> Map<String, Value>
     object
 }
 
-fn file(world: &PlatformState, file: &TelegramFile) -> Value {
+fn file(platform: &PlatformState, file: &TelegramFile) -> Value {
     let mut object = json!({ "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes });
     let (width, height) = file.sides;
     match file.kind {
-        FileKind::Photo => return json!(sizes(world, file)),
+        FileKind::Photo => return json!(sizes(platform, file)),
         FileKind::Document => return document(file),
         FileKind::Voice => {
             object["duration"] = json!(file.duration);
@@ -201,13 +202,13 @@ fn document(file: &TelegramFile) -> Value {
 }
 
 /// An array of PhotoSize, smallest first, as the server gives them.
-fn sizes(world: &PlatformState, file: &TelegramFile) -> Vec<Value> {
+fn sizes(platform: &PlatformState, file: &TelegramFile) -> Vec<Value> {
     let size = |file: &TelegramFile| {
         json!({
             "file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.bytes,
             "width": file.sides.0, "height": file.sides.1,
         })
     };
-    let smaller = ["s", "m"].iter().filter_map(|size| world.files.get(&format!("{}{size}", file.file_id)));
+    let smaller = ["s", "m"].iter().filter_map(|size| platform.files.get(&format!("{}{size}", file.file_id)));
     smaller.chain([file]).map(size).collect()
 }

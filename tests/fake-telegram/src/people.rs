@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use crate::{
     FakeTelegram, State,
-    message::{ChatKind, Composed, ComposedContent, Content, FileKind, TelegramFile, TelegramMessage},
-    objects, words,
-    world::{BOT, BotMembership, BotRole, Chat, Press, now},
+    message::{ChatKind, FileKind, PersonContent, PersonMessage, TelegramContent, TelegramFile, TelegramMessage},
+    objects,
+    platform_state::{BOT, BotMembership, BotRole, ButtonPress, FakeChat},
+    text,
 };
 
 /// ForumTopicCreated, icon_color: one of the six that createForumTopic allows.
@@ -15,17 +16,17 @@ pub(crate) const TOPIC_COLOR: u32 = 7_322_096;
 impl FakeTelegram {
     /// A person with this id. Returns the id.
     pub fn person(&self, id: i64, name: &str) -> i64 {
-        self.state().world.people.insert(id, name.to_owned());
+        self.state().platform.people.insert(id, name.to_owned());
         id
     }
 
     /// The person's chat with the bot, in which they have pressed Start. Its id is the person's.
     pub fn private_chat(&self, person: i64) -> i64 {
         let mut state = self.state();
-        let name = state.world.people.get(&person).cloned().unwrap_or_default();
-        let mut chat = Chat::new(ChatKind::Private, &name);
+        let name = state.platform.people.get(&person).cloned().unwrap_or_default();
+        let mut chat = FakeChat::new(ChatKind::Private, &name);
         chat.members.insert(person);
-        state.world.chats.entry(person).or_insert(chat);
+        state.platform.chats.entry(person).or_insert(chat);
         person
     }
 
@@ -48,19 +49,19 @@ impl FakeTelegram {
     /// id. [`Self::person_sends`] posts in it.
     pub fn channel(&self, title: &str, owner: i64) -> i64 {
         let channel = self.new_chat(ChatKind::Channel, title, &[owner]);
-        self.state().world.chat_mut(channel).role = BotRole::Administrator { edits_posts: false };
+        self.state().platform.chat_mut(channel).role = BotRole::Administrator { edits_posts: false };
         channel
     }
 
     fn new_chat(&self, kind: ChatKind, title: &str, members: &[i64]) -> i64 {
         let mut state = self.state();
-        let number = state.world.new_chat_number();
+        let number = state.platform.new_chat_number();
         // A supergroup's id has -100 before its number.
         let id = if kind == ChatKind::Group { -4_000 - number } else { -1_001_000_000_000 - number };
-        let mut chat = Chat::new(kind, title);
+        let mut chat = FakeChat::new(kind, title);
         chat.members.extend(members);
         chat.owner = members.first().copied().unwrap_or_default();
-        state.world.chats.insert(id, chat);
+        state.platform.chats.insert(id, chat);
         id
     }
 
@@ -68,30 +69,30 @@ impl FakeTelegram {
     pub fn topic(&self, forum: i64, name: &str) -> i64 {
         let mut state = self.state();
         let created = json!({ "name": name, "icon_color": TOPIC_COLOR });
-        let owner = state.world.chat(forum).owner;
-        let thread = state.world.add_service(forum, owner, "forum_topic_created", created);
-        let opening = state.world.messages.get_mut(&(forum, thread)).expect("it was added");
+        let owner = state.platform.chat(forum).owner;
+        let thread = state.platform.add_service(forum, owner, "forum_topic_created", created);
+        let opening = state.platform.messages.get_mut(&(forum, thread)).expect("it was added");
         opening.thread = Some(thread);
-        state.world.chat_mut(forum).topics.insert(thread, name.to_owned());
+        state.platform.chat_mut(forum).topics.insert(thread, name.to_owned());
         thread
     }
 
     /// Lets a person write. Returns the message's id.
     pub fn person_says(&self, chat: i64, person: i64, text: &str) -> i64 {
-        self.person_sends(chat, person, Composed::text(text))
+        self.person_sends(chat, person, PersonMessage::text(text))
     }
 
     /// Lets a person send whatever they have composed. Returns the message's id.
-    pub fn person_sends(&self, chat: i64, person: i64, composed: impl Into<Composed>) -> i64 {
+    pub fn person_sends(&self, chat: i64, person: i64, composed: impl Into<PersonMessage>) -> i64 {
         let id = self.state().compose(chat, person, composed.into(), None);
         self.shared.arrived.notify_waiters();
         id
     }
 
     /// Lets a person send an album: one message and one update an item, all with one `media_group_id`.
-    pub fn person_sends_album(&self, chat: i64, person: i64, items: Vec<Composed>) -> Vec<i64> {
+    pub fn person_sends_album(&self, chat: i64, person: i64, items: Vec<PersonMessage>) -> Vec<i64> {
         let mut state = self.state();
-        let album = state.world.new_album();
+        let album = state.platform.new_album();
         let sent = items.into_iter().map(|item| state.compose(chat, person, item, Some(album.clone()))).collect();
         drop(state);
         self.shared.arrived.notify_waiters();
@@ -104,17 +105,18 @@ impl FakeTelegram {
     /// When there is no such message of theirs.
     pub fn person_edits(&self, chat: i64, person: i64, message: i64, text: &str) {
         let mut state = self.state();
-        let State { world, inbox, .. } = &mut *state;
-        let edited = world.messages.get_mut(&(chat, message)).expect("a test edits what is there");
+        let State { platform, inbox, .. } = &mut *state;
+        let now = platform.now();
+        let edited = platform.messages.get_mut(&(chat, message)).expect("a test edits what is there");
         assert!(edited.from == person, "people edit their own messages");
-        edited.edits.push(std::mem::replace(&mut edited.words, words::typed(text)));
+        edited.edits.push(std::mem::replace(&mut edited.words, text::plain_text(text)));
         // Two edits of one second still have two dates.
-        edited.edit_date = Some(edited.edit_date.map_or_else(now, |before| now().max(before + 1)));
-        let edited = &world.messages[&(chat, message)];
-        if world.is_visible(edited) {
+        edited.edit_date = Some(edited.edit_date.map_or(now, |before| now.max(before + 1)));
+        let edited = &platform.messages[&(chat, message)];
+        if platform.is_visible(edited) {
             let kind =
-                if world.chat(chat).kind == ChatKind::Channel { "edited_channel_post" } else { "edited_message" };
-            inbox.queue(kind, objects::message(world, edited));
+                if platform.chat(chat).kind == ChatKind::Channel { "edited_channel_post" } else { "edited_message" };
+            inbox.queue(kind, objects::message(platform, edited));
         }
         drop(state);
         self.shared.arrived.notify_waiters();
@@ -126,22 +128,23 @@ impl FakeTelegram {
     /// When there is no such button, or more than one, since equal ids in two chats are two messages.
     pub fn person_presses(&self, person: i64, message: i64, label: &str) -> String {
         let mut state = self.state();
-        let State { world, inbox, .. } = &mut *state;
+        let State { platform, inbox, .. } = &mut *state;
         let mut found =
-            world.messages.values().filter(|shown| shown.id == message && !shown.deleted).filter_map(|shown| {
+            platform.messages.values().filter(|shown| shown.id == message && !shown.deleted).filter_map(|shown| {
                 let button = shown.buttons.iter().flatten().find(|button| button.label == label)?;
                 Some((shown, button))
             });
         let (shown, button) = found.next().expect("the button is there");
         assert!(found.next().is_none(), "one message of one chat has the button");
         let data = button.callback_data.clone().expect("the button tells the bot something");
-        let id = format!("{}{:06}", 43_000_000_000_u64, world.presses.len() + 1);
+        let id = format!("{}{:06}", 43_000_000_000_u64, platform.presses.len() + 1);
         let query = json!({
-            "id": id, "from": objects::user(world, person), "message": objects::message(world, shown),
+            "id": id, "from": objects::user(platform, person), "message": objects::message(platform, shown),
             "chat_instance": format!("{}", shown.chat.wrapping_mul(31)), "data": data,
         });
-        let press = Press { person, chat: shown.chat, message, label: label.to_owned(), answer: None, expired: false };
-        world.presses.insert(id.clone(), press);
+        let press =
+            ButtonPress { person, chat: shown.chat, message, label: label.to_owned(), answer: None, expired: false };
+        platform.presses.insert(id.clone(), press);
         inbox.queue("callback_query", query);
         drop(state);
         self.shared.arrived.notify_waiters();
@@ -153,22 +156,22 @@ impl FakeTelegram {
     /// # Panics
     /// When there is no such message.
     pub fn person_deletes(&self, chat: i64, message: i64) {
-        self.state().world.messages.get_mut(&(chat, message)).expect("a test deletes what is there").deleted = true;
+        self.state().platform.messages.get_mut(&(chat, message)).expect("a test deletes what is there").deleted = true;
     }
 
     /// Lets a person block the bot, of which it is told.
     pub fn person_blocks(&self, person: i64) {
-        self.change_bot(person, person, |chat| chat.standing = BotMembership::Blocked);
+        self.change_bot(person, person, |chat| chat.membership = BotMembership::Blocked);
     }
 
     /// Lets a person unblock the bot, of which it is told.
     pub fn person_unblocks(&self, person: i64) {
-        self.change_bot(person, person, |chat| chat.standing = BotMembership::Welcome);
+        self.change_bot(person, person, |chat| chat.membership = BotMembership::Welcome);
     }
 
     /// Lets somebody throw the bot out of a group, of which it is told.
     pub fn kick(&self, group: i64, by: i64) {
-        self.change_bot(group, by, |chat| chat.standing = BotMembership::Kicked);
+        self.change_bot(group, by, |chat| chat.membership = BotMembership::Kicked);
     }
 
     /// Lets somebody make the bot an administrator of a group, of which it is told: it sees all that is written there.
@@ -189,7 +192,7 @@ impl FakeTelegram {
     /// Turns the bot's privacy mode on or off, as BotFather does. Where it is on, the bot sees of a group in which it is
     /// no administrator only what is meant for it; what it does not see is not found.
     pub fn set_privacy_mode(&self, on: bool) {
-        self.state().world.privacy_mode = on;
+        self.state().platform.privacy_mode = on;
     }
 
     /// Lets a person set the time in seconds after which the messages of a chat are deleted, of which a service message
@@ -197,21 +200,21 @@ impl FakeTelegram {
     pub fn person_sets_auto_delete(&self, chat: i64, person: i64, seconds: u32) -> i64 {
         let mut state = self.state();
         let timer = json!({ "message_auto_delete_time": seconds });
-        let id = state.world.add_service(chat, person, "message_auto_delete_timer_changed", timer);
+        let id = state.platform.add_service(chat, person, "message_auto_delete_timer_changed", timer);
         state.tell(chat, id);
         drop(state);
         self.shared.arrived.notify_waiters();
         id
     }
 
-    fn change_bot(&self, chat: i64, by: i64, change: impl FnOnce(&mut Chat)) {
+    fn change_bot(&self, chat: i64, by: i64, change: impl FnOnce(&mut FakeChat)) {
         let mut state = self.state();
-        let State { world, inbox, .. } = &mut *state;
-        let before = objects::member(world, chat, BOT);
-        change(world.chat_mut(chat));
+        let State { platform, inbox, .. } = &mut *state;
+        let before = objects::member(platform, chat, BOT);
+        change(platform.chat_mut(chat));
         let changed = json!({
-            "chat": objects::chat(world, chat), "from": objects::user(world, by), "date": now(),
-            "old_chat_member": before, "new_chat_member": objects::member(world, chat, BOT),
+            "chat": objects::chat(platform, chat), "from": objects::user(platform, by), "date": platform.now(),
+            "old_chat_member": before, "new_chat_member": objects::member(platform, chat, BOT),
         });
         inbox.queue("my_chat_member", changed);
         drop(state);
@@ -222,17 +225,17 @@ impl FakeTelegram {
     pub fn migrate(&self, group: i64) -> i64 {
         let (title, owner, members) = {
             let state = self.state();
-            let chat = state.world.chat(group);
+            let chat = state.platform.chat(group);
             let others = chat.members.iter().copied().filter(|member| *member != chat.owner);
             (chat.title.clone(), chat.owner, [chat.owner].into_iter().chain(others).collect::<Vec<_>>())
         };
         let supergroup = self.supergroup(&title, &members);
         let mut state = self.state();
-        state.world.chat_mut(group).standing = BotMembership::Migrated(supergroup);
+        state.platform.chat_mut(group).membership = BotMembership::Migrated(supergroup);
         for (chat, field, other) in
             [(group, "migrate_to_chat_id", supergroup), (supergroup, "migrate_from_chat_id", group)]
         {
-            let id = state.world.add_service(chat, owner, field, json!(other));
+            let id = state.platform.add_service(chat, owner, field, json!(other));
             state.tell(chat, id);
         }
         drop(state);
@@ -242,22 +245,22 @@ impl FakeTelegram {
 
     /// Forbids voice messages in a chat, as a person's privacy settings do.
     pub fn forbid_voice(&self, chat: i64) {
-        self.state().world.chat_mut(chat).forbids_voice = true;
+        self.state().platform.chat_mut(chat).forbids_voice = true;
     }
 
     /// Makes a chat unknown, as if it had never been.
     pub fn forget_chat(&self, chat: i64) {
-        self.state().world.chats.remove(&chat);
+        self.state().platform.chats.remove(&chat);
     }
 
     /// Lets all pressed buttons wait so long that their answers come too late.
     pub fn expire_presses(&self) {
-        self.state().world.presses.values_mut().for_each(|press| press.expired = true);
+        self.state().platform.presses.values_mut().for_each(|press| press.expired = true);
     }
 
     /// Lets all files be gone from the server.
     pub fn expire_files(&self) {
-        self.state().world.files.clear();
+        self.state().platform.files.clear();
     }
 
     /// Queues an update as it is, of a kind that nobody knows or that can't be read. Returns its `update_id`.
@@ -275,12 +278,12 @@ impl FakeTelegram {
 }
 
 impl State {
-    fn compose(&mut self, chat: i64, person: i64, composed: Composed, album: Option<String>) -> i64 {
-        let Self { world, .. } = self;
+    fn compose(&mut self, chat: i64, person: i64, composed: PersonMessage, album: Option<String>) -> i64 {
+        let Self { platform, .. } = self;
         let content = match composed.content {
-            ComposedContent::Words => Content::Words,
-            ComposedContent::Other(content) => content,
-            ComposedContent::File { kind, file, seconds } => {
+            PersonContent::Words => TelegramContent::Words,
+            PersonContent::Other(content) => content,
+            PersonContent::File { kind, file, seconds } => {
                 let head = file.blocks().next().unwrap_or_default();
                 let sides = match imagesize::blob_size(&head) {
                     Ok(size) => (u32::try_from(size.width).unwrap_or(0), u32::try_from(size.height).unwrap_or(0)),
@@ -291,7 +294,7 @@ impl State {
                     kind,
                     FileKind::Voice | FileKind::Audio | FileKind::Video | FileKind::VideoNote | FileKind::Animation
                 );
-                Content::File(world.keep_file(TelegramFile {
+                TelegramContent::File(platform.keep_file(TelegramFile {
                     file_id: String::new(),
                     file_unique_id: String::new(),
                     kind,
@@ -305,11 +308,11 @@ impl State {
                 }))
             }
         };
-        let id = world.add(TelegramMessage {
+        let id = platform.add(TelegramMessage {
             chat,
             from: person,
             thread: composed.thread,
-            words: words::typed(&composed.text),
+            words: text::plain_text(&composed.text),
             content,
             album,
             reply_to: composed.reply_to,
@@ -322,11 +325,11 @@ impl State {
 
     /// Tells the bot of a message, if it can see it.
     fn tell(&mut self, chat: i64, id: i64) {
-        let Self { world, inbox, .. } = self;
-        let message = &world.messages[&(chat, id)];
-        if world.is_visible(message) {
-            let kind = if world.chat(chat).kind == ChatKind::Channel { "channel_post" } else { "message" };
-            inbox.queue(kind, objects::message(world, message));
+        let Self { platform, inbox, .. } = self;
+        let message = &platform.messages[&(chat, id)];
+        if platform.is_visible(message) {
+            let kind = if platform.chat(chat).kind == ChatKind::Channel { "channel_post" } else { "message" };
+            inbox.queue(kind, objects::message(platform, message));
         }
     }
 }

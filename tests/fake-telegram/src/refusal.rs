@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A refusal as the Bot API words it (Bot API, Making requests: `ok`, `error_code`, `description`, `parameters`).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct ApiRefusal {
     /// The `error_code`, which is the HTTP status too.
     pub code: u16,
     /// The `description`.
@@ -16,9 +16,9 @@ pub struct Refusal {
 
 /// What goes wrong with a request. [`satchel_fake_kit::Fault::BadMarkup`] meets requests with a `parse_mode` only,
 /// [`satchel_fake_kit::Fault::BadItem`] albums only, [`satchel_fake_kit::Fault::VoiceForbidden`] voices only.
-pub type TelegramFault = ServerFault<Refusal>;
+pub type TelegramFault = ServerFault<ApiRefusal>;
 
-impl Refusal {
+impl ApiRefusal {
     /// A refusal without parameters.
     pub fn new(code: u16, description: impl Into<String>) -> Self {
         Self { code, description: description.into(), parameters: None }
@@ -43,17 +43,17 @@ impl Refusal {
 }
 
 /// 400 with the words that the Bot API puts before all of them.
-pub(crate) fn bad(words: impl AsRef<str>) -> Refusal {
-    Refusal::new(400, format!("Bad Request: {}", words.as_ref()))
+pub(crate) fn bad(words: impl AsRef<str>) -> ApiRefusal {
+    ApiRefusal::new(400, format!("Bad Request: {}", words.as_ref()))
 }
 
 /// 403, likewise.
-pub(crate) fn forbidden(words: impl AsRef<str>) -> Refusal {
-    Refusal::new(403, format!("Forbidden: {}", words.as_ref()))
+pub(crate) fn forbidden(words: impl AsRef<str>) -> ApiRefusal {
+    ApiRefusal::new(403, format!("Forbidden: {}", words.as_ref()))
 }
 
-impl From<Refusal> for TelegramFault {
-    fn from(refusal: Refusal) -> Self {
+impl From<ApiRefusal> for TelegramFault {
+    fn from(refusal: ApiRefusal) -> Self {
         Self::Refuse(refusal)
     }
 }

@@ -26,7 +26,7 @@ pub struct TelegramRules {
     /// How many bytes a button's `callback_data` has.
     pub callback_data_bytes: RangeInclusive<usize>,
     /// How fast a bot may send; `None` is as fast as it can.
-    pub pace: Option<TelegramPace>,
+    pub pace: Option<TelegramRates>,
     /// A Bot API server of one's own, started with `--local`: where it keeps its files.
     pub local_files: Option<PathBuf>,
     /// Whether a connection carries one request after the other, as Telegram's do. Faults that close the gate want one
@@ -36,7 +36,7 @@ pub struct TelegramRules {
 
 /// How fast a bot may send and edit (Bots FAQ, "My bot is hitting limits, how do I avoid this?").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TelegramPace {
+pub struct TelegramRates {
     /// Messages a second in all chats together.
     pub per_second: u32,
     /// How many messages of one chat may come at once; then one a second is allowed.
@@ -66,7 +66,7 @@ impl Default for TelegramRules {
     }
 }
 
-impl Default for TelegramPace {
+impl Default for TelegramRates {
     /// Bots FAQ: "about 30 messages per second", "no more than one message per second" in one chat with "short
     /// bursts", "20 messages per minute to the same group".
     fn default() -> Self {
@@ -78,7 +78,7 @@ impl TelegramRules {
     /// The same with Telegram's pace.
     #[must_use]
     pub fn paced(self) -> Self {
-        Self { pace: Some(TelegramPace::default()), ..self }
+        Self { pace: Some(TelegramRates::default()), ..self }
     }
 
     /// A Bot API server of one's own with `--local`, which keeps its files in this directory (Bot API, Using a Local

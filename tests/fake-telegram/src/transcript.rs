@@ -6,19 +6,19 @@ use satchel_domain::{ConversationId, MessageRef, part::FileForm, size};
 use satchel_fake_kit::{Contents, MessageKind, Transcript, TranscriptFile, TranscriptMessage};
 
 use crate::{
-    message::{ChatKind, Content, FileKind, Formatted, TelegramFile, TelegramMessage},
-    world::{BOT, PlatformState, Press},
+    message::{ChatKind, FileKind, FormattedText, TelegramContent, TelegramFile, TelegramMessage},
+    platform_state::{BOT, ButtonPress, PlatformState},
 };
 
 #[derive(Debug, Clone, Default)]
 pub struct TelegramTranscript {
     /// The chats by their id.
-    pub chats: BTreeMap<i64, TelegramChat>,
+    pub chats: BTreeMap<i64, TranscriptChat>,
     people: BTreeMap<i64, String>,
 }
 
 #[derive(Debug, Clone)]
-pub struct TelegramChat {
+pub struct TranscriptChat {
     /// What sort of chat it is.
     pub kind: ChatKind,
     /// What it is called.
@@ -29,7 +29,7 @@ pub struct TelegramChat {
     /// What the bot was seen doing, in the words of `sendChatAction`.
     pub actions: Vec<String>,
     /// The buttons that were pressed, in order.
-    pub presses: Vec<Press>,
+    pub presses: Vec<ButtonPress>,
 }
 
 impl TelegramMessage {
@@ -47,15 +47,15 @@ impl TelegramMessage {
 }
 
 impl TelegramTranscript {
-    pub(crate) fn of(world: &PlatformState) -> Self {
-        let chats = world.chats.iter().map(|(id, chat)| {
+    pub(crate) fn from_state(platform: &PlatformState) -> Self {
+        let chats = platform.chats.iter().map(|(id, chat)| {
             let messages =
-                world.messages.range((*id, 0)..=(*id, i64::MAX)).map(|(_, message)| message.clone()).collect();
-            let presses = world.presses.values().filter(|press| press.chat == *id).cloned().collect();
+                platform.messages.range((*id, 0)..=(*id, i64::MAX)).map(|(_, message)| message.clone()).collect();
+            let presses = platform.presses.values().filter(|press| press.chat == *id).cloned().collect();
             let (title, topics, actions) = (chat.title.clone(), chat.topics.clone(), chat.actions.clone());
-            (*id, TelegramChat { kind: chat.kind, title, topics, messages, actions, presses })
+            (*id, TranscriptChat { kind: chat.kind, title, topics, messages, actions, presses })
         });
-        Self { chats: chats.collect(), people: world.people.clone() }
+        Self { chats: chats.collect(), people: platform.people.clone() }
     }
 
     /// All messages of a chat, deleted ones too.
@@ -72,7 +72,7 @@ impl TelegramTranscript {
     /// The words of the bot's messages that are words alone.
     #[must_use]
     pub fn texts(&self, chat: i64) -> Vec<&str> {
-        let alone = |message: &&TelegramMessage| matches!(message.content, Content::Words);
+        let alone = |message: &&TelegramMessage| matches!(message.content, TelegramContent::Words);
         self.visible(chat).filter(alone).map(|message| message.words.text.as_str()).collect()
     }
 
@@ -86,7 +86,7 @@ impl TelegramTranscript {
     #[must_use]
     pub fn shared(&self) -> Transcript {
         let mut transcript = Transcript::default();
-        let written = |message: &&TelegramMessage| !matches!(message.content, Content::Service(_));
+        let written = |message: &&TelegramMessage| !matches!(message.content, TelegramContent::Service(_));
         for message in self.chats.values().flat_map(|chat| &chat.messages).filter(written) {
             let conversation = match message.thread {
                 Some(thread) => format!("telegram:{}/{thread}", message.chat),
@@ -99,7 +99,7 @@ impl TelegramTranscript {
     }
 
     fn as_shared(&self, message: &TelegramMessage) -> TranscriptMessage {
-        let contents = |words: &Formatted| match message.file() {
+        let contents = |words: &FormattedText| match message.file() {
             None => Contents { text: words.text.clone(), files: Vec::new() },
             Some(file) => {
                 let file = TranscriptFile {
@@ -169,11 +169,11 @@ impl TelegramTranscript {
         }
         writeln!(f, ":")?;
         match &message.content {
-            Content::Words => {}
-            Content::File(file) => write_file(f, file)?,
-            Content::Location { latitude, longitude } => writeln!(f, "    + location {latitude}, {longitude}")?,
-            Content::Contact { name, phone } => writeln!(f, "    + contact {name}, {phone}")?,
-            Content::Service(fields) => {
+            TelegramContent::Words => {}
+            TelegramContent::File(file) => write_file(f, file)?,
+            TelegramContent::Location { latitude, longitude } => writeln!(f, "    + location {latitude}, {longitude}")?,
+            TelegramContent::Contact { name, phone } => writeln!(f, "    + contact {name}, {phone}")?,
+            TelegramContent::Service(fields) => {
                 fields.iter().try_for_each(|(field, value)| writeln!(f, "    + {field} {value}"))?;
             }
         }
@@ -227,7 +227,7 @@ impl fmt::Display for TelegramTranscript {
     }
 }
 
-impl fmt::Display for Formatted {
+impl fmt::Display for FormattedText {
     /// The words with marks where formatting begins and ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut at = 0;

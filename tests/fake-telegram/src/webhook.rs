@@ -2,18 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Shared, inbox::FakeWebhook, world};
+use crate::{Shared, inbox::FakeWebhook};
 
 /// The header that proves who posts (setWebhook: secret_token).
 const SECRET: &str = "X-Telegram-Bot-Api-Secret-Token";
 
 /// How long a bot may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Posts whatever waits, until the fake ends.
 pub(crate) async fn deliver(shared: Arc<Shared>) {
     let posting = async {
-        let client = reqwest::Client::builder().timeout(PATIENCE).build().expect("it has no special wishes");
+        let client = reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().expect("it has no special wishes");
         let mut pause = Duration::from_millis(20);
         loop {
             let arrived = shared.arrived.notified();
@@ -25,6 +25,8 @@ pub(crate) async fn deliver(shared: Arc<Shared>) {
             if let Some(secret) = &webhook.secret {
                 request = request.header(SECRET, secret);
             }
+            // Taken first: whoever was posted to can advance the clock to the next try.
+            let next_try = shared.clock.now() + pause;
             let failed = match request.send().await {
                 Ok(answer) if answer.status().is_success() => None,
                 // The server's own words.
@@ -36,11 +38,15 @@ pub(crate) async fn deliver(shared: Arc<Shared>) {
                 shared.state().inbox.updates.retain(|(waiting, _)| *waiting != number);
                 continue;
             };
-            if let Some(webhook) = &mut shared.state().inbox.webhook {
-                webhook.last_error = Some((world::now(), failed));
+            {
+                let mut state = shared.state();
+                let now = state.platform.now();
+                if let Some(webhook) = &mut state.inbox.webhook {
+                    webhook.last_error = Some((now, failed));
+                }
             }
             // setWebhook: "we will repeat the request and give up after a reasonable amount of attempts".
-            tokio::time::sleep(pause).await;
+            shared.clock.sleep_until(next_try).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     };

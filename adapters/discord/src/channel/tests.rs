@@ -1,7 +1,7 @@
 //! What a place takes, as far as is known.
 
 use satchel_domain::capabilities::Idempotency;
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_routing::tables;
 
@@ -19,7 +19,7 @@ fn channel() -> DiscordChannel {
         commands: Vec::new(),
     };
     let fetcher = Arc::new(HttpFetcher::new(FetchSettings::default()));
-    DiscordChannel::new(&settings, Arc::new(MemoryBlobs::default()), fetcher).unwrap()
+    DiscordChannel::new(&settings, Arc::new(FaultyBlobs::default()), fetcher).unwrap()
 }
 
 fn at(channel: &DiscordChannel, conversation: &str) -> ChannelCapabilities {

@@ -24,7 +24,7 @@ use satchel_domain::{
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
 use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_kit::{FakeFile, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
@@ -44,7 +44,7 @@ const PERSON: u64 = 4_711;
 pub(crate) struct Stage {
     pub(crate) discord: FakeDiscord,
     pub(crate) channel: Arc<DiscordChannel>,
-    pub(crate) blobs: Arc<MemoryBlobs>,
+    pub(crate) blobs: Arc<FaultyBlobs>,
     pub(crate) place: u64,
 }
 
@@ -85,7 +85,7 @@ impl Stage {
 
     pub(crate) async fn with(rules: DiscordRules, capabilities: ChannelCapabilities) -> Self {
         let discord = FakeDiscord::start(rules).await.unwrap();
-        let blobs = Arc::new(MemoryBlobs::default());
+        let blobs = Arc::new(FaultyBlobs::default());
         let channel = channel_with(&discord, Arc::clone(&blobs) as _, capabilities);
         discord.person(PERSON, "Ann");
         discord.guild(GUILD, "Home", Tier::None);

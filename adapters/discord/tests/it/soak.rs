@@ -19,7 +19,7 @@ use satchel_fake_discord::{
     DiscordRules, FakeDiscord, Tier,
     gateway::{FakeGateway, GatewayRules},
 };
-use satchel_fake_kit::{Fault, MemoryBlobs};
+use satchel_fake_kit::{Fault, FaultyBlobs};
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
 use satchel_routing::tables;
 use serde_json::json;
@@ -343,7 +343,7 @@ impl Listening {
     fn begin(settings: &DiscordSettings, book: &Arc<Book>) -> Self {
         let five = Duration::from_secs(5);
         let timeouts = HttpTimeouts { connect: five, response: five, idle: five };
-        let blobs = Arc::new(MemoryBlobs::default());
+        let blobs = Arc::new(FaultyBlobs::default());
         let channel = DiscordChannel::with_timeouts(settings, blobs, Arc::new(NoFiles), timeouts);
         let channel = Arc::new(channel.expect("the settings are good"));
         let waits = GatewayTimeouts {

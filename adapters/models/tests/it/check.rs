@@ -13,7 +13,7 @@ async fn a_good_model_passes() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         assert_eq!(stage.model(wire).check().await, Ok(()), "{wire:?}");
-        assert!(stage.server.asked().is_empty(), "{wire:?}: no model was asked anything");
+        assert!(stage.server.requests().is_empty(), "{wire:?}: no model was asked anything");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a person is told when something goes wrong, on every wire, and what is tried again.
 
-use satchel_fake_model::{Fate, Finish, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{
+    FinishReason, ModelFault, ModelReply, ModelWire, ProviderErrorCase, ReplyPiece, RequestStatus,
+};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::ModelError;
 use secrecy::SecretString;
@@ -12,7 +14,7 @@ async fn told(wire: ModelWire, reply: ModelReply) -> (ModelAnswer, usize) {
     let stage = Stage::new().await;
     stage.server.reply(reply.every_time());
     let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
-    (answer, stage.server.asked().len())
+    (answer, stage.server.requests().len())
 }
 
 fn error(answer: ModelAnswer) -> ModelError {
@@ -30,34 +32,34 @@ async fn refusals_are_explained_and_transient_ones_retried() {
     for wire in ModelWire::ALL {
         let (who, model) = (who(wire), wire.model());
         for (meaning, wanted, passing) in [
-            (Meaning::Key, format!("{who} does not accept the key: check models.main.api_key"), false),
-            (Meaning::NotAllowed, format!("this key has no access to the model {model} at {who}"), false),
-            (Meaning::Model, format!("{who} has no model {model}: check models.main.model"), false),
+            (ProviderErrorCase::Key, format!("{who} does not accept the key: check models.main.api_key"), false),
+            (ProviderErrorCase::NotAllowed, format!("this key has no access to the model {model} at {who}"), false),
+            (ProviderErrorCase::Model, format!("{who} has no model {model}: check models.main.model"), false),
             (
-                Meaning::Quota,
+                ProviderErrorCase::Quota,
                 format!(
                     "the account at {who} has no credit left, or its quota is used up: check the account's billing page"
                 ),
                 false,
             ),
             (
-                Meaning::ContextTooLong,
+                ProviderErrorCase::ContextTooLong,
                 format!("this conversation is too long for {model}; start a new one with /new"),
                 false,
             ),
             (
-                Meaning::TooLarge,
+                ProviderErrorCase::TooLarge,
                 format!("this turn's text and files are too large for {who}; send less at once"),
                 false,
             ),
-            (Meaning::Filtered, format!("{who} blocked the answer under its content policy"), false),
+            (ProviderErrorCase::Filtered, format!("{who} blocked the answer under its content policy"), false),
             (
-                Meaning::NoTools,
+                ProviderErrorCase::NoTools,
                 format!("the model {model} can't use tools: choose another model in models.main.model"),
                 false,
             ),
-            (Meaning::Overloaded, format!("{who} is overloaded; try again in a few minutes"), true),
-            (Meaning::Server, format!("{who} returned a server error; try again in a few minutes"), true),
+            (ProviderErrorCase::Overloaded, format!("{who} is overloaded; try again in a few minutes"), true),
+            (ProviderErrorCase::Server, format!("{who} returned a server error; try again in a few minutes"), true),
         ] {
             let (answer, asked) = told(wire, ModelReply::fault(ModelFault::Says(meaning))).await;
             let error = error(answer);
@@ -79,7 +81,7 @@ async fn long_rate_limit_fails_fast_with_its_delay() {
         assert!(error.retryable && asked == 1, "{wire:?}: asked {asked} times");
     }
     // Gemini names the wait in the body.
-    let (answer, asked) = told(ModelWire::Gemini, ModelReply::fault(ModelFault::Says(Meaning::Rate))).await;
+    let (answer, asked) = told(ModelWire::Gemini, ModelReply::fault(ModelFault::Says(ProviderErrorCase::Rate))).await;
     let wanted = "the server has rate-limited your requests; try again in 34 seconds";
     assert_eq!((error(answer).reason.as_str(), asked), (wanted, 1));
 }
@@ -120,11 +122,11 @@ async fn stream_cut_midway_is_retryable_error() {
             (ReplyPiece::StopShort, "its answer was cut off in the middle".to_owned()),
             (ReplyPiece::Garbage, format!("{} sent an answer that could not be understood", who(wire))),
             (
-                ReplyPiece::Trouble(Meaning::Overloaded),
+                ReplyPiece::Trouble(ProviderErrorCase::Overloaded),
                 format!("{} is overloaded; try again in a few minutes", who(wire)),
             ),
             (
-                ReplyPiece::Trouble(Meaning::Server),
+                ReplyPiece::Trouble(ProviderErrorCase::Server),
                 format!("{} returned a server error; try again in a few minutes", who(wire)),
             ),
         ] {
@@ -141,13 +143,13 @@ async fn stream_cut_midway_is_retryable_error() {
 #[tokio::test]
 async fn stream_broken_before_first_delta_is_retried() {
     for wire in ModelWire::ALL {
-        for piece in [ReplyPiece::Cut, ReplyPiece::StopShort, ReplyPiece::Trouble(Meaning::Overloaded)] {
+        for piece in [ReplyPiece::Cut, ReplyPiece::StopShort, ReplyPiece::Trouble(ProviderErrorCase::Overloaded)] {
             let stage = Stage::new().await;
             stage.server.reply(ModelReply::pieces([piece.clone()]));
             stage.server.reply(ModelReply::text("Here I am."));
             let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
             assert_eq!((answer.text().as_str(), answer.error), ("Here I am.", None), "{wire:?} {piece:?}");
-            assert_eq!(stage.server.asked().len(), 2, "{wire:?} {piece:?}");
+            assert_eq!(stage.server.requests().len(), 2, "{wire:?} {piece:?}");
         }
     }
 }
@@ -155,7 +157,7 @@ async fn stream_broken_before_first_delta_is_retried() {
 #[tokio::test]
 async fn an_answer_that_the_filter_ends_is_told() {
     for wire in ModelWire::ALL.into_iter().filter(|wire| *wire != ModelWire::OpenAiResponses) {
-        let (answer, _) = told(wire, ModelReply::text("Take two ").ending(Finish::Filtered)).await;
+        let (answer, _) = told(wire, ModelReply::text("Take two ").ending(FinishReason::Filtered)).await;
         assert_eq!(answer.text(), "Take two ", "{wire:?}");
         let error = error(answer);
         let wanted = format!("{} blocked the answer under its content policy", who(wire));
@@ -182,7 +184,7 @@ async fn provider_refusal_is_quoted_without_secrets() {
          \"object\"'"
     );
     assert!(!error.retryable);
-    assert!(matches!(stage.server.last().fate, Fate::Refused(_)));
+    assert!(matches!(stage.server.last().status, RequestStatus::Refused(_)));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn every_accepted_kind_reaches_an_unlisted_model() {
             FILES.iter().filter(|(kind, ..)| kinds.contains(kind)).map(|(.., bytes)| bytes.to_vec()).collect();
         assert_eq!(shown, expected, "{wire:?}");
         for (_, name, ..) in FILES.iter().filter(|(kind, ..)| !kinds.contains(kind)) {
-            assert!(asked.words().contains(&format!("You can't see the file \"{name}\"")), "{wire:?}: {name}");
+            assert!(asked.user_text().contains(&format!("You can't see the file \"{name}\"")), "{wire:?}: {name}");
         }
     }
 }
@@ -76,7 +76,7 @@ async fn a_refusal_names_the_setting_that_helps() {
         stage.file("d.svg", "image/svg+xml", b"<svg/>").await,
     ];
     ask(&stage.model_with(settings), request(vec![user("look", files)])).await;
-    let words = stage.server.last().words();
+    let words = stage.server.last().user_text();
     let hint = "this model accepts no files, only text; if it does accept images, the person who runs this bot can set \
                 `models.main.accepts`.";
     assert!(words.contains(&format!("\"a.png\" (image/png, 33 B): {hint}")), "{words}");
@@ -93,8 +93,8 @@ async fn the_limits_stay_with_accepted_kinds() {
     ask(&model, request(vec![user("look", vec![large, heic])])).await;
     let asked = stage.server.last();
     assert!(asked.files().is_empty());
-    assert!(asked.words().contains("it is 21 MB, this model accepts up to 20 MB."), "{}", asked.words());
-    assert!(asked.words().contains("this model accepts only PNG, JPEG."), "{}", asked.words());
+    assert!(asked.user_text().contains("it is 21 MB, this model accepts up to 20 MB."), "{}", asked.user_text());
+    assert!(asked.user_text().contains("this model accepts only PNG, JPEG."), "{}", asked.user_text());
 }
 
 #[tokio::test]

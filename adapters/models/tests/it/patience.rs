@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use satchel_fake_model::{AskedModel, Fate, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{
+    ModelFault, ModelReply, ModelWire, ProviderErrorCase, RecordedRequest, ReplyPiece, RequestStatus,
+};
 use satchel_models::RequestPolicy;
 use satchel_ports::{LanguageModel, ModelEvent};
 
 use crate::stage::{Stage, ask, request, short_policy, user};
 
-fn gaps(asked: &[AskedModel]) -> Vec<Duration> {
+fn gaps(asked: &[RecordedRequest]) -> Vec<Duration> {
     asked.windows(2).map(|two| two[1].at - two[0].at).collect()
 }
 
@@ -21,7 +23,7 @@ async fn the_servers_wait_is_a_floor() {
         stage.server.reply(ModelReply::text("now"));
         let answer = ask(&stage.model(wire), request(vec![user("hello", Vec::new())])).await;
         assert_eq!((answer.text().as_str(), answer.error), ("now", None), "{wire:?}");
-        let gaps = gaps(&stage.server.asked());
+        let gaps = gaps(&stage.server.requests());
         assert!(gaps.len() == 1 && gaps[0] >= Duration::from_millis(300), "{wire:?} {gaps:?}");
     }
 }
@@ -29,11 +31,11 @@ async fn the_servers_wait_is_a_floor() {
 #[tokio::test]
 async fn waits_grow_and_end() {
     let stage = Stage::new().await;
-    stage.server.reply(ModelReply::fault(ModelFault::Says(Meaning::Overloaded)).every_time());
+    stage.server.reply(ModelReply::fault(ModelFault::Says(ProviderErrorCase::Overloaded)).every_time());
     let patience = RequestPolicy { min_delay: Duration::from_millis(60), ..short_policy() };
     let model = stage.model_with_policy(stage.settings(ModelWire::Anthropic), patience);
     assert!(ask(&model, request(vec![user("hello", Vec::new())])).await.error.is_some());
-    let gaps = gaps(&stage.server.asked());
+    let gaps = gaps(&stage.server.requests());
     assert_eq!(gaps.len(), 3, "three repeats and no more");
     for (gap, least) in gaps.iter().zip([60, 120, 240]) {
         assert!(*gap >= Duration::from_millis(least), "{gaps:?}");
@@ -52,8 +54,8 @@ async fn answer_that_never_starts_times_out_without_retry() {
         let error = answer.error.unwrap();
         assert!(error.reason.ends_with("did not start to answer in time") && error.retryable, "{wire:?} {error}");
         assert!(begun.elapsed() < Duration::from_secs(4), "{wire:?}");
-        assert_eq!(stage.server.asked().len(), 1, "{wire:?}: it has had its time");
-        stage.server.wait_until(|asked| asked[0].fate == Fate::Abandoned).await.unwrap();
+        assert_eq!(stage.server.requests().len(), 1, "{wire:?}: it has had its time");
+        stage.server.wait_until(|asked| asked[0].status == RequestStatus::Abandoned).await.unwrap();
     }
 }
 
@@ -92,9 +94,9 @@ async fn a_dropped_stream_ends_its_request() {
         let model = stage.model(wire);
         let mut answer = model.stream(&request(vec![user("hi", Vec::new())])).await.unwrap();
         assert_eq!(answer.next().await, Some(Ok(ModelEvent::Text("So ".into()))), "{wire:?}");
-        assert_eq!(stage.server.last().fate, Fate::Running, "{wire:?}");
+        assert_eq!(stage.server.last().status, RequestStatus::Running, "{wire:?}");
         drop(answer);
-        stage.server.wait_until(|asked| asked[0].fate == Fate::Abandoned).await.expect("the server sees it");
+        stage.server.wait_until(|asked| asked[0].status == RequestStatus::Abandoned).await.expect("the server sees it");
     }
 }
 
@@ -111,6 +113,6 @@ async fn a_dropped_question_ends_its_request() {
             _ = asking => panic!("it hangs"),
             arrived = stage.server.wait_until(|asked| !asked.is_empty()) => arrived.unwrap(),
         }
-        stage.server.wait_until(|asked| asked[0].fate == Fate::Abandoned).await.expect("the server sees it");
+        stage.server.wait_until(|asked| asked[0].status == RequestStatus::Abandoned).await.expect("the server sees it");
     }
 }

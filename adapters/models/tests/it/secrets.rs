@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use satchel_fake_model::{FakeModelServer, Meaning, ModelFault, ModelReply, ModelWire, ReplyPiece};
+use satchel_fake_model::{FakeModelServer, ModelFault, ModelReply, ModelWire, ProviderErrorCase, ReplyPiece};
 use secrecy::SecretString;
 
 use crate::stage::{Stage, ask, request, user};
@@ -35,13 +35,16 @@ async fn no_secret_is_told_or_logged() {
     let mut said = String::new();
     for wire in ModelWire::ALL {
         for reply in [
-            ModelReply::fault(ModelFault::Says(Meaning::Key)),
-            ModelReply::fault(ModelFault::Says(Meaning::Invalid)),
+            ModelReply::fault(ModelFault::Says(ProviderErrorCase::Key)),
+            ModelReply::fault(ModelFault::Says(ProviderErrorCase::Invalid)),
             ModelReply::fault(ModelFault::BadGateway),
             ModelReply::fault(ModelFault::Cut),
             ModelReply::fault(ModelFault::Moved),
             ModelReply::pieces([ReplyPiece::Text("private words".into()), ReplyPiece::Garbage]),
-            ModelReply::pieces([ReplyPiece::Text("private words".into()), ReplyPiece::Trouble(Meaning::Server)]),
+            ModelReply::pieces([
+                ReplyPiece::Text("private words".into()),
+                ReplyPiece::Trouble(ProviderErrorCase::Server),
+            ]),
         ] {
             let stage = Stage::new().await;
             stage.server.reply(reply.every_time());

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Timestamp, Visibility};
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::{
@@ -25,7 +25,7 @@ pub(crate) const PDF: &[u8] = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n";
 /// A server and what the models that ask it need.
 pub(crate) struct Stage {
     pub(crate) server: FakeModelServer,
-    pub(crate) blobs: Arc<MemoryBlobs>,
+    pub(crate) blobs: Arc<FaultyBlobs>,
 }
 
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_fake_model::ModelWire;
 use satchel_models::{ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::ModelMessage;
@@ -66,7 +66,7 @@ impl StandIn {
         Ok(Self { _process: process, address })
     }
 
-    fn model(&self, wire: ModelWire, blobs: &std::sync::Arc<MemoryBlobs>) -> RemoteModel {
+    fn model(&self, wire: ModelWire, blobs: &std::sync::Arc<FaultyBlobs>) -> RemoteModel {
         let path = match wire {
             ModelWire::Gemini => "v1beta/",
             ModelWire::Ollama => "",

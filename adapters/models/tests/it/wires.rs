@@ -1,6 +1,8 @@
 //! Texts, tools, ids, names and thoughts, on every wire.
 
-use satchel_fake_model::{AskedPart, AskedTurn, Fate, Finish, ModelReply, ModelWire, ReplyPiece, ScriptedCall};
+use satchel_fake_model::{
+    FinishReason, ModelReply, ModelWire, RecordedPart, RecordedTurn, ReplyPiece, RequestStatus, ScriptedCall,
+};
 use satchel_ports::{
     ModelMessage,
     language_model::{ModelToolCall, TokenUsage},
@@ -20,8 +22,8 @@ async fn text_arrives_in_deltas_with_final_usage() {
         assert_eq!(answer.usage, Some(TokenUsage { input_tokens: 321, output_tokens: 45 }), "{wire:?}");
         assert!(answer.done && answer.calls.is_empty(), "{wire:?}");
         let asked = stage.server.last();
-        assert_eq!(asked.fate, Fate::Answered, "{wire:?}");
-        assert_eq!((asked.system.as_str(), asked.words().as_str()), ("Be brief.", "hello"), "{wire:?}");
+        assert_eq!(asked.status, RequestStatus::Answered, "{wire:?}");
+        assert_eq!((asked.system.as_str(), asked.user_text().as_str()), ("Be brief.", "hello"), "{wire:?}");
         assert_eq!(asked.model, wire.model(), "{wire:?}");
     }
 }
@@ -78,7 +80,7 @@ async fn a_tool_loop_of_several_steps_goes_through() {
         assert_eq!(called, ["file_read", "attachment_save_all", "file_read"], "{wire:?}");
         assert_eq!(asked.tools, ["file_read", "attachment_save_all", "web_search_"], "{wire:?}");
         assert_eq!(
-            asked.words(),
+            asked.user_text(),
             "earlier\n[[satchel.note]]A receipt.[[/satchel.note]]\n\ndo it\n\n[[satchel.note]]No files.[[/satchel.note]]\
              \nand hurry",
             "{wire:?}: notes stand where they were"
@@ -145,7 +147,10 @@ async fn a_conversation_with_gaps_is_taken() {
         let results: Vec<String> = asked.results().iter().map(|result| result.text()).collect();
         let unanswered = "error: no answer was recorded; it may have taken effect";
         assert_eq!(results, [unanswered, unanswered, "second first"], "{wire:?}");
-        assert!(asked.words().contains("orphan") && asked.words().contains("twice"), "{wire:?}: nothing is dropped");
+        assert!(
+            asked.user_text().contains("orphan") && asked.user_text().contains("twice"),
+            "{wire:?}: nothing is dropped"
+        );
     }
 }
 
@@ -180,7 +185,7 @@ async fn signs_of_life_are_no_pieces() {
 async fn an_answer_at_its_longest_says_so() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
-        stage.server.reply(ModelReply::text("Once upon a ti").ending(Finish::Length));
+        stage.server.reply(ModelReply::text("Once upon a ti").ending(FinishReason::Length));
         let answer = ask(&stage.model(wire), request(vec![user("tell", Vec::new())])).await;
         assert_eq!((answer.done, answer.error.as_ref()), (true, None), "{wire:?}");
         assert_eq!(answer.texts[0], "Once upon a ti", "{wire:?}");
@@ -290,13 +295,13 @@ async fn turns_alternate() {
             user("five", Vec::new()),
         ];
         ask(&stage.model(wire), request(messages)).await;
-        let words = |text: &str| vec![AskedPart::Text(text.to_owned())];
+        let words = |text: &str| vec![RecordedPart::Text(text.to_owned())];
         assert_eq!(
             stage.server.last().turns,
             [
-                AskedTurn::User(words("one\n\ntwo")),
-                AskedTurn::Model { text: "three\n\nfour".into(), calls: Vec::new() },
-                AskedTurn::User(words("five")),
+                RecordedTurn::User(words("one\n\ntwo")),
+                RecordedTurn::Model { text: "three\n\nfour".into(), calls: Vec::new() },
+                RecordedTurn::User(words("five")),
             ],
             "{wire:?}: many chat templates refuse anything else"
         );

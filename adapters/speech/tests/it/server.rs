@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use satchel_fake_model::speech::{AskedSpeech, FakeSpeechServer, SpeechFault};
+use satchel_fake_model::speech::{FakeSpeechServer, RecordedSpeechRequest, SpeechFault};
 use satchel_ports::Speech;
 use satchel_speech::{EngineSettings, ServerEngine, SpeechEngine, SpeechSettings, SpeechSetupError};
 use secrecy::SecretString;
@@ -36,20 +36,20 @@ async fn long_text_becomes_one_voice_from_wav_pieces() {
     let voice = both(&fake, Duration::from_secs(20));
     let heard = speak(&voice, "Good night.").await.unwrap();
     assert_eq!(heard.duration_ms, 220, "11 characters of 20 ms");
-    let asked = |input: &str| AskedSpeech::Speak {
+    let asked = |input: &str| RecordedSpeechRequest::Speak {
         input: input.into(),
         model: "gpt-4o-mini-tts".into(),
         voice: "alloy".into(),
     };
-    assert_eq!(fake.asked(), [asked("Good night.")]);
+    assert_eq!(fake.requests(), [asked("Good night.")]);
 
     let long = "Good night. ".repeat(300);
     let heard = speak(&voice, &long).await.unwrap();
-    let pieces: Vec<usize> = fake.asked()[1..]
+    let pieces: Vec<usize> = fake.requests()[1..]
         .iter()
         .map(|asked| match asked {
-            AskedSpeech::Speak { input, .. } => input.chars().count(),
-            AskedSpeech::Transcribe { .. } => 0,
+            RecordedSpeechRequest::Speak { input, .. } => input.chars().count(),
+            RecordedSpeechRequest::Transcribe { .. } => 0,
         })
         .collect();
     assert_eq!(pieces, [1_895, 1_703]);
@@ -78,10 +78,10 @@ async fn chosen_settings_are_sent_and_key_is_optional() {
     let sound = tone(8_000, 700);
     assert_eq!(voice.transcribe(recording(&sound, "audio/x-wav")).await.unwrap(), "bring bread");
     assert_eq!(
-        fake.asked(),
+        fake.requests(),
         [
-            AskedSpeech::Speak { input: "hi".into(), model: "tts-1".into(), voice: "nova".into() },
-            AskedSpeech::Transcribe {
+            RecordedSpeechRequest::Speak { input: "hi".into(), model: "tts-1".into(), voice: "nova".into() },
+            RecordedSpeechRequest::Transcribe {
                 file: sound.into(),
                 filename: "recording.wav".into(),
                 model: "whisper-1".into(),
@@ -236,5 +236,5 @@ async fn server_side_refusal_is_reported_as_permanent() {
     ] {
         assert!(error.owner_message().contains(says) && !error.retryable, "`{says}` is not in `{error}`");
     }
-    assert_eq!((fake.refused().len(), fake.asked().len()), (5, 0));
+    assert_eq!((fake.refused().len(), fake.requests().len()), (5, 0));
 }

@@ -20,7 +20,7 @@ use satchel_domain::{
     delivery::SendError,
     part::{FileForm, FileItem, PreparedVoice},
 };
-use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_kit::{FakeFile, FaultyBlobs};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
@@ -38,7 +38,7 @@ pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
 pub(crate) struct OutboundHarness {
     pub(crate) telegram: FakeTelegram,
     pub(crate) channel: Arc<TelegramChannel>,
-    pub(crate) blobs: Arc<MemoryBlobs>,
+    pub(crate) blobs: Arc<FaultyBlobs>,
     pub(crate) chat: i64,
 }
 
@@ -77,7 +77,7 @@ impl OutboundHarness {
 
     pub(crate) async fn with(rules: TelegramRules, capabilities: ChannelCapabilities) -> Self {
         let telegram = FakeTelegram::start(rules).await.unwrap();
-        let blobs = Arc::new(MemoryBlobs::default());
+        let blobs = Arc::new(FaultyBlobs::default());
         let settings = settings(&telegram, capabilities);
         let channel = TelegramChannel::with_timeouts(&settings, Arc::clone(&blobs) as _, SHORT).unwrap();
         let person = telegram.person(4711, "Anna");

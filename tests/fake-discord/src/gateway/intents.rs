@@ -26,7 +26,7 @@ pub(crate) const ALL: u64 = 0x1_ffff | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
 /// Whether a session with these intents is told of an event.
 ///
 /// List of Intents: "Any events not listed means it's not associated with an intent and will always be sent to your
-/// app." Only what the fake's world can make happen is listed here.
+/// app." Only what can happen on the fake is listed here.
 pub(crate) fn lets_through(intents: u64, name: &str, data: &Value) -> bool {
     let of_guild = data.get("guild_id").is_some_and(|guild| !guild.is_null());
     let either = |guild, direct| if of_guild { guild } else { direct };

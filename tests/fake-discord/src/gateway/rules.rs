@@ -25,8 +25,8 @@ pub struct GatewayRules {
     pub identify_every: Option<Duration>,
     /// How long a session outlives its connection.
     pub resumable_for: Duration,
-    /// How many events of a session are kept for those who resume it.
-    pub kept_events: usize,
+    /// How many events of a session are buffered for those who resume it.
+    pub buffered_events: usize,
     /// How long a connection stays after its client was asked to reconnect.
     pub reconnect_within: Duration,
     /// The privileged intents that the application has.
@@ -46,7 +46,7 @@ impl Default for GatewayRules {
             session_starts_within: Duration::from_secs(24 * 60 * 60), // Identifying: "in a 24-hour period"
             identify_every: None,
             resumable_for: Duration::from_secs(180), // Initiating a Disconnect: "timeout after a few minutes"
-            kept_events: 10_000,                     // not documented
+            buffered_events: 10_000,                 // not documented
             reconnect_within: Duration::from_secs(2), // not documented
             granted_intents: MESSAGE_CONTENT,
         }

@@ -44,8 +44,8 @@ async fn open(
 ) -> Response {
     let refused = {
         let mut state = shared.state();
-        let left = state.trouble.bad_upgrades;
-        state.trouble.bad_upgrades = left.saturating_sub(1);
+        let left = state.faults.bad_upgrades;
+        state.faults.bad_upgrades = left.saturating_sub(1);
         left > 0
     };
     if refused {

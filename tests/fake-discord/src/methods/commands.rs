@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use crate::{
     call::ReceivedCall,
-    refusal::{Form, Refusal},
-    world::{APPLICATION, PlatformState},
+    platform_state::{APPLICATION, PlatformState},
+    refusal::{ApiRefusal, FormErrors},
 };
 
 /// The longest list (Application Commands: "100 global CHAT_INPUT commands").
-const MOST: usize = 100;
+const MAX_COMMANDS: usize = 100;
 
-pub(crate) fn list(world: &PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn list(platform: &PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     check_application(call)?;
-    Ok(json!(world.commands))
+    Ok(json!(platform.commands))
 }
 
-pub(crate) fn set(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn set(platform: &mut PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     check_application(call)?;
     let Some(commands) = call.body.as_array() else {
-        return Err(Refusal::wrong_field(&[], "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType"));
+        return Err(ApiRefusal::invalid_field(&[], "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType"));
     };
-    let mut form = Form::default();
-    if commands.len() > MOST {
-        form.wrong(&[], "BASE_TYPE_MAX_LENGTH", format!("Must be {MOST} or fewer in length."));
+    let mut form = FormErrors::default();
+    if commands.len() > MAX_COMMANDS {
+        form.add_error(&[], "BASE_TYPE_MAX_LENGTH", format!("Must be {MAX_COMMANDS} or fewer in length."));
     }
     let mut names = BTreeSet::new();
     for (index, command) in commands.iter().enumerate() {
@@ -33,33 +33,33 @@ pub(crate) fn set(world: &mut PlatformState, call: &ReceivedCall) -> Result<Valu
         check_named(&mut form, &[&place], command);
         if !names.insert(command["name"].as_str()) {
             let words = "Application command names must be unique";
-            form.wrong(&[&place, "name"], "APPLICATION_COMMANDS_DUPLICATE_NAME", words);
+            form.add_error(&[&place, "name"], "APPLICATION_COMMANDS_DUPLICATE_NAME", words);
         }
         for (index, option) in command["options"].as_array().into_iter().flatten().enumerate() {
             let inner = index.to_string();
             check_named(&mut form, &[&place, "options", &inner], option);
             if !option["type"].as_u64().is_some_and(|kind| (1..=11).contains(&kind)) {
                 let path = [&place, "options", &inner, "type"];
-                form.wrong(&path, "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}.");
+                form.add_error(&path, "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}.");
             }
         }
     }
     form.check()?;
-    world.commands = commands.iter().cloned().map(|command| stored(world.snowflake(), command)).collect();
-    Ok(json!(world.commands))
+    platform.commands = commands.iter().cloned().map(|command| stored(platform.snowflake(), command)).collect();
+    Ok(json!(platform.commands))
 }
 
 /// Application Command Naming: "1-32 characters", lower case; a description has "1-100 characters".
-fn check_named(form: &mut Form, place: &[&str], named: &Value) {
+fn check_named(form: &mut FormErrors, place: &[&str], named: &Value) {
     let name = named["name"].as_str().unwrap_or_default();
     let allowed = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '\'');
     if !(1..=32).contains(&name.chars().count()) || !name.chars().all(allowed) || name != name.to_lowercase() {
         let words = "Command name is invalid: a name has 1 to 32 letters, digits, - or _, in lower case";
-        form.wrong(&[place, &["name"]].concat(), "APPLICATION_COMMAND_INVALID_NAME", words);
+        form.add_error(&[place, &["name"]].concat(), "APPLICATION_COMMAND_INVALID_NAME", words);
     }
     if !(1..=100).contains(&named["description"].as_str().unwrap_or_default().chars().count()) {
         let path = [place, &["description"]].concat();
-        form.wrong(&path, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
+        form.add_error(&path, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
     }
 }
 
@@ -78,9 +78,9 @@ fn stored(id: u64, asked: Value) -> Value {
     command
 }
 
-fn check_application(call: &ReceivedCall) -> Result<(), Refusal> {
+fn check_application(call: &ReceivedCall) -> Result<(), ApiRefusal> {
     if call.id(0) == APPLICATION.to_string() {
         return Ok(());
     }
-    Err(Refusal::new(403, 20_012, "You are not authorized to perform this action on this application"))
+    Err(ApiRefusal::new(403, 20_012, "You are not authorized to perform this action on this application"))
 }

@@ -1,56 +1,58 @@
 //! New messages (Message resource, Create Message).
 
-use std::time::Instant;
-
 use imagesize::blob_size;
-use satchel_fake_kit::{FakeFile, Upload};
+use satchel_fake_kit::{FakeFile, ReceivedUpload};
 use serde_json::{Value, json};
 
 use crate::{
     DiscordRules,
     call::{ReceivedCall, fields},
     draft::{AttachmentDescription, MessageDraft},
-    message::{DiscordFile, DiscordMessage, Ping, VOICE_MESSAGE},
+    message::{DiscordFile, DiscordMessage, Mention, VOICE_MESSAGE},
     objects,
-    refusal::{Refusal, empty_message, missing_permissions, too_large},
-    world::{BOT, ChannelKind, Permission, PlatformState, id_in, snowflake},
+    platform_state::{BOT, ChannelKind, Permission, PlatformState, id_in, snowflake},
+    refusal::{ApiRefusal, empty_message, missing_permissions, too_large},
 };
 
-pub(crate) fn create(world: &mut PlatformState, rules: &DiscordRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let channel = writable(world, rules, call)?;
+pub(crate) fn create(
+    platform: &mut PlatformState,
+    rules: &DiscordRules,
+    call: &ReceivedCall,
+) -> Result<Value, ApiRefusal> {
+    let channel = writable(platform, rules, call)?;
     let form = fields(&call.body);
     let draft = MessageDraft::read(rules, &form)?;
-    let reply_to = answered(world, channel, &form)?;
-    let files = files(world, rules, call, &draft, channel, &[])?;
+    let reply_to = answered(platform, channel, &form)?;
+    let files = files(platform, rules, call, &draft, channel, &[])?;
     if draft.flags & VOICE_MESSAGE != 0 {
-        check_voice(world, &draft, channel, &files)?;
+        check_voice(platform, &draft, channel, &files)?;
     }
     let content = draft.content.clone().unwrap_or_default();
     if content.is_empty() && files.is_empty() && draft.buttons.as_ref().is_none_or(Vec::is_empty) {
         return Err(empty_message());
     }
     let enforced = draft.nonce.clone().filter(|_| form.get("enforce_nonce") == Some(&json!(true)));
-    if let Some(before) = enforced.and_then(|nonce| before(world, rules, channel, &nonce)) {
-        return Ok(objects::with_nonce(world, &world.messages[&before]));
+    if let Some(before) = enforced.and_then(|nonce| before(platform, rules, channel, &nonce)) {
+        return Ok(objects::with_nonce(platform, &platform.messages[&before]));
     }
-    let answered = reply_to.and_then(|id| world.messages.get(&id)).map(|message| message.author);
+    let answered = reply_to.and_then(|id| platform.messages.get(&id)).map(|message| message.author);
     let message = DiscordMessage {
         channel,
         author: BOT,
-        files: files.into_iter().map(|file| world.keep_file(file)).collect(),
+        files: files.into_iter().map(|file| platform.keep_file(file)).collect(),
         flags: draft.flags,
         nonce: draft.nonce.clone(),
         reply_to,
         buttons: draft.buttons.clone().unwrap_or_default(),
         ..with_pings(&draft, content, answered)
     };
-    let id = world.add(message);
+    let id = platform.add(message);
     if let Some(nonce) = draft.nonce {
-        world.nonces.insert(nonce, (id, Instant::now()));
+        platform.nonces.insert(nonce, (id, platform.clock.now()));
     }
-    let message = &world.messages[&id];
-    let (answer, event) = (objects::with_nonce(world, message), objects::event(world, message));
-    world.events.push(("MESSAGE_CREATE", event));
+    let message = &platform.messages[&id];
+    let (answer, event) = (objects::with_nonce(platform, message), objects::event(platform, message));
+    platform.events.push(("MESSAGE_CREATE", event));
     Ok(answer)
 }
 
@@ -60,23 +62,23 @@ pub(crate) fn with_pings(draft: &MessageDraft, content: String, answered: Option
     let mut message = DiscordMessage { content, ..DiscordMessage::default() };
     for ping in &pings {
         match ping {
-            Ping::Everyone => message.mentions_everyone = true,
-            Ping::Person(id) => message.mentions.push(*id),
-            Ping::Role(id) => message.role_mentions.push(*id),
+            Mention::Everyone => message.mentions_everyone = true,
+            Mention::Person(id) => message.mentions.push(*id),
+            Mention::Role(id) => message.role_mentions.push(*id),
         }
     }
     DiscordMessage { pings, ..message }
 }
 
 /// The channel of a request that writes there (Create Message, Limitations).
-pub(crate) fn writable(world: &PlatformState, rules: &DiscordRules, call: &ReceivedCall) -> Result<u64, Refusal> {
-    let channel = world.visible_channel(call.id(0))?;
-    let found = world.channel(channel);
+pub(crate) fn writable(platform: &PlatformState, rules: &DiscordRules, call: &ReceivedCall) -> Result<u64, ApiRefusal> {
+    let channel = platform.visible_channel(call.id(0))?;
+    let found = platform.channel(channel);
     if matches!(found.kind, ChannelKind::Direct { .. }) && found.blocked {
-        return Err(Refusal::new(403, 50_007, "Cannot send messages to this user"));
+        return Err(ApiRefusal::new(403, 50_007, "Cannot send messages to this user"));
     }
     let attaches = !call.uploads.is_empty();
-    if !world.may(channel, Permission::Send) || attaches && !world.may(channel, Permission::Attach) {
+    if !platform.may(channel, Permission::Send) || attaches && !platform.may(channel, Permission::Attach) {
         return Err(missing_permissions());
     }
     // Create Message: "The maximum request size when sending a message is 25 MiB"; a guild with a higher limit for a
@@ -84,42 +86,43 @@ pub(crate) fn writable(world: &PlatformState, rules: &DiscordRules, call: &Recei
     // larger than a file may be, or that limit would be none.
     let is_lone_file = call.uploads.len() == 1 && call.body["content"].as_str().is_none_or(str::is_empty);
     let counted = if is_lone_file { call.uploaded_bytes() } else { call.bytes };
-    if counted > rules.request_limit(world.tier_of(channel)) {
+    if counted > rules.request_limit(platform.tier_of(channel)) {
         return Err(too_large());
     }
     Ok(channel)
 }
 
 /// The message of the bot's that came with the same nonce before.
-fn before(world: &PlatformState, rules: &DiscordRules, channel: u64, nonce: &str) -> Option<u64> {
-    let (id, at) = world.nonces.get(nonce)?;
-    (at.elapsed() < rules.nonce_window && world.standing(channel, *id).is_some()).then_some(*id)
+fn before(platform: &PlatformState, rules: &DiscordRules, channel: u64, nonce: &str) -> Option<u64> {
+    let (id, at) = platform.nonces.get(nonce)?;
+    (platform.clock.elapsed_since(*at) < rules.nonce_window && platform.existing_message(channel, *id).is_some())
+        .then_some(*id)
 }
 
 /// The message that is to be answered (Message Reference structure).
 fn answered(
-    world: &PlatformState,
+    platform: &PlatformState,
     channel: u64,
     form: &serde_json::Map<String, Value>,
-) -> Result<Option<u64>, Refusal> {
+) -> Result<Option<u64>, ApiRefusal> {
     let Some(reference) = form.get("message_reference").filter(|given| !given.is_null()) else { return Ok(None) };
-    let wrong = |code: &str, words: &str| Refusal::wrong_field(&["message_reference"], code, words);
+    let wrong = |code: &str, words: &str| ApiRefusal::invalid_field(&["message_reference"], code, words);
     if reference["type"].as_u64().is_some_and(|kind| kind != 0) {
         return Err(wrong("UNKNOWN_TYPE", "the fake lets bots reply, not forward"));
     }
     let Some(id) = id_in(reference, "message_id") else {
         let path = ["message_reference", "message_id"];
-        return Err(Refusal::wrong_field(&path, "BASE_TYPE_REQUIRED", "This field is required"));
+        return Err(ApiRefusal::invalid_field(&path, "BASE_TYPE_REQUIRED", "This field is required"));
     };
     let id = snowflake(&id, "message_reference")?;
     if id_in(reference, "channel_id").is_some_and(|given| given != channel.to_string()) {
         let words = "Cannot reply to a message in a different channel";
         return Err(wrong("REPLIES_CANNOT_REFERENCE_OTHER_CHANNEL", words));
     }
-    if !world.may(channel, Permission::ReadHistory) {
-        return Err(Refusal::new(403, 160_002, "Cannot reply without permission to read message history"));
+    if !platform.may(channel, Permission::ReadHistory) {
+        return Err(ApiRefusal::new(403, 160_002, "Cannot reply without permission to read message history"));
     }
-    match world.standing(channel, id) {
+    match platform.existing_message(channel, id) {
         Some(_) => Ok(Some(id)),
         // fail_if_not_exists: "whether to error if the referenced message doesn't exist instead of sending as a normal
         // (non-reply) message, default true".
@@ -133,14 +136,14 @@ fn answered(
 /// Edit Message: "the `attachments` array must contain all attachments that should be present after edit, including
 /// retained and new attachments provided in the request body"; without it files are appended.
 pub(crate) fn files(
-    world: &PlatformState,
+    platform: &PlatformState,
     rules: &DiscordRules,
     call: &ReceivedCall,
     draft: &MessageDraft,
     channel: u64,
     kept: &[DiscordFile],
-) -> Result<Vec<DiscordFile>, Refusal> {
-    let limit = rules.file_limit(world.tier_of(channel));
+) -> Result<Vec<DiscordFile>, ApiRefusal> {
+    let limit = rules.file_limit(platform.tier_of(channel));
     if call.uploads.values().any(|upload| upload.bytes > limit) {
         return Err(too_large());
     }
@@ -154,14 +157,14 @@ pub(crate) fn files(
             let named = |number: &usize| described.iter().any(|one| one.id == number.to_string());
             if !call.uploads.keys().all(named) {
                 let words = "attachments has to name all files of the request";
-                return Err(Refusal::wrong_field(&["attachments"], "ATTACHMENT_NOT_LISTED", words));
+                return Err(ApiRefusal::invalid_field(&["attachments"], "ATTACHMENT_NOT_LISTED", words));
             }
             let found = described.iter().enumerate().map(|(index, described)| {
                 let upload = described.id.parse().ok().and_then(|number: usize| call.uploads.get(&number));
                 let kept = kept.iter().find(|file| file.id.to_string() == described.id);
                 let unknown = || {
                     let path = ["attachments", &index.to_string(), "id"];
-                    Refusal::wrong_field(&path, "ATTACHMENT_NOT_FOUND", "Attachment not found")
+                    ApiRefusal::invalid_field(&path, "ATTACHMENT_NOT_FOUND", "Attachment not found")
                 };
                 let fresh = upload.map(|upload| file(upload, described, voice));
                 fresh.or_else(|| kept.map(|file| redescribed(file, described))).ok_or_else(unknown)
@@ -171,7 +174,7 @@ pub(crate) fn files(
     };
     if files.len() > rules.files {
         let words = format!("Maximum number of attachments in a message reached ({})", rules.files);
-        return Err(Refusal::new(400, 30_015, words));
+        return Err(ApiRefusal::new(400, 30_015, words));
     }
     Ok(files)
 }
@@ -181,11 +184,11 @@ fn redescribed(file: &DiscordFile, described: &AttachmentDescription) -> Discord
     DiscordFile { description, ..file.clone() }
 }
 
-fn file(upload: &Upload, described: &AttachmentDescription, voice: bool) -> DiscordFile {
+fn file(upload: &ReceivedUpload, described: &AttachmentDescription, voice: bool) -> DiscordFile {
     let named = described.filename.as_deref().unwrap_or(&upload.filename);
     let (filename, title) = sanitised(named);
     let sides = blob_size(&upload.head).ok().map(|size| (size.width as u64, size.height as u64));
-    let kept = |content: &bytes::Bytes| FakeFile::of(filename.clone(), upload.mime.clone(), content.clone());
+    let kept = |content: &bytes::Bytes| FakeFile::from_bytes(filename.clone(), upload.mime.clone(), content.clone());
     DiscordFile {
         id: 0,
         title,
@@ -217,26 +220,26 @@ pub(crate) fn sanitised(name: &str) -> (String, Option<String>) {
 
 /// Message resource, Voice Messages.
 fn check_voice(
-    world: &PlatformState,
+    platform: &PlatformState,
     draft: &MessageDraft,
     channel: u64,
     files: &[DiscordFile],
-) -> Result<(), Refusal> {
-    if !world.may(channel, Permission::SendVoice) {
-        return Err(Refusal::new(403, 50_173, "You cannot send voice messages in this channel."));
+) -> Result<(), ApiRefusal> {
+    if !platform.may(channel, Permission::SendVoice) {
+        return Err(ApiRefusal::new(403, 50_173, "You cannot send voice messages in this channel."));
     }
     let says = draft.content.as_ref().is_some_and(|content| !content.is_empty());
     if says || draft.buttons.as_ref().is_some_and(|rows| !rows.is_empty()) {
-        return Err(Refusal::new(400, 50_159, "Voice messages do not support additional content."));
+        return Err(ApiRefusal::new(400, 50_159, "Voice messages do not support additional content."));
     }
     let [voice] = files else {
-        return Err(Refusal::new(400, 50_160, "Voice messages must have a single audio attachment."));
+        return Err(ApiRefusal::new(400, 50_160, "Voice messages must have a single audio attachment."));
     };
     if !voice.mime.starts_with("audio/") {
-        return Err(Refusal::new(400, 50_160, "Voice messages must have a single audio attachment."));
+        return Err(ApiRefusal::new(400, 50_160, "Voice messages must have a single audio attachment."));
     }
     if voice.duration_secs.is_none() || voice.waveform.as_ref().is_none_or(String::is_empty) {
-        return Err(Refusal::new(400, 50_161, "Voice messages must have supporting metadata."));
+        return Err(ApiRefusal::new(400, 50_161, "Voice messages must have supporting metadata."));
     }
     Ok(())
 }

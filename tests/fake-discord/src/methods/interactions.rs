@@ -9,8 +9,8 @@ use crate::{
     message::{DiscordMessage, EPHEMERAL},
     methods::{RouteReply, create, edit},
     objects,
-    refusal::{Refusal, empty_message, unknown_interaction},
-    world::{BOT, Deed, InteractionAnswer, PlatformState, snowflake},
+    platform_state::{BOT, InteractionKind, InteractionResponse, PlatformState, snowflake},
+    refusal::{ApiRefusal, empty_message, unknown_interaction},
 };
 
 /// Interaction Callback Type: a message, a message that comes later.
@@ -22,27 +22,27 @@ const DEFERRED_UPDATE: u64 = 6;
 const UPDATE: u64 = 7;
 
 pub(crate) fn answer(
-    world: &mut PlatformState,
+    platform: &mut PlatformState,
     rules: &DiscordRules,
     call: &ReceivedCall,
-) -> Result<RouteReply, Refusal> {
+) -> Result<RouteReply, ApiRefusal> {
     let id = snowflake(call.id(0), "interaction_id")?;
-    let interaction = world.interactions.get(&id).filter(|found| found.token == call.id(1));
+    let interaction = platform.interactions.get(&id).filter(|found| found.token == call.id(1));
     let interaction = interaction.ok_or_else(unknown_interaction)?.clone();
     if interaction.answer.is_some() {
-        return Err(Refusal::new(400, 40_060, "Interaction has already been acknowledged."));
+        return Err(ApiRefusal::new(400, 40_060, "Interaction has already been acknowledged."));
     }
-    if interaction.expired || interaction.began.elapsed() > rules.interaction_patience {
+    if interaction.expired || platform.clock.elapsed_since(interaction.began) > rules.interaction_ttl {
         return Err(unknown_interaction());
     }
-    let pressed = match &interaction.deed {
-        Deed::Press { message, .. } => Some(*message),
-        Deed::Command { .. } => None,
+    let pressed = match &interaction.kind {
+        InteractionKind::Press { message, .. } => Some(*message),
+        InteractionKind::Command { .. } => None,
     };
     let kind = call.body["type"].as_u64().unwrap_or(0);
     if !(matches!(kind, MESSAGE | DEFERRED_MESSAGE) || pressed.is_some() && matches!(kind, DEFERRED_UPDATE | UPDATE)) {
         let words = "the fake takes 4 and 5, and 6 and 7 for buttons";
-        return Err(Refusal::wrong_field(&["type"], "BASE_TYPE_CHOICES", words));
+        return Err(ApiRefusal::invalid_field(&["type"], "BASE_TYPE_CHOICES", words));
     }
     let form = fields(&call.body["data"]);
     let draft = MessageDraft::read(rules, &form)?;
@@ -62,39 +62,39 @@ pub(crate) fn answer(
                 interaction: Some(id),
                 ..create::with_pings(&draft, content.clone(), None)
             };
-            let message = world.add(message);
+            let message = platform.add(message);
             if !ephemeral {
-                let event = objects::event(world, &world.messages[&message]);
-                world.events.push(("MESSAGE_CREATE", event));
+                let event = objects::event(platform, &platform.messages[&message]);
+                platform.events.push(("MESSAGE_CREATE", event));
             }
             Some(message)
         }
         (UPDATE, Some(message)) => {
-            let before = world.messages[&message].clone();
-            let edited = edit::edited(world, rules, call, &before, &draft, form.contains_key("content"))?;
-            world.messages.insert(message, edited);
-            world.touch(message);
-            let event = objects::event(world, &world.messages[&message]);
-            world.events.push(("MESSAGE_UPDATE", event));
+            let before = platform.messages[&message].clone();
+            let edited = edit::edited(platform, rules, call, &before, &draft, form.contains_key("content"))?;
+            platform.messages.insert(message, edited);
+            platform.touch(message);
+            let event = objects::event(platform, &platform.messages[&message]);
+            platform.events.push(("MESSAGE_UPDATE", event));
             Some(message)
         }
         _ => None,
     };
     // What an update says stands in the message.
     let text = if kind == MESSAGE { content } else { String::new() };
-    let answer = InteractionAnswer { kind, text, ephemeral };
-    let found = world.interactions.get_mut(&id).expect("it was looked up before");
+    let answer = InteractionResponse { kind, text, ephemeral };
+    let found = platform.interactions.get_mut(&id).expect("it was looked up before");
     found.answer = Some(answer);
     // Reference, Boolean Query Strings: "True, true, or 1".
     if !matches!(call.query("with_response"), Some("True" | "true" | "1")) {
         return Ok(RouteReply::NoContent);
     }
-    Ok(RouteReply::Json(callback(world, id, pressed.is_some(), kind, shown)))
+    Ok(RouteReply::Json(callback(platform, id, pressed.is_some(), kind, shown)))
 }
 
 /// Interaction Callback Response object.
-fn callback(world: &PlatformState, id: u64, pressed: bool, kind: u64, shown: Option<u64>) -> Value {
-    let shown = shown.map(|id| &world.messages[&id]);
+fn callback(platform: &PlatformState, id: u64, pressed: bool, kind: u64, shown: Option<u64>) -> Value {
+    let shown = shown.map(|id| &platform.messages[&id]);
     let mut response = json!({
         "interaction": {
             "id": id.to_string(), "type": if pressed { 3 } else { 2 },
@@ -105,7 +105,7 @@ fn callback(world: &PlatformState, id: u64, pressed: bool, kind: u64, shown: Opt
     });
     if let Some(message) = shown {
         response["interaction"]["response_message_id"] = json!(message.id.to_string());
-        response["resource"]["message"] = objects::message(world, message);
+        response["resource"]["message"] = objects::message(platform, message);
     }
     response
 }

@@ -51,7 +51,7 @@ async fn sessions_receive_snapshot_and_all_later_events() {
     assert_eq!((id(&guild["id"]), id(&guild["channels"][0]["id"])), (GUILD, CHANNEL));
     assert_eq!(id(&guild["threads"][0]["last_message_id"]), before);
 
-    let file = FakeFile::of("a.txt", "text/plain", "a");
+    let file = FakeFile::from_bytes("a.txt", "text/plain", "a");
     let said = bot.fake.person_sends(CHANNEL, ADA, "look", vec![file]);
     let told = events.event("MESSAGE_CREATE").await;
     assert_eq!((id(&told["id"]), id(&told["guild_id"]), &told["content"]), (said, GUILD, &json!("look")));
@@ -98,7 +98,7 @@ async fn events_without_content_intent_are_redacted() {
     let mut events = Listener::identify(&bot, GUILD_MESSAGES | DIRECT_MESSAGES).await;
     events.event("READY").await;
     let mut read = async |channel: u64, text: &str| {
-        bot.fake.person_sends(channel, ADA, text, vec![FakeFile::of("a.txt", "text/plain", "a")]);
+        bot.fake.person_sends(channel, ADA, text, vec![FakeFile::from_bytes("a.txt", "text/plain", "a")]);
         let told = events.event("MESSAGE_CREATE").await;
         (told["content"].as_str().expect("a text").to_owned(), told["attachments"].as_array().map_or(0, Vec::len))
     };

@@ -1,30 +1,37 @@
 //! What goes wrong, by script.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
-use satchel_fake_discord::{CDN, DiscordFault, Refusal};
-use satchel_fake_kit::{FakeFile, Fault, Moment, When};
+use satchel_fake_discord::{ApiRefusal, CDN, DiscordFault};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase};
 use serde_json::{Value, json};
 
 use crate::{ADA, Bot, CHANNEL, Upload};
 
-/// How long an answer is waited for that is to come, and one that is not.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LITTLE_PATIENCE: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a client sees of a message that it sends: the status and the body, or how the connection ended.
 async fn seen(bot: &Bot) -> String {
-    seen_within(PATIENCE, bot).await
+    let request = bot.request("POST", &format!("/channels/{CHANNEL}/messages")).json(&json!({ "content": "a" }));
+    match tokio::time::timeout(Duration::from_secs(10), request.send()).await.expect("an end in time") {
+        Err(error) if error.is_connect() => "refused".to_owned(),
+        Err(_) => "cut".to_owned(),
+        Ok(answer) => format!("{} {}", answer.status().as_u16(), answer.text().await.expect("a body")),
+    }
 }
 
-async fn seen_within(patience: Duration, bot: &Bot) -> String {
-    let request = bot.request("POST", &format!("/channels/{CHANNEL}/messages")).json(&json!({ "content": "a" }));
-    match tokio::time::timeout(patience, request.send()).await {
-        Err(_) => "nothing".to_owned(),
-        Ok(Err(error)) if error.is_connect() => "refused".to_owned(),
-        Ok(Err(_)) => "cut".to_owned(),
-        Ok(Ok(answer)) => format!("{} {}", answer.status().as_u16(), answer.text().await.expect("a body")),
+/// The same of a request that is given up soon after it was performed, or has arrived if it isn't to be performed.
+async fn seen_until_hung(bot: &Bot, route: &str, performed: bool) -> String {
+    let phase = if performed { RequestPhase::Performed } else { RequestPhase::Arrived };
+    let reached = bot.fake.on_nth(route, bot.fake.requests(route) + 1, phase);
+    let hung = async {
+        reached.await.expect("it comes so far");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    tokio::select! {
+        seen = seen(bot) => seen,
+        () = hung => "nothing".to_owned(),
     }
 }
 
@@ -36,8 +43,8 @@ async fn every_fault_hits_the_scripted_request() {
     let short = |status: u16, code: u64, words: &str| format!(r#"{status} {{"message":"{words}","code":{code}}}"#);
     let garbage = DiscordFault::Answer { status: 200, body: "{\"id\":".to_owned() };
     for (fault, expected, performed) in [
-        (Fault::RefuseConnection { for_ms: 1_500 }.into(), "refused".to_owned(), false),
-        (Fault::Outage { for_ms: 50 }.into(), "cut".to_owned(), false),
+        (Fault::RefuseConnection { for_ms: 60_000 }.into(), "refused".to_owned(), false),
+        (Fault::Outage { for_ms: 60_000 }.into(), "cut".to_owned(), false),
         (Fault::RateLimit { retry_after_ms: 1500 }.into(), wait.to_owned(), false),
         (Fault::ServerError.into(), short(500, 0, "500: Internal Server Error"), false),
         (Fault::BadGateway { performed: false }.into(), html.to_owned(), false),
@@ -54,21 +61,25 @@ async fn every_fault_hits_the_scripted_request() {
         (Fault::TooLarge.into(), short(413, 40_005, "Request entity too large"), false),
         (Fault::Forbidden.into(), short(403, 50_013, "Missing Permissions"), false),
         (Fault::ChatGone.into(), short(404, 10_003, "Unknown Channel"), false),
-        (Refusal::new(418, 9, "I am a teapot").into(), short(418, 9, "I am a teapot"), false),
+        (ApiRefusal::new(418, 9, "I am a teapot").into(), short(418, 9, "I am a teapot"), false),
         (garbage, "200 {\"id\":".to_owned(), false),
     ] {
         let bot = Bot::start().await;
+        bot.fake.clock().pause();
         assert!(seen(&bot).await.starts_with("200"), "before {fault:?}");
         bot.fake.script_next(route, fault.clone());
-        let patience = if expected == "nothing" { LITTLE_PATIENCE } else { PATIENCE };
-        assert_eq!(seen_within(patience, &bot).await, expected, "{fault:?}");
+        let hangs = expected == "nothing";
+        let seen_of_it = if hangs { seen_until_hung(&bot, route, performed).await } else { seen(&bot).await };
+        assert_eq!(seen_of_it, expected, "{fault:?}");
         let stand = bot.fake.transcript().texts(CHANNEL).len();
         assert_eq!(stand, 1 + usize::from(performed), "{fault:?}");
-        let patience = Instant::now() + Duration::from_secs(10);
-        while !seen(&bot).await.starts_with("200") {
-            assert!(Instant::now() < patience, "{fault:?} does not pass");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        bot.fake.clock().advance(MINUTE);
+        let passes = async {
+            while !seen(&bot).await.starts_with("200") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), passes).await.expect("it passes with its time");
     }
 }
 
@@ -76,15 +87,15 @@ async fn every_fault_hits_the_scripted_request() {
 async fn faults_for_one_message_kind_spare_others() {
     let bot = Bot::start().await;
     let ogg = || -> Upload<'_> { ("a.ogg", "audio/ogg", b"OggS".to_vec()) };
-    bot.fake.script("*", When::Every, Fault::BadMarkup);
+    bot.fake.script("*", FaultTiming::Every, Fault::BadMarkup);
     bot.send(json!({ "content": "**" })).await.expect("Discord takes all Markdown");
     bot.fake.clear_script();
-    bot.fake.script("*", When::Every, Fault::BadItem { index: 1 });
+    bot.fake.script("*", FaultTiming::Every, Fault::BadItem { index: 1 });
     bot.send_files(json!({}), vec![ogg()]).await.expect("it has no second file");
     let second = bot.send_files(json!({}), vec![ogg(), ogg()]).await;
     assert_eq!(second, Err("400 50035 Invalid Form Body; attachments.1: ATTACHMENT_INVALID".to_owned()));
     bot.fake.clear_script();
-    bot.fake.script("*", When::Every, Fault::VoiceForbidden);
+    bot.fake.script("*", FaultTiming::Every, Fault::VoiceForbidden);
     bot.send_files(json!({}), vec![ogg()]).await.expect("it is no voice");
     let voice = json!({ "flags": 8192, "attachments": [{ "id": 0, "duration_secs": 1.0, "waveform": "AAAA" }] });
     let refused = bot.send_files(voice, vec![ogg()]).await;
@@ -92,7 +103,7 @@ async fn faults_for_one_message_kind_spare_others() {
 }
 
 #[tokio::test]
-async fn downloads_break_off_halfway_and_moments_are_told() {
+async fn downloads_break_off_halfway_and_phases_are_reported() {
     let bot = Bot::start().await;
     let file = FakeFile::generated("a.bin", "application/octet-stream", 1, 300_000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "", vec![file]);
@@ -101,7 +112,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     bot.fake.script_next(CDN, Fault::ResetMidTransfer);
     let broken = reqwest::get(url).await.expect("a head").bytes().await;
     assert!(broken.is_err(), "half a file is none");
-    let mut fetched = bot.fake.on_nth(CDN, 2, Moment::Performed);
+    let mut fetched = bot.fake.on_nth(CDN, 2, RequestPhase::Performed);
     assert!(fetched.try_recv().is_err(), "nobody has asked yet");
     assert_eq!(reqwest::get(url).await.expect("a head").bytes().await.expect("whole").len(), 300_000);
     fetched.try_recv().expect("a download is performed when its answer begins");
@@ -113,7 +124,7 @@ async fn downloads_break_off_halfway_and_moments_are_told() {
     let stands = bot.fake.wait_until(|transcript| transcript.texts(CHANNEL) == ["before"]);
     let (_, stands) = tokio::join!(says, stands);
     stands.expect("it is seen");
-    let mut performed = bot.fake.on_nth("POST /channels/{}/messages", 2, Moment::Performed);
+    let mut performed = bot.fake.on_nth("POST /channels/{}/messages", 2, RequestPhase::Performed);
     bot.ask("POST", &format!("/channels/{CHANNEL}/typing"), Value::Null).await.expect("typing");
     assert!(performed.try_recv().is_err(), "it is another route");
     bot.send(json!({ "content": "a" })).await.expect("sent");

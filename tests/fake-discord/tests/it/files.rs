@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use satchel_fake_discord::{Composed, DiscordRules, Tier};
+use satchel_fake_discord::{DiscordRules, PersonMessage, Tier};
 use satchel_fake_kit::FakeFile;
 use serde_json::{Value, json};
 
@@ -208,7 +208,7 @@ async fn links_expire_and_renew_while_file_exists() {
     let status = async |url: &str| reqwest::get(url).await.expect("an answer").status().as_u16();
     let url = link(&bot.again(&at).await);
     let downloaded = reqwest::get(&url).await.expect("an answer").bytes().await.expect("bytes");
-    assert_eq!(FakeFile::of("a", "b", downloaded).sha256(), file.sha256());
+    assert_eq!(FakeFile::from_bytes("a", "b", downloaded).sha256(), file.sha256());
     let (bare, query) = url.split_once('?').expect("a signed link");
     assert_eq!(status(bare).await, 403);
     assert_eq!(status(&format!("{bare}?{}", query.replace("hm=", "hm=00"))).await, 403);
@@ -222,6 +222,10 @@ async fn links_expire_and_renew_while_file_exists() {
     bot.fake.links_live(Duration::ZERO);
     assert_eq!(status(&link(&bot.again(&at).await)).await, 404, "one that is over already doesn't");
     bot.fake.links_live(Duration::from_secs(60));
+    let minute_old = link(&bot.again(&at).await);
+    assert_eq!(status(&minute_old).await, 200);
+    bot.fake.clock().advance(Duration::from_secs(60));
+    assert_eq!(status(&minute_old).await, 404, "its time is over");
 
     let refresh =
         async |urls: Value| bot.ask("POST", "/attachments/refresh-urls", json!({ "attachment_urls": urls })).await;
@@ -242,8 +246,8 @@ async fn what_people_send_has_names_sides_and_voices() {
     let file = bot.again(&json!({ "id": said.to_string() })).await["attachments"][0].clone();
     assert_eq!((&file["filename"], &file["title"]), (&json!("my_cat.png"), &json!("my cat")));
     assert_eq!((&file["width"], &file["height"]), (&json!(640), &json!(480)));
-    let voice = FakeFile::of("voice-message.ogg", "audio/ogg", "OggS");
-    let said = bot.fake.person_composes(CHANNEL, ADA, Composed::voice(voice, 2.5));
+    let voice = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
+    let said = bot.fake.person_composes(CHANNEL, ADA, PersonMessage::voice(voice, 2.5));
     let message = bot.again(&json!({ "id": said.to_string() })).await;
     assert_eq!((&message["flags"], &message["attachments"][0]["duration_secs"]), (&json!(8192), &json!(2.5)));
     assert_eq!(id(&message["author"]["id"]), ADA);

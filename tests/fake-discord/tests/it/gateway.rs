@@ -1,9 +1,9 @@
 //! The fake gateway: what a raw client is told, what it is refused with which code, and what a test does to it.
 
+mod faults;
 mod handshake;
 mod limits;
 mod resuming;
-mod trouble;
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use reqwest_websocket::{CloseCode, Message, Upgrade, WebSocket};
 use satchel_fake_discord::gateway::{
     DIRECT_MESSAGES, FakeGateway, GUILD_MESSAGES, GUILDS, GatewayRules, GatewaySnapshot, MESSAGE_CONTENT,
 };
+use satchel_fake_kit::TestClock;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,6 +24,8 @@ const INTENTS: u64 = GUILDS | GUILD_MESSAGES | DIRECT_MESSAGES | MESSAGE_CONTENT
 /// A gateway with one guild, served alone.
 pub(crate) struct Gateway {
     pub(crate) hub: FakeGateway,
+    /// It stands still until a test advances it.
+    pub(crate) clock: TestClock,
     /// Its address, as READY and GET /gateway/bot name it.
     url: String,
     again: String,
@@ -35,12 +38,14 @@ impl Gateway {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a loopback port");
         let base = format!("ws://{}", listener.local_addr().expect("an address"));
         let stopped = CancellationToken::new();
-        let hub = FakeGateway::new(rules, TOKEN, &base, stopped.clone());
-        hub.set_world(world);
+        let clock = TestClock::default();
+        clock.pause();
+        let hub = FakeGateway::new(rules, TOKEN, &base, stopped.clone(), clock.clone());
+        hub.set_snapshot(snapshot);
         let served = axum::serve(listener, hub.router()).with_graceful_shutdown(stopped.clone().cancelled_owned());
         tokio::spawn(async move { served.await });
         let url = hub.bot_address()["url"].as_str().expect("an address").to_owned();
-        Self { hub, url, again: String::new(), _stops: stopped.drop_guard() }
+        Self { hub, clock, url, again: String::new(), _stops: stopped.drop_guard() }
     }
 
     /// A client that has been told HELLO.
@@ -75,7 +80,7 @@ impl Gateway {
 }
 
 /// A bot in one guild.
-pub(crate) fn world() -> GatewaySnapshot {
+pub(crate) fn snapshot() -> GatewaySnapshot {
     GatewaySnapshot {
         user: json!({ "id": "11", "username": "satchel", "bot": true }),
         application: 12,

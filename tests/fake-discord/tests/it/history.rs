@@ -39,7 +39,7 @@ async fn history_is_told_in_pages_newest_first() {
 #[tokio::test]
 async fn replies_and_forwards_show_what_they_refer_to() {
     let bot = Bot::start().await;
-    let file = satchel_fake_kit::FakeFile::of("a.txt", "text/plain", "a");
+    let file = satchel_fake_kit::FakeFile::from_bytes("a.txt", "text/plain", "a");
     let first = bot.fake.person_sends(CHANNEL, ADA, "look", vec![file]);
     let bea = bot.fake.person(1002, "Bea");
     let reply = bot.fake.person_replies(CHANNEL, bea, first, "nice");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use satchel_fake_discord::{APPLICATION, DiscordRules, Interaction};
+use satchel_fake_discord::{APPLICATION, SentInteraction};
 use serde_json::{Value, json};
 
 use crate::{ADA, Bot, CHANNEL, button, id};
 
-fn done(bot: &Bot, interaction: u64) -> Interaction {
+fn done(bot: &Bot, interaction: u64) -> SentInteraction {
     let transcript = bot.fake.transcript();
     let mut all = transcript.channels.values().flat_map(|channel| channel.interactions.clone());
     all.find(|done| done.id == interaction).expect("it happened")
@@ -59,8 +59,9 @@ async fn commands_are_registered_completely_within_their_limits() {
 
 #[tokio::test]
 async fn a_press_is_answered_once_and_in_time() {
-    let bot =
-        Bot::with(DiscordRules { interaction_patience: Duration::from_millis(1_500), ..DiscordRules::unpaced() }).await;
+    let bot = Bot::start().await;
+    let clock = bot.fake.clock();
+    clock.pause();
     let sent = bot.send(json!({ "content": "Sure?", "components": button("Yes", "/yes") })).await.expect("sent");
     let press = || bot.fake.person_presses(ADA, id(&sent["id"]), "/yes");
     let first = press();
@@ -73,8 +74,10 @@ async fn a_press_is_answered_once_and_in_time() {
     let twice = bot.ask("POST", &callback(first), answer.clone()).await;
     assert_eq!(twice, Err("400 40060 Interaction has already been acknowledged.".to_owned()));
     assert_eq!(done(&bot, first).answer.expect("answered").kind, 6);
-    let late = press();
-    tokio::time::sleep(Duration::from_millis(1_550)).await;
+    let (last, late) = (press(), press());
+    clock.advance(bot.fake.rules().interaction_ttl);
+    assert_eq!(bot.ask("POST", &callback(last), answer.clone()).await, Ok(Value::Null));
+    clock.advance(Duration::from_millis(1));
     assert_eq!(bot.ask("POST", &callback(late), answer.clone()).await, unknown);
     let expired = press();
     bot.fake.expire_interactions();

@@ -1,12 +1,12 @@
 //! Outages of some requests alone, for a time or until the test says so.
 
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use crate::{Bot, CHANNEL};
 
 /// Longer than any test runs.
-const LONG: When = When::ForMs(600_000);
+const LONG: FaultTiming = FaultTiming::ForMs(600_000);
 
 #[tokio::test]
 async fn messages_alone_are_out() {

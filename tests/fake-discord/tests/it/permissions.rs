@@ -54,7 +54,7 @@ async fn what_the_bot_may_not_do_is_refused() {
 #[tokio::test]
 async fn without_intent_only_content_for_bot_is_readable() {
     let bot = Bot::start().await;
-    let file = || vec![satchel_fake_kit::FakeFile::of("a.txt", "text/plain", "a")];
+    let file = || vec![satchel_fake_kit::FakeFile::from_bytes("a.txt", "text/plain", "a")];
     let plain = bot.fake.person_sends(CHANNEL, ADA, "secret", file());
     let mention = bot.fake.person_sends(CHANNEL, ADA, &format!("{} look", bot.fake.mention()), file());
     let own = super::id(&bot.send(json!({ "content": "mine" })).await.expect("sent")["id"]);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use satchel_fake_discord::DiscordRules;
 use serde_json::{Value, json};
 
 use crate::{Bot, CHANNEL, Upload};
@@ -31,10 +30,14 @@ async fn an_enforced_nonce_gives_the_same_message_back() {
 
 #[tokio::test]
 async fn a_nonce_is_remembered_for_its_window_only() {
-    let bot = Bot::with(DiscordRules { nonce_window: Duration::from_millis(150), ..DiscordRules::unpaced() }).await;
+    let bot = Bot::start().await;
     let message = json!({ "content": "a", "nonce": NONCE, "enforce_nonce": true });
-    bot.send(message.clone()).await.expect("sent");
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let clock = bot.fake.clock();
+    clock.pause();
+    let first = bot.send(message.clone()).await.expect("sent");
+    clock.advance(bot.fake.rules().nonce_window - Duration::from_millis(1));
+    assert_eq!(bot.send(message.clone()).await.expect("an answer")["id"], first["id"]);
+    clock.advance(Duration::from_millis(1));
     bot.send(message).await.expect("sent");
     assert_eq!(bot.fake.transcript().texts(CHANNEL), ["a", "a"]);
 }

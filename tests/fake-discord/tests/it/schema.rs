@@ -3,7 +3,7 @@
 //! The OpenAPI (version 10) lies in `oracles/`.
 
 use boon::{Compiler, Schemas};
-use satchel_fake_discord::{APPLICATION, Composed};
+use satchel_fake_discord::{APPLICATION, PersonMessage};
 use satchel_fake_kit::{FakeFile, Fault};
 use serde_json::{Value, json};
 
@@ -137,13 +137,13 @@ fn people_do_everything(bot: &Bot) -> Vec<u64> {
     let bea = bot.fake.person(1002, "Bea");
     let photo = || vec![FakeFile::photo("my cat.png", 10, 10, 1, 100)];
     let said = bot.fake.person_sends(CHANNEL, ADA, &format!("{} @everyone", bot.fake.mention()), photo());
-    let voice = FakeFile::of("voice-message.ogg", "audio/ogg", "OggS");
+    let voice = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
     let all = [
-        Composed::text("plain"),
-        Composed::text("answer").with_files(photo()).replying_to(said),
-        Composed::voice(voice, 1.5),
-        Composed::forwarding(said),
-        Composed::text("").with_sticker("Wave"),
+        PersonMessage::text("plain"),
+        PersonMessage::text("answer").with_files(photo()).replying_to(said),
+        PersonMessage::voice(voice, 1.5),
+        PersonMessage::forwarding(said),
+        PersonMessage::text("").with_sticker("Wave"),
     ];
     let mut messages: Vec<u64> =
         all.into_iter().map(|composed| bot.fake.person_composes(CHANNEL, bea, composed)).collect();

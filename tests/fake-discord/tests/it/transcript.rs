@@ -1,7 +1,7 @@
 //! What stands in the channels reads as a person sees it.
 
-use satchel_fake_discord::{APPLICATION, Composed};
-use satchel_fake_kit::{FakeFile, Shown};
+use satchel_fake_discord::{APPLICATION, PersonMessage};
+use satchel_fake_kit::{FakeFile, VisibleItem};
 use serde_json::json;
 
 use crate::{ADA, Bot, CHANNEL, button, id};
@@ -11,11 +11,11 @@ async fn transcript_includes_everything_a_channel_can_contain() {
     let bot = Bot::start().await;
     let photo = FakeFile::photo("my cat.png", 640, 480, 1, 1000);
     let said = bot.fake.person_sends(CHANNEL, ADA, "look\nat this", vec![photo]);
-    bot.fake.person_composes(CHANNEL, ADA, Composed::text("").with_sticker("Wave"));
+    bot.fake.person_composes(CHANNEL, ADA, PersonMessage::text("").with_sticker("Wave"));
     bot.fake.person_composes(
         CHANNEL,
         ADA,
-        Composed::voice(FakeFile::of("voice-message.ogg", "audio/ogg", "OggS"), 2.5),
+        PersonMessage::voice(FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS"), 2.5),
     );
     let reply =
         json!({ "content": format!("hello <@{ADA}>"), "message_reference": { "message_id": said.to_string() } });
@@ -48,8 +48,8 @@ async fn transcript_includes_everything_a_channel_can_contain() {
     let shared = transcript.shared();
     let conversation = format!("discord:{CHANNEL}").parse().expect("a conversation");
     let digest = transcript.files(CHANNEL)[0].sha256;
-    let expected = ["hello", "Sure?"].map(|text| Shown::Text(text.to_owned()));
-    assert!(shared.missing(&conversation, &[&expected[..], &[Shown::File(digest)]].concat()).is_empty());
+    let expected = ["hello", "Sure?"].map(|text| VisibleItem::Text(text.to_owned()));
+    assert!(shared.missing(&conversation, &[&expected[..], &[VisibleItem::File(digest)]].concat()).is_empty());
     assert!(shared.duplicates(&conversation).is_empty());
     let told: Vec<_> = shared.visible(&conversation).map(|message| message.reply_to.clone()).collect();
     assert_eq!(told.iter().flatten().map(|answered| answered.0.as_str()).collect::<Vec<_>>(), [said.to_string()]);

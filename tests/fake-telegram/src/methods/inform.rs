@@ -6,35 +6,35 @@ use crate::{
     TelegramRules,
     call::ReceivedCall,
     files, objects,
-    refusal::{Refusal, bad},
-    world::PlatformState,
+    platform_state::PlatformState,
+    refusal::{ApiRefusal, bad},
 };
 
 /// getMe.
-pub(crate) fn me(world: &PlatformState) -> Value {
-    objects::me(world)
+pub(crate) fn me(platform: &PlatformState) -> Value {
+    objects::me(platform)
 }
 
 /// getChat, with the fields of ChatFullInfo that are always there.
-pub(crate) fn chat(world: &PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let id = world.chat_of(call)?;
-    let mut object = objects::chat(world, id);
+pub(crate) fn chat(platform: &PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
+    let id = platform.chat_of(call)?;
+    let mut object = objects::chat(platform, id);
     object["accent_color_id"] = json!(0);
     object["max_reaction_count"] = json!(11);
     object["accepted_gift_types"] = json!({
         "unlimited_gifts": false, "limited_gifts": false, "unique_gifts": false, "premium_subscription": false,
         "gifts_from_channels": false,
     });
-    if world.chat(id).forbids_voice {
+    if platform.chat(id).forbids_voice {
         object["has_restricted_voice_and_video_messages"] = json!(true);
     }
     Ok(object)
 }
 
 /// getFile.
-pub(crate) fn file(world: &PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let id = call.words("file_id").filter(|id| !id.is_empty()).ok_or_else(|| bad("file_id not specified"))?;
-    let file = world.files.get(&id).ok_or_else(|| bad("wrong file_id or the file is temporarily unavailable"))?;
+pub(crate) fn file(platform: &PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
+    let id = call.text("file_id").filter(|id| !id.is_empty()).ok_or_else(|| bad("file_id not specified"))?;
+    let file = platform.files.get(&id).ok_or_else(|| bad("wrong file_id or the file is temporarily unavailable"))?;
     if rules.download_bytes.is_some_and(|most| file.bytes > most) {
         // getFile: "bots can download files of up to 20MB in size".
         return Err(bad("file is too big"));
@@ -49,7 +49,7 @@ pub(crate) fn file(world: &PlatformState, rules: &TelegramRules, call: &Received
 }
 
 /// setMyCommands.
-pub(crate) fn set_commands(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn set_commands(platform: &mut PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     let Some(Value::Array(commands)) = call.json("commands")? else {
         return Err(bad("can't parse commands JSON object"));
     };
@@ -70,15 +70,15 @@ pub(crate) fn set_commands(world: &mut PlatformState, call: &ReceivedCall) -> Re
             return Err(bad("BOT_COMMAND_DESCRIPTION_INVALID"));
         }
     }
-    world.commands = commands;
+    platform.commands = commands;
     Ok(json!(true))
 }
 
-pub(crate) fn answer_press(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let id = call.words("callback_query_id").unwrap_or_default();
-    let words = call.words("text").unwrap_or_default();
+pub(crate) fn answer_press(platform: &mut PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
+    let id = call.text("callback_query_id").unwrap_or_default();
+    let words = call.text("text").unwrap_or_default();
     let late = || bad("query is too old and response timeout expired or query ID is invalid");
-    let press = world.presses.get_mut(&id).filter(|press| !press.expired).ok_or_else(late)?;
+    let press = platform.presses.get_mut(&id).filter(|press| !press.expired).ok_or_else(late)?;
     // answerCallbackQuery: text, "0-200 characters".
     if words.chars().count() > 200 {
         return Err(bad("MESSAGE_TOO_LONG"));

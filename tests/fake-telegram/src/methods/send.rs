@@ -6,28 +6,36 @@ use crate::{
     TelegramRules,
     call::ReceivedCall,
     keyboard, media,
-    message::{Content, FileKind, Formatted, TelegramMessage},
+    message::{FileKind, FormattedText, TelegramContent, TelegramMessage},
     objects,
-    refusal::{Refusal, bad},
-    words,
-    world::{BOT, PlatformState},
+    platform_state::{BOT, PlatformState},
+    refusal::{ApiRefusal, bad},
+    text,
 };
 
 /// sendMessage.
-pub(crate) fn text(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let begun = begin_with_buttons(world, rules, call)?;
-    let words = words::read(call, "text")?;
+pub(crate) fn text(
+    platform: &mut PlatformState,
+    rules: &TelegramRules,
+    call: &ReceivedCall,
+) -> Result<Value, ApiRefusal> {
+    let begun = begin_with_buttons(platform, rules, call)?;
+    let words = text::read_text(call, "text")?;
     if words.text.is_empty() {
         return Err(bad("message text is empty"));
     }
     if words.units() > rules.text_units {
         return Err(bad("message is too long"));
     }
-    Ok(put(world, TelegramMessage { words: words.keep_entities(rules.entities), ..begun }))
+    Ok(put(platform, TelegramMessage { words: words.keep_entities(rules.entities), ..begun }))
 }
 
 /// sendPhoto and its equals, one file each.
-pub(crate) fn file(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn file(
+    platform: &mut PlatformState,
+    rules: &TelegramRules,
+    call: &ReceivedCall,
+) -> Result<Value, ApiRefusal> {
     let kind = match call.method.as_str() {
         "sendphoto" => FileKind::Photo,
         "sendvoice" => FileKind::Voice,
@@ -37,27 +45,31 @@ pub(crate) fn file(world: &mut PlatformState, rules: &TelegramRules, call: &Rece
         "sendanimation" => FileKind::Animation,
         _ => FileKind::Document,
     };
-    let begun = begin_with_buttons(world, rules, call)?;
+    let begun = begin_with_buttons(platform, rules, call)?;
     // sendVideoNote has no caption.
     let words = match kind {
-        FileKind::VideoNote => Formatted::default(),
-        _ => caption(rules, words::read(call, "caption")?)?,
+        FileKind::VideoNote => FormattedText::default(),
+        _ => caption(rules, text::read_text(call, "caption")?)?,
     };
-    if matches!(kind, FileKind::Voice | FileKind::VideoNote) && world.chat(begun.chat).forbids_voice {
+    if matches!(kind, FileKind::Voice | FileKind::VideoNote) && platform.chat(begun.chat).forbids_voice {
         // A person's privacy settings; the words come from Telegram's own errors.
         return Err(bad("VOICE_MESSAGES_FORBIDDEN"));
     }
-    let mut file = media::find(world, rules, call, kind.field(), kind)?;
+    let mut file = media::find(platform, rules, call, kind.field(), kind)?;
     if !matches!(kind, FileKind::Photo | FileKind::Document) {
         let seconds = call.integer("duration").and_then(|seconds| u32::try_from(seconds).ok());
         file.duration = seconds.unwrap_or(file.duration);
     }
-    Ok(put(world, TelegramMessage { words, content: Content::File(file), ..begun }))
+    Ok(put(platform, TelegramMessage { words, content: TelegramContent::File(file), ..begun }))
 }
 
 /// sendMediaGroup: all of it or nothing.
-pub(crate) fn album(world: &mut PlatformState, rules: &TelegramRules, call: &ReceivedCall) -> Result<Value, Refusal> {
-    let begun = begin(world, call)?;
+pub(crate) fn album(
+    platform: &mut PlatformState,
+    rules: &TelegramRules,
+    call: &ReceivedCall,
+) -> Result<Value, ApiRefusal> {
+    let begun = begin(platform, call)?;
     let Some(Value::Array(items)) = call.json("media")? else {
         return Err(bad("can't parse media JSON object"));
     };
@@ -80,20 +92,21 @@ pub(crate) fn album(world: &mut PlatformState, rules: &TelegramRules, call: &Rec
     let mut messages = Vec::new();
     for (index, (item, kind)) in items.iter().zip(&kinds).enumerate() {
         let mode = item["parse_mode"].as_str();
-        let read = words::parse(item["caption"].as_str().unwrap_or_default(), mode, item.get("caption_entities"))?;
+        let read = text::parse(item["caption"].as_str().unwrap_or_default(), mode, item.get("caption_entities"))?;
         let words = caption(rules, read)?;
         let named = ReceivedCall::of_item(call, item);
-        let mut file = media::find(world, rules, &named, "media", *kind).map_err(|refusal| of_item(index, refusal))?;
+        let mut file =
+            media::find(platform, rules, &named, "media", *kind).map_err(|refusal| of_item(index, refusal))?;
         file.duration = item["duration"].as_u64().and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
-        messages.push(TelegramMessage { words, content: Content::File(file), ..begun.clone() });
+        messages.push(TelegramMessage { words, content: TelegramContent::File(file), ..begun.clone() });
     }
-    let album = world.new_album();
-    let put = |message| put(world, TelegramMessage { album: Some(album.clone()), ..message });
+    let album = platform.new_album();
+    let put = |message| put(platform, TelegramMessage { album: Some(album.clone()), ..message });
     Ok(messages.into_iter().map(put).collect())
 }
 
 /// sendChatAction.
-pub(crate) fn action(world: &mut PlatformState, call: &ReceivedCall) -> Result<Value, Refusal> {
+pub(crate) fn action(platform: &mut PlatformState, call: &ReceivedCall) -> Result<Value, ApiRefusal> {
     const ACTIONS: [&str; 11] = [
         "typing",
         "upload_photo",
@@ -107,34 +120,34 @@ pub(crate) fn action(world: &mut PlatformState, call: &ReceivedCall) -> Result<V
         "record_video_note",
         "upload_video_note",
     ];
-    let chat = world.chat_of(call)?;
-    thread_of(world, call, chat)?;
-    let action = call.words("action").unwrap_or_default();
+    let chat = platform.chat_of(call)?;
+    thread_of(platform, call, chat)?;
+    let action = call.text("action").unwrap_or_default();
     if !ACTIONS.contains(&action.as_str()) {
         return Err(bad("wrong parameter action in request"));
     }
-    world.chat_mut(chat).actions.push(action);
+    platform.chat_mut(chat).actions.push(action);
     Ok(json!(true))
 }
 
 /// What all but albums have: an album has no buttons.
 fn begin_with_buttons(
-    world: &PlatformState,
+    platform: &PlatformState,
     rules: &TelegramRules,
     call: &ReceivedCall,
-) -> Result<TelegramMessage, Refusal> {
-    let begun = begin(world, call)?;
+) -> Result<TelegramMessage, ApiRefusal> {
+    let begun = begin(platform, call)?;
     Ok(TelegramMessage { buttons: keyboard::read(rules, call)?, ..begun })
 }
 
 /// What all of them have: chat, topic, the message that is answered.
-fn begin(world: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessage, Refusal> {
-    let chat = world.chat_of(call)?;
-    let thread = thread_of(world, call, chat)?;
+fn begin(platform: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessage, ApiRefusal> {
+    let chat = platform.chat_of(call)?;
+    let thread = thread_of(platform, call, chat)?;
     let mut reply_to = None;
     if let Some(reply) = call.json("reply_parameters")? {
         let answered = reply["message_id"].as_i64().ok_or_else(|| bad("can't parse reply parameters"))?;
-        if world.message(chat, answered).is_some() {
+        if platform.message(chat, answered).is_some() {
             reply_to = Some(answered);
         } else if reply["allow_sending_without_reply"].as_bool() != Some(true) {
             // ReplyParameters: allow_sending_without_reply.
@@ -144,21 +157,21 @@ fn begin(world: &PlatformState, call: &ReceivedCall) -> Result<TelegramMessage, 
     Ok(TelegramMessage { chat, thread, from: BOT, reply_to, ..TelegramMessage::default() })
 }
 
-fn thread_of(world: &PlatformState, call: &ReceivedCall, chat: i64) -> Result<Option<i64>, Refusal> {
+fn thread_of(platform: &PlatformState, call: &ReceivedCall, chat: i64) -> Result<Option<i64>, ApiRefusal> {
     let thread = call.integer("message_thread_id");
     match thread {
-        Some(thread) if !world.chat(chat).topics.contains_key(&thread) => Err(bad("message thread not found")),
+        Some(thread) if !platform.chat(chat).topics.contains_key(&thread) => Err(bad("message thread not found")),
         _ => Ok(thread),
     }
 }
 
-fn put(world: &mut PlatformState, message: TelegramMessage) -> Value {
+fn put(platform: &mut PlatformState, message: TelegramMessage) -> Value {
     let chat = message.chat;
-    let id = world.add(message);
-    objects::message(world, &world.messages[&(chat, id)])
+    let id = platform.add(message);
+    objects::message(platform, &platform.messages[&(chat, id)])
 }
 
-pub(crate) fn caption(rules: &TelegramRules, words: Formatted) -> Result<Formatted, Refusal> {
+pub(crate) fn caption(rules: &TelegramRules, words: FormattedText) -> Result<FormattedText, ApiRefusal> {
     if words.units() > rules.caption_units {
         return Err(bad("message caption is too long"));
     }
@@ -166,7 +179,7 @@ pub(crate) fn caption(rules: &TelegramRules, words: Formatted) -> Result<Formatt
 }
 
 /// InputMedia: its `type`. An album takes no animations (sendMediaGroup: media, the types that it lists).
-fn kind_of_item(item: &Value) -> Result<FileKind, Refusal> {
+fn kind_of_item(item: &Value) -> Result<FileKind, ApiRefusal> {
     match item["type"].as_str() {
         Some("photo") => Ok(FileKind::Photo),
         Some("video") => Ok(FileKind::Video),
@@ -179,7 +192,7 @@ fn kind_of_item(item: &Value) -> Result<FileKind, Refusal> {
 
 /// What Telegram finds wrong with one file of an album names the item, counted from 1. What the Bot API server finds
 /// by itself, before it sends anything on, doesn't.
-fn of_item(index: usize, refusal: Refusal) -> Refusal {
+fn of_item(index: usize, refusal: ApiRefusal) -> ApiRefusal {
     match refusal.description.strip_prefix("Bad Request: ") {
         Some(words) if words.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') => {
             bad(format!("failed to send message #{} with the error message \"{words}\"", index + 1))

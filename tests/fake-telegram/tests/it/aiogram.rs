@@ -3,7 +3,7 @@
 //! Our own adapter and our own fake could share a misreading of the manual; this one reads it for itself.
 
 use satchel_fake_kit::{FakeFile, PythonClient};
-use satchel_fake_telegram::{Composed, FileKind};
+use satchel_fake_telegram::{FileKind, PersonMessage};
 use satchel_requirements::required;
 
 use crate::Bot;
@@ -16,7 +16,7 @@ async fn an_independent_client_sends_edits_polls_and_downloads() {
     let Some(client) = required(PythonClient::install(PYTHON, "aiogram").await) else { return };
     let bot = Bot::start().await;
     let file = FakeFile::generated("report.pdf", "application/pdf", 9, 300_000);
-    bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file.clone()).caption("/save this"));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Document, file.clone()).caption("/save this"));
     let printed = client.run(&[&bot.fake.api_url(), bot.fake.token(), &bot.chat.to_string()]).await;
     let downloaded = printed.trim();
     assert_eq!(downloaded, file.sha256().to_string(), "what it downloaded");

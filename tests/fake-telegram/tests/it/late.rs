@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fake_kit::{Fault, Moment};
+use satchel_fake_kit::{Fault, RequestPhase};
 use satchel_fake_telegram::TelegramRules;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn send(bot: &Bot, text: &str) -> Result<Value, reqwest::Error> {
 #[tokio::test]
 async fn a_late_message_takes_its_id_on_release() {
     let bot = Bot::start().await;
-    let mut performed = bot.fake.on_nth("sendMessage", 1, Moment::Performed);
+    let mut performed = bot.fake.on_nth("sendMessage", 1, RequestPhase::Performed);
     bot.fake.script_next("sendMessage", Fault::AcceptOnRelease);
     send(&bot, "late").await.expect_err("its connection is cut");
     assert_eq!(look_up(&bot, 1).await, NONE);
@@ -40,7 +40,7 @@ async fn a_late_message_takes_its_id_on_release() {
 #[tokio::test]
 async fn late_requests_are_released_in_their_order() {
     let bot = Bot::start().await;
-    bot.fake.script("send*", satchel_fake_kit::When::First(2), Fault::AcceptOnRelease);
+    bot.fake.script("send*", satchel_fake_kit::FaultTiming::First(2), Fault::AcceptOnRelease);
     let item = json!({ "type": "photo", "media": "attach://p" });
     let form = reqwest::multipart::Form::new()
         .text("chat_id", bot.chat.to_string())
@@ -60,8 +60,12 @@ async fn late_requests_are_released_in_their_order() {
 #[tokio::test]
 async fn a_late_message_comes_after_its_time() {
     let bot = Bot::start().await;
-    bot.fake.script_next("sendMessage", Fault::AcceptLate { after_ms: 50 });
+    bot.fake.clock().pause();
+    bot.fake.script_next("sendMessage", Fault::AcceptLate { after_ms: 60_000 });
     send(&bot, "late").await.expect_err("its connection is cut");
+    bot.fake.clock().advance(Duration::from_millis(59_999));
+    assert_eq!(look_up(&bot, 1).await, NONE);
+    bot.fake.clock().advance(Duration::from_millis(1));
     bot.fake.wait_until(|transcript| transcript.texts(bot.chat) == ["late"]).await.expect("it comes");
     assert_eq!(look_up(&bot, 1).await, OURS);
 }
@@ -69,7 +73,7 @@ async fn a_late_message_comes_after_its_time() {
 #[tokio::test]
 async fn late_message_counts_on_request() {
     let bot = Bot::with(TelegramRules::default().paced()).await;
-    bot.fake.script("sendMessage", satchel_fake_kit::When::First(3), Fault::AcceptOnRelease);
+    bot.fake.script("sendMessage", satchel_fake_kit::FaultTiming::First(3), Fault::AcceptOnRelease);
     for _ in 0..3 {
         send(&bot, "late").await.expect_err("its connection is cut");
     }

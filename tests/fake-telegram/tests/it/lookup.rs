@@ -1,7 +1,7 @@
 //! Whose a message is, as `stopMessageLiveLocation` tells it without changing anything.
 
-use satchel_fake_kit::{FakeFile, Fault, When};
-use satchel_fake_telegram::{Composed, FileKind, TelegramRules};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramRules};
 use serde_json::{Value, json};
 
 use crate::{Bot, mp4, png};
@@ -68,7 +68,7 @@ async fn other_peoples_and_service_messages_are_others() {
     let bot = Bot::start().await;
     let said = bot.fake.person_says(bot.chat, 1001, "hello");
     let file = FakeFile::generated("a", "text/plain", 1, 10);
-    let sent = bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Document, file));
+    let sent = bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Document, file));
     let forum = bot.fake.forum("Family", &[1001]);
     let topic = bot.fake.topic(forum, "Taxes");
     let group = bot.fake.group("Small", &[1001]);
@@ -118,25 +118,27 @@ async fn what_is_wrong_with_a_chat_comes_first() {
 #[tokio::test]
 async fn looking_up_is_paced_over_all_chats_only() {
     let bot = Bot::with(TelegramRules::default().paced()).await;
+    bot.fake.clock().pause();
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
     assert_eq!(look_up_all(&bot, bot.chat, 1..=5).await, [OURS, NONE, NONE, NONE, NONE], "more than a chat's burst");
     bot.here("sendMessage", json!({ "text": "b" })).await.expect("the chat's burst is still there");
     assert_eq!((bot.fake.pace().accepted, bot.fake.pace().refused), (2, 0), "no edit is counted");
     let mut answers = Vec::new();
-    let began = std::time::Instant::now();
     while answers.len() < 40 {
         answers.push(look_up(&bot, bot.chat, 1).await);
     }
-    if began.elapsed() < std::time::Duration::from_millis(900) {
-        assert!(answers.last().expect("one").starts_with("429 Too Many Requests: retry after"), "{answers:?}");
-    }
+    let (through, refused) = answers.split_at(23);
+    assert_eq!(through, [OURS; 23], "with the seven before they are thirty");
+    assert_eq!(refused, ["429 Too Many Requests: retry after 1"; 17]);
+    bot.fake.clock().advance(std::time::Duration::from_secs(1));
+    assert_eq!(look_up(&bot, bot.chat, 1).await, OURS);
 }
 
 #[tokio::test]
 async fn looking_up_meets_its_own_faults() {
     let bot = Bot::start().await;
     bot.here("sendMessage", json!({ "text": "a" })).await.expect("sent");
-    bot.fake.script("stopMessageLiveLocation", When::First(2), Fault::RateLimit { retry_after_ms: 3000 });
+    bot.fake.script("stopMessageLiveLocation", FaultTiming::First(2), Fault::RateLimit { retry_after_ms: 3000 });
     let answers = look_up_all(&bot, bot.chat, 1..=3).await;
     let limited = "429 Too Many Requests: retry after 3";
     assert_eq!(answers, [limited, limited, NONE]);

@@ -199,7 +199,7 @@ async fn local_server_returns_paths_and_accepts_larger_files() {
     let root = tempfile::tempdir().expect("a directory");
     let bot = Bot::with(TelegramRules::local(root.path().to_owned())).await;
     let file = FakeFile::generated("big.bin", "application/octet-stream", 5, 21 * 1024 * 1024);
-    let composed = satchel_fake_telegram::Composed::file(FileKind::Document, file.clone());
+    let composed = satchel_fake_telegram::PersonMessage::file(FileKind::Document, file.clone());
     bot.fake.person_sends(bot.chat, 1001, composed);
     let updates = bot.ask("getUpdates", json!({})).await;
     let id = updates[0]["message"]["document"]["file_id"].clone();
@@ -207,6 +207,6 @@ async fn local_server_returns_paths_and_accepts_larger_files() {
     let path = std::path::PathBuf::from(path.as_str().expect("a path"));
     assert!(path.starts_with(root.path()) && path.is_absolute(), "{}", path.display());
     let bytes = std::fs::read(&path).expect("the file is there");
-    assert_eq!(FakeFile::of("a", "b", bytes).sha256(), file.sha256());
+    assert_eq!(FakeFile::from_bytes("a", "b", bytes).sha256(), file.sha256());
     bot.ask("setWebhook", json!({ "url": "http://127.0.0.1:9/" })).await;
 }

@@ -34,7 +34,7 @@ async fn privacy_mode_hides_what_people_say_among_themselves() {
     let command = bot.fake.person_says(group, 1002, "/files");
     let named = bot.fake.person_says(group, 1002, "/files@satchel_fake_bot now");
     let other = bot.fake.person_says(group, 1002, "/files@other_bot now");
-    let reply = satchel_fake_telegram::Composed::text("thanks").replying_to(own);
+    let reply = satchel_fake_telegram::PersonMessage::text("thanks").replying_to(own);
     let reply = bot.fake.person_sends(group, 1002, reply);
     let service = bot.fake.person_sets_auto_delete(group, 1002, 86_400);
     for (chat, message, expected) in [

@@ -1,12 +1,14 @@
 //! Outages of some requests alone, for a time or until the test says so.
 
-use satchel_fake_kit::{Fault, When};
+use std::time::Duration;
+
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use crate::Bot;
 
 /// Longer than any test runs.
-const LONG: When = When::ForMs(600_000);
+const LONG: FaultTiming = FaultTiming::ForMs(600_000);
 
 #[tokio::test]
 async fn sends_alone_are_out() {
@@ -27,7 +29,7 @@ async fn sends_alone_are_out() {
 #[tokio::test]
 async fn an_outage_of_one_method_leaves_the_others() {
     let bot = Bot::start().await;
-    bot.fake.script("sendDocument", When::Every, Fault::ResetAfterRead);
+    bot.fake.script("sendDocument", FaultTiming::Every, Fault::ResetAfterRead);
     let upload = || vec![("document", "a.txt", b"a".to_vec())];
     let form = reqwest::multipart::Form::new()
         .text("chat_id", bot.chat.to_string())
@@ -54,8 +56,14 @@ async fn answers_alone_are_lost_for_a_time() {
 #[tokio::test]
 async fn outage_starts_with_its_first_request() {
     let bot = Bot::start().await;
-    bot.fake.script("send*", When::ForMs(0), Fault::ResetAfterRead);
+    let clock = bot.fake.clock();
+    clock.pause();
+    bot.fake.script("send*", FaultTiming::ForMs(60_000), Fault::ResetAfterRead);
     let text = json!({ "chat_id": bot.chat, "text": "a" });
-    bot.answer("sendMessage", text.clone()).await.expect_err("it is cut");
+    for passed_ms in [3_600_000, 59_999] {
+        clock.advance(Duration::from_millis(passed_ms));
+        bot.answer("sendMessage", text.clone()).await.expect_err("it is cut");
+    }
+    clock.advance(Duration::from_millis(1));
     bot.ask("sendMessage", text).await;
 }

@@ -1,7 +1,7 @@
 //! What people do, as the bot is told of it.
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FileKind};
+use satchel_fake_telegram::{FileKind, PersonMessage};
 use serde_json::{Value, json};
 
 use crate::Bot;
@@ -28,12 +28,12 @@ async fn every_file_kind_has_its_own_field() {
         FileKind::Sticker,
     ];
     for kind in kinds {
-        bot.fake.person_sends(bot.chat, 1001, Composed::file(kind, file("a.bin")).caption("words"));
+        bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(kind, file("a.bin")).caption("words"));
     }
     let photo = FakeFile::photo("a.png", 1280, 960, 1, 5000);
-    bot.fake.person_sends(bot.chat, 1001, Composed::file(FileKind::Photo, photo));
-    bot.fake.person_sends(bot.chat, 1001, Composed::location(47.5, 8.25));
-    bot.fake.person_sends(bot.chat, 1001, Composed::contact("Bea", "+4100"));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::file(FileKind::Photo, photo));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::location(47.5, 8.25));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::contact("Bea", "+4100"));
     let updates = told(&bot).await;
     for (kind, update) in kinds.iter().zip(&updates) {
         let message = &update["message"];
@@ -54,13 +54,13 @@ async fn every_file_kind_has_its_own_field() {
 async fn albums_edits_replies_forwards_and_topics_are_told() {
     let bot = Bot::start().await;
     let items = vec![
-        Composed::file(FileKind::Document, file("a")).caption("both"),
-        Composed::file(FileKind::Document, file("b")),
+        PersonMessage::file(FileKind::Document, file("a")).caption("both"),
+        PersonMessage::file(FileKind::Document, file("b")),
     ];
     let album = bot.fake.person_sends_album(bot.chat, 1001, items);
-    bot.fake.person_sends(bot.chat, 1001, Composed::text("this one").replying_to(album[0]));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::text("this one").replying_to(album[0]));
     let friend = bot.fake.person(1002, "Bea");
-    let forwarded = Composed::file(FileKind::Document, file("c")).forwarded_from(friend);
+    let forwarded = PersonMessage::file(FileKind::Document, file("c")).forwarded_from(friend);
     bot.fake.person_sends(bot.chat, 1001, forwarded);
     let said = bot.fake.person_says(bot.chat, 1001, "helo");
     bot.fake.person_edits(bot.chat, 1001, said, "hello");
@@ -70,7 +70,7 @@ async fn albums_edits_replies_forwards_and_topics_are_told() {
     bot.fake.person_sends(
         forum,
         friend,
-        Composed::text("/files@satchel_fake_bot now, @satchel_fake_bot").in_topic(topic),
+        PersonMessage::text("/files@satchel_fake_bot now, @satchel_fake_bot").in_topic(topic),
     );
 
     let updates = told(&bot).await;

@@ -1,6 +1,6 @@
 //! What is refused, in Telegram's own words.
 
-use satchel_fake_telegram::{FileKind, Press};
+use satchel_fake_telegram::{ButtonPress, FileKind};
 use serde_json::{Value, json};
 
 use crate::Bot;
@@ -160,7 +160,7 @@ async fn presses_are_answered_once_and_in_time() {
     bot.fake.expire_presses();
     assert_eq!(answer(&query, "Done").await, old);
     let transcript = bot.fake.transcript();
-    let answers: Vec<_> = transcript.chats[&bot.chat].presses.iter().map(|press: &Press| &press.answer).collect();
+    let answers: Vec<_> = transcript.chats[&bot.chat].presses.iter().map(|press: &ButtonPress| &press.answer).collect();
     assert_eq!(answers, [&Some("Done".to_owned())]);
 }
 

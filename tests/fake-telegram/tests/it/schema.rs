@@ -3,7 +3,7 @@
 //! The description (Bot API 10.1) lies in `oracles/`.
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FileKind};
+use satchel_fake_telegram::{FileKind, PersonMessage};
 use serde_json::{Value, json};
 
 use crate::{Bot, Upload, mp4, png};
@@ -199,15 +199,15 @@ fn people_do_everything(bot: &Bot) -> (i64, i64) {
         FileKind::Sticker,
     ] {
         let file = FakeFile::photo("a.png", 100, 100, 1, 1000);
-        let composed = Composed::file(kind, file).caption("words").replying_to(said).forwarded_from(friend);
+        let composed = PersonMessage::file(kind, file).caption("words").replying_to(said).forwarded_from(friend);
         bot.fake.person_sends(bot.chat, 1001, composed);
     }
-    bot.fake.person_sends(bot.chat, 1001, Composed::location(47.0, 8.5));
-    bot.fake.person_sends(bot.chat, 1001, Composed::contact("Bea", "+4100"));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::location(47.0, 8.5));
+    bot.fake.person_sends(bot.chat, 1001, PersonMessage::contact("Bea", "+4100"));
     bot.fake.person_edits(bot.chat, 1001, said, "/help");
     let forum = bot.fake.forum("Family", &[1001, friend]);
     let topic = bot.fake.topic(forum, "Taxes");
-    bot.fake.person_sends(forum, friend, Composed::text("a").in_topic(topic));
+    bot.fake.person_sends(forum, friend, PersonMessage::text("a").in_topic(topic));
     let group = bot.fake.group("Small", &[1001]);
     bot.fake.migrate(group);
     bot.fake.person_blocks(1001);

@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 
 use crate::Bot;
 
-/// What a bot was posted: path's secret, and the update.
-type Posted = (String, Value);
+/// What a bot was posted and how it answered: path's secret, the update, whether it took it.
+type Posted = (String, Value, bool);
 
 #[derive(Clone)]
 struct Taker {
@@ -26,12 +26,10 @@ async fn take(State(taker): State<Taker>, headers: HeaderMap, body: String) -> S
     let secret = headers.get("x-telegram-bot-api-secret-token").map_or("", |value| value.to_str().expect("words"));
     let update = serde_json::from_str(&body).expect("JSON");
     let mut left = taker.turned_away.lock().expect("nobody panics");
-    if *left > 0 {
-        *left -= 1;
-        return StatusCode::INTERNAL_SERVER_ERROR;
-    }
-    taker.posted.send((secret.to_owned(), update)).expect("the test waits");
-    StatusCode::OK
+    let takes = *left == 0;
+    *left = left.saturating_sub(1);
+    taker.posted.send((secret.to_owned(), update, takes)).expect("the test waits");
+    if takes { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }
 }
 
 async fn listen(turned_away: u32) -> (SocketAddr, mpsc::UnboundedReceiver<Posted>) {
@@ -47,17 +45,20 @@ async fn listen(turned_away: u32) -> (SocketAddr, mpsc::UnboundedReceiver<Posted
 #[tokio::test]
 async fn webhook_posts_updates_in_order_until_accepted() {
     let bot = Bot::start().await;
+    bot.fake.clock().pause();
     let (address, mut posts) = listen(2).await;
     bot.fake.webhook_behind_proxy(address);
     bot.fake.person_says(bot.chat, 1001, "before");
     let hook = json!({ "url": "https://bot.example.org/hook", "secret_token": "s3cret_-" });
     bot.ask("setWebhook", hook).await;
     bot.fake.person_says(bot.chat, 1001, "after");
-    for expected in ["before", "after"] {
-        let (secret, update) =
+    // What is turned away comes again after a pause, which doubles.
+    for (expected, pause_ms) in [("before", 20), ("before", 40), ("before", 0), ("after", 0)] {
+        let (secret, update, taken) =
             tokio::time::timeout(Duration::from_secs(10), posts.recv()).await.expect("in time").expect("a post");
         assert_eq!(secret, "s3cret_-");
-        assert_eq!(update["message"]["text"], expected);
+        assert_eq!((update["message"]["text"].as_str(), taken), (Some(expected), pause_ms == 0));
+        bot.fake.clock().advance(Duration::from_millis(pause_ms));
     }
     let info = bot.ask("getWebhookInfo", json!({})).await;
     assert_eq!(info["url"], "https://bot.example.org/hook");

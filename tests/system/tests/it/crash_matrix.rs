@@ -18,7 +18,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use satchel_fake_kit::Moment;
+use satchel_fake_kit::RequestPhase;
 use satchel_system::crash::points::{CrashPoint, Side};
 
 use self::{
@@ -306,7 +306,7 @@ fn kill_points(undisturbed: &[RunOutcome]) -> Vec<KillPoint> {
     for operation in KILLED_OPERATIONS {
         let requests = undisturbed.iter().map(|outcome| outcome.requests[&operation]).min().unwrap_or(0);
         for number in 1..=requests {
-            kill_points.extend([Moment::Arrived, Moment::Performed].map(|moment| KillPoint::During {
+            kill_points.extend([RequestPhase::Arrived, RequestPhase::Performed].map(|moment| KillPoint::During {
                 operation,
                 number,
                 moment,

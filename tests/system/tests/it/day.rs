@@ -61,9 +61,10 @@ async fn discord_day_reads_well_without_loss_or_duplicates() {
 async fn run_day(chat: impl TestChat, reports: usize) -> String {
     let mut harness = DayHarness::new(chat).await;
     let photos: Vec<FakeFile> = (1..=3).map(|n| FakeFile::photo(format!("p{n}.png"), 640, 480, n, 40_000)).collect();
-    let report = FakeFile::of("report.pdf", "application/pdf", "%PDF-1.4\nthe year in numbers\n%%EOF\n");
+    let report = FakeFile::from_bytes("report.pdf", "application/pdf", "%PDF-1.4\nthe year in numbers\n%%EOF\n");
     let chart = FakeFile::photo("chart.png", 800, 600, 9, 30_000);
-    let song = FakeFile::of("song.mp3", "audio/mpeg", [b"ID3\x04\0\0\0\0\0\0".as_slice(), &[0xff; 2_000]].concat());
+    let song =
+        FakeFile::from_bytes("song.mp3", "audio/mpeg", [b"ID3\x04\0\0\0\0\0\0".as_slice(), &[0xff; 2_000]].concat());
     for file in [&report, &chart, &song] {
         harness.write_file(file).await;
     }

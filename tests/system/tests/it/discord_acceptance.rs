@@ -93,7 +93,7 @@ async fn stopped_turn_sends_collected_files() {
     harness.model.reply(call_reply("photos", &[("attachment_add", json!({ "paths": paths }))]));
     harness.model.reply(ModelReply::fault(ModelFault::Hang));
     harness.chat.send("The photos, and think about them.");
-    harness.wait_until("that the model is asked again", |_| harness.model.asked().len() == 2).await;
+    harness.wait_until("that the model is asked again", |_| harness.model.requests().len() == 2).await;
     harness.chat.send("/stop");
     harness.wait_for_file("2.png", 1).await;
     let last = messages(&harness).into_iter().find(|message| !message.files.is_empty()).expect("the files came");
@@ -109,7 +109,7 @@ async fn stopped_turn_sends_collected_files() {
 async fn downloads_need_no_url_and_skip_existing_files() {
     let harness = start_harness().await;
     let photo = FakeFile::photo("beach.png", 640, 480, 1, 90_000);
-    let table = FakeFile::of("table.csv", "text/csv", "a;b\n1;2\n");
+    let table = FakeFile::from_bytes("table.csv", "text/csv", "a;b\n1;2\n");
     harness.model.reply(call_reply("Keep", &[("attachment_download", json!({}))]));
     harness.model.reply(text_reply("Kept."));
     let sent = vec![photo.clone(), table.clone()];

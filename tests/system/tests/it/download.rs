@@ -26,7 +26,7 @@ fn call_piece(name: &str, arguments: Value) -> ScriptedPiece {
 #[tokio::test]
 async fn earlier_files_download_without_arguments_and_are_resent() {
     let photo = FakeFile::photo("beach.jpg", 640, 480, 1, 300_000);
-    let table = FakeFile::of("табель.csv", "text/csv", "a;b\n1;2\n");
+    let table = FakeFile::from_bytes("табель.csv", "text/csv", "a;b\n1;2\n");
     let path_of = |file: &FakeFile, extension: &str| {
         format!("/shared/Downloads/{}.{extension}", &file.sha256().to_string()[..10])
     };

@@ -94,7 +94,7 @@ async fn streamed_reply_costs_two_more_commits() {
 
 #[tokio::test]
 async fn inbound_file_costs_one_commit() {
-    let file = FakeFile::of("a.txt", "text/plain", "the bytes of a.txt");
+    let file = FakeFile::from_bytes("a.txt", "text/plain", "the bytes of a.txt");
     assert_eq!(count_commits(vec![text_answer("thanks")], StreamRule::None, vec![file]).await, (4, 1));
 }
 

@@ -10,7 +10,7 @@ use std::{fmt::Write, time::Duration};
 
 use futures::{StreamExt, stream};
 use satchel_domain::capabilities::LookupRule;
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_system::crash::ChannelAdapter;
 
 use self::harness::{CellResult, Column, MatrixCell, run_cell};
@@ -190,7 +190,7 @@ async fn run_matrix(platform: FaultPlatform) {
                 return (at, "-".to_owned(), Vec::new());
             }
             let DeliveryFate { fault, lasts_ms, next_fault, max_age, key_ttl, .. } = *fate;
-            let fault_timing = lasts_ms.map(When::ForMs);
+            let fault_timing = lasts_ms.map(FaultTiming::ForMs);
             let cell = MatrixCell { platform, column, fault, fault_timing, next_fault, max_age, key_ttl };
             let result = run_cell(&cell).await;
             let problems = find_problems(fate, &result, platform);

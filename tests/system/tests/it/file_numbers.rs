@@ -1,7 +1,7 @@
 //! A file that was saved and is sent back: the person knows it by its number, and reads the same one.
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FileKind, TelegramTranscript};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramTranscript};
 
 use crate::pairing::PairingHarness;
 
@@ -12,7 +12,7 @@ async fn saved_file_sent_back_keeps_its_number() {
     let harness = PairingHarness::start_with_limits(ANN, "{ file_bytes: 10KB }", "").await;
     let telegram = &harness.telegram;
     let file = FakeFile::generated("plan.bin", "application/octet-stream", 7, 20_000);
-    let sent = Composed::file(FileKind::Document, file).caption("save this to /shared/trip");
+    let sent = PersonMessage::file(FileKind::Document, file).caption("save this to /shared/trip");
     telegram.person_sends(ANN, ANN, sent);
     let (saved, _) = harness.wait_for_message(ANN, 0).await;
     assert!(saved.contains("/shared/trip/plan.bin"), "{saved}");

@@ -6,8 +6,8 @@ mod small_disk;
 use std::{collections::BTreeMap, time::Duration};
 
 use satchel_fake_kit::FakeFile;
-use satchel_fake_model::{Fate, ModelReply, ReplyPiece};
-use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
+use satchel_fake_model::{ModelReply, ReplyPiece, RequestStatus};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramMessage};
 use satchel_requirements::required;
 use satchel_system::real_binary::{TestHome, run_to_end};
 
@@ -54,7 +54,7 @@ async fn files_leave_disk_reserve_to_the_ledger() {
     for words in ["I couldn't accept f3.bin", "MB free, 5.2 MB is kept free for the database", "storage.reserve"] {
         assert!(refusal.contains(words), "{words} in {refusal}");
     }
-    let read = harness.model.last().words();
+    let read = harness.model.last().user_text();
     assert!(read.contains("Not taken: \"f3.bin\"") && read.contains("5.2 MB is kept free"), "{read}");
     let told = harness.reply_to_file(BEN, &large_file("b.bin", 5)).await;
     assert!(told.contains("b.bin") && told.contains("5.2 MB is kept free"), "{told}");
@@ -85,7 +85,11 @@ async fn ledger_without_space_resumes_when_disk_is_freed() {
     let server = harness.start();
     let (sent_texts, late) = fill_completely(&harness).await;
     let answered = || {
-        harness.model.asked().iter().any(|asked| asked.words().contains(SLOW_REQUEST) && asked.fate == Fate::Answered)
+        harness
+            .model
+            .requests()
+            .iter()
+            .any(|asked| asked.user_text().contains(SLOW_REQUEST) && asked.status == RequestStatus::Answered)
     };
     harness.wait_until("the slow answer ends on the full disk", answered).await;
     let once = run_to_end(&mut harness.satchel_command(&["chat", "--once", "hi"]));
@@ -144,7 +148,7 @@ async fn fill_completely(harness: &FullDiskHarness) -> (Vec<String>, FakeFile) {
         harness.wait_until("the message is taken or not", taken).await;
     }
     let late = large_file("late.bin", 9);
-    harness.telegram.person_sends(BEN, BEN, Composed::file(FileKind::Document, late.clone()).caption("keep this"));
+    harness.telegram.person_sends(BEN, BEN, PersonMessage::file(FileKind::Document, late.clone()).caption("keep this"));
     let waiting = harness.telegram.unconfirmed_updates();
     assert!(waiting > 0, "{}", harness.summary());
     println!("{} messages until the ledger is full; {waiting} updates wait at the platform", sent_texts.len());
@@ -163,8 +167,8 @@ async fn assert_nothing_is_lost(harness: &FullDiskHarness, sent_texts: &[String]
     harness.wait_until("Ben's last words are read", || harness.has_model_read("all there?")).await;
     let is_answered = || harness.telegram.transcript().visible(BEN).last().is_some_and(TelegramMessage::own);
     harness.wait_until("they are answered", is_answered).await;
-    let asked = harness.model.asked();
-    let read = asked.iter().rfind(|asked| asked.words().contains("all there?")).expect("it is read").words();
+    let asked = harness.model.requests();
+    let read = asked.iter().rfind(|asked| asked.user_text().contains("all there?")).expect("it is read").user_text();
     for text in sent_texts {
         assert_eq!(read.matches(text.as_str()).count(), 1, "{text} in {read}");
     }

@@ -81,12 +81,12 @@ async fn terminal_turn_survives_sigkill_at_any_moment() {
 fn sent_files() -> [FakeFile; 2] {
     [
         FakeFile::generated("a.bin", "application/octet-stream", 3, 300_000),
-        FakeFile::of("b.txt", "text/plain", "all of it\n"),
+        FakeFile::from_bytes("b.txt", "text/plain", "all of it\n"),
     ]
 }
 
 fn next_file() -> FakeFile {
-    FakeFile::of("c.txt", "text/plain", "more\n")
+    FakeFile::from_bytes("c.txt", "text/plain", "more\n")
 }
 
 async fn kill_after(delay: Duration, files: &[FakeFile]) -> KillCase {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use satchel_fake_model::{AskedModel, FakeModelServer, ModelReply, ModelWire, ScriptedCall};
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, RecordedRequest, ScriptedCall};
 use satchel_system::real_binary::{ProcessOutput, TestHome, run_to_end};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl WireHarness {
     }
 
     /// Shows the model a file, lets it view that again in the next turn, and returns what it then read.
-    async fn view_file_again(&self, name: &str, bytes: &[u8]) -> Vec<AskedModel> {
+    async fn view_file_again(&self, name: &str, bytes: &[u8]) -> Vec<RecordedRequest> {
         let file = self.home.write_file(name, bytes);
         self.server.reply(ModelReply::text("Seen."));
         self.run_turn("look", &[file]).await;
@@ -62,12 +62,12 @@ impl WireHarness {
         self.server.reply(ModelReply::text("Seen again."));
         let output = self.run_turn("look again", &[]).await;
         assert_eq!(output.json()["response"]["attachments"].as_array().map_or(0, Vec::len), 0, "it isn't delivered");
-        self.server.asked()
+        self.server.requests()
     }
 
     /// The id of a file, as the first request tells it.
     fn attachment_id(&self, name: &str) -> String {
-        let words = self.server.asked()[0].words();
+        let words = self.server.requests()[0].user_text();
         let (_, rest) = words.split_once(&format!("\"{name}\" id ")).expect("the addendum names the file");
         rest.split_whitespace().next().expect("an id").to_owned()
     }
@@ -78,7 +78,7 @@ fn model_setting(wire: ModelWire) -> String {
 }
 
 /// The messages of a request as they stand on the wire.
-fn request_messages(asked: &AskedModel) -> &[Value] {
+fn request_messages(asked: &RecordedRequest) -> &[Value] {
     let field = match asked.wire {
         ModelWire::OpenAiResponses => "input",
         ModelWire::Gemini => "contents",
@@ -88,7 +88,7 @@ fn request_messages(asked: &AskedModel) -> &[Value] {
 }
 
 /// The bytes of the files that stand in a request, wherever the wire has a place for them.
-fn request_files(asked: &AskedModel) -> Vec<Vec<u8>> {
+fn request_files(asked: &RecordedRequest) -> Vec<Vec<u8>> {
     let results = asked.results();
     let inside = results.iter().flat_map(|result| result.files());
     inside.chain(asked.files()).map(|file| file.bytes).collect()
@@ -102,14 +102,14 @@ async fn earlier_image_is_viewed_on_every_wire() {
         assert_eq!(asked.len(), 3, "{wire:?}");
         let id = harness.attachment_id("beach.png");
         assert!(request_files(&asked[1]).is_empty(), "{wire:?}: an older turn's file is named, not shown");
-        assert!(asked[1].words().contains(&format!("[attachment {id} beach.png image/png")), "{wire:?}");
+        assert!(asked[1].user_text().contains(&format!("[attachment {id} beach.png image/png")), "{wire:?}");
         assert_eq!(request_files(&asked[2]), [PNG], "{wire:?}");
         let result = &asked[2].results()[0];
         match wire {
             ModelWire::Anthropic => assert_eq!(result.files().len(), 1, "native: in the answer itself"),
             _ => {
                 assert!(result.text().contains("Its files are shown in the next message."), "{wire:?}");
-                assert!(asked[2].words().contains("The files that `attachment_view` returned."), "{wire:?}");
+                assert!(asked[2].user_text().contains("The files that `attachment_view` returned."), "{wire:?}");
             }
         }
         assert!(result.text().contains(&id) && result.text().contains("beach.png"), "{wire:?}: {}", result.text());
@@ -174,9 +174,9 @@ async fn message_time_is_stable_across_requests() {
         let harness = WireHarness::start(wire, &model_setting(wire), "").await;
         harness.run_turn("see you tomorrow", &[]).await;
         harness.run_turn("and the day after", &[]).await;
-        let asked = harness.server.asked();
+        let asked = harness.server.requests();
         let [first, second] = asked.as_slice() else { panic!("{wire:?}: two requests") };
-        let words = first.words();
+        let words = first.user_text();
         let (heading, text) = words.split_once("\n\n").expect("a heading stands before the message");
         let (when, place) = heading.split_once(" (Europe/Berlin, UTC+0").expect(heading);
         let weekdays = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -191,6 +191,6 @@ async fn message_time_is_stable_across_requests() {
         assert_eq!(first.body["tools"], second.body["tools"], "{wire:?}");
         let (before, after) = (request_messages(first), request_messages(second));
         assert_eq!(after[..before.len()], *before, "{wire:?}: a provider's cache of the first request holds");
-        assert!(after.len() > before.len() && second.words().matches("on console:").count() == 2, "{wire:?}");
+        assert!(after.len() > before.len() && second.user_text().matches("on console:").count() == 2, "{wire:?}");
     }
 }

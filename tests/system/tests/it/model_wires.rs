@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use satchel_domain::Sha256;
 use satchel_fake_discord::DiscordRules;
 use satchel_fake_kit::FakeFile;
-use satchel_fake_model::{AskedModel, ModelWire};
+use satchel_fake_model::{ModelWire, RecordedRequest};
 use serde_json::{Value, json};
 use sha2::Digest;
 
@@ -26,7 +26,7 @@ const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
 async fn start_harness(wire: ModelWire) -> DayHarness<DiscordChat> {
     let mut harness = DayHarness::with_wire(DiscordChat::open(DiscordRules::unpaced()).await, wire, "").await;
-    harness.write_file(&FakeFile::of("table.csv", "text/csv", "a,b\n1,2\n")).await;
+    harness.write_file(&FakeFile::from_bytes("table.csv", "text/csv", "a,b\n1,2\n")).await;
     harness.start().await;
     harness
 }
@@ -101,7 +101,7 @@ async fn tool_descriptions_are_complete_on_every_wire() {
 }
 
 /// The tools of a request by their names, with what the provider reads of each.
-fn tool_descriptions(wire: ModelWire, asked: &AskedModel) -> BTreeMap<String, String> {
+fn tool_descriptions(wire: ModelWire, asked: &RecordedRequest) -> BTreeMap<String, String> {
     let list = |tools: &Value| tools.as_array().cloned().unwrap_or_default();
     let tools = list(&asked.body["tools"]);
     let tools: Vec<Value> = match wire {

@@ -12,7 +12,7 @@ mod tools;
 use std::sync::Arc;
 
 use satchel_domain::{Attachment, Visibility};
-use satchel_fake_kit::{FakeFile, MemoryBlobs};
+use satchel_fake_kit::{FakeFile, FaultyBlobs};
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel};
 use satchel_ports::{Ledger, ledger::AttachmentQuery};
@@ -59,7 +59,7 @@ impl ScriptHarness {
             accepts: None,
         };
         let remote_model =
-            RemoteModel::new(settings, Arc::new(MemoryBlobs::default())).expect("the settings are right");
+            RemoteModel::new(settings, Arc::new(FaultyBlobs::default())).expect("the settings are right");
         let mut setup = ProductSetup::for_platform(ChannelAdapter::Discord);
         setup.scripts = Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(script_worker()))));
         setup.tools = tools::script_tools;
@@ -333,7 +333,7 @@ async fn script_gets_error_above_8_mib() {
     let too_large = "x".repeat((8 << 20) + 1);
     let script = "attachment_save(index=0, path=\"/shared/too-large.txt\")\n\
                   return file_read(path=\"/shared/too-large.txt\")\n";
-    let answer = harness.run_with(script, vec![FakeFile::of("too-large.txt", "text/plain", too_large)]).await;
+    let answer = harness.run_with(script, vec![FakeFile::from_bytes("too-large.txt", "text/plain", too_large)]).await;
     let limit_text = "has 8388609 bytes (8.3 MB); a script is given at most 8.3 MB at once";
     assert!(answer.text.starts_with("Error: ") && answer.text.contains(limit_text), "{}", answer.text);
     let id = harness.attachments().await[0].id;

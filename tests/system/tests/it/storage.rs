@@ -35,7 +35,7 @@ fn text_piece(text: &str) -> ScriptedPiece {
 }
 
 fn file(name: &str, bytes: usize) -> FakeFile {
-    FakeFile::of(name, "text/plain", "a".repeat(bytes))
+    FakeFile::from_bytes(name, "text/plain", "a".repeat(bytes))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use satchel_domain::{
     capabilities::{Idempotency, ReplyRule, StreamRule, TextLimit},
 };
 use satchel_fake_discord::{CDN, DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::{FakeFile, Fault, Moment, Transcript, When};
-use satchel_fake_telegram::{Composed, DOWNLOAD, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, RequestPhase, Transcript};
+use satchel_fake_telegram::{DOWNLOAD, FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 use tokio::sync::oneshot;
@@ -176,7 +176,7 @@ impl TestPlatform {
         match self {
             Self::Telegram(telegram) => {
                 let chat = platform_id(conversation);
-                let document = |file| Composed::file(FileKind::Document, file);
+                let document = |file| PersonMessage::file(FileKind::Document, file);
                 match files.len() {
                     0 => {
                         telegram.person_says(chat, chat, text);
@@ -185,7 +185,7 @@ impl TestPlatform {
                         telegram.person_sends(chat, chat, document(files.remove(0)).caption(text));
                     }
                     _ => {
-                        let mut items: Vec<Composed> = files.into_iter().map(document).collect();
+                        let mut items: Vec<PersonMessage> = files.into_iter().map(document).collect();
                         items[0] = items[0].clone().caption(text);
                         telegram.person_sends_album(chat, chat, items);
                     }
@@ -204,13 +204,13 @@ impl TestPlatform {
     /// Lets the request of an operation with this number go wrong; on Telegram the call of a method with this one.
     pub(crate) fn inject_fault(&self, operation: (Operation, u64), method: (&str, u64), fault: Fault) {
         match self {
-            Self::Telegram(telegram) => telegram.script(method.0, When::Nth(method.1), fault),
-            Self::Discord(discord) => discord.script(route(operation.0), When::Nth(operation.1), fault),
+            Self::Telegram(telegram) => telegram.script(method.0, FaultTiming::Nth(method.1), fault),
+            Self::Discord(discord) => discord.script(route(operation.0), FaultTiming::Nth(operation.1), fault),
         }
     }
 
     /// Lets requests of an operation go wrong; on Telegram calls of a method.
-    pub(crate) fn inject_faults(&self, operation: Operation, method: &str, when: When, fault: Fault) {
+    pub(crate) fn inject_faults(&self, operation: Operation, method: &str, when: FaultTiming, fault: Fault) {
         match self {
             Self::Telegram(telegram) => telegram.script(method, when, fault),
             Self::Discord(discord) => discord.script(route(operation), when, fault),
@@ -261,7 +261,7 @@ impl TestPlatform {
         }
     }
 
-    pub(crate) fn on_nth(&self, operation: Operation, number: u64, moment: Moment) -> oneshot::Receiver<()> {
+    pub(crate) fn on_nth(&self, operation: Operation, number: u64, moment: RequestPhase) -> oneshot::Receiver<()> {
         match self {
             Self::Telegram(telegram) => telegram.on_nth(method_pattern(operation), number, moment),
             Self::Discord(discord) => discord.on_nth(route(operation), number, moment),

@@ -16,7 +16,7 @@ use satchel_discord::{
 };
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
 use serde_json::Value;
@@ -91,7 +91,7 @@ impl Bench {
     }
 
     pub(crate) fn channel(&self) -> Arc<DiscordChannel> {
-        let blobs = Arc::new(MemoryBlobs::default());
+        let blobs = Arc::new(FaultyBlobs::default());
         let channel = DiscordChannel::with_timeouts(&self.settings, blobs, Arc::new(NoFetcher), self.timeouts);
         Arc::new(channel.expect("the settings are good"))
     }

@@ -6,8 +6,8 @@ mod gone;
 mod private;
 mod withheld;
 
-use satchel_fake_discord::{DiscordFault, Permission, Refusal, Tier};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, Tier};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, OTHER, THREAD, Taker, until};
@@ -55,9 +55,9 @@ async fn new_messages_wait_for_backfill_of_their_channel() {
     let taker = gone(&bench).await;
     bench.fake.person_says(GENERAL, ANN, "missed");
     // The guild's channel and the direct one are asked: each fails for a while, and is then too soon.
-    bench.fake.script(HISTORY, When::First(6), Fault::BadGateway { performed: false });
+    bench.fake.script(HISTORY, FaultTiming::First(6), Fault::BadGateway { performed: false });
     for number in [7, 8] {
-        bench.fake.script(HISTORY, When::Nth(number), Fault::RateLimit { retry_after_ms: 200 });
+        bench.fake.script(HISTORY, FaultTiming::Nth(number), Fault::RateLimit { retry_after_ms: 200 });
     }
     let listening = bench.connected(&taker).await;
     until("history is asked", || bench.fake.requests(HISTORY) > 0).await;
@@ -93,7 +93,11 @@ async fn forbidden_channel_history_blocks_nothing() {
     let before = taker.bookmark();
     bench.fake.person_says(OTHER, BOB, "closed to us");
     // The guild's channel, and the direct one.
-    bench.fake.script(HISTORY, When::First(2), DiscordFault::Refuse(Refusal::new(403, 50001, "Missing Access")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::First(2),
+        DiscordFault::Refuse(ApiRefusal::new(403, 50001, "Missing Access")),
+    );
     let listening = bench.connected(&taker).await;
     taker.keeps("the new session", |bookmark| bookmark["session_id"] != before["session_id"]).await;
     bench.fake.person_says(OTHER, BOB, "said since");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, GUILD, Log, OTHER, THREAD, Taker, until};
 use satchel_fake_discord::DiscordFault;
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 
 #[tokio::test]
 async fn failing_store_is_retried_without_delaying_other_channels() {
@@ -143,8 +143,8 @@ async fn thread_messages_wait_until_category_is_resolved() {
     let place = "GET /channels/{}";
     let channel =
         json!({ "id": GENERAL.to_string(), "guild_id": GUILD.to_string(), "parent_id": CATEGORY.to_string() });
-    bench.fake.script(place, When::Nth(2), Fault::RateLimit { retry_after_ms: 300 });
-    bench.fake.script(place, When::Nth(3), DiscordFault::Answer { status: 200, body: channel.to_string() });
+    bench.fake.script(place, FaultTiming::Nth(2), Fault::RateLimit { retry_after_ms: 300 });
+    bench.fake.script(place, FaultTiming::Nth(3), DiscordFault::Answer { status: 200, body: channel.to_string() });
     let listening = bench.listen(&taker);
     bench.fake.person_says(THREAD, ANN, "one");
     until("the channel is asked for", || bench.fake.requests(place) == 2).await;
@@ -163,7 +163,7 @@ async fn unresolvable_channel_is_not_silent_forever() {
     listening.stop().await;
     bench.fake.gateway().wait_connected(0).await.expect("it has heard that we left");
     for place in ["GET /guilds/{}", "GET /channels/{}"] {
-        bench.fake.script(place, When::Every, Fault::ServerError);
+        bench.fake.script(place, FaultTiming::Every, Fault::ServerError);
     }
     let listening = bench.listen(&taker);
     for words in ["one", "two"] {

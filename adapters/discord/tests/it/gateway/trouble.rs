@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_fake_discord::gateway::{GatewayReport, GatewayRules, MESSAGE_CONTENT};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use super::bench::{ANN, Bench, GENERAL, GUILD, Log, Taker, until};
@@ -247,7 +247,7 @@ async fn unreachable_discord_is_retried_and_reported_once() {
 async fn stopping_is_heard_while_discord_is_not() {
     for route in ["GET /users/@me", "GET /gateway/bot"] {
         let bench = Bench::start().await;
-        bench.fake.script(route, When::Every, Fault::Hang { performed: false });
+        bench.fake.script(route, FaultTiming::Every, Fault::Hang { performed: false });
         let listening = bench.listen(&Taker::new());
         until("it is asked", || bench.fake.requests(route) == 1).await;
         listening.stop().await;
@@ -258,9 +258,9 @@ async fn stopping_is_heard_while_discord_is_not() {
 async fn identity_and_gateway_url_are_requested_until_available() {
     let bench = Bench::start().await;
     for route in ["GET /users/@me", "GET /applications/@me", "GET /gateway/bot"] {
-        bench.fake.script(route, When::First(2), Fault::BadGateway { performed: false });
+        bench.fake.script(route, FaultTiming::First(2), Fault::BadGateway { performed: false });
     }
-    bench.fake.script("GET /gateway/bot", When::Nth(3), Fault::RateLimit { retry_after_ms: 20 });
+    bench.fake.script("GET /gateway/bot", FaultTiming::Nth(3), Fault::RateLimit { retry_after_ms: 20 });
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     let asked = |route| bench.fake.requests(route);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use satchel_discord::{DiscordChannel, HttpTimeouts, SlashCommand};
 use satchel_domain::InboundMessage;
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_http::{FetchSettings, HttpFetcher};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn channel(bench: &Bench) -> DiscordChannel {
     };
     let allowed = vec!["127.0.0.0/8".parse().expect("it is a range")];
     let fetcher = HttpFetcher::new(FetchSettings { allowed, ..FetchSettings::default() });
-    DiscordChannel::with_timeouts(&bench.settings, Arc::new(MemoryBlobs::default()), Arc::new(fetcher), timeouts)
+    DiscordChannel::with_timeouts(&bench.settings, Arc::new(FaultyBlobs::default()), Arc::new(fetcher), timeouts)
         .expect("the settings are good")
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use satchel_discord::DiscordChannel;
 use satchel_domain::{FileReference, Sha256};
-use satchel_fake_discord::{CDN, DiscordFault, Permission, Refusal};
-use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
+use satchel_fake_discord::{ApiRefusal, CDN, DiscordFault, Permission};
+use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, channel, start, take};
@@ -32,7 +32,7 @@ async fn fetched(channel: &DiscordChannel, reference: &FileReference) -> Result<
     let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
-    let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
+    let stored = FaultyBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
     let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }
@@ -144,7 +144,7 @@ async fn what_may_pass_is_to_be_tried_again() {
         (CDN, DiscordFault::from(Fault::ServerError)),
         (CDN, Fault::BadGateway { performed: false }.into()),
         (CDN, Fault::ResetMidTransfer.into()),
-        (CDN, Refusal::new(429, 0, "slow down").into()),
+        (CDN, ApiRefusal::new(429, 0, "slow down").into()),
     ] {
         bench.fake.script_next(route, fault.clone());
         assert!(!another_try(&channel, &reference).await.is_empty(), "{fault:?}");
@@ -207,7 +207,7 @@ async fn file_link_never_appears_in_errors_or_logs() {
     let channel = channel(&bench);
     let mut told = format!("{channel:?}");
     fetched(&channel, &reference).await.unwrap();
-    let echo = Refusal::new(400, 0, format!("what is {signature}?"));
+    let echo = ApiRefusal::new(400, 0, format!("what is {signature}?"));
     for (route, fault) in [
         (CDN, DiscordFault::from(Fault::ResetMidTransfer)),
         (CDN, Fault::BadGateway { performed: false }.into()),

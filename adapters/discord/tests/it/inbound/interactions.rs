@@ -1,7 +1,7 @@
 //! Slash commands and pressed buttons: said by whoever used them, and answered once they are stored.
 
-use satchel_fake_discord::{Interaction, InteractionAnswer, Refusal};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_discord::{ApiRefusal, InteractionResponse, SentInteraction};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
 use super::bench::{ANN, BOB, Bench, GENERAL, Log, Taker, bot_says, start, take, until};
@@ -14,13 +14,13 @@ async fn offered(bench: &Bench) {
     until("the commands are offered", || bench.fake.commands().len() == 2).await;
 }
 
-fn interaction(bench: &Bench, channel: u64, id: u64) -> Interaction {
+fn interaction(bench: &Bench, channel: u64, id: u64) -> SentInteraction {
     let transcript = bench.fake.transcript();
     let found = transcript.channels[&channel].interactions.iter().find(|interaction| interaction.id == id);
     found.expect("it was made").clone()
 }
 
-async fn answer(bench: &Bench, channel: u64, id: u64) -> InteractionAnswer {
+async fn answer(bench: &Bench, channel: u64, id: u64) -> InteractionResponse {
     until("the interaction is answered", || interaction(bench, channel, id).answer.is_some()).await;
     interaction(bench, channel, id).answer.expect("it was waited for")
 }
@@ -38,7 +38,7 @@ async fn slash_command_is_stored_with_ephemeral_response() {
     assert_eq!((taken[0].text.as_str(), taken[0].sender.name.as_str(), taken[0].group), ("/resend 17", "Bob", true));
     assert_eq!((taken[0].key.as_str(), taken[0].message.clone()), (format!("i{used}").as_str(), None));
     assert_eq!(taken[0].conversation.key(), GENERAL.to_string());
-    assert_eq!(answer, InteractionAnswer { kind: 4, text: "`/resend 17`".into(), ephemeral: true });
+    assert_eq!(answer, InteractionResponse { kind: 4, text: "`/resend 17`".into(), ephemeral: true });
     assert_eq!(fake.transcript().pings(), []);
 }
 
@@ -52,7 +52,7 @@ async fn button_press_sends_its_command_as_presser() {
     let taken = take(&taker, 1).await;
     assert_eq!(
         answer(&bench, bench.direct, pressed).await,
-        InteractionAnswer { kind: 6, text: String::new(), ephemeral: false }
+        InteractionResponse { kind: 6, text: String::new(), ephemeral: false }
     );
     assert_eq!((taken[0].text.as_str(), taken[0].sender.name.as_str(), taken[0].group), ("/allow A1", "Ann", false));
     let nonsense = fake.person_presses(ANN, question, "buy shoes");
@@ -83,7 +83,7 @@ async fn late_interaction_response_is_harmless() {
     let (fake, taker) = (&bench.fake, Taker::new());
     let listening = bench.connected(&taker).await;
     let question = bot_says(&bench, GENERAL, "May I?", &["/allow A1"]).await;
-    fake.script_next(CALLBACK, Refusal::new(404, 10_062, "Unknown interaction"));
+    fake.script_next(CALLBACK, ApiRefusal::new(404, 10_062, "Unknown interaction"));
     fake.person_presses(BOB, question, "/allow A1");
     take(&taker, 1).await;
     until("it was answered", || fake.requests(CALLBACK) == 1).await;
@@ -150,7 +150,7 @@ async fn failed_command_registration_is_retried_without_blocking() {
     let (log, _guard) = Log::listen();
     let bench = start().await;
     let taker = Taker::new();
-    bench.fake.script(OFFER, When::First(1), Fault::ServerError);
+    bench.fake.script(OFFER, FaultTiming::First(1), Fault::ServerError);
     let listening = bench.connected(&taker).await;
     bench.fake.person_says(bench.direct, ANN, "/files");
     take(&taker, 1).await;

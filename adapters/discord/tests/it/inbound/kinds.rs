@@ -1,13 +1,13 @@
 //! What people write, in guilds, threads and direct channels, each kind of it.
 
 use satchel_domain::MessageRef;
-use satchel_fake_discord::Composed;
+use satchel_fake_discord::PersonMessage;
 use satchel_fake_kit::FakeFile;
 
 use super::bench::{ANN, BOB, GENERAL, GUILD, OTHER, Taker, bot_says, start, take};
 
 fn pdf(name: &str) -> FakeFile {
-    FakeFile::of(name, "application/pdf", "%PDF-1.7 the plan")
+    FakeFile::from_bytes(name, "application/pdf", "%PDF-1.7 the plan")
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn an_answer_brings_what_it_answers() {
     assert_eq!(taken[0].text, "[in reply to a message of Bob with plan.pdf:]\n> my plan\n\nprint it");
     assert_eq!(taken[0].files.len(), 1);
     let question = bot_says(&bench, GENERAL, "Shall I?", &[]).await;
-    let silently = Composed::text("yes").replying_silently_to(question);
+    let silently = PersonMessage::text("yes").replying_silently_to(question);
     fake.person_composes(GENERAL, ANN, silently);
     assert_eq!(take(&taker, 2).await[1].text, "[in reply to your own message:]\n> Shall I?\n\nyes");
     listening.stop().await;
@@ -108,10 +108,10 @@ async fn files_keep_names_and_voice_notes_are_marked() {
     let files = vec![pdf("план [1].pdf"), pdf("plan.pdf"), pdf("plan.pdf")];
     fake.person_sends(bench.direct, ANN, "three files", files);
     take(&taker, 1).await;
-    let speech = FakeFile::of("voice-message.ogg", "audio/ogg", "OggS");
-    fake.person_composes(bench.direct, ANN, Composed::voice(speech, 1.5));
+    let speech = FakeFile::from_bytes("voice-message.ogg", "audio/ogg", "OggS");
+    fake.person_composes(bench.direct, ANN, PersonMessage::voice(speech, 1.5));
     take(&taker, 2).await;
-    fake.person_composes(bench.direct, ANN, Composed::default().with_sticker("Wave"));
+    fake.person_composes(bench.direct, ANN, PersonMessage::default().with_sticker("Wave"));
     let taken = take(&taker, 3).await;
     listening.stop().await;
     let names: Vec<&str> = taken[0].files.iter().map(|file| file.filename.as_str()).collect();

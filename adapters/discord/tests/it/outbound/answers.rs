@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 use satchel_domain::{capabilities::VoiceRule, delivery::Refusal};
-use satchel_fake_discord::{DiscordFault, Permission, Refusal as Words};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission};
+use satchel_fake_kit::{Fault, FaultTiming};
 
 use super::*;
 
@@ -87,7 +87,7 @@ async fn decoded_server_error_is_not_sent_without_delay() {
 async fn gateway_timeout_is_in_doubt() {
     for what in EVERYTHING {
         let stage = Stage::new().await;
-        let answer = send(&stage, what, Words::new(504, 0, "504: Gateway Timeout")).await;
+        let answer = send(&stage, what, ApiRefusal::new(504, 0, "504: Gateway Timeout")).await;
         assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{what:?}: {answer:?}");
     }
 }
@@ -159,10 +159,10 @@ async fn too_large_is_recognized_from_proxies_too() {
 async fn what_a_channel_forbids_is_forbidden_for_good() {
     for what in EVERYTHING {
         for fault in [
-            Words::new(403, 50_001, "Missing Access"),
-            Words::new(404, 10_003, "Unknown Channel"),
-            Words::new(401, 0, "401: Unauthorized"),
-            Words::new(403, 50_007, "Cannot send messages to this user"),
+            ApiRefusal::new(403, 50_001, "Missing Access"),
+            ApiRefusal::new(404, 10_003, "Unknown Channel"),
+            ApiRefusal::new(401, 0, "401: Unauthorized"),
+            ApiRefusal::new(403, 50_007, "Cannot send messages to this user"),
         ] {
             let stage = Stage::new().await;
             let answer = send(&stage, what, fault.clone()).await;
@@ -254,7 +254,7 @@ async fn edit_of_deleted_or_foreign_message_reports_gone() {
     let voice = stage.voice(false).await;
     let answer = stage.channel.edit(&sent[0], &stage.part(voice)).await;
     assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::TargetGone, .. })), "{answer:?}");
-    stage.discord.script_next(EDIT, Words::new(400, 50_083, "Thread is archived"));
+    stage.discord.script_next(EDIT, ApiRefusal::new(400, 50_083, "Thread is archived"));
     let answer = stage.channel.edit(&sent[0], &stage.part(text("new"))).await;
     assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::TargetGone, .. })), "{answer:?}");
     stage.discord.person_deletes(sent[0].0.parse().unwrap());
@@ -270,7 +270,7 @@ async fn deletion_reports_refusal_and_doubt() {
     let sent = stage.send(text("x")).await.unwrap();
     let place = conversation(&stage.place.to_string());
     let delete = || stage.channel.delete(&place, &sent[0]);
-    stage.discord.script_next(DELETE, Words::new(403, 50_013, "Missing Permissions"));
+    stage.discord.script_next(DELETE, ApiRefusal::new(403, 50_013, "Missing Permissions"));
     assert!(matches!(delete().await, Err(SendError::Forbidden { .. })));
     stage.discord.script_next(DELETE, Fault::AcceptAndDrop);
     assert!(matches!(delete().await, Err(SendError::InDoubt { .. })));
@@ -284,7 +284,7 @@ async fn deletion_reports_refusal_and_doubt() {
 async fn a_probe_tells_whether_discord_answers() {
     let stage = Stage::new().await;
     assert_eq!(stage.channel.probe().await, Ok(()));
-    stage.discord.script("GET /users/@me", When::Every, Fault::BadGateway { performed: false });
+    stage.discord.script("GET /users/@me", FaultTiming::Every, Fault::BadGateway { performed: false });
     assert!(stage.channel.probe().await.is_err());
     stage.discord.refuse_connections(Duration::from_secs(30));
     assert!(matches!(stage.channel.probe().await, Err(SendError::NotSent { .. })));

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use satchel_domain::Button;
-use satchel_fake_discord::Ping;
+use satchel_fake_discord::Mention;
 use satchel_ports::Activity;
 
 use super::{contract::shown_name, *};
@@ -26,7 +26,7 @@ async fn nobody_is_ever_pinged() {
     stage.send(bundle(&words, stage.items(&["a.bin"]).await)).await.unwrap();
     stage.send(PartContent::Notice { text: words.clone() }).await.unwrap();
     let transcript = stage.discord.transcript();
-    assert_eq!(transcript.pings(), Vec::<Ping>::new());
+    assert_eq!(transcript.pings(), Vec::<Mention>::new());
     assert_eq!(transcript.texts(stage.place), [format!("{words} again"), words.clone(), words], "the words are kept");
 }
 
@@ -167,7 +167,7 @@ async fn a_persons_direct_channel_is_opened_once() {
 #[tokio::test]
 async fn typing_indicator_is_sent_but_not_repeated_immediately() {
     let stage = Stage::new().await;
-    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::Moment::Performed);
+    let shown = stage.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::RequestPhase::Performed);
     for activity in [Activity::Writing, Activity::Speaking, Activity::Uploading] {
         stage.channel.show_activity(&conversation("100"), activity).await;
     }

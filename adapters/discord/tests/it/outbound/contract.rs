@@ -76,7 +76,7 @@ impl ChannelFixture for Stage {
     }
 
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
-        let file = FakeFile::of(filename, "application/octet-stream", content);
+        let file = FakeFile::from_bytes(filename, "application/octet-stream", content);
         let message = self.discord.person_sends(self.place, PERSON, "", vec![file]);
         Some(self.reference(filename, message).await)
     }

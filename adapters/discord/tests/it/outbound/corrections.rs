@@ -1,7 +1,7 @@
 //! A nonce answers with the message that arrived first: it is made to show what the part is now, and no other is.
 
 use satchel_domain::{Button, delivery::Refusal};
-use satchel_fake_discord::{DiscordFault, Permission, Refusal as Words};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission};
 use satchel_fake_kit::Fault;
 
 use super::{contract::shown_name, *};
@@ -100,7 +100,7 @@ async fn what_cannot_be_edited_has_arrived() {
     let part = arrived(&stage, voice, text("words in its place")).await;
     assert!(stage.channel.send(&part).await.is_ok(), "a voice can't become words");
     let part = arrived(&stage, text("grow"), text("grown")).await;
-    stage.discord.script_next(EDIT, Words::new(404, 10_008, "Unknown Message"));
+    stage.discord.script_next(EDIT, ApiRefusal::new(404, 10_008, "Unknown Message"));
     assert!(stage.channel.send(&part).await.is_ok(), "it is deleted while it is sent");
     assert_eq!(stage.visible(), 4, "and nothing is sent twice");
 }
@@ -112,7 +112,7 @@ async fn update_of_earlier_message_determines_parts_outcome() {
         (DiscordFault::from(Fault::AcceptAndDrop), "in doubt"),
         (Fault::RateLimit { retry_after_ms: 30 }.into(), "not sent"),
         (Fault::ServerError.into(), "not sent"),
-        (Words::new(403, 50_013, "Missing Permissions").into(), "Other"),
+        (ApiRefusal::new(403, 50_013, "Missing Permissions").into(), "Other"),
     ] {
         let now = bundle("grown", stage.items(&["a.bin"]).await);
         let part = arrived(&stage, text("grow"), now).await;
@@ -162,7 +162,7 @@ impl Kept {
             Self::Unreadable => stage.blobs.lose(&files[0].attachment.sha256),
             Self::TooLarge => {
                 for method in [CREATE, EDIT] {
-                    stage.discord.script_next(method, Words::new(413, 40_005, "Request entity too large"));
+                    stage.discord.script_next(method, ApiRefusal::new(413, 40_005, "Request entity too large"));
                 }
             }
             Self::Forbidden => stage.discord.forbid(stage.place, Permission::Attach),

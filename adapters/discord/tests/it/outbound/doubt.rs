@@ -2,7 +2,7 @@
 
 use satchel_domain::capabilities::Idempotency;
 use satchel_fake_discord::Permission;
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessages};
 
 use super::*;
@@ -124,7 +124,7 @@ async fn rate_limited_look_up_continues_at_same_page() {
         stage.discord.person_says(stage.place, PERSON, &format!("word {number}"));
     }
     for nth in [1, 3, 4] {
-        stage.discord.script(HISTORY, When::Nth(nth), Fault::RateLimit { retry_after_ms: 150 });
+        stage.discord.script(HISTORY, FaultTiming::Nth(nth), Fault::RateLimit { retry_after_ms: 150 });
     }
     let began = std::time::Instant::now();
     assert_eq!(find(&stage.channel, &wanted, None).await, Ok(Some(sent)));
@@ -176,6 +176,6 @@ async fn forbidden_look_up_finds_nothing_and_succeeds() {
     assert_eq!(find(&stage.channel, &wanted, None).await, Ok(None));
     stage.discord.forbid(stage.place, Permission::View);
     assert_eq!(find(&stage.channel, &wanted, None).await, Ok(None));
-    stage.discord.script(HISTORY, When::Every, Fault::BadGateway { performed: false });
+    stage.discord.script(HISTORY, FaultTiming::Every, Fault::BadGateway { performed: false });
     assert!(find(&stage.channel, &wanted, None).await.is_err(), "nobody knows yet");
 }

@@ -2,7 +2,7 @@
 
 use satchel_discord::DiscordListener;
 use satchel_domain::delivery::Refusal;
-use satchel_fake_discord::{DiscordFault, Refusal as Words};
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
 use satchel_fake_kit::Fault;
 use tokio_util::sync::CancellationToken;
 
@@ -145,7 +145,7 @@ async fn oversized_file_lowers_limit_of_its_guild_only() {
 async fn proxy_size_refusal_changes_no_learned_limit() {
     let (stage, places) = listening().await;
     let page = DiscordFault::Answer { status: 413, body: "<html>413</html>".to_owned() };
-    for fault in [page, Words::new(413, 0, "413: Payload Too Large").into()] {
+    for fault in [page, ApiRefusal::new(413, 0, "413: Payload Too Large").into()] {
         for sizes in [&[9 * MIB][..], &[9 * MIB, 9 * MIB]] {
             stage.discord.script_next(CREATE, fault.clone());
             assert_eq!(refused(&stage, places[0], sizes).await, None);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use futures::future::join_all;
-use satchel_fake_discord::{DiscordFault, DiscordPace, Refusal};
+use satchel_fake_discord::{ApiRefusal, DiscordFault, DiscordRates};
 use satchel_fake_kit::Fault;
 
 use super::*;
@@ -12,7 +12,7 @@ const CREATE: &str = "POST /channels/{}/messages";
 
 /// Discord's own pace, but for windows that a test can wait for.
 async fn paced() -> Stage {
-    let mut pace = DiscordPace::default();
+    let mut pace = DiscordRates::default();
     for (_, window) in pace.routes.values_mut() {
         *window = (*window).min(Duration::from_millis(800));
     }
@@ -100,7 +100,7 @@ async fn a_short_429_is_waited_out() {
 async fn a_429_for_everything_is_heeded_by_everything() {
     let page = |body: &str| DiscordFault::Answer { status: 429, body: body.to_owned() };
     for (fault, waits) in [
-        (Refusal::too_many_requests(5.0, true).into(), 2_000..=5_000),
+        (ApiRefusal::too_many_requests(5.0, true).into(), 2_000..=5_000),
         // Whoever stands before Discord means everything, and says no more.
         (page("<html>error code: 1015</html>"), 50_000..=60_000),
         (page(r#"{"message":"too much","code":0}"#), 50_000..=60_000),
@@ -115,7 +115,7 @@ async fn a_429_for_everything_is_heeded_by_everything() {
 #[tokio::test]
 async fn rejected_token_is_not_retried_immediately() {
     let stage = Stage::new().await;
-    stage.discord.script_next(CREATE, Refusal::new(401, 0, "401: Unauthorized"));
+    stage.discord.script_next(CREATE, ApiRefusal::new(401, 0, "401: Unauthorized"));
     assert!(matches!(stage.send(text("hello")).await, Err(SendError::Forbidden { .. })));
     nothing_is_asked(&stage, &(50_000..=60_000)).await;
 }

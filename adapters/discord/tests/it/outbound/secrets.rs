@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_domain::FileReference;
-use satchel_fake_discord::{DiscordFault, Refusal};
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
 use satchel_fake_kit::Fault;
 use satchel_ports::{LookupRange, LookupRequest, ledger::RecordedMessages};
 use secrecy::SecretString;
@@ -62,7 +62,7 @@ fn channel(token: &str, api_url: Option<String>) -> DiscordChannel {
         answers_in: Vec::new(),
         commands: Vec::new(),
     };
-    DiscordChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), fetcher(), SHORT).unwrap()
+    DiscordChannel::with_timeouts(&settings, Arc::new(FaultyBlobs::default()), fetcher(), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.
@@ -136,12 +136,12 @@ async fn errors_logs_and_debug_hide_secrets() {
         Fault::AcceptAndDrop.into(),
         Fault::ResetMidTransfer.into(),
         Fault::Hang { performed: false }.into(),
-        DiscordFault::from(Refusal::new(404, 0, echo.clone())),
-        DiscordFault::from(Refusal::new(400, 50_035, echo.clone())),
+        DiscordFault::from(ApiRefusal::new(404, 0, echo.clone())),
+        DiscordFault::from(ApiRefusal::new(400, 50_035, echo.clone())),
         DiscordFault::Answer { status: 200, body: echo },
     ] {
         stage.discord.clear_script();
-        stage.discord.script("*", satchel_fake_kit::When::Every, fault.clone());
+        stage.discord.script("*", satchel_fake_kit::FaultTiming::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.told();
@@ -167,7 +167,7 @@ fn invalid_settings_error_hides_secrets() {
             answers_in: Vec::new(),
             commands: Vec::new(),
         };
-        let error = DiscordChannel::new(&settings, Arc::new(MemoryBlobs::default()), fetcher()).unwrap_err();
+        let error = DiscordChannel::new(&settings, Arc::new(FaultyBlobs::default()), fetcher()).unwrap_err();
         assert_silent(&format!("{error} {error:?} {settings:?}"), "a wrong setting");
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use satchel_domain::{FileReference, Sha256};
-use satchel_fake_kit::{FakeFile, Fault, MemoryBlobs};
-use satchel_fake_telegram::{Composed, DOWNLOAD, FileKind, Refusal, TelegramFault, TelegramRules};
+use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
+use satchel_fake_telegram::{ApiRefusal, DOWNLOAD, FileKind, PersonMessage, TelegramFault, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
 
@@ -15,7 +15,7 @@ const MEGABYTE: u64 = 1 << 20;
 
 /// Lets Ann send a file, and returns how it came in.
 async fn sent(bench: &InboundHarness, file: FakeFile) -> FileReference {
-    bench.fake.person_sends(ANN, ANN, Composed::file(FileKind::Document, file));
+    bench.fake.person_sends(ANN, ANN, PersonMessage::file(FileKind::Document, file));
     let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
     taker.taken().remove(0).files.remove(0)
@@ -29,7 +29,7 @@ async fn fetched(
     let FetchedFile::Bytes { bytes, content } = channel.fetch(reference).await? else {
         unreachable!("it has no store")
     };
-    let stored = MemoryBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
+    let stored = FaultyBlobs::default().put(content, &BlobHint::default(), u64::MAX).await;
     let stored = stored.map_err(|error| FileFetchError::Retryable { reason: format!("{error:?}") })?;
     Ok((bytes, stored.sha256))
 }
@@ -101,7 +101,7 @@ async fn local_server_serves_large_files_from_disk() {
 async fn local_file_outside_configured_directory_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let mut bench = InboundHarness::with(TelegramRules::local(root.path().to_owned())).await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
     let elsewhere = tempfile::tempdir().unwrap();
     bench.settings.local_files = Some(elsewhere.path().to_owned());
     let told = refusal(&bench.channel(), &reference).await;
@@ -121,7 +121,7 @@ async fn what_may_pass_is_to_be_tried_again() {
     let file = FakeFile::generated("a.bin", "application/octet-stream", 3, MEGABYTE);
     let reference = sent(&bench, file.clone()).await;
     let channel = bench.channel();
-    let temporary = Refusal::new(400, "Bad Request: wrong file_id or the file is temporarily unavailable");
+    let temporary = ApiRefusal::new(400, "Bad Request: wrong file_id or the file is temporarily unavailable");
     for (method, fault) in [
         ("getFile", TelegramFault::from(Fault::ServerError)),
         ("getFile", Fault::BadGateway { performed: false }.into()),
@@ -131,7 +131,7 @@ async fn what_may_pass_is_to_be_tried_again() {
         (DOWNLOAD, Fault::ServerError.into()),
         (DOWNLOAD, Fault::BadGateway { performed: false }.into()),
         (DOWNLOAD, Fault::ResetMidTransfer.into()),
-        (DOWNLOAD, Refusal::new(404, "Not Found").into()),
+        (DOWNLOAD, ApiRefusal::new(404, "Not Found").into()),
     ] {
         bench.fake.script_next(method, fault.clone());
         let told = another_try(&channel, &reference).await;
@@ -143,7 +143,7 @@ async fn what_may_pass_is_to_be_tried_again() {
 #[tokio::test]
 async fn fetch_retry_respects_telegrams_retry_after() {
     let bench = InboundHarness::start().await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
     bench.fake.script_next("getFile", Fault::RateLimit { retry_after_ms: 2_000 });
     let begun = std::time::Instant::now();
     another_try(&bench.channel(), &reference).await;
@@ -153,8 +153,8 @@ async fn fetch_retry_respects_telegrams_retry_after() {
 #[tokio::test]
 async fn what_is_gone_for_good_is_refused() {
     let bench = InboundHarness::start().await;
-    let reference = sent(&bench, FakeFile::of("a.txt", "text/plain", "hello")).await;
-    bench.fake.script_next("getFile", Refusal::new(400, "Bad Request: invalid file_id"));
+    let reference = sent(&bench, FakeFile::from_bytes("a.txt", "text/plain", "hello")).await;
+    bench.fake.script_next("getFile", ApiRefusal::new(400, "Bad Request: invalid file_id"));
     let told = refusal(&bench.channel(), &reference).await;
     assert!(told.contains("invalid file_id"), "{told}");
     let nonsense = FileReference { locator: "../../etc/passwd".into(), ..reference };
@@ -167,7 +167,7 @@ async fn token_never_appears_in_file_errors_or_logs() {
     let reference = sent(&bench, FakeFile::generated("a.bin", "text/plain", 3, MEGABYTE)).await;
     let (log, _guard) = LogCapture::listen();
     let channel = bench.channel();
-    let echoed = Refusal::new(400, format!("Bad Request: /file/bot{}/x", bench.fake.token()));
+    let echoed = ApiRefusal::new(400, format!("Bad Request: /file/bot{}/x", bench.fake.token()));
     let mut told = format!("{channel:?} {reference:?}");
     for (method, fault) in [
         ("getFile", TelegramFault::from(echoed.clone())),

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
-use satchel_fake_kit::MemoryBlobs;
+use satchel_fake_kit::FaultyBlobs;
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_ports::{Inbound, InboundError};
 use satchel_routing::tables;
@@ -64,7 +64,7 @@ impl InboundHarness {
             response: Duration::from_secs(5),
             idle: Duration::from_secs(2),
         };
-        TelegramChannel::with_timeouts(&self.settings, Arc::new(MemoryBlobs::default()), timeouts)
+        TelegramChannel::with_timeouts(&self.settings, Arc::new(FaultyBlobs::default()), timeouts)
             .expect("the settings are good")
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use satchel_domain::InboundMessage;
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FileKind};
+use satchel_fake_telegram::{FileKind, PersonMessage};
 use serde_json::json;
 
 use super::harness::{ANN, BOB, InboundHarness, LogCapture, RecordingInbound, until};
@@ -37,7 +37,7 @@ async fn every_file_kind_has_name_type_and_size() {
         (FileKind::Sticker, "thumb.webp", "image/webp", "sticker-N.webp", "image/webp"),
         (FileKind::Sticker, "thumb.webm", "video/webm", "sticker-N.webm", "video/webm"),
     ] {
-        let sent = bench.fake.person_sends(ANN, ANN, Composed::file(kind, file(name, mime)));
+        let sent = bench.fake.person_sends(ANN, ANN, PersonMessage::file(kind, file(name, mime)));
         let text = if kind == FileKind::Sticker { "[sticker: 👍]" } else { "" };
         let name = shown.replace('N', &sent.to_string());
         expected.push((
@@ -64,9 +64,9 @@ async fn every_file_kind_has_name_type_and_size() {
 async fn words_places_people_and_captions_come_as_text() {
     let bench = InboundHarness::start().await;
     bench.fake.person_says(ANN, ANN, "hello");
-    bench.fake.person_sends(ANN, ANN, Composed::location(52.520_008, -13.404_954));
-    bench.fake.person_sends(ANN, ANN, Composed::contact("Bob", "+49 30 1234"));
-    let photo = Composed::file(FileKind::Photo, FakeFile::photo("a.jpg", 640, 480, 1, 9_000));
+    bench.fake.person_sends(ANN, ANN, PersonMessage::location(52.520_008, -13.404_954));
+    bench.fake.person_sends(ANN, ANN, PersonMessage::contact("Bob", "+49 30 1234"));
+    let photo = PersonMessage::file(FileKind::Photo, FakeFile::photo("a.jpg", 640, 480, 1, 9_000));
     bench.fake.person_sends(ANN, ANN, photo.caption("the beach"));
     let texts: Vec<String> = taken(&bench).await.into_iter().map(|message| message.text).collect();
     assert_eq!(texts, ["hello", "[location: 52.520008, -13.404954]", "[contact: Bob, +49 30 1234]", "the beach"]);
@@ -88,7 +88,7 @@ async fn an_edit_says_what_it_replaces() {
 #[tokio::test]
 async fn an_album_is_one_thing_in_its_order() {
     let bench = InboundHarness::start().await;
-    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, file(name, "text/plain"));
     bench.fake.person_sends_album(ANN, ANN, vec![item("1.txt").caption("three"), item("2.txt"), item("3.txt")]);
     bench.fake.person_sends_album(ANN, ANN, vec![item("4.txt"), item("5.txt")]);
     let came = taken(&bench).await;
@@ -101,10 +101,10 @@ async fn an_album_is_one_thing_in_its_order() {
 #[tokio::test]
 async fn replied_and_forwarded_content_is_included() {
     let bench = InboundHarness::start().await;
-    let plan = Composed::file(FileKind::Document, file("plan.pdf", "application/pdf")).caption("my plan");
+    let plan = PersonMessage::file(FileKind::Document, file("plan.pdf", "application/pdf")).caption("my plan");
     let sent = bench.fake.person_sends(ANN, ANN, plan);
-    bench.fake.person_sends(ANN, ANN, Composed::text("print it").replying_to(sent));
-    bench.fake.person_sends(ANN, ANN, Composed::text("buy milk").forwarded_from(BOB));
+    bench.fake.person_sends(ANN, ANN, PersonMessage::text("print it").replying_to(sent));
+    bench.fake.person_sends(ANN, ANN, PersonMessage::text("buy milk").forwarded_from(BOB));
     let came = taken(&bench).await;
     assert_eq!(came[1].text, "[in reply to a message of Ann with plan.pdf:]\n> my plan\n\nprint it");
     assert_eq!(came[1].files, came[0].files);
@@ -121,7 +121,7 @@ async fn topics_are_conversations_and_groups_need_addressing() {
     bench.settings.answers_in = vec![open.to_string()];
     let (_, name) = bench.fake.bot();
     bench.fake.person_says(forum, ANN, "hello all");
-    bench.fake.person_sends(forum, ANN, Composed::text(&format!("@{name} when?")).in_topic(trip));
+    bench.fake.person_sends(forum, ANN, PersonMessage::text(&format!("@{name} when?")).in_topic(trip));
     bench.fake.person_says(forum, BOB, &format!("/files@{name}"));
     bench.fake.person_says(forum, BOB, "/files@another_bot");
     bench.fake.person_says(open, BOB, "just so");
@@ -146,8 +146,8 @@ async fn reply_to_bot_and_mentioning_album_are_addressed() {
     let (_, name) = bench.fake.bot();
     let asked = bench.call("sendMessage", json!({ "chat_id": group, "text": "Which one?" })).await;
     let asked = asked["result"]["message_id"].as_i64().unwrap();
-    bench.fake.person_sends(group, BOB, Composed::text("this one").replying_to(asked));
-    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    bench.fake.person_sends(group, BOB, PersonMessage::text("this one").replying_to(asked));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, file(name, "text/plain"));
     let named = item("1.txt").caption(&format!("keep these @{name}"));
     bench.fake.person_sends_album(group, ANN, vec![named, item("2.txt")]);
     bench.fake.person_sends_album(group, ANN, vec![item("3.txt").caption("for all of you"), item("4.txt")]);
@@ -162,7 +162,7 @@ async fn album_is_addressed_by_any_mentioning_item() {
     let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
-    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, file(name, "text/plain"));
     let asked = bench.fake.person_says(group, BOB, "Which ones?");
     let named = item("2.txt").caption(&format!("keep these @{name}"));
     let items = [item("1.txt"), named, item("3.txt")].map(|item| item.replying_to(asked));
@@ -182,7 +182,7 @@ async fn album_split_across_polls_is_taken_whole() {
     let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
-    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, file(name, "text/plain"));
     // One answer has a hundred updates at most.
     for _ in 0..98 {
         bench.fake.person_says(group, BOB, "just so");
@@ -200,7 +200,7 @@ async fn addressed_album_accepts_later_items() {
     let bench = InboundHarness::start().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
-    let item = |name: &str| Composed::file(FileKind::Document, file(name, "text/plain"));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, file(name, "text/plain"));
     let named = item("2.txt").caption(&format!("keep these @{name}"));
     bench.fake.person_sends_album(group, ANN, vec![item("1.txt"), named]);
     let taker = RecordingInbound::new();

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{PartContent, PartId, TurnId};
-use satchel_fake_kit::{Fault, When};
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;
@@ -150,7 +150,7 @@ async fn outages_are_waited_out_and_told_once() {
         (4, Fault::ServerError),
         (5, Fault::RateLimit { retry_after_ms: 1_000 }),
     ] {
-        bench.fake.script("getUpdates", When::Nth(nth), fault);
+        bench.fake.script("getUpdates", FaultTiming::Nth(nth), fault);
     }
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = RecordingInbound::new();
@@ -164,7 +164,7 @@ async fn outages_are_waited_out_and_told_once() {
 #[tokio::test]
 async fn the_wait_that_telegram_asks_for_is_kept() {
     let bench = InboundHarness::start().await;
-    bench.fake.script("getUpdates", When::Nth(1), Fault::RateLimit { retry_after_ms: 2_000 });
+    bench.fake.script("getUpdates", FaultTiming::Nth(1), Fault::RateLimit { retry_after_ms: 2_000 });
     bench.fake.person_says(ANN, ANN, "hello");
     let begun = std::time::Instant::now();
     bench.listen_to_all(&RecordingInbound::new()).await;
@@ -176,7 +176,7 @@ async fn competing_poller_is_reported_once() {
     let bench = InboundHarness::start().await;
     let (log, _guard) = LogCapture::listen();
     let words = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
-    bench.fake.script("getUpdates", When::First(3), TelegramFault::Refuse(Refusal::new(409, words)));
+    bench.fake.script("getUpdates", FaultTiming::First(3), TelegramFault::Refuse(ApiRefusal::new(409, words)));
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
@@ -308,7 +308,7 @@ async fn move_is_not_reported_while_part_is_sending() {
     let (bench, group, _) = moved_unheard().await;
     let (channel, taker) = (Arc::new(bench.channel()), RecordingInbound::new());
     let listening = bench.listen_beside(Arc::clone(&channel), &taker);
-    bench.fake.script("sendMessage", When::Nth(2), Fault::Hang { performed: false });
+    bench.fake.script("sendMessage", FaultTiming::Nth(2), Fault::Hang { performed: false });
     let part = part(group, "one");
     // Long enough for a chat that is quiet, and not for the part's answer.
     assert!(tokio::time::timeout(Duration::from_secs(4), channel.send(&part)).await.is_err());

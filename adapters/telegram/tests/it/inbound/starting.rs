@@ -1,7 +1,7 @@
 //! What happens before updates come: who we are, the commands, and a token that is nobody's.
 
-use satchel_fake_kit::{Fault, When};
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use serde_json::json;
 
 use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound, until};
@@ -9,7 +9,7 @@ use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound, until};
 #[tokio::test]
 async fn bot_identity_is_requested_until_available() {
     let bench = InboundHarness::start().await;
-    bench.fake.script("getMe", When::First(2), Fault::BadGateway { performed: false });
+    bench.fake.script("getMe", FaultTiming::First(2), Fault::BadGateway { performed: false });
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
@@ -20,7 +20,7 @@ async fn bot_identity_is_requested_until_available() {
 #[tokio::test]
 async fn stopping_is_heard_while_telegram_is_not() {
     let bench = InboundHarness::start().await;
-    bench.fake.script("getMe", When::Every, Fault::Hang { performed: false });
+    bench.fake.script("getMe", FaultTiming::Every, Fault::Hang { performed: false });
     let listening = bench.listen(&RecordingInbound::new());
     until("it is asked", || bench.fake.requests("getMe") == 1).await;
     listening.stop().await.unwrap();
@@ -40,7 +40,7 @@ async fn unknown_token_stops_polling_with_explanation() {
 #[tokio::test]
 async fn never_issued_token_stops_polling_too() {
     let bench = InboundHarness::start().await;
-    bench.fake.script("getMe", When::Every, TelegramFault::Refuse(Refusal::new(404, "Not Found")));
+    bench.fake.script("getMe", FaultTiming::Every, TelegramFault::Refuse(ApiRefusal::new(404, "Not Found")));
     let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
 }
@@ -48,7 +48,7 @@ async fn never_issued_token_stops_polling_too() {
 #[tokio::test]
 async fn token_revoked_later_stops_polling_too() {
     let bench = InboundHarness::start().await;
-    bench.fake.script("getUpdates", When::Nth(2), TelegramFault::Refuse(Refusal::new(401, "Unauthorized")));
+    bench.fake.script("getUpdates", FaultTiming::Nth(2), TelegramFault::Refuse(ApiRefusal::new(401, "Unauthorized")));
     bench.fake.person_says(ANN, ANN, "hello");
     let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("@BotFather"), "{failed}");
@@ -67,7 +67,11 @@ async fn people_are_offered_the_commands() {
 async fn commands_that_telegram_does_not_take_stop_nothing() {
     let bench = InboundHarness::start().await;
     let (log, _guard) = LogCapture::listen();
-    bench.fake.script("setMyCommands", When::Every, TelegramFault::Refuse(Refusal::new(400, "Bad Request: no")));
+    bench.fake.script(
+        "setMyCommands",
+        FaultTiming::Every,
+        TelegramFault::Refuse(ApiRefusal::new(400, "Bad Request: no")),
+    );
     let listening = bench.listen(&RecordingInbound::new());
     until("it is told", || log.lines_with("registering the commands with Telegram failed") == 1).await;
     bench.fake.person_says(ANN, ANN, "hello");
@@ -81,10 +85,10 @@ async fn token_is_never_logged() {
     let (log, _guard) = LogCapture::listen();
     let taker = RecordingInbound::new();
     let listening = bench.listen(&taker);
-    bench.fake.script("getUpdates", When::Nth(2), Fault::Outage { for_ms: 400 });
-    bench.fake.script("getUpdates", When::Nth(3), Fault::BadGateway { performed: false });
+    bench.fake.script("getUpdates", FaultTiming::Nth(2), Fault::Outage { for_ms: 400 });
+    bench.fake.script("getUpdates", FaultTiming::Nth(3), Fault::BadGateway { performed: false });
     let words = format!("Bad Request: /bot{}/getUpdates is not for you", bench.fake.token());
-    bench.fake.script("getUpdates", When::Nth(4), TelegramFault::Refuse(Refusal::new(400, words)));
+    bench.fake.script("getUpdates", FaultTiming::Nth(4), TelegramFault::Refuse(ApiRefusal::new(400, words)));
     bench.fake.person_says(ANN, ANN, "hello");
     until("it got over all of it", || bench.fake.requests("getUpdates") >= 5).await;
     listening.stop().await.unwrap();

@@ -8,8 +8,8 @@ use std::{
 };
 
 use reqwest::{Client, StatusCode};
-use satchel_fake_kit::{FakeFile, Fault, When};
-use satchel_fake_telegram::{Composed, FileKind, Refusal, TelegramFault};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
+use satchel_fake_telegram::{ApiRefusal, FileKind, PersonMessage, TelegramFault};
 use satchel_requirements::required;
 use satchel_telegram::{TelegramError, WebhookSettings};
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ async fn webhook_album_is_whole_despite_late_mention() {
     let (bench, _) = bench().await;
     let group = bench.fake.supergroup("Family", &[ANN, BOB]);
     let (_, name) = bench.fake.bot();
-    let item = |name: &str| Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", "words"));
+    let item = |name: &str| PersonMessage::file(FileKind::Document, FakeFile::from_bytes(name, "text/plain", "words"));
     let taker = RecordingInbound::new();
     taker.refuse(&format!("telegram:{group}"));
     let listening = listening(&bench, &taker).await;
@@ -326,7 +326,7 @@ async fn what_cannot_be_read_is_kept_and_confirmed() {
 async fn setting_it_is_tried_until_telegram_answers() {
     let (bench, _) = bench().await;
     let (log, _guard) = LogCapture::listen();
-    bench.fake.script("setWebhook", When::First(2), Fault::BadGateway { performed: false });
+    bench.fake.script("setWebhook", FaultTiming::First(2), Fault::BadGateway { performed: false });
     bench.fake.person_says(ANN, ANN, "hello");
     let taker = RecordingInbound::new();
     bench.listen_to_all(&taker).await;
@@ -338,7 +338,7 @@ async fn setting_it_is_tried_until_telegram_answers() {
 async fn refused_webhook_url_ends_listener_with_explanation() {
     let (bench, _) = bench().await;
     let words = "Bad Request: bad webhook: An HTTPS URL must be provided for webhook";
-    bench.fake.script("setWebhook", When::Every, TelegramFault::Refuse(Refusal::new(400, words)));
+    bench.fake.script("setWebhook", FaultTiming::Every, TelegramFault::Refuse(ApiRefusal::new(400, words)));
     let failed = bench.listen(&RecordingInbound::new()).ended().await.unwrap_err();
     assert!(failed.to_string().contains("HTTPS URL must be provided"), "{failed}");
 }

@@ -130,11 +130,11 @@ async fn each_file_form_is_sent_as_its_kind() {
     let gif = b"GIF89a\x01\0\x01\0".as_slice();
     for (file, form, kind) in [
         (photo(1), FileForm::Photo, FileKind::Photo),
-        (FakeFile::of("film.mp4", "video/mp4", mp4), FileForm::Video, FileKind::Video),
-        (FakeFile::of("a.gif", "image/gif", gif), FileForm::Animation, FileKind::Animation),
-        (FakeFile::of("song.mp3", "audio/mpeg", b"ID3\x04".as_slice()), FileForm::Audio, FileKind::Audio),
+        (FakeFile::from_bytes("film.mp4", "video/mp4", mp4), FileForm::Video, FileKind::Video),
+        (FakeFile::from_bytes("a.gif", "image/gif", gif), FileForm::Animation, FileKind::Animation),
+        (FakeFile::from_bytes("song.mp3", "audio/mpeg", b"ID3\x04".as_slice()), FileForm::Audio, FileKind::Audio),
         (
-            FakeFile::of("Отчёт \"май\".pdf", "application/pdf", b"%PDF".as_slice()),
+            FakeFile::from_bytes("Отчёт \"май\".pdf", "application/pdf", b"%PDF".as_slice()),
             FileForm::Document,
             FileKind::Document,
         ),
@@ -162,7 +162,7 @@ async fn each_file_form_is_sent_as_its_kind() {
 #[tokio::test]
 async fn an_album_keeps_its_order_and_each_caption() {
     let stage = OutboundHarness::new().await;
-    let film = FakeFile::of("film.mp4", "video/mp4", b"\0\0\0\x18ftypmp42\0\0\0\0".as_slice());
+    let film = FakeFile::from_bytes("film.mp4", "video/mp4", b"\0\0\0\x18ftypmp42\0\0\0\0".as_slice());
     let mut items = vec![
         stage.item(&photo(1), FileForm::Photo).await,
         stage.item(&film, FileForm::Video).await,
@@ -273,7 +273,7 @@ async fn text_with_files_is_refused_for_replanning() {
 async fn activity_is_sent_without_delaying_others() {
     let stage = OutboundHarness::new().await;
     let chat = conversation(&stage.chat.to_string());
-    let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Performed);
+    let performed = stage.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::RequestPhase::Performed);
     stage.channel.show_activity(&chat, satchel_ports::Activity::Writing).await;
     performed.await.unwrap();
     assert_eq!(stage.telegram.transcript().chats[&stage.chat].actions, ["typing"]);
@@ -281,10 +281,10 @@ async fn activity_is_sent_without_delaying_others() {
     let hanging = OutboundHarness::new().await;
     hanging.telegram.script(
         "sendChatAction",
-        satchel_fake_kit::When::Every,
+        satchel_fake_kit::FaultTiming::Every,
         satchel_fake_kit::Fault::Hang { performed: false },
     );
-    let arrived = hanging.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::Moment::Arrived);
+    let arrived = hanging.telegram.on_nth("sendChatAction", 1, satchel_fake_kit::RequestPhase::Arrived);
     hanging.channel.show_activity(&chat, satchel_ports::Activity::Writing).await;
     arrived.await.unwrap();
     for _ in 0..20 {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::{ConversationId, FileReference, Filename, MessageRef};
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{Composed, FileKind, TelegramMessage};
+use satchel_fake_telegram::{FileKind, PersonMessage, TelegramMessage};
 use satchel_ports::Channel;
 
 use super::*;
@@ -55,8 +55,8 @@ impl ChannelFixture for OutboundHarness {
     }
 
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
-        let file = FakeFile::of(filename, "application/octet-stream", content);
-        let message = self.telegram.person_sends(self.chat, self.chat, Composed::file(FileKind::Document, file));
+        let file = FakeFile::from_bytes(filename, "application/octet-stream", content);
+        let message = self.telegram.person_sends(self.chat, self.chat, PersonMessage::file(FileKind::Document, file));
         let transcript = self.telegram.transcript();
         let sent = transcript.messages(self.chat).iter().find(|sent| sent.id == message).unwrap();
         let locator = serde_json::json!({ "file_id": sent.file().unwrap().file_id }).to_string();

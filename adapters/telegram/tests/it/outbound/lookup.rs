@@ -1,7 +1,7 @@
 //! Looking for a send whose answer was lost, by asking whose the ids are that nobody knows.
 
 use satchel_domain::{Button, part::FileForm};
-use satchel_fake_kit::{Fault, Moment};
+use satchel_fake_kit::{Fault, RequestPhase};
 use satchel_ports::{
     LookupOutcome, LookupRange, LookupRequest,
     ledger::{RecordedMessage, RecordedMessages},
@@ -127,7 +127,7 @@ async fn second_pass_finds_late_message() {
     doubt(&stage, &part, Fault::AcceptOnRelease).await;
     let request = behind(before, &part);
     // The first pass asks for five ids; it arrives when they were asked for in vain.
-    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 5, Moment::Performed);
+    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 5, RequestPhase::Performed);
     let release = async {
         asked.await.unwrap();
         stage.telegram.release_requests();
@@ -232,7 +232,7 @@ async fn searched_chat_accepts_no_send() {
     let part = stage.part(text("hello"));
     doubt(&stage, &part, Fault::AcceptAndDrop).await;
     stage.telegram.script_next(LOOKUP_METHOD, Fault::RateLimit { retry_after_ms: 1_000 });
-    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 1, Moment::Arrived);
+    let asked = stage.telegram.on_nth(LOOKUP_METHOD, 1, RequestPhase::Arrived);
     let meanwhile = async {
         asked.await.unwrap();
         let here = stage.send(text("between")).await;

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Instant};
 
 use futures::future::join_all;
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{PaceReport, TelegramPace, TelegramRules};
+use satchel_fake_telegram::{RateReport, TelegramRates, TelegramRules};
 
 use super::*;
 
@@ -50,7 +50,7 @@ async fn goes_well(play: impl AsyncFn(&OutboundHarness) -> Result<(), String>) {
 }
 
 /// Whether everything was let through, and that no slower than is allowed.
-fn check_report(report: &PaceReport, accepted: u64, share: f64) -> Result<(), String> {
+fn check_report(report: &RateReport, accepted: u64, share: f64) -> Result<(), String> {
     if (report.accepted, report.refused) != (accepted, 0) || share < 0.95 {
         return Err(format!("{share:.3} of what is allowed, {} let through, {} not", report.accepted, report.refused));
     }
@@ -65,7 +65,7 @@ async fn chat_sends_reach_but_never_exceed_its_rate() {
             deliver(stage, &stage.part(text(&format!("text {number}")))).await;
         }
         let report = stage.telegram.pace();
-        check_report(&report, 9, report.chats[&stage.chat].share(TelegramPace::default()))
+        check_report(&report, 9, report.chats[&stage.chat].share(TelegramRates::default()))
     };
     goes_well(play).await;
 }
@@ -83,7 +83,7 @@ async fn many_chats_reach_but_never_exceed_global_rate() {
         });
         join_all(sends).await;
         let report = stage.telegram.pace();
-        check_report(&report, 180, report.share(TelegramPace::default()))
+        check_report(&report, 180, report.share(TelegramRates::default()))
     };
     goes_well(play).await;
 }

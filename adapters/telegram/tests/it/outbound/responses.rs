@@ -3,7 +3,7 @@
 use rstest::rstest;
 use satchel_domain::delivery::Refusal;
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{Refusal as Words, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 
 use super::*;
 
@@ -145,8 +145,8 @@ async fn what_a_chat_forbids_is_forbidden_for_good() {
         for fault in [
             Fault::Forbidden.into(),
             Fault::ChatGone.into(),
-            TelegramFault::from(Words::new(401, "Unauthorized")),
-            TelegramFault::from(Words::new(404, "Not Found")),
+            TelegramFault::from(ApiRefusal::new(401, "Unauthorized")),
+            TelegramFault::from(ApiRefusal::new(404, "Not Found")),
         ] {
             let stage = OutboundHarness::new().await;
             let answer = send(&stage, what, fault.clone()).await;
@@ -248,7 +248,7 @@ async fn doubt_after_a_move_is_doubt() {
     let stage = OutboundHarness::new().await;
     let group = stage.telegram.group("Family", &[stage.chat]);
     stage.telegram.migrate(group);
-    stage.telegram.script("sendMessage", satchel_fake_kit::When::Nth(2), Fault::AcceptAndDrop);
+    stage.telegram.script("sendMessage", satchel_fake_kit::FaultTiming::Nth(2), Fault::AcceptAndDrop);
     let answer = stage.channel.send(&stage.part_in(group, text("hello"))).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }
@@ -276,7 +276,7 @@ async fn deletion_reports_lateness_and_doubt() {
     let sent = stage.send(text("x")).await.unwrap();
     let chat = conversation(&stage.chat.to_string());
     let delete = || stage.channel.delete(&chat, &sent[0]);
-    stage.telegram.script_next("deleteMessage", Words::new(400, "Bad Request: message can't be deleted"));
+    stage.telegram.script_next("deleteMessage", ApiRefusal::new(400, "Bad Request: message can't be deleted"));
     let answer = delete().await;
     assert!(matches!(answer, Err(SendError::Refused { refusal: Refusal::Other, .. })), "{answer:?}");
     stage.telegram.script_next("deleteMessage", Fault::AcceptAndDrop);

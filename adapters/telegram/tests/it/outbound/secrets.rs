@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{FileReference, Filename, part::FileForm};
 use satchel_fake_kit::Fault;
-use satchel_fake_telegram::{Refusal, TelegramFault};
+use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use satchel_ports::FetchedFile;
 use secrecy::SecretString;
 use tracing_subscriber::fmt::MakeWriter;
@@ -64,7 +64,7 @@ fn channel(token: &str, api_url: Option<String>) -> TelegramChannel {
         commands: Vec::new(),
         look_up: LookupSettings::default(),
     };
-    TelegramChannel::with_timeouts(&settings, Arc::new(MemoryBlobs::default()), SHORT).unwrap()
+    TelegramChannel::with_timeouts(&settings, Arc::new(FaultyBlobs::default()), SHORT).unwrap()
 }
 
 /// Does everything that a channel can do, and gathers what it says about it.
@@ -139,12 +139,12 @@ async fn errors_logs_and_debug_hide_secrets() {
         Fault::AcceptAndDrop.into(),
         Fault::ResetMidTransfer.into(),
         Fault::Hang { performed: false }.into(),
-        TelegramFault::from(Refusal::new(404, echo.clone())),
-        TelegramFault::from(Refusal::new(400, echo.clone())),
+        TelegramFault::from(ApiRefusal::new(404, echo.clone())),
+        TelegramFault::from(ApiRefusal::new(400, echo.clone())),
         TelegramFault::Answer { status: 200, body: echo },
     ] {
         stage.telegram.clear_script();
-        stage.telegram.script("*", satchel_fake_kit::When::Every, fault.clone());
+        stage.telegram.script("*", satchel_fake_kit::FaultTiming::Every, fault.clone());
         assert_silent(&everything(&stage.channel, Some(item.clone())).await, &format!("{fault:?}"));
     }
     let logged = log.text();
@@ -172,7 +172,7 @@ fn invalid_settings_error_hides_secrets() {
             commands: Vec::new(),
             look_up: LookupSettings::default(),
         };
-        let error = TelegramChannel::new(&settings, Arc::new(MemoryBlobs::default())).unwrap_err();
+        let error = TelegramChannel::new(&settings, Arc::new(FaultyBlobs::default())).unwrap_err();
         assert_silent(&format!("{error} {error:?} {settings:?}"), "a wrong setting");
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use satchel_fake_discord::gateway::{GUILD_MESSAGES, GUILDS, GatewayRules, MESSAGE_CONTENT};
 use serde_json::json;
 
-use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, world};
+use crate::gateway::{Client, Gateway, Heard, INTENTS, TOKEN, identify, snapshot};
+
+/// The time in which starts of sessions are counted.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[tokio::test]
 async fn session_starts_with_hello_ready_and_guilds() {
@@ -143,25 +146,25 @@ async fn session_receives_only_what_its_intents_cover() {
 
 #[tokio::test]
 async fn paced_identifies_are_five_seconds_apart() {
-    let rules = GatewayRules { identify_every: Some(Duration::from_millis(1_500)), ..GatewayRules::default() };
-    assert_eq!(GatewayRules::default().paced().identify_every, Some(Duration::from_secs(5)));
-    let mut gateway = Gateway::start(rules).await;
+    let mut gateway = Gateway::start(GatewayRules::default().paced()).await;
     gateway.identified().await;
     let mut client = gateway.client().await;
-    client.identify(INTENTS).await;
-    let invalid = client.payload().await;
-    assert_eq!((&invalid["op"], &invalid["d"]), (&json!(9), &json!(false)));
-    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    for too_early in [Duration::ZERO, Duration::from_millis(4_999)] {
+        gateway.clock.advance(too_early);
+        client.identify(INTENTS).await;
+        let invalid = client.payload().await;
+        assert_eq!((&invalid["op"], &invalid["d"]), (&json!(9), &json!(false)), "{too_early:?}");
+    }
+    gateway.clock.advance(Duration::from_millis(1));
     client.identify(INTENTS).await;
     client.event("READY").await;
     let report = gateway.hub.report();
-    assert_eq!((report.identifies, report.identifies_refused), (2, 1));
+    assert_eq!((report.identifies, report.identifies_refused), (2, 2));
 }
 
 #[tokio::test]
 async fn who_begins_too_many_sessions_loses_the_token() {
-    let rules =
-        GatewayRules { session_starts: 2, session_starts_within: Duration::from_secs(2), ..GatewayRules::default() };
+    let rules = GatewayRules { session_starts: 2, ..GatewayRules::default() };
     let mut gateway = Gateway::start(rules).await;
     let left = |gateway: &Gateway| gateway.hub.bot_address()["session_start_limit"]["remaining"].clone();
     assert_eq!(left(&gateway), 2);
@@ -174,7 +177,7 @@ async fn who_begins_too_many_sessions_loses_the_token() {
         assert_eq!(client.closed().await, 4004);
     }
     assert_eq!(gateway.hub.sessions(), 0);
-    tokio::time::sleep(Duration::from_millis(2_010)).await;
+    gateway.clock.advance(DAY);
     assert_eq!(left(&gateway), 2);
     let mut again = gateway.client().await;
     again.identify(INTENTS).await;
@@ -183,29 +186,28 @@ async fn who_begins_too_many_sessions_loses_the_token() {
 
 #[tokio::test]
 async fn starts_of_sessions_are_forgotten_after_a_day() {
-    let rules = GatewayRules {
-        session_starts: 1,
-        session_starts_within: Duration::from_millis(1_500),
-        ..GatewayRules::default()
-    };
+    let rules = GatewayRules { session_starts: 1, ..GatewayRules::default() };
     let mut gateway = Gateway::start(rules).await;
     gateway.identified().await;
-    let limit = gateway.hub.bot_address()["session_start_limit"].clone();
-    assert_eq!((&limit["remaining"], &limit["max_concurrency"]), (&json!(0), &json!(1)));
-    assert!(limit["reset_after"].as_u64().is_some_and(|left| left <= 1_500), "{limit}");
-    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    let limit = |gateway: &Gateway| gateway.hub.bot_address()["session_start_limit"].clone();
+    let full = json!({ "total": 1, "remaining": 0, "reset_after": 86_400_000, "max_concurrency": 1 });
+    assert_eq!(limit(&gateway), full);
+    gateway.clock.advance(DAY - Duration::from_millis(1));
+    assert_eq!((&limit(&gateway)["remaining"], &limit(&gateway)["reset_after"]), (&json!(0), &json!(1)));
+    gateway.clock.advance(Duration::from_millis(1));
     gateway.identified().await;
-    tokio::time::sleep(Duration::from_millis(1_510)).await;
-    assert_eq!(gateway.hub.bot_address()["session_start_limit"]["remaining"], 1);
+    assert_eq!(limit(&gateway), full);
+    gateway.clock.advance(DAY);
+    assert_eq!(limit(&gateway)["remaining"], 1);
 }
 
 #[tokio::test]
 async fn events_during_snapshot_follow_it() {
     let mut gateway = Gateway::start(GatewayRules::default()).await;
     let hub = gateway.hub.clone();
-    gateway.hub.set_world(move || {
+    gateway.hub.set_snapshot(move || {
         hub.dispatch("MESSAGE_CREATE", json!({ "guild_id": "21", "content": "meanwhile" }));
-        world()
+        snapshot()
     });
     let (mut client, _) = gateway.identified().await;
     client.message("meanwhile", 3).await;

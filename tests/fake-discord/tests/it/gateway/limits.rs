@@ -45,26 +45,31 @@ async fn a_payload_has_at_most_4096_bytes() {
 
 #[tokio::test]
 async fn client_may_send_120_frames_per_minute() {
-    let mut gateway = Gateway::start(GatewayRules::default()).await;
+    // No heartbeat is due in the meantime.
+    let mut gateway = Gateway::start(GatewayRules::default().beating(Duration::from_secs(60 * 60))).await;
     let (mut client, session) = gateway.identified().await;
-    for _ in 1..120 {
-        client.say(1, json!(2)).await;
-        assert_eq!(client.payload().await["op"], 11);
+    // The first minute has an IDENTIFY, too.
+    for count in [119, 120] {
+        for _ in 0..count {
+            client.say(1, json!(2)).await;
+            assert_eq!(client.payload().await["op"], 11);
+        }
+        gateway.clock.advance(Duration::from_secs(if count == 119 { 60 } else { 59 }));
     }
     client.say(1, json!(2)).await;
     assert_eq!(client.closed().await, 4008);
-    assert_eq!(gateway.hub.report().heartbeats, vec![Some(2); 119]);
+    assert_eq!(gateway.hub.report().heartbeats, vec![Some(2); 239]);
     gateway.resuming(&session, 2).await.event("RESUMED").await;
 }
 
 #[tokio::test]
 async fn client_without_heartbeats_is_disconnected_but_resumable() {
-    let interval = Duration::from_secs(1);
+    let interval = Duration::from_secs(30);
     let mut gateway = Gateway::start(GatewayRules::default().beating(interval)).await;
     let (mut silent, session) = gateway.identified().await;
     let (mut lively, _) = gateway.identified().await;
     for _ in 0..4 {
-        tokio::time::sleep(interval / 2).await;
+        gateway.clock.advance(interval / 2);
         lively.say(1, json!(2)).await;
         assert_eq!(lively.payload().await["op"], 11);
     }
@@ -82,9 +87,12 @@ async fn heartbeats_can_be_requested_acked_late_or_ignored() {
     client.say(1, json!(2)).await;
     client.silence().await;
     gateway.hub.withhold_heartbeat_acks(false);
-    gateway.hub.delay_heartbeat_acks(Duration::from_millis(800));
+    gateway.hub.delay_heartbeat_acks(Duration::from_secs(5));
     client.say(1, json!(2)).await;
+    gateway.hub.wait_until(|report| report.heartbeats.len() == 2).await.expect("it is heard");
+    gateway.clock.advance(Duration::from_millis(4_999));
     client.silence().await;
+    gateway.clock.advance(Duration::from_millis(1));
     assert_eq!(client.payload().await["op"], 11);
     assert_eq!(gateway.hub.report().heartbeats, [Some(2), Some(2)]);
 }

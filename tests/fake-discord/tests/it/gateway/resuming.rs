@@ -43,7 +43,9 @@ async fn new_session_misses_events_while_disconnected() {
 
 #[tokio::test]
 async fn resume_is_limited_by_time_and_event_buffer() {
-    let rules = GatewayRules { resumable_for: Duration::from_millis(1_500), kept_events: 3, ..GatewayRules::default() };
+    // No heartbeat is due in the meantime.
+    let rules = GatewayRules { buffered_events: 3, ..GatewayRules::default().beating(Duration::from_secs(60 * 60)) };
+    let resumable_for = rules.resumable_for;
     let mut gateway = Gateway::start(rules).await;
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
@@ -55,7 +57,7 @@ async fn resume_is_limited_by_time_and_event_buffer() {
         client.message(&number.to_string(), number).await;
     }
     client.event("RESUMED").await;
-    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    gateway.clock.advance(resumable_for);
     gateway.message("7");
     client.message("7", 7).await;
     gateway.hub.drop_connection();
@@ -65,7 +67,10 @@ async fn resume_is_limited_by_time_and_event_buffer() {
 
     let (_, session) = gateway.identified().await;
     gateway.hub.drop_connection();
-    tokio::time::sleep(Duration::from_millis(1_510)).await;
+    gateway.clock.advance(resumable_for - Duration::from_millis(1));
+    gateway.resuming(&session, 2).await.event("RESUMED").await;
+    gateway.hub.drop_connection();
+    gateway.clock.advance(resumable_for);
     let mut client = gateway.resuming(&session, 2).await;
     assert_invalid(&mut client).await;
     client.identify(INTENTS).await;

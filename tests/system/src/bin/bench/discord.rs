@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use satchel_domain::ChannelCapabilities;
 use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::{FakeFile, Moment};
+use satchel_fake_kit::{FakeFile, RequestPhase};
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_routing::tables;
@@ -77,7 +77,7 @@ impl DiscordHarness {
 
     /// Says something and waits for the bot's `nth` message since the start.
     async fn send_and_wait(&self, channel: u64, nth: u64) -> Result<Duration> {
-        let reply = self.discord.on_nth(SEND_ROUTE, nth, Moment::Performed);
+        let reply = self.discord.on_nth(SEND_ROUTE, nth, RequestPhase::Performed);
         let sent_at = Instant::now();
         self.discord.person_says(channel, PERSON, "again");
         match tokio::time::timeout(REPLY_TIMEOUT, reply).await {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use satchel_fake_kit::Moment;
+use satchel_fake_kit::RequestPhase;
 
 use crate::{
     BenchRunner,
@@ -56,7 +56,7 @@ async fn measure_delays(bench: &BenchRunner) -> Result<Vec<Duration>> {
     let _satchel = ChildProcess::start(satchel.env("SATCHEL_TELEGRAM__TOKEN", telegram.token()))?;
     let mut delays = Vec::new();
     for nth in 1..=WARM_UP_RUNS + MEASURED_RUNS {
-        let reply = telegram.on_nth("sendMessage", nth as u64, Moment::Performed);
+        let reply = telegram.on_nth("sendMessage", nth as u64, RequestPhase::Performed);
         let Ok(Ok(())) = tokio::time::timeout(REPLY_TIMEOUT, reply).await else {
             bail!("no answer came; the chats show\n{}", telegram.transcript());
         };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use satchel_fake_kit::Moment;
+use satchel_fake_kit::RequestPhase;
 use satchel_fake_telegram::{FakeTelegram, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 
@@ -62,7 +62,7 @@ async fn measure_idle(bench: &BenchRunner) -> Result<[ResultRow; 3]> {
     for start in 0..=STARTS {
         // The one before it, if there is one, is gone before this one polls.
         drop(last.take());
-        let first_poll = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, Moment::Arrived);
+        let first_poll = telegram.on_nth("getUpdates", telegram.requests("getUpdates") + 1, RequestPhase::Arrived);
         let started_at = Instant::now();
         last = Some(start_satchel(bench, directory.path(), &telegram)?);
         tokio::time::timeout(REPLY_TIMEOUT, first_poll).await.context("it does not poll")??;
@@ -97,7 +97,7 @@ async fn measure_throughput(bench: &BenchRunner) -> Result<f64> {
     harness.send_and_wait("warm up", "sendMessage", 1).await?;
     let turns = (CHATS * TURNS_PER_CHAT) as u64;
     // Each is waited for before it can come: nobody says more than one thing that is not answered.
-    let mut future_replies = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, Moment::Performed));
+    let mut future_replies = (2..).map(|nth| harness.telegram.on_nth("sendMessage", nth, RequestPhase::Performed));
     let mut replies: VecDeque<_> = future_replies.by_ref().take(2 * CHATS).collect();
     let mut answered = HashMap::new();
     let started_at = Instant::now();

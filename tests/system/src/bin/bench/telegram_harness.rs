@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use satchel_domain::ChannelCapabilities;
-use satchel_fake_kit::{FakeFile, Moment};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_kit::{FakeFile, RequestPhase};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_routing::tables;
 use satchel_system::crash::ChannelAdapter;
 
@@ -71,7 +71,7 @@ impl TelegramHarness {
     /// how long it took.
     pub(crate) async fn send_and_wait(&self, text: &str, method: &str, calls: u64) -> Result<Duration> {
         let last = self.telegram.requests(method) + calls;
-        let reply = self.telegram.on_nth(method, last, Moment::Performed);
+        let reply = self.telegram.on_nth(method, last, RequestPhase::Performed);
         let sent_at = Instant::now();
         self.telegram.person_says(self.people[0], self.people[0], text);
         self.wait_for_reply(reply).await?;
@@ -81,12 +81,13 @@ impl TelegramHarness {
     /// Lets each person send a file at once, and waits until each has one back. Returns how long it took.
     pub(crate) async fn send_files(&self, text: &str, files: &[FakeFile]) -> Result<Duration> {
         // All of them: large uploads end in another order than they begin.
-        let replies: Vec<_> =
-            (1..=files.len() as u64).map(|nth| self.telegram.on_nth("sendDocument", nth, Moment::Performed)).collect();
+        let replies: Vec<_> = (1..=files.len() as u64)
+            .map(|nth| self.telegram.on_nth("sendDocument", nth, RequestPhase::Performed))
+            .collect();
         // Whoever sends a file has it; its digest, which the server takes now, is not Satchel's time.
         let mut sent_at = Instant::now();
         for (number, (person, file)) in self.people.iter().zip(files).enumerate() {
-            let message = Composed::file(FileKind::Document, file.clone()).caption(text);
+            let message = PersonMessage::file(FileKind::Document, file.clone()).caption(text);
             self.telegram.person_sends(*person, *person, message);
             if number == 0 {
                 sent_at = Instant::now();

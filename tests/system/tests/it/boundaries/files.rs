@@ -196,7 +196,7 @@ async fn platform_filenames_are_sanitized_and_round_trip() {
     let files: Vec<FakeFile> = names
         .iter()
         .enumerate()
-        .map(|(at, name)| FakeFile::of(*name, "application/octet-stream", format!("content {at}")))
+        .map(|(at, name)| FakeFile::from_bytes(*name, "application/octet-stream", format!("content {at}")))
         .collect();
     let record = product.send("save all to /shared/in and send everything", files.clone()).await;
     assert_eq!(record.ending, Some(Ending::Done));

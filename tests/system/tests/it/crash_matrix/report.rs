@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::{ConversationId, MessageRef, Sha256};
-use satchel_fake_kit::{MessageKind, Shown, Transcript, TranscriptMessage};
+use satchel_fake_kit::{MessageKind, Transcript, TranscriptMessage, VisibleItem};
 use satchel_system::crash::CrashReport;
 
 use super::{
@@ -64,7 +64,7 @@ impl MatrixReport {
             .map(|file| file.sha256)
             .collect();
         match voices.iter().next() {
-            Some(voice) => expected.push(Shown::File(*voice)),
+            Some(voice) => expected.push(VisibleItem::File(*voice)),
             None if scenario.has_everything => report.lost.push("the voice".to_owned()),
             None => {}
         }
@@ -74,8 +74,8 @@ impl MatrixReport {
         // What a script had made when it was interrupted is named to the model, which may send it.
         let was_interrupted = outcome.report.as_ref().is_ok_and(|report| has_unknown_outcome(report, "execute_script"));
         let made = scenario.script_files.iter().filter(|_| !was_interrupted);
-        expected.extend(scenario.reply_files.iter().chain(made).map(|file| Shown::File(file.sha256)));
-        let notices: Vec<Shown> = visible
+        expected.extend(scenario.reply_files.iter().chain(made).map(|file| VisibleItem::File(file.sha256)));
+        let notices: Vec<VisibleItem> = visible
             .iter()
             .filter(|message| message.contents.text.contains(OVERSIZED_FILE))
             .flat_map(|message| visible_items(message))
@@ -85,7 +85,7 @@ impl MatrixReport {
             None if scenario.has_everything => report.lost.push("the notice".to_owned()),
             None => {}
         }
-        expected.push(Shown::Text(SECOND_REPLY.to_owned()));
+        expected.push(VisibleItem::Text(SECOND_REPLY.to_owned()));
 
         report.check_messages(transcript, conversation, &expected);
         report.check_files(scenario, &visible);
@@ -102,7 +102,7 @@ impl MatrixReport {
         &mut self,
         transcript: &Transcript,
         conversation: &ConversationId,
-        expected: &[Shown],
+        expected: &[VisibleItem],
     ) {
         let visible: Vec<&TranscriptMessage> = transcript.visible(conversation).collect();
         self.lost.extend(transcript.missing(conversation, expected).iter().map(|lost| format!("{lost:?}")));
@@ -203,9 +203,9 @@ impl MatrixReport {
     }
 }
 
-pub(crate) fn visible_items(message: &TranscriptMessage) -> Vec<Shown> {
+pub(crate) fn visible_items(message: &TranscriptMessage) -> Vec<VisibleItem> {
     let text = message.contents.text.trim_start();
     let text = text.strip_prefix(satchel_fake_kit::DUPLICATE_LABEL).unwrap_or(text).trim();
-    let words = (!text.is_empty()).then(|| Shown::Text(text.to_owned()));
-    words.into_iter().chain(message.contents.files.iter().map(|file| Shown::File(file.sha256))).collect()
+    let words = (!text.is_empty()).then(|| VisibleItem::Text(text.to_owned()));
+    words.into_iter().chain(message.contents.files.iter().map(|file| VisibleItem::File(file.sha256))).collect()
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use satchel_fake_kit::{Moment, Transcript};
+use satchel_fake_kit::{RequestPhase, Transcript};
 use satchel_system::crash::{CrashOptions, CrashReport, points::CrashPoint};
 use tokio::{io::AsyncReadExt, process::Command};
 
@@ -69,7 +69,7 @@ pub(crate) enum KillPoint {
     During {
         operation: Operation,
         number: u64,
-        moment: Moment,
+        moment: RequestPhase,
     },
     /// The first process is killed in one way, and the next one at a point during recovery.
     Twice {
@@ -118,10 +118,10 @@ impl fmt::Display for KillPoint {
 }
 
 /// The words for a kill from without.
-pub(crate) fn describe_kill(operation: Operation, moment: Moment) -> String {
+pub(crate) fn describe_kill(operation: Operation, moment: RequestPhase) -> String {
     let moment = match moment {
-        Moment::Arrived => "arrived",
-        Moment::Performed => "performed",
+        RequestPhase::Arrived => "arrived",
+        RequestPhase::Performed => "performed",
     };
     format!("SIGKILL, {} {moment}", format!("{operation:?}").to_lowercase())
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
-use satchel_fake_kit::{FakeFile, Shown, Transcript, TranscriptMessage};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_kit::{FakeFile, Transcript, TranscriptMessage, VisibleItem};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
@@ -180,7 +180,7 @@ impl Scenario for ShortScenario {
             [report, expected].map(|report| &report.conversations[0].conversation);
         let (call_messages, reply) = split_call_messages(&outcome.transcript);
         let (_, undisturbed_reply) = split_call_messages(&undisturbed.transcript);
-        let expected_items: Vec<Shown> =
+        let expected_items: Vec<VisibleItem> =
             undisturbed_reply.visible(undisturbed_conversation).flat_map(visible_items).collect();
         matrix_report.check_messages(&reply, conversation, &expected_items);
         // A question that nobody knows to have arrived is put once more.
@@ -264,19 +264,22 @@ fn split_call_messages(transcript: &Transcript) -> (usize, Transcript) {
     (count, other_messages)
 }
 
-fn document(name: &str, caption: &str) -> Composed {
+fn document(name: &str, caption: &str) -> PersonMessage {
     // With a file every message is a turn of its own, in whatever state the others are.
-    Composed::file(FileKind::Document, FakeFile::of(name, "text/plain", format!("the content of {name}\n")))
-        .caption(caption)
+    PersonMessage::file(
+        FileKind::Document,
+        FakeFile::from_bytes(name, "text/plain", format!("the content of {name}\n")),
+    )
+    .caption(caption)
 }
 
 async fn send_arrivals(telegram: &FakeTelegram, files: &SignalFiles) {
-    let photo = |n| Composed::file(FileKind::Photo, FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400));
+    let photo = |n| PersonMessage::file(FileKind::Photo, FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400));
     telegram.person_sends_album(PERSON, PERSON, vec![photo(1).caption("album"), photo(2)]);
     let large = FakeFile::generated(OVERSIZED_FILE, "application/octet-stream", 1, DOWNLOAD_BYTES + 1);
-    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Document, large).caption("large"));
-    let voice = FakeFile::of("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
-    telegram.person_sends(PERSON, PERSON, Composed::file(FileKind::Voice, voice).caption("voice"));
+    telegram.person_sends(PERSON, PERSON, PersonMessage::file(FileKind::Document, large).caption("large"));
+    let voice = FakeFile::from_bytes("voice.ogg", "audio/ogg", [b"OggS".as_slice(), &[0; 400]].concat());
+    telegram.person_sends(PERSON, PERSON, PersonMessage::file(FileKind::Voice, voice).caption("voice"));
     telegram.queue_update(json!({"message": {"message_id": "no number"}}));
     telegram.person_sends(PERSON, PERSON, document("wait.txt", "wait"));
     let draft = telegram.person_sends(PERSON, PERSON, document("draft.txt", "draft"));

@@ -11,7 +11,7 @@ use satchel_domain::{
     ChannelCapabilities, ConversationId, OutgoingResponse, PartContent, Sha256,
     capabilities::{LookupRule, StreamRule},
 };
-use satchel_fake_kit::{FakeFile, Shown, TranscriptFile};
+use satchel_fake_kit::{FakeFile, TranscriptFile, VisibleItem};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece};
 use satchel_system::{
     crash::{ChannelAdapter, CrashOptions},
@@ -121,7 +121,7 @@ pub(crate) struct TurnScenario {
     /// The bytes of the first of these, which is saved.
     pub(crate) saved_bytes: Vec<u8>,
     /// The chunks of the reply's text.
-    pub(crate) chunks: Vec<Shown>,
+    pub(crate) chunks: Vec<VisibleItem>,
     /// The files of the reply, in order, without the one that is too large and those that the script makes.
     pub(crate) reply_files: Vec<DeliveredFile>,
     /// The files behind them, which the script makes.
@@ -150,8 +150,8 @@ impl TurnScenario {
         let photos: Vec<FakeFile> = photos.map(|n| FakeFile::photo(format!("p{n}.png"), 64, 48, n, 400)).collect();
         let documents = [
             generated_file("d1.bin", 101, 900),
-            FakeFile::of("d2.txt", "text/plain", "words of the second document\n"),
-            FakeFile::of("d3.pdf", "application/pdf", "%PDF-1.4\n%third document\n"),
+            FakeFile::from_bytes("d2.txt", "text/plain", "words of the second document\n"),
+            FakeFile::from_bytes("d3.pdf", "application/pdf", "%PDF-1.4\n%third document\n"),
         ];
         let oversize = generated_file(OVERSIZED_FILE, 7, 40 * 1024);
         for file in photos.iter().chain(&documents).chain([&oversize]) {
@@ -172,8 +172,8 @@ impl TurnScenario {
             file => file,
         };
         // With a file the second message is a turn of its own, in whatever state the first one is.
-        let inbound_files = [generated_file("note.bin", 9, 3_000), FakeFile::of("b.txt", "text/plain", "b")];
-        let script_files = SCRIPT_FILES.map(|(name, content)| FakeFile::of(name, mime_of(name), content));
+        let inbound_files = [generated_file("note.bin", 9, 3_000), FakeFile::from_bytes("b.txt", "text/plain", "b")];
+        let script_files = SCRIPT_FILES.map(|(name, content)| FakeFile::from_bytes(name, mime_of(name), content));
         Self {
             platform,
             rules,
@@ -268,10 +268,10 @@ fn paragraph(name: &str) -> String {
     words.join(" ")
 }
 
-fn plan_chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<Shown> {
+fn plan_chunks(text: &str, capabilities: &ChannelCapabilities) -> Vec<VisibleItem> {
     let planned = satchel_routing::plan::plan(&OutgoingResponse::from_text(text), capabilities);
     let words = planned.parts.into_iter().filter_map(|part| match part.content {
-        PartContent::Text { text, .. } => Some(Shown::Text(text)),
+        PartContent::Text { text, .. } => Some(VisibleItem::Text(text)),
         _ => None,
     });
     words.collect()
@@ -293,7 +293,7 @@ fn save_call() -> ScriptedPiece {
 /// The call that has a script make files.
 fn script_call() -> ScriptedPiece {
     let create = |(name, content): &(&'static str, &'static str)| {
-        let description = DeliveredFile::new(&FakeFile::of(*name, "", *content)).description;
+        let description = DeliveredFile::new(&FakeFile::from_bytes(*name, "", *content)).description;
         let mime = mime_of(name);
         format!(
             "attachment_create(content={content:?}, filename={name:?}, description={description:?}, mime_type={mime:?})\n"

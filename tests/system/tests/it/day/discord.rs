@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use satchel_domain::Sha256;
-use satchel_fake_discord::{Composed, DiscordRules, FakeDiscord};
-use satchel_fake_kit::{FakeFile, Fault, Moment};
+use satchel_fake_discord::{DiscordRules, FakeDiscord, PersonMessage};
+use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
 use tokio::sync::oneshot;
 
 use super::harness::TestChat;
@@ -53,13 +53,13 @@ impl TestChat for DiscordChat {
     }
 
     fn send_voice(&self, note: FakeFile) {
-        self.discord.person_composes(self.channel, ANN, Composed::voice(note, 2.0));
+        self.discord.person_composes(self.channel, ANN, PersonMessage::voice(note, 2.0));
     }
 
     fn lose_next_response(&self) -> oneshot::Receiver<()> {
         let sent = self.discord.requests(SEND);
         self.discord.script_next(SEND, Fault::Hang { performed: true });
-        self.discord.on_nth(SEND, sent + 1, Moment::Performed)
+        self.discord.on_nth(SEND, sent + 1, RequestPhase::Performed)
     }
 
     /// Words would be on the file's message, which may be there before the file is.

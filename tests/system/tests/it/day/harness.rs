@@ -83,7 +83,7 @@ pub(crate) fn voice_note() -> FakeFile {
         b"OggS\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x13OpusHead\x01\x01\x38\x01\x80\xbb\0\0\0\0\0",
         &[0; 4_000],
     ];
-    FakeFile::of("voice.ogg", "audio/ogg", pages.concat())
+    FakeFile::from_bytes("voice.ogg", "audio/ogg", pages.concat())
 }
 
 impl<C: TestChat> DayHarness<C> {
@@ -218,7 +218,7 @@ impl<C: TestChat> DayHarness<C> {
 
     /// What the model is shown in the last request.
     pub(crate) fn last_request(&self) -> String {
-        self.model.asked().last().map(|asked| format!("{asked:?}")).unwrap_or_default()
+        self.model.requests().last().map(|asked| format!("{asked:?}")).unwrap_or_default()
     }
 
     /// The path of the `nth` of them as the tools write it.
@@ -265,7 +265,7 @@ impl<C: TestChat> DayHarness<C> {
                 }
             }
         }
-        if self.model.asked().iter().any(|asked| has_it(format!("{asked:?}").as_bytes())) {
+        if self.model.requests().iter().any(|asked| has_it(format!("{asked:?}").as_bytes())) {
             holders.push("what the model was asked".to_owned());
         }
         holders

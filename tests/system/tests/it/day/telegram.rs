@@ -1,8 +1,8 @@
 //! Ann's chat with the bot on Telegram.
 
 use satchel_domain::Sha256;
-use satchel_fake_kit::{FakeFile, Fault, Moment};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_kit::{FakeFile, Fault, RequestPhase};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use tokio::sync::oneshot;
 
 use super::harness::TestChat;
@@ -40,20 +40,20 @@ impl TestChat for TelegramChat {
 
     fn send_photos(&self, text: &str, photos: &[FakeFile]) {
         let captioned = |(n, photo): (usize, &FakeFile)| {
-            let item = Composed::file(FileKind::Photo, photo.clone());
+            let item = PersonMessage::file(FileKind::Photo, photo.clone());
             if n == 0 { item.caption(text) } else { item }
         };
         self.0.person_sends_album(ANN, ANN, photos.iter().enumerate().map(captioned).collect());
     }
 
     fn send_voice(&self, note: FakeFile) {
-        self.0.person_sends(ANN, ANN, Composed::file(FileKind::Voice, note));
+        self.0.person_sends(ANN, ANN, PersonMessage::file(FileKind::Voice, note));
     }
 
     fn lose_next_response(&self) -> oneshot::Receiver<()> {
         let sent = self.0.requests("sendDocument");
         self.0.script_next("sendDocument", Fault::Hang { performed: true });
-        self.0.on_nth("sendDocument", sent + 1, Moment::Performed)
+        self.0.on_nth("sendDocument", sent + 1, RequestPhase::Performed)
     }
 
     fn text_with_lost_file(&self) -> &'static str {

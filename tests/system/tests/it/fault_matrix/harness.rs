@@ -10,7 +10,7 @@ use satchel::{
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, capabilities::StreamRule, delivery::DeliveryRules,
 };
-use satchel_fake_kit::{FakeFile, Fault, Shown, Transcript, When};
+use satchel_fake_kit::{FakeFile, Fault, FaultTiming, Transcript, VisibleItem};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
@@ -104,7 +104,7 @@ pub(crate) struct MatrixCell {
     pub(crate) column: Column,
     pub(crate) fault: Fault,
     /// Which requests of the sort meet it, where that is not the one of the column.
-    pub(crate) fault_timing: Option<When>,
+    pub(crate) fault_timing: Option<FaultTiming>,
     pub(crate) next_fault: Option<Fault>,
     pub(crate) max_age: Duration,
     pub(crate) key_ttl: Option<Duration>,
@@ -123,7 +123,7 @@ pub(crate) struct CellResult {
     pub(crate) duplicates: usize,
     pub(crate) unlabelled: usize,
     pub(crate) labels: usize,
-    pub(crate) out_of_order: Vec<Shown>,
+    pub(crate) out_of_order: Vec<VisibleItem>,
     parts: Vec<Part>,
     transcript: Transcript,
 }
@@ -187,7 +187,7 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
     }
     platform.person_says(&conversation, "first");
     // With a file it is a turn of its own, whatever the first is doing.
-    platform.person_sends(&conversation, "second", vec![FakeFile::of("a.txt", "text/plain", "a")]);
+    platform.person_sends(&conversation, "second", vec![FakeFile::from_bytes("a.txt", "text/plain", "a")]);
     let settled = tokio::time::timeout(TURNS_TIMEOUT, wait_until_settled(&*ledger, &conversation)).await;
     let parts = read_parts(&*ledger, &conversation).await;
     let transcript = platform.transcript();
@@ -309,10 +309,10 @@ fn check_cell(
         .visible(conversation)
         .flat_map(|message| &message.contents.files)
         .find(|file| file.mime.starts_with("audio/"))
-        .map(|file| Shown::File(file.sha256));
+        .map(|file| VisibleItem::File(file.sha256));
     let texts = transcript.visible_texts(conversation);
     // What could not be spoken may be written; both are the voice.
-    let voice = voice_file.unwrap_or_else(|| Shown::Text(SPOKEN_TEXT.to_owned()));
+    let voice = voice_file.unwrap_or_else(|| VisibleItem::Text(SPOKEN_TEXT.to_owned()));
     let text = match cell.platform.adapter {
         // A text that was refused for its size comes as it was written.
         ChannelAdapter::Discord if matches!(cell.fault, Fault::TooLarge) && texts.contains(&TEXT_ESCAPED) => {
@@ -323,14 +323,14 @@ fn check_cell(
         ChannelAdapter::Telegram if texts.contains(&TEXT) => TEXT,
         ChannelAdapter::Telegram => TEXT_SHOWN,
     };
-    let mut expected = vec![(Shown::Text(text.to_owned()), "text".to_owned())];
+    let mut expected = vec![(VisibleItem::Text(text.to_owned()), "text".to_owned())];
     if cell.column.is_spoken() {
         expected.push((voice, "voice".to_owned()));
     }
-    expected.extend(files.iter().map(|file| (Shown::File(file.sha256()), file.filename.clone())));
-    expected.push((Shown::Text(SECOND_REPLY.to_owned()), "text".to_owned()));
+    expected.extend(files.iter().map(|file| (VisibleItem::File(file.sha256()), file.filename.clone())));
+    expected.push((VisibleItem::Text(SECOND_REPLY.to_owned()), "text".to_owned()));
 
-    let order: Vec<Shown> = expected.iter().map(|(shown, _)| shown.clone()).collect();
+    let order: Vec<VisibleItem> = expected.iter().map(|(shown, _)| shown.clone()).collect();
     let missing = transcript.missing(conversation, &order);
     let names = expected.iter().filter(|(shown, _)| missing.contains(shown)).map(|(_, name)| name.clone());
     let missing: Vec<String> = names.collect();

@@ -9,7 +9,7 @@ use std::{
 
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelWire};
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_system::real_binary::{TestHome, run_to_end, satchel_binary};
 
 use super::{ANN, BEN, small_disk::SmallDisk};
@@ -79,7 +79,7 @@ impl FullDiskHarness {
     }
 
     pub(super) async fn reply_to_file(&self, chat: i64, file: &FakeFile) -> String {
-        let message = Composed::file(FileKind::Document, file.clone()).caption("keep this");
+        let message = PersonMessage::file(FileKind::Document, file.clone()).caption("keep this");
         self.wait_for_reply(chat, |telegram| telegram.person_sends(chat, chat, message)).await
     }
 
@@ -104,7 +104,7 @@ impl FullDiskHarness {
 
     /// Whether the model has been asked with these words.
     pub(super) fn has_model_read(&self, text: &str) -> bool {
-        self.model.asked().iter().any(|asked| asked.words().contains(text))
+        self.model.requests().iter().any(|asked| asked.user_text().contains(text))
     }
 
     pub(super) fn log(&self) -> String {

@@ -10,7 +10,7 @@ use std::{
 
 use satchel_domain::{ConversationId, PartState, Sha256};
 use satchel_fake_discord::FakeDiscord;
-use satchel_fake_kit::{FakeFile, Fault, Moment, Shown, Transcript};
+use satchel_fake_kit::{FakeFile, Fault, RequestPhase, Transcript, VisibleItem};
 use satchel_fake_telegram::FakeTelegram;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_ports::{
@@ -54,7 +54,7 @@ async fn discord_survives_sigkill_after_every_kth_send() {
 async fn run_matrix(adapter: ChannelAdapter) {
     let undisturbed = run_with_kills(adapter, None).await;
     let expected = visible_items(&undisturbed.transcript, &TestPlatform::conversation(adapter));
-    let files = expected.iter().filter(|shown| matches!(shown, Shown::File(_))).count() as u64;
+    let files = expected.iter().filter(|shown| matches!(shown, VisibleItem::File(_))).count() as u64;
     assert_eq!(files, 2 * MESSAGES, "{}", undisturbed.transcript);
     assert_eq!(undisturbed.problems(adapter, &expected), Vec::<String>::new(), "{}", undisturbed.summary());
     // A reply that was shown while it grew was sent once more.
@@ -148,7 +148,7 @@ async fn run_with_kills(adapter: ChannelAdapter, every: Option<u64>) -> ServerRu
 fn script_kill(platform: &TestPlatform, send: u64) -> tokio::sync::oneshot::Receiver<()> {
     let operation = Operation::Send;
     platform.inject_fault((operation, send), ("send*", send), Fault::Hang { performed: true });
-    platform.on_nth(operation, send, Moment::Performed)
+    platform.on_nth(operation, send, RequestPhase::Performed)
 }
 
 async fn write_set_up(platform: &TestPlatform, adapter: ChannelAdapter, home: &TestHome) {
@@ -188,7 +188,7 @@ fn document(n: u64) -> FakeFile {
 }
 
 fn note(n: u64) -> FakeFile {
-    FakeFile::of(format!("note{n}.txt"), "text/plain", format!("note {n}\n"))
+    FakeFile::from_bytes(format!("note{n}.txt"), "text/plain", format!("note {n}\n"))
 }
 
 fn start_satchel(home: &TestHome) -> Child {
@@ -279,10 +279,10 @@ async fn find_disk_problems(home: &TestHome, conversation: &ConversationId) -> V
 }
 
 /// What stands in the conversation, each thing where it first stands.
-fn visible_items(transcript: &Transcript, conversation: &ConversationId) -> Vec<Shown> {
+fn visible_items(transcript: &Transcript, conversation: &ConversationId) -> Vec<VisibleItem> {
     let items = transcript.visible(conversation).flat_map(|message| {
-        let text = (!message.contents.text.is_empty()).then(|| Shown::Text(message.contents.text.clone()));
-        text.into_iter().chain(message.contents.files.iter().map(|file| Shown::File(file.sha256)))
+        let text = (!message.contents.text.is_empty()).then(|| VisibleItem::Text(message.contents.text.clone()));
+        text.into_iter().chain(message.contents.files.iter().map(|file| VisibleItem::File(file.sha256)))
     });
     items.collect()
 }
@@ -299,7 +299,7 @@ impl ServerRun {
     }
 
     /// What breaks a promise.
-    fn problems(&self, adapter: ChannelAdapter, expected: &[Shown]) -> Vec<String> {
+    fn problems(&self, adapter: ChannelAdapter, expected: &[VisibleItem]) -> Vec<String> {
         let (transcript, conversation) = (&self.transcript, &TestPlatform::conversation(adapter));
         let mut problems = self.data_problems.clone();
         let lost = transcript.missing(conversation, expected);

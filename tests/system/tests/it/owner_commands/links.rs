@@ -4,7 +4,7 @@
 
 use satchel::platforms::client;
 use satchel_fake_kit::FakeFile;
-use satchel_fake_telegram::{Composed, FakeTelegram, FileKind, TelegramRules};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_system::real_binary::TestHome;
 
 use super::server_process::ServerProcess;
@@ -49,8 +49,8 @@ async fn oversized_telegram_file_opens_by_link_until_revoked() {
     };
 
     let bytes = b"frame".repeat(1_000);
-    let film = FakeFile::of("film.mov", "video/quicktime", bytes.clone());
-    telegram.person_sends(ANN, ANN, Composed::file(FileKind::Document, film).caption("list my files"));
+    let film = FakeFile::from_bytes("film.mov", "video/quicktime", bytes.clone());
+    telegram.person_sends(ANN, ANN, PersonMessage::file(FileKind::Document, film).caption("list my files"));
     wait_for_text(0).await;
     telegram.person_says(ANN, ANN, "/resend 1");
     let notice = wait_for_text(1).await;

@@ -77,5 +77,5 @@ async fn configured_model_answers_and_next_one_is_fallback() {
     }
     server.send_signal("TERM");
     assert_eq!(server.wait_for_exit().exit_code(), Some(0));
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }

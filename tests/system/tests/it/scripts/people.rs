@@ -72,7 +72,7 @@ async fn assert_every_byte_arrives<C: TestChat>(chat: C) {
     came.sort();
     files.sort();
     assert_eq!(came, files, "{}", harness.chat.transcript());
-    assert_eq!(harness.model.asked().len(), 0, "no model was needed");
+    assert_eq!(harness.model.requests().len(), 0, "no model was needed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn overlong_script_result_arrives_as_complete_file() {
     let texts = harness.chat.texts();
     let [said] = texts.as_slice() else { panic!("{texts:?}") };
     assert!(full_text.starts_with(&said[..1_000]) && said.contains("the whole answer is in `answer.txt`"), "{said}");
-    assert_eq!(harness.model.asked().len(), 0, "no model was needed");
+    assert_eq!(harness.model.requests().len(), 0, "no model was needed");
 }
 
 /// The integration part of the design's list: the model hears of the files, sees the pictures, and uses them later.

@@ -29,7 +29,7 @@ async fn scheduled_script_delivers_files_and_text_without_model() {
     harness.wait_for_text("Good morning").await;
     harness.wait_for_file("morning.txt", 1).await;
     assert_eq!(harness.chat.texts(), ["Good morning"], "the value alone");
-    assert_eq!(harness.model.asked().len(), 0);
+    assert_eq!(harness.model.requests().len(), 0);
     harness.stop().await;
     harness.start().await;
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::{Map, Value};
 
 use super::{HISTORY, gone, withheld::without_history};
@@ -12,7 +12,7 @@ const BAD_GATEWAY: Fault = Fault::BadGateway { performed: false };
 const NO_ANSWER: Fault = Fault::Hang { performed: true };
 
 /// From now on each history is met by this. Waits until one is asked that is.
-async fn meets(bench: &Bench, when: When, fault: Fault) {
+async fn meets(bench: &Bench, when: FaultTiming, fault: Fault) {
     let asked = bench.fake.requests(HISTORY);
     bench.fake.clear_script();
     bench.fake.script(HISTORY, when, fault);
@@ -43,7 +43,7 @@ async fn released_channel_is_not_held_behind_other_backfills() {
     for channel in &channels {
         bench.fake.person_says(*channel, ANN, "missed");
     }
-    bench.fake.script(HISTORY, When::Every, BAD_GATEWAY);
+    bench.fake.script(HISTORY, FaultTiming::Every, BAD_GATEWAY);
     let listening = bench.listen(&taker);
     let unread = |kept: &Value| kept["unread"].as_object().map_or(0, Map::len);
     taker.keeps("that the first withhold theirs", |kept| unread(kept) == 8).await;
@@ -62,7 +62,7 @@ async fn new_messages_do_not_wait_for_hung_retry() {
     let mut bench = Bench::start().await;
     bench.timeouts.response = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
-    meets(&bench, When::Every, NO_ANSWER).await;
+    meets(&bench, FaultTiming::Every, NO_ANSWER).await;
     go_on(&bench, &taker, "and on").await;
     listening.stop().await;
 }
@@ -75,7 +75,7 @@ async fn failed_history_retry_makes_way_for_other_channels() {
         let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
         let places = [GENERAL, bench.direct];
         let before = places.map(|channel| asked(&bench, channel));
-        meets(&bench, When::Every, fault).await;
+        meets(&bench, FaultTiming::Every, fault).await;
         until("both are asked", || places.iter().zip(before).all(|(place, before)| asked(&bench, *place) > before))
             .await;
         go_on(&bench, &taker, "and on").await;
@@ -89,7 +89,7 @@ async fn new_session_is_saved_despite_hung_history_retry() {
     bench.timeouts.response = Duration::from_secs(60);
     let (taker, listening) = without_history(&bench, "missed", BAD_GATEWAY).await;
     let before = taker.bookmark();
-    meets(&bench, When::Nth(bench.fake.requests(HISTORY) + 1), NO_ANSWER).await;
+    meets(&bench, FaultTiming::Nth(bench.fake.requests(HISTORY) + 1), NO_ANSWER).await;
     bench.fake.invalidate_session(false);
     bench.sessions_begun_and_resumed(3, 0).await;
     taker.keeps("the newest session", |kept| kept["session_id"] != before["session_id"]).await;

@@ -1,6 +1,6 @@
 //! What was edited: history tells it as it has become, and no event that comes too makes another message of it.
 
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 
 use super::{HISTORY, gone};
 use crate::gateway::bench::{ANN, Bench, GENERAL, until};
@@ -12,7 +12,7 @@ async fn edited_message_is_stored_once_from_any_source() {
     let plain = bench.fake.person_says(GENERAL, ANN, "never changed");
     let missed = bench.fake.person_says(GENERAL, ANN, "befor");
     bench.fake.person_edits(GENERAL, ANN, missed, "missed");
-    bench.fake.script(HISTORY, When::First(6), Fault::RateLimit { retry_after_ms: 100 });
+    bench.fake.script(HISTORY, FaultTiming::First(6), Fault::RateLimit { retry_after_ms: 100 });
     let listening = bench.listen(&taker);
     until("history is asked", || bench.fake.requests(HISTORY) > 0).await;
     // Its events wait for history, which shows the message as it is then.

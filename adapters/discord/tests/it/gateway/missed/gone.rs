@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satchel_fake_discord::{DiscordFault, Permission, gateway::GatewaySnapshot};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::{Value, json};
 
 use super::{HISTORY, gone};
@@ -20,7 +20,7 @@ fn page(channel: u64, words: &str) -> String {
 
 /// Lets new sessions begin with a guild that is out of order.
 pub(super) fn only_unavailable(bench: &Bench) {
-    bench.fake.gateway().set_world(|| GatewaySnapshot {
+    bench.fake.gateway().set_snapshot(|| GatewaySnapshot {
         user: json!({ "id": "1" }),
         application: 1,
         guilds: vec![json!({ "id": GUILD.to_string(), "unavailable": true })],
@@ -54,9 +54,9 @@ async fn message_of_thread_deleted_meanwhile_is_not_private() {
     let before = taker.bookmark();
     bench.fake.person_says(THREAD, ANN, "among ourselves");
     // The thread's page, and the direct channel's.
-    bench.fake.script(HISTORY, When::First(2), Fault::RateLimit { retry_after_ms: 300 });
+    bench.fake.script(HISTORY, FaultTiming::First(2), Fault::RateLimit { retry_after_ms: 300 });
     let late = DiscordFault::Answer { status: 200, body: page(THREAD, "among ourselves") };
-    bench.fake.script(HISTORY, When::From(3), late);
+    bench.fake.script(HISTORY, FaultTiming::From(3), late);
     let listening = bench.listen(&taker);
     until("history is asked", || bench.fake.requests(HISTORY) == 2).await;
     bench.fake.delete_channel(THREAD);
@@ -132,7 +132,7 @@ async fn guild_lost_during_backfill_stays_unread() {
         goes_out_of_order(&bench);
         taker.keeps("that it is out of order", |kept| kept["behind"].is_object()).await;
         let one = said_unheard(&bench, "one");
-        bench.fake.script(HISTORY, When::Nth(1), Fault::RateLimit { retry_after_ms: 300 });
+        bench.fake.script(HISTORY, FaultTiming::Nth(1), Fault::RateLimit { retry_after_ms: 300 });
         comes_back(&bench, one);
         until("history is asked", || bench.fake.requests(HISTORY) == 1).await;
         only_unavailable(&bench);

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use satchel_fake_discord::{DiscordFault, Refusal};
-use satchel_fake_kit::{Fault, When};
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
+use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::{Value, json};
 
 use super::{HISTORY, gone, gone::only_unavailable};
@@ -19,7 +19,7 @@ pub(super) async fn without_history(
     let taker = gone(bench).await;
     let before = taker.bookmark();
     bench.fake.person_says(GENERAL, ANN, words);
-    bench.fake.script(HISTORY, When::Every, fault);
+    bench.fake.script(HISTORY, FaultTiming::Every, fault);
     let listening = bench.listen(&taker);
     bench.sessions_begun_and_resumed(2, 0).await;
     bench.fake.person_says(GENERAL, ANN, &format!("{} said since", bench.fake.mention()));
@@ -75,7 +75,7 @@ async fn history_unavailable_to_one_process_reaches_next() {
     bench.fake.gateway().wait_connected(0).await.expect("it has heard that we left");
     bench.fake.clear_script();
     // The history is shown again, the guild not yet.
-    bench.fake.script("GET /guilds/{}", When::First(8), Fault::ServerError);
+    bench.fake.script("GET /guilds/{}", FaultTiming::First(8), Fault::ServerError);
     let listening = bench.listen(&taker);
     bench.sessions_begun_and_resumed(2, 1).await;
     until("it is asked for", || bench.fake.requests("GET /guilds/{}") > 2).await;
@@ -91,10 +91,14 @@ async fn history_unavailable_to_one_process_reaches_next() {
 async fn history_is_not_retried_after_permanent_refusal() {
     let bench = Bench::start().await;
     let (log, _guard) = Log::listen();
-    let (taker, listening) = without_history(&bench, "missed", Refusal::new(400, 0, "Bad Request")).await;
+    let (taker, listening) = without_history(&bench, "missed", ApiRefusal::new(400, 0, "Bad Request")).await;
     assert_eq!(log.lines_with("Read Message History"), 0, "{}", log.text());
     bench.fake.clear_script();
-    bench.fake.script(HISTORY, When::Every, DiscordFault::Refuse(Refusal::new(403, 50_001, "Missing Access")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::Every,
+        DiscordFault::Refuse(ApiRefusal::new(403, 50_001, "Missing Access")),
+    );
     taker.keeps("that nothing is unread", |kept| kept["unread"].is_null()).await;
     assert_eq!((said(&taker), log.lines_with("Read Message History")), (vec!["said since".to_owned()], 1));
     listening.stop().await;
@@ -112,7 +116,11 @@ async fn unread_guild_history_is_deferred_until_guild_available() {
     kept["seen_up_to"] = json!(u64::MAX.to_string());
     only_unavailable(&bench);
     // Of a guild that is out of order Discord says what is not so.
-    bench.fake.script(HISTORY, When::Every, DiscordFault::Refuse(Refusal::new(404, 10_003, "Unknown Channel")));
+    bench.fake.script(
+        HISTORY,
+        FaultTiming::Every,
+        DiscordFault::Refuse(ApiRefusal::new(404, 10_003, "Unknown Channel")),
+    );
     let survivor = Taker::with_bookmark(kept.clone());
     let listening = bench.listen(&survivor);
     let goes_on = |now: &Value| now["session_id"] != kept["session_id"] && now["behind"].is_object();

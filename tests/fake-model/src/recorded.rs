@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::ModelWire;
 
 #[derive(Debug, Clone)]
-pub struct AskedModel {
+pub struct RecordedRequest {
     pub wire: ModelWire,
     pub at: Instant,
     /// The model that was asked for.
     pub model: String,
     pub system: String,
     /// The conversation; turns of one side that follow each other are as they came.
-    pub turns: Vec<AskedTurn>,
+    pub turns: Vec<RecordedTurn>,
     /// Signatures of the model's thoughts that came back with it.
     pub thoughts: Vec<String>,
     /// The names of the offered tools.
@@ -22,12 +22,12 @@ pub struct AskedModel {
     /// The body as it came.
     pub body: Value,
     /// What became of it.
-    pub fate: Fate,
+    pub status: RequestStatus,
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestStatus {
     /// It is being answered.
     Running,
     /// It was answered to the scripted end, a fault included.
@@ -39,22 +39,22 @@ pub enum Fate {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum AskedTurn {
-    User(Vec<AskedPart>),
-    Model { text: String, calls: Vec<AskedCall> },
-    Results(Vec<AskedResult>),
+pub enum RecordedTurn {
+    User(Vec<RecordedPart>),
+    Model { text: String, calls: Vec<RecordedCall> },
+    Results(Vec<RecordedResult>),
 }
 
 /// A part of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedPart {
+pub enum RecordedPart {
     Text(String),
-    File(AskedFile),
+    File(RecordedFile),
 }
 
 /// A file that was shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedFile {
+pub struct RecordedFile {
     pub mime: String,
     /// Its name, where the wire carries one.
     pub name: Option<String>,
@@ -64,7 +64,7 @@ pub struct AskedFile {
 
 /// A call of the conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AskedCall {
+pub struct RecordedCall {
     /// Its id, where the wire carries one.
     pub id: Option<String>,
     pub name: String,
@@ -73,21 +73,21 @@ pub struct AskedCall {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct AskedResult {
+pub struct RecordedResult {
     /// The id of the call, where the wire carries one.
     pub id: Option<String>,
     /// The tool, where the wire carries it.
     pub name: Option<String>,
     /// What it says and shows.
-    pub parts: Vec<AskedPart>,
+    pub parts: Vec<RecordedPart>,
 }
 
-impl AskedModel {
+impl RecordedRequest {
     /// All words of the person's turns, Satchel's notes included.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn user_text(&self) -> String {
         let users = self.turns.iter().filter_map(|turn| match turn {
-            AskedTurn::User(parts) => Some(texts(parts)),
+            RecordedTurn::User(parts) => Some(texts(parts)),
             _ => None,
         });
         users.collect::<Vec<_>>().join("\n")
@@ -95,9 +95,9 @@ impl AskedModel {
 
     /// All files of the person's turns.
     #[must_use]
-    pub fn files(&self) -> Vec<AskedFile> {
+    pub fn files(&self) -> Vec<RecordedFile> {
         let users = self.turns.iter().filter_map(|turn| match turn {
-            AskedTurn::User(parts) => Some(files(parts)),
+            RecordedTurn::User(parts) => Some(files(parts)),
             _ => None,
         });
         users.flatten().collect()
@@ -105,9 +105,9 @@ impl AskedModel {
 
     /// All answers of tools, in order.
     #[must_use]
-    pub fn results(&self) -> Vec<AskedResult> {
+    pub fn results(&self) -> Vec<RecordedResult> {
         let results = self.turns.iter().filter_map(|turn| match turn {
-            AskedTurn::Results(results) => Some(results.clone()),
+            RecordedTurn::Results(results) => Some(results.clone()),
             _ => None,
         });
         results.flatten().collect()
@@ -115,48 +115,48 @@ impl AskedModel {
 
     /// All calls, in order.
     #[must_use]
-    pub fn calls(&self) -> Vec<AskedCall> {
+    pub fn calls(&self) -> Vec<RecordedCall> {
         let calls = self.turns.iter().filter_map(|turn| match turn {
-            AskedTurn::Model { calls, .. } => Some(calls.clone()),
+            RecordedTurn::Model { calls, .. } => Some(calls.clone()),
             _ => None,
         });
         calls.flatten().collect()
     }
 
     /// The words of the person's last turn.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn last_user_text(&self) -> String {
         let last = self.turns.iter().rev().find_map(|turn| match turn {
-            AskedTurn::User(parts) => Some(texts(parts)),
+            RecordedTurn::User(parts) => Some(texts(parts)),
             _ => None,
         });
         last.unwrap_or_default()
     }
 }
 
-impl AskedResult {
+impl RecordedResult {
     #[must_use]
     pub fn text(&self) -> String {
         texts(&self.parts)
     }
 
     #[must_use]
-    pub fn files(&self) -> Vec<AskedFile> {
+    pub fn files(&self) -> Vec<RecordedFile> {
         files(&self.parts)
     }
 }
 
-fn texts(parts: &[AskedPart]) -> String {
+fn texts(parts: &[RecordedPart]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
-        AskedPart::Text(text) => Some(text.as_str()),
-        AskedPart::File(_) => None,
+        RecordedPart::Text(text) => Some(text.as_str()),
+        RecordedPart::File(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn files(parts: &[AskedPart]) -> Vec<AskedFile> {
+fn files(parts: &[RecordedPart]) -> Vec<RecordedFile> {
     let files = parts.iter().filter_map(|part| match part {
-        AskedPart::File(file) => Some(file.clone()),
-        AskedPart::Text(_) => None,
+        RecordedPart::File(file) => Some(file.clone()),
+        RecordedPart::Text(_) => None,
     });
     files.collect()
 }

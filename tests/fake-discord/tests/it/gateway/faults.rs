@@ -24,13 +24,14 @@ async fn connections_are_dropped_after_so_many_events() {
 
 #[tokio::test]
 async fn a_frozen_connection_says_and_hears_nothing() {
-    let mut gateway = Gateway::start(GatewayRules::default().beating(Duration::from_millis(500))).await;
+    let interval = Duration::from_secs(30);
+    let mut gateway = Gateway::start(GatewayRules::default().beating(interval)).await;
     let (mut client, session) = gateway.identified().await;
     gateway.hub.freeze_connections();
     gateway.message("unheard");
     client.say(1, json!(2)).await;
     client.silence().await;
-    tokio::time::sleep(Duration::from_millis(1_010)).await;
+    gateway.clock.advance(3 * interval);
     client.silence().await;
     let mut other = gateway.resuming(&session, 2).await;
     other.message("unheard", 3).await;
@@ -39,17 +40,21 @@ async fn a_frozen_connection_says_and_hears_nothing() {
 
 #[tokio::test]
 async fn reconnect_request_continues_events_until_connection_ends() {
-    let rules = GatewayRules { reconnect_within: Duration::from_secs(1), ..GatewayRules::default() };
+    let rules = GatewayRules::default();
     let mut gateway = Gateway::start(rules).await;
     let (mut client, session) = gateway.identified().await;
     gateway.hub.ask_to_reconnect();
     assert_eq!(client.payload().await["op"], 7);
     gateway.message("meanwhile");
     client.message("meanwhile", 3).await;
+    gateway.clock.advance(rules.reconnect_within - Duration::from_millis(1));
+    gateway.message("until the end");
+    client.message("until the end", 4).await;
+    gateway.clock.advance(Duration::from_millis(1));
     assert_eq!(client.hear().await, Heard::Dropped);
     gateway.hub.wait_connected(0).await.expect("it is gone");
     gateway.message("afterwards");
-    gateway.resuming(&session, 3).await.message("afterwards", 4).await;
+    gateway.resuming(&session, 4).await.message("afterwards", 5).await;
 }
 
 #[tokio::test]

@@ -1,17 +1,14 @@
 //! What the fake knows: people, chats, messages, files, buttons that were pressed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use satchel_fake_kit::FakeFile;
+use satchel_fake_kit::{FakeFile, TestClock};
 use serde_json::{Map, Value, json};
 
 use crate::{
     call::ReceivedCall,
-    message::{ChatKind, Content, FileKind, TelegramFile, TelegramMessage},
-    refusal::{Refusal, bad, forbidden},
+    message::{ChatKind, FileKind, TelegramContent, TelegramFile, TelegramMessage},
+    refusal::{ApiRefusal, bad, forbidden},
 };
 
 /// The bot's own id.
@@ -22,12 +19,13 @@ pub(crate) const BOT_USERNAME: &str = "satchel_fake_bot";
 
 #[derive(Debug, Default)]
 pub(crate) struct PlatformState {
+    clock: TestClock,
     pub(crate) people: BTreeMap<i64, String>,
-    pub(crate) chats: BTreeMap<i64, Chat>,
+    pub(crate) chats: BTreeMap<i64, FakeChat>,
     /// By chat and id: equal ids in two chats are two messages.
     pub(crate) messages: BTreeMap<(i64, i64), TelegramMessage>,
     pub(crate) files: HashMap<String, TelegramFile>,
-    pub(crate) presses: BTreeMap<String, Press>,
+    pub(crate) presses: BTreeMap<String, ButtonPress>,
     pub(crate) commands: Vec<Value>,
     pub(crate) keep_bytes: bool,
     /// Whether the bot sees only a part of what people write in groups.
@@ -40,11 +38,11 @@ pub(crate) struct PlatformState {
 }
 
 #[derive(Debug)]
-pub(crate) struct Chat {
+pub(crate) struct FakeChat {
     pub(crate) kind: ChatKind,
     pub(crate) title: String,
     pub(crate) topics: BTreeMap<i64, String>,
-    pub(crate) standing: BotMembership,
+    pub(crate) membership: BotMembership,
     pub(crate) role: BotRole,
     pub(crate) forbids_voice: bool,
     pub(crate) members: BTreeSet<i64>,
@@ -76,7 +74,7 @@ pub(crate) enum BotRole {
 
 /// A press of a button.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Press {
+pub struct ButtonPress {
     pub person: i64,
     pub chat: i64,
     pub message: i64,
@@ -88,13 +86,13 @@ pub struct Press {
     pub(crate) expired: bool,
 }
 
-impl Chat {
+impl FakeChat {
     pub(crate) fn new(kind: ChatKind, title: &str) -> Self {
         Self {
             kind,
             title: title.to_owned(),
             topics: BTreeMap::new(),
-            standing: BotMembership::Welcome,
+            membership: BotMembership::Welcome,
             role: BotRole::Member,
             forbids_voice: false,
             members: BTreeSet::new(),
@@ -105,39 +103,42 @@ impl Chat {
     }
 }
 
-/// Seconds since 1970, as Telegram dates everything.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-    i64::try_from(since.as_secs()).expect("it is for a long time")
-}
-
 impl PlatformState {
+    pub(crate) fn new(clock: TestClock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
+    /// Seconds since 1970, as Telegram dates everything.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.clock.unix_time().as_secs()).expect("it is for a long time")
+    }
+
     /// The chat of a request, if the bot may write there.
-    pub(crate) fn chat_of(&self, call: &ReceivedCall) -> Result<i64, Refusal> {
-        let Some(named) = call.words("chat_id").filter(|named| !named.is_empty()) else {
+    pub(crate) fn chat_of(&self, call: &ReceivedCall) -> Result<i64, ApiRefusal> {
+        let Some(named) = call.text("chat_id").filter(|named| !named.is_empty()) else {
             return Err(bad("chat_id is empty"));
         };
         let id = named.parse().map_err(|_| bad("chat not found"))?;
         let chat = self.chats.get(&id).ok_or_else(|| bad("chat not found"))?;
-        match (chat.standing, chat.kind) {
+        match (chat.membership, chat.kind) {
             (BotMembership::Welcome, _) => Ok(id),
             (BotMembership::Blocked, _) => Err(forbidden("bot was blocked by the user")),
             (BotMembership::Kicked, ChatKind::Group) => Err(forbidden("bot was kicked from the group chat")),
             (BotMembership::Kicked, ChatKind::Channel) => Err(forbidden("bot was kicked from the channel chat")),
             (BotMembership::Kicked, _) => Err(forbidden("bot was kicked from the supergroup chat")),
             // ResponseParameters: migrate_to_chat_id.
-            (BotMembership::Migrated(to), _) => Err(Refusal {
+            (BotMembership::Migrated(to), _) => Err(ApiRefusal {
                 parameters: Some(json!({ "migrate_to_chat_id": to })),
                 ..bad("group chat was upgraded to a supergroup chat")
             }),
         }
     }
 
-    pub(crate) fn chat(&self, id: i64) -> &Chat {
+    pub(crate) fn chat(&self, id: i64) -> &FakeChat {
         self.chats.get(&id).expect("a test names chats that it made")
     }
 
-    pub(crate) fn chat_mut(&mut self, id: i64) -> &mut Chat {
+    pub(crate) fn chat_mut(&mut self, id: i64) -> &mut FakeChat {
         self.chats.get_mut(&id).expect("a test names chats that it made")
     }
 
@@ -155,7 +156,7 @@ impl PlatformState {
         !self.privacy_mode
             || matches!(chat.kind, ChatKind::Private | ChatKind::Channel)
             || matches!(chat.role, BotRole::Administrator { .. })
-            || matches!(message.content, Content::Service(_))
+            || matches!(message.content, TelegramContent::Service(_))
             || message.from == BOT
             || self.is_for_bot(message)
     }
@@ -174,6 +175,7 @@ impl PlatformState {
     /// Telegram's API, Working with Updates: private chats and basic groups make up the account's one common message
     /// box, each supergroup and channel has a message box of its own. Ids count from 1 in each, one by one.
     pub(crate) fn add(&mut self, message: TelegramMessage) -> i64 {
+        let date = self.now();
         let Self { chats, last_in_mailbox, .. } = self;
         let chat = chats.get_mut(&message.chat).expect("a test names chats that it made");
         let last = match chat.kind {
@@ -182,13 +184,13 @@ impl PlatformState {
         };
         *last += 1;
         let id = *last;
-        self.messages.insert((message.chat, id), TelegramMessage { id, date: now(), ..message });
+        self.messages.insert((message.chat, id), TelegramMessage { id, date, ..message });
         id
     }
 
     /// Puts a service message with one field into a chat: what somebody did there. Returns its id.
     pub(crate) fn add_service(&mut self, chat: i64, from: i64, field: &str, value: Value) -> i64 {
-        let content = Content::Service(Map::from_iter([(field.to_owned(), value)]));
+        let content = TelegramContent::Service(Map::from_iter([(field.to_owned(), value)]));
         self.add(TelegramMessage { chat, from, content, ..TelegramMessage::default() })
     }
 
@@ -247,7 +249,7 @@ impl PlatformState {
     /// The file that a message shows.
     pub(crate) fn file_of(message: &TelegramMessage) -> Option<&TelegramFile> {
         match &message.content {
-            Content::File(file) => Some(file),
+            TelegramContent::File(file) => Some(file),
             _ => None,
         }
     }

@@ -2,14 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
+use satchel_fake_kit::TestClock;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     message::{DiscordFile, DiscordMessage, EPHEMERAL},
-    refusal::{Refusal, missing_access, unknown_channel, unknown_message},
+    refusal::{ApiRefusal, missing_access, unknown_channel, unknown_message},
 };
 
 /// The bot's own user id.
@@ -70,13 +72,13 @@ pub enum ChannelKind {
 
 /// Something that a person did with a button or a slash command.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interaction {
+pub struct SentInteraction {
     pub id: u64,
     pub person: u64,
     pub channel: u64,
-    pub deed: Deed,
+    pub kind: InteractionKind,
     /// How the bot answered it.
-    pub answer: Option<InteractionAnswer>,
+    pub answer: Option<InteractionResponse>,
     pub(crate) token: String,
     pub(crate) began: Instant,
     pub(crate) expired: bool,
@@ -84,7 +86,7 @@ pub struct Interaction {
 
 /// What a person did.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deed {
+pub enum InteractionKind {
     /// A press of a button.
     Press {
         message: u64,
@@ -101,7 +103,7 @@ pub enum Deed {
 
 /// The bot's answer to an interaction (Interaction Callback).
 #[derive(Debug, Clone, PartialEq)]
-pub struct InteractionAnswer {
+pub struct InteractionResponse {
     /// Its `type`.
     pub kind: u64,
     /// The words that it shows, if any.
@@ -112,14 +114,15 @@ pub struct InteractionAnswer {
 
 #[derive(Debug)]
 pub(crate) struct PlatformState {
+    pub(crate) clock: TestClock,
     /// Where links to files lead.
     pub(crate) base: String,
     pub(crate) people: BTreeMap<u64, String>,
-    pub(crate) guilds: BTreeMap<u64, Guild>,
-    pub(crate) channels: BTreeMap<u64, Channel>,
+    pub(crate) guilds: BTreeMap<u64, FakeGuild>,
+    pub(crate) channels: BTreeMap<u64, FakeGuildChannel>,
     pub(crate) messages: BTreeMap<u64, DiscordMessage>,
     pub(crate) files: HashMap<u64, DiscordFile>,
-    pub(crate) interactions: BTreeMap<u64, Interaction>,
+    pub(crate) interactions: BTreeMap<u64, SentInteraction>,
     pub(crate) commands: Vec<Value>,
     /// The nonces of the bot's messages, and when each was used.
     pub(crate) nonces: HashMap<String, (u64, Instant)>,
@@ -133,13 +136,13 @@ pub(crate) struct PlatformState {
 }
 
 #[derive(Debug)]
-pub(crate) struct Guild {
+pub(crate) struct FakeGuild {
     pub(crate) name: String,
     pub(crate) tier: Tier,
 }
 
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct FakeGuildChannel {
     pub(crate) kind: ChannelKind,
     pub(crate) name: String,
     pub(crate) missing: BTreeSet<Permission>,
@@ -161,7 +164,7 @@ impl ChannelKind {
     }
 }
 
-impl Channel {
+impl FakeGuildChannel {
     pub(crate) fn new(kind: ChannelKind, name: &str) -> Self {
         Self { kind, name: name.to_owned(), missing: BTreeSet::new(), blocked: false, last_message: None, typed: 0 }
     }
@@ -172,15 +175,10 @@ pub(crate) fn direct_id(person: u64) -> u64 {
     DIRECT + person
 }
 
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
-    i64::try_from(since.as_micros()).expect("it is for a long time")
-}
-
 impl PlatformState {
-    pub(crate) fn new(base: String, link_life: Duration) -> Self {
+    pub(crate) fn new(base: String, link_life: Duration, clock: TestClock) -> Self {
         Self {
+            clock,
             base,
             people: BTreeMap::new(),
             guilds: BTreeMap::new(),
@@ -198,23 +196,28 @@ impl PlatformState {
         }
     }
 
+    /// Microseconds since 1970.
+    pub(crate) fn now_us(&self) -> i64 {
+        i64::try_from(self.clock.unix_time().as_micros()).expect("it is for a long time")
+    }
+
     /// A new id: of this millisecond, and above all that were given before.
     pub(crate) fn snowflake(&mut self) -> u64 {
-        let now_ms = u64::try_from(now_us() / 1000).expect("the clock is after 1970");
+        let now_ms = u64::try_from(self.now_us() / 1000).expect("the clock is after 1970");
         self.last_id = ((now_ms - EPOCH_MS) << 22).max(self.last_id + 1);
         self.last_id
     }
 
-    pub(crate) fn channel(&self, id: u64) -> &Channel {
+    pub(crate) fn channel(&self, id: u64) -> &FakeGuildChannel {
         self.channels.get(&id).expect("a test names channels that it made")
     }
 
-    pub(crate) fn channel_mut(&mut self, id: u64) -> &mut Channel {
+    pub(crate) fn channel_mut(&mut self, id: u64) -> &mut FakeGuildChannel {
         self.channels.get_mut(&id).expect("a test names channels that it made")
     }
 
     /// The channel of a request, if the bot can see it.
-    pub(crate) fn visible_channel(&self, id: &str) -> Result<u64, Refusal> {
+    pub(crate) fn visible_channel(&self, id: &str) -> Result<u64, ApiRefusal> {
         let number = snowflake(id, "channel_id")?;
         let channel = self.channels.get(&number).ok_or_else(unknown_channel)?;
         if channel.missing.contains(&Permission::View) { Err(missing_access()) } else { Ok(number) }
@@ -225,7 +228,7 @@ impl PlatformState {
     }
 
     /// A message that stands in a channel and has not been deleted; nobody but one person sees an ephemeral one.
-    pub(crate) fn standing(&self, channel: u64, id: u64) -> Option<&DiscordMessage> {
+    pub(crate) fn existing_message(&self, channel: u64, id: u64) -> Option<&DiscordMessage> {
         let stands = |message: &&DiscordMessage| {
             message.channel == channel && !message.deleted && message.flags & EPHEMERAL == 0
         };
@@ -233,8 +236,8 @@ impl PlatformState {
     }
 
     /// The message of a request.
-    pub(crate) fn message_of(&self, channel: u64, id: &str) -> Result<&DiscordMessage, Refusal> {
-        self.standing(channel, snowflake(id, "message_id")?).ok_or_else(unknown_message)
+    pub(crate) fn message_of(&self, channel: u64, id: &str) -> Result<&DiscordMessage, ApiRefusal> {
+        self.existing_message(channel, snowflake(id, "message_id")?).ok_or_else(unknown_message)
     }
 
     pub(crate) fn tier_of(&self, channel: u64) -> Tier {
@@ -261,16 +264,17 @@ impl PlatformState {
 
     /// Notes when a message was edited; two edits of one microsecond still have two times.
     pub(crate) fn touch(&mut self, message: u64) {
+        let now_us = self.now_us();
         let message = self.messages.get_mut(&message).expect("it was looked up before");
-        message.edited_us = Some(message.edited_us.map_or_else(now_us, |before| now_us().max(before + 1)));
+        message.edited_us = Some(message.edited_us.map_or(now_us, |before| now_us.max(before + 1)));
     }
 }
 
 /// An id as it stands in a path or a form (Reference, Snowflakes: strings of digits).
-pub(crate) fn snowflake(id: &str, field: &str) -> Result<u64, Refusal> {
+pub(crate) fn snowflake(id: &str, field: &str) -> Result<u64, ApiRefusal> {
     let wrong = |_| {
         let words = format!("Value \"{id}\" is not snowflake.");
-        Refusal::wrong_field(&[field], "NUMBER_TYPE_COERCE", words)
+        ApiRefusal::invalid_field(&[field], "NUMBER_TYPE_COERCE", words)
     };
     id.parse().map_err(wrong)
 }

@@ -1,4 +1,4 @@
-//! Blobs in memory, for tests of channels only: what is put here lives as long as the value.
+//! Blobs in memory that a test can lose and damage, for tests of channels only: they live as long as the value.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,11 +18,11 @@ use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
 use sha2::Digest;
 
 /// The size of a piece of an opened blob.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes by their address, in memory.
+/// Bytes by their address, in memory, as long as they are neither lost nor damaged.
 #[derive(Debug, Default)]
-pub struct MemoryBlobs {
+pub struct FaultyBlobs {
     state: Mutex<State>,
     served: Arc<AtomicU64>,
 }
@@ -34,7 +34,7 @@ struct State {
     damaged: HashSet<Sha256>,
 }
 
-impl MemoryBlobs {
+impl FaultyBlobs {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +57,7 @@ impl MemoryBlobs {
 }
 
 #[async_trait]
-impl Blobs for MemoryBlobs {
+impl Blobs for FaultyBlobs {
     async fn put(&self, mut content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let mut whole = Vec::new();
         while let Some(piece) = content.next().await {
@@ -87,7 +87,7 @@ impl Blobs for MemoryBlobs {
         let mut rest = whole.slice(range);
         let served = Arc::clone(&self.served);
         let pieces = std::iter::from_fn(move || {
-            let piece = rest.split_to(rest.len().min(PIECE));
+            let piece = rest.split_to(rest.len().min(CHUNK_BYTES));
             served.fetch_add(piece.len() as u64, Ordering::Relaxed);
             (!piece.is_empty()).then_some(Ok(piece))
         });

@@ -5,32 +5,32 @@ use serde_json::{Value, json};
 use crate::{
     call::ReceivedCall,
     html,
-    message::{Entity, Formatted},
-    refusal::{Refusal, bad},
+    message::{FormattedText, TextEntity},
+    refusal::{ApiRefusal, bad},
 };
 
 /// Reads the words of a request: `text` or `caption`, with their parse mode or their entities.
-pub(crate) fn read(call: &ReceivedCall, name: &str) -> Result<Formatted, Refusal> {
+pub(crate) fn read_text(call: &ReceivedCall, name: &str) -> Result<FormattedText, ApiRefusal> {
     let entities = call.json(if name == "text" { "entities" } else { "caption_entities" })?;
-    let words = call.words(name).unwrap_or_default();
-    parse(&words, call.words("parse_mode").as_deref(), entities.as_ref())
+    let words = call.text(name).unwrap_or_default();
+    parse(&words, call.text("parse_mode").as_deref(), entities.as_ref())
 }
 
 /// Reads words as they stand in a request or in an item of an album.
-pub(crate) fn parse(words: &str, mode: Option<&str>, entities: Option<&Value>) -> Result<Formatted, Refusal> {
+pub(crate) fn parse(words: &str, mode: Option<&str>, entities: Option<&Value>) -> Result<FormattedText, ApiRefusal> {
     let parsed = match mode.map(str::to_lowercase).as_deref() {
         None | Some("" | "none") => {
-            Formatted { text: words.to_owned(), entities: given(entities)?, dropped_entities: 0 }
+            FormattedText { text: words.to_owned(), entities: parse_entities(entities)?, dropped_entities: 0 }
         }
         Some("html") => html::parse(words)?,
         // The server reads Markdown too; nothing of ours sends it, so the fake does not pretend to.
         Some(_) => return Err(bad("unsupported parse_mode")),
     };
-    Ok(trimmed(parsed))
+    Ok(trim_text(parsed))
 }
 
 /// Words that a person typed, with what Telegram's apps make of commands, mentions and addresses.
-pub(crate) fn typed(words: &str) -> Formatted {
+pub(crate) fn plain_text(words: &str) -> FormattedText {
     let mut entities = Vec::new();
     let mut units = 0;
     for piece in words.split_inclusive(char::is_whitespace) {
@@ -48,14 +48,14 @@ pub(crate) fn typed(words: &str) -> Formatted {
         };
         if let Some(kind) = kind {
             let length = word.encode_utf16().count();
-            entities.push(Entity { kind: kind.to_owned(), offset: units, length, detail: None });
+            entities.push(TextEntity { kind: kind.to_owned(), offset: units, length, detail: None });
         }
         units += piece.encode_utf16().count();
     }
-    Formatted { text: words.to_owned(), entities, dropped_entities: 0 }
+    FormattedText { text: words.to_owned(), entities, dropped_entities: 0 }
 }
 
-impl Formatted {
+impl FormattedText {
     /// How many UTF-16 units are seen.
     #[must_use]
     pub fn units(&self) -> usize {
@@ -71,11 +71,11 @@ impl Formatted {
 
     /// The entities as the Bot API writes them.
     pub(crate) fn entities_json(&self) -> Vec<Value> {
-        self.entities.iter().map(Entity::json).collect()
+        self.entities.iter().map(TextEntity::json).collect()
     }
 }
 
-impl Entity {
+impl TextEntity {
     fn json(&self) -> Value {
         let mut json = json!({ "type": self.kind, "offset": self.offset, "length": self.length });
         let Some(detail) = &self.detail else { return json };
@@ -94,13 +94,13 @@ impl Entity {
 }
 
 /// The entities that a request names itself.
-fn given(entities: Option<&Value>) -> Result<Vec<Entity>, Refusal> {
+fn parse_entities(entities: Option<&Value>) -> Result<Vec<TextEntity>, ApiRefusal> {
     let Some(Value::Array(entities)) = entities else { return Ok(Vec::new()) };
     let broken = || bad("can't parse MessageEntity");
     let read = entities.iter().map(|entity| {
         let number = |name: &str| entity[name].as_u64().and_then(|number| usize::try_from(number).ok());
         let words = |name: &str| entity[name].as_str().map(str::to_owned);
-        Ok(Entity {
+        Ok(TextEntity {
             kind: words("type").ok_or_else(broken)?,
             offset: number("offset").ok_or_else(broken)?,
             length: number("length").ok_or_else(broken)?,
@@ -111,7 +111,7 @@ fn given(entities: Option<&Value>) -> Result<Vec<Entity>, Refusal> {
 }
 
 /// The server cuts off the white space around a text (TDLib, `fix_formatted_text`).
-fn trimmed(words: Formatted) -> Formatted {
+fn trim_text(words: FormattedText) -> FormattedText {
     let front = words.text.len() - words.text.trim_start().len();
     let front = words.text[..front].encode_utf16().count();
     let text = words.text.trim().to_owned();
@@ -119,7 +119,7 @@ fn trimmed(words: Formatted) -> Formatted {
     let fitted = words.entities.into_iter().filter_map(|entity| {
         let from = entity.offset.saturating_sub(front).min(units);
         let to = (entity.offset + entity.length).saturating_sub(front).min(units);
-        (to > from).then(|| Entity { offset: from, length: to - from, ..entity })
+        (to > from).then(|| TextEntity { offset: from, length: to - from, ..entity })
     });
-    Formatted { entities: fitted.collect(), text, dropped_entities: words.dropped_entities }
+    FormattedText { entities: fitted.collect(), text, dropped_entities: words.dropped_entities }
 }

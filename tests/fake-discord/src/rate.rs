@@ -2,18 +2,21 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use satchel_fake_kit::TestClock;
 use sha2::Digest;
+use tokio::time::Instant;
 
-use crate::{DiscordPace, refusal::Refusal, route::FakeRoute};
+use crate::{DiscordRates, refusal::ApiRefusal, route::FakeRoute};
 
 #[derive(Debug)]
-pub(crate) struct Pace {
-    rules: Option<DiscordPace>,
-    report: PaceReport,
+pub(crate) struct RateCounter {
+    clock: TestClock,
+    rules: Option<DiscordRates>,
+    report: RateReport,
     /// The windows that are open, by route and major parameter.
     buckets: HashMap<(String, Option<String>), CountWindow>,
     global: Option<CountWindow>,
@@ -21,7 +24,7 @@ pub(crate) struct Pace {
 
 /// How fast the bot has been.
 #[derive(Debug, Clone, Default)]
-pub struct PaceReport {
+pub struct RateReport {
     /// Requests that were let through.
     pub accepted: u64,
     /// Those that earned a 429 for their haste; a script's are not counted.
@@ -55,16 +58,16 @@ impl CountWindow {
     }
 }
 
-impl Pace {
-    pub(crate) fn new(rules: Option<DiscordPace>) -> Self {
-        Self { rules, report: PaceReport::default(), buckets: HashMap::new(), global: None }
+impl RateCounter {
+    pub(crate) fn new(rules: Option<DiscordRates>, clock: TestClock) -> Self {
+        Self { clock, rules, report: RateReport::default(), buckets: HashMap::new(), global: None }
     }
 
     /// Lets a request through or not, and says what stands in the headers of its answer.
-    pub(crate) fn allow(&mut self, route: &FakeRoute) -> (HeaderMap, Result<(), Refusal>) {
-        let now = Instant::now();
+    pub(crate) fn allow(&mut self, route: &FakeRoute) -> (HeaderMap, Result<(), ApiRefusal>) {
+        let now = self.clock.now();
         let Some(rules) = &self.rules else {
-            self.report.note(now, route);
+            self.report.record(now, route);
             return (HeaderMap::new(), Ok(()));
         };
         let allowed = rules.routes.get(&route.name).copied().unwrap_or(rules.others);
@@ -77,24 +80,24 @@ impl Pace {
             let global = self.global.get_or_insert_with(|| CountWindow::open(per_second, now));
             wait = global.take(per_second, now).err().map(|wait| (wait, true));
         }
-        let mut headers = headers(route, allowed.0, window, now);
+        let mut headers = headers(route, allowed.0, window, &self.clock);
         let Some((wait, global)) = wait else {
-            self.report.note(now, route);
+            self.report.record(now, route);
             return (headers, Ok(()));
         };
         self.report.refused += 1;
-        let refusal = Refusal::too_many_requests(seconds(wait), global);
+        let refusal = ApiRefusal::too_many_requests(seconds(wait), global);
         headers.extend(limited(&refusal));
         (headers, Err(refusal))
     }
 
-    pub(crate) fn report(&self) -> PaceReport {
+    pub(crate) fn report(&self) -> RateReport {
         self.report.clone()
     }
 }
 
-impl PaceReport {
-    fn note(&mut self, now: Instant, route: &FakeRoute) {
+impl RateReport {
+    fn record(&mut self, now: Instant, route: &FakeRoute) {
         self.accepted += 1;
         self.span = now.duration_since(*self.began.get_or_insert(now));
         *self.routes.entry(route.name.clone()).or_default() += 1;
@@ -102,22 +105,21 @@ impl PaceReport {
 }
 
 /// Rate Limits, Header Format.
-fn headers(route: &FakeRoute, limit: u32, window: &CountWindow, now: Instant) -> HeaderMap {
-    let reset_after = window.ends.saturating_duration_since(now);
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
+fn headers(route: &FakeRoute, limit: u32, window: &CountWindow, clock: &TestClock) -> HeaderMap {
+    let reset_after = window.ends.saturating_duration_since(clock.now());
     let digest = sha2::Sha256::digest(&route.name);
     let bucket: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     HeaderMap::from_iter([
         header("x-ratelimit-limit", limit.to_string()),
         header("x-ratelimit-remaining", window.left.to_string()),
-        header("x-ratelimit-reset", format!("{:.3}", (since_1970 + reset_after).as_secs_f64())),
+        header("x-ratelimit-reset", format!("{:.3}", (clock.unix_time() + reset_after).as_secs_f64())),
         header("x-ratelimit-reset-after", format!("{:.3}", reset_after.as_secs_f64())),
         header("x-ratelimit-bucket", bucket),
     ])
 }
 
 /// What stands in the headers of a 429 besides (Rate Limits, Exceeding A Rate Limit).
-pub(crate) fn limited(refusal: &Refusal) -> HeaderMap {
+pub(crate) fn limited(refusal: &ApiRefusal) -> HeaderMap {
     let Some(wait) = refusal.wait else { return HeaderMap::new() };
     let mut headers = HeaderMap::from_iter([
         header("retry-after", format!("{:.0}", wait.seconds.ceil().max(1.0))),

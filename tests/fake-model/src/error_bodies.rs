@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::{Meaning, ModelWire};
+use crate::{ModelWire, ProviderErrorCase};
 
 /// Status and body of a refusal. `about` is what it speaks of: the key, the model, the broken rule.
-pub(crate) fn refusal(wire: ModelWire, meaning: Meaning, about: &str) -> (u16, Value) {
+pub(crate) fn refusal(wire: ModelWire, case: ProviderErrorCase, about: &str) -> (u16, Value) {
     match wire {
-        ModelWire::OpenAiChat | ModelWire::OpenAiResponses => openai(meaning, about),
-        ModelWire::Anthropic => anthropic(meaning, about),
-        ModelWire::Gemini => gemini(meaning, about),
-        ModelWire::Ollama => ollama(meaning, about),
+        ModelWire::OpenAiChat | ModelWire::OpenAiResponses => openai(case, about),
+        ModelWire::Anthropic => anthropic(case, about),
+        ModelWire::Gemini => gemini(case, about),
+        ModelWire::Ollama => ollama(case, about),
     }
 }
 
 /// The form: <https://platform.openai.com/docs/guides/error-codes>.
-pub(crate) fn openai(meaning: Meaning, about: &str) -> (u16, Value) {
-    let (status, kind, code, message) = match meaning {
-        Meaning::Invalid => (400, "invalid_request_error", Value::Null, about.to_owned()),
-        Meaning::Key => (
+pub(crate) fn openai(case: ProviderErrorCase, about: &str) -> (u16, Value) {
+    let (status, kind, code, message) = match case {
+        ProviderErrorCase::Invalid => (400, "invalid_request_error", Value::Null, about.to_owned()),
+        ProviderErrorCase::Key => (
             401,
             "invalid_request_error",
             json!("invalid_api_key"),
@@ -27,51 +27,53 @@ pub(crate) fn openai(meaning: Meaning, about: &str) -> (u16, Value) {
                  https://platform.openai.com/account/api-keys."
             ),
         ),
-        Meaning::NotAllowed => (
+        ProviderErrorCase::NotAllowed => (
             403,
             "invalid_request_error",
             Value::Null,
             format!("Project `proj_x` does not have access to model `{about}`"),
         ),
-        Meaning::Model => (
+        ProviderErrorCase::Model => (
             404,
             "invalid_request_error",
             json!("model_not_found"),
             format!("The model `{about}` does not exist or you do not have access to it."),
         ),
-        Meaning::Rate => (
+        ProviderErrorCase::Rate => (
             429,
             "requests",
             json!("rate_limit_exceeded"),
             "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1.".to_owned(),
         ),
-        Meaning::Quota => (
+        ProviderErrorCase::Quota => (
             429,
             "insufficient_quota",
             json!("insufficient_quota"),
             "You exceeded your current quota, please check your plan and billing details.".to_owned(),
         ),
-        Meaning::ContextTooLong => (
+        ProviderErrorCase::ContextTooLong => (
             400,
             "invalid_request_error",
             json!("context_length_exceeded"),
             "This model's maximum context length is 128000 tokens. However, your messages resulted in 200000 tokens."
                 .to_owned(),
         ),
-        Meaning::TooLarge => (413, "invalid_request_error", Value::Null, "Request body is too large.".to_owned()),
-        Meaning::Filtered => (
+        ProviderErrorCase::TooLarge => {
+            (413, "invalid_request_error", Value::Null, "Request body is too large.".to_owned())
+        }
+        ProviderErrorCase::Filtered => (
             400,
             "invalid_request_error",
             json!("content_policy_violation"),
             "Your request was rejected as a result of our safety system.".to_owned(),
         ),
-        Meaning::NoTools => {
+        ProviderErrorCase::NoTools => {
             (400, "invalid_request_error", Value::Null, format!("{about} does not support function calling"))
         }
-        Meaning::Server => {
+        ProviderErrorCase::Server => {
             (500, "server_error", Value::Null, "The server had an error while processing your request.".to_owned())
         }
-        Meaning::Overloaded => {
+        ProviderErrorCase::Overloaded => {
             (503, "service_unavailable", Value::Null, "The engine is currently overloaded.".to_owned())
         }
     };
@@ -79,39 +81,41 @@ pub(crate) fn openai(meaning: Meaning, about: &str) -> (u16, Value) {
 }
 
 /// The form: <https://platform.claude.com/docs/en/api/errors>.
-pub(crate) fn anthropic(meaning: Meaning, about: &str) -> (u16, Value) {
-    let (status, kind, message) = match meaning {
-        Meaning::Invalid => (400, "invalid_request_error", about.to_owned()),
-        Meaning::Key => (401, "authentication_error", format!("invalid x-api-key: {about}")),
-        Meaning::NotAllowed => {
+pub(crate) fn anthropic(case: ProviderErrorCase, about: &str) -> (u16, Value) {
+    let (status, kind, message) = match case {
+        ProviderErrorCase::Invalid => (400, "invalid_request_error", about.to_owned()),
+        ProviderErrorCase::Key => (401, "authentication_error", format!("invalid x-api-key: {about}")),
+        ProviderErrorCase::NotAllowed => {
             (403, "permission_error", "Your API key does not have permission to use this resource".to_owned())
         }
-        Meaning::Model => (404, "not_found_error", format!("model: {about}")),
-        Meaning::Rate => {
+        ProviderErrorCase::Model => (404, "not_found_error", format!("model: {about}")),
+        ProviderErrorCase::Rate => {
             (429, "rate_limit_error", "This request would exceed your organization's rate limit.".to_owned())
         }
-        Meaning::Quota => (
+        ProviderErrorCase::Quota => (
             400,
             "invalid_request_error",
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.".to_owned(),
         ),
-        Meaning::ContextTooLong => {
+        ProviderErrorCase::ContextTooLong => {
             (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum".to_owned())
         }
-        Meaning::TooLarge => (413, "request_too_large", "Request exceeds the maximum size".to_owned()),
-        Meaning::Filtered => (400, "invalid_request_error", "Output blocked by content filtering policy".to_owned()),
-        Meaning::NoTools => (400, "invalid_request_error", format!("{about} does not support tools")),
-        Meaning::Server => (500, "api_error", "Internal server error".to_owned()),
-        Meaning::Overloaded => (529, "overloaded_error", "Overloaded".to_owned()),
+        ProviderErrorCase::TooLarge => (413, "request_too_large", "Request exceeds the maximum size".to_owned()),
+        ProviderErrorCase::Filtered => {
+            (400, "invalid_request_error", "Output blocked by content filtering policy".to_owned())
+        }
+        ProviderErrorCase::NoTools => (400, "invalid_request_error", format!("{about} does not support tools")),
+        ProviderErrorCase::Server => (500, "api_error", "Internal server error".to_owned()),
+        ProviderErrorCase::Overloaded => (529, "overloaded_error", "Overloaded".to_owned()),
     };
     (status, json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_fake" }))
 }
 
 /// The form: <https://ai.google.dev/gemini-api/docs/troubleshooting>.
-pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
-    let (status, kind, message, details) = match meaning {
-        Meaning::Invalid => (400, "INVALID_ARGUMENT", about.to_owned(), json!([])),
-        Meaning::Key => (
+pub(crate) fn gemini(case: ProviderErrorCase, about: &str) -> (u16, Value) {
+    let (status, kind, message, details) = match case {
+        ProviderErrorCase::Invalid => (400, "INVALID_ARGUMENT", about.to_owned(), json!([])),
+        ProviderErrorCase::Key => (
             400,
             "INVALID_ARGUMENT",
             "API key not valid. Please pass a valid API key.".to_owned(),
@@ -119,14 +123,16 @@ pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
                 "domain": "googleapis.com", "metadata": { "service": "generativelanguage.googleapis.com",
                 "consumer": about } }]),
         ),
-        Meaning::NotAllowed => (403, "PERMISSION_DENIED", "The caller does not have permission".to_owned(), json!([])),
-        Meaning::Model => (
+        ProviderErrorCase::NotAllowed => {
+            (403, "PERMISSION_DENIED", "The caller does not have permission".to_owned(), json!([]))
+        }
+        ProviderErrorCase::Model => (
             404,
             "NOT_FOUND",
             format!("models/{about} is not found for API version v1beta, or is not supported for generateContent."),
             json!([]),
         ),
-        Meaning::Rate => (
+        ProviderErrorCase::Rate => (
             429,
             "RESOURCE_EXHAUSTED",
             "You exceeded your current quota, please check your plan and billing details.".to_owned(),
@@ -136,7 +142,7 @@ pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
                 { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s" },
             ]),
         ),
-        Meaning::Quota => (
+        ProviderErrorCase::Quota => (
             429,
             "RESOURCE_EXHAUSTED",
             "You exceeded your current quota, please check your plan and billing details.".to_owned(),
@@ -146,21 +152,23 @@ pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
                 { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s" },
             ]),
         ),
-        Meaning::ContextTooLong => (
+        ProviderErrorCase::ContextTooLong => (
             400,
             "INVALID_ARGUMENT",
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).".to_owned(),
             json!([]),
         ),
-        Meaning::TooLarge => {
+        ProviderErrorCase::TooLarge => {
             (400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 20971520 bytes.".to_owned(), json!([]))
         }
-        Meaning::Filtered => (400, "INVALID_ARGUMENT", "blockReason: PROHIBITED_CONTENT".to_owned(), json!([])),
-        Meaning::NoTools => {
+        ProviderErrorCase::Filtered => {
+            (400, "INVALID_ARGUMENT", "blockReason: PROHIBITED_CONTENT".to_owned(), json!([]))
+        }
+        ProviderErrorCase::NoTools => {
             (400, "INVALID_ARGUMENT", format!("models/{about} does not support function calling"), json!([]))
         }
-        Meaning::Server => (500, "INTERNAL", "An internal error has occurred.".to_owned(), json!([])),
-        Meaning::Overloaded => {
+        ProviderErrorCase::Server => (500, "INTERNAL", "An internal error has occurred.".to_owned(), json!([])),
+        ProviderErrorCase::Overloaded => {
             (503, "UNAVAILABLE", "The model is overloaded. Please try again later.".to_owned(), json!([]))
         }
     };
@@ -168,20 +176,24 @@ pub(crate) fn gemini(meaning: Meaning, about: &str) -> (u16, Value) {
 }
 
 /// The form: <https://github.com/ollama/ollama/blob/main/docs/api.md>; the words are those of its `server/routes.go`.
-pub(crate) fn ollama(meaning: Meaning, about: &str) -> (u16, Value) {
-    let (status, message) = match meaning {
-        Meaning::Invalid => (400, about.to_owned()),
-        Meaning::Key => (401, format!("unauthorized: {about}")),
-        Meaning::NotAllowed => (403, "forbidden".to_owned()),
-        Meaning::Model => (404, format!("model '{about}' not found")),
-        Meaning::Rate => (429, "too many requests".to_owned()),
-        Meaning::Quota => (402, "payment required".to_owned()),
-        Meaning::ContextTooLong => (400, "the input length exceeds the context length".to_owned()),
-        Meaning::TooLarge => (413, "http: request body too large".to_owned()),
-        Meaning::Filtered => (400, "content_filter".to_owned()),
-        Meaning::NoTools => (400, format!("registry.ollama.ai/library/{about}:latest does not support tools")),
-        Meaning::Server => (500, "llama runner process has terminated: signal: killed".to_owned()),
-        Meaning::Overloaded => (503, "server busy, please try again.  maximum pending requests exceeded".to_owned()),
+pub(crate) fn ollama(case: ProviderErrorCase, about: &str) -> (u16, Value) {
+    let (status, message) = match case {
+        ProviderErrorCase::Invalid => (400, about.to_owned()),
+        ProviderErrorCase::Key => (401, format!("unauthorized: {about}")),
+        ProviderErrorCase::NotAllowed => (403, "forbidden".to_owned()),
+        ProviderErrorCase::Model => (404, format!("model '{about}' not found")),
+        ProviderErrorCase::Rate => (429, "too many requests".to_owned()),
+        ProviderErrorCase::Quota => (402, "payment required".to_owned()),
+        ProviderErrorCase::ContextTooLong => (400, "the input length exceeds the context length".to_owned()),
+        ProviderErrorCase::TooLarge => (413, "http: request body too large".to_owned()),
+        ProviderErrorCase::Filtered => (400, "content_filter".to_owned()),
+        ProviderErrorCase::NoTools => {
+            (400, format!("registry.ollama.ai/library/{about}:latest does not support tools"))
+        }
+        ProviderErrorCase::Server => (500, "llama runner process has terminated: signal: killed".to_owned()),
+        ProviderErrorCase::Overloaded => {
+            (503, "server busy, please try again.  maximum pending requests exceeded".to_owned())
+        }
     };
     (status, json!({ "error": message }))
 }
