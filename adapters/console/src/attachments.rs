@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use satchel_domain::{FileReference, Filename, size};
 
-use crate::{clean::clean_line, regular_file};
+use crate::{regular_file, sanitizer::clean_line};
 
 /// Files that were attached and not sent yet.
 #[derive(Debug, Default)]

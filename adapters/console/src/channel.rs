@@ -23,10 +23,10 @@ use tokio_util::io::ReaderStream;
 
 use crate::{
     Screen,
-    clean::clean_line,
+    delivered_file::{open_blob, save_file},
     markdown::{paint, plain_lines, render},
     progress, regular_file,
-    save::{open_blob, save_file},
+    sanitizer::clean_line,
     screen::PrintError,
 };
 

@@ -15,7 +15,6 @@ use crate::{
 /// An input at the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputEvent {
-    /// A completed line.
     Line(String),
     Interrupt,
     Eof,

@@ -18,7 +18,6 @@ pub struct ConsoleClient {
     pub screen: Arc<Screen>,
     /// Their conversation: `console:main`.
     pub conversation: ConversationId,
-    /// Their name.
     pub name: String,
     /// Cancelled to shut down in order.
     pub shutdown: CancellationToken,

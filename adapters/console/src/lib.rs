@@ -7,24 +7,24 @@
 mod attachments;
 mod channel;
 mod chat;
-mod clean;
 mod client;
-mod follow;
+mod delivered_file;
 mod line;
 mod markdown;
 mod one_shot;
 mod progress;
 mod prompt;
 mod regular_file;
-mod save;
+mod sanitizer;
 mod screen;
 mod stream;
+mod turn_events;
 
 pub use channel::{ConsoleChannel, ConsoleSettings};
 pub use chat::{ChatSettings, InputEvent, run_chat};
 pub use client::{ConsoleClient, ConsoleError};
-pub use follow::follow_events;
 pub use line::{LineCommand, parse_line};
 pub use one_shot::run_once;
 pub use prompt::Prompt;
 pub use screen::{Screen, ScreenStyle, banner};
+pub use turn_events::follow_events;

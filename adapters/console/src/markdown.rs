@@ -4,14 +4,14 @@
 //! Line breaks inside a paragraph are kept and lists are always tight, so that streamed text never changes earlier
 //! lines and they can be printed early.
 
-mod wrap;
+mod word_wrap;
 
 use anstyle::{AnsiColor, Style};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::{clean::clean, screen::ScreenStyle};
-pub(crate) use wrap::truncate_line;
-use wrap::{StyledRun, wrap_runs};
+use crate::{sanitizer::clean, screen::ScreenStyle};
+pub(crate) use word_wrap::truncate_line;
+use word_wrap::{StyledRun, wrap_runs};
 
 /// Renders Markdown to lines without line breaks.
 pub(crate) fn render(text: &str, screen_style: ScreenStyle) -> Vec<String> {

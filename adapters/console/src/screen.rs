@@ -14,7 +14,7 @@ use std::{
 use anstyle::{AnsiColor, Style};
 use satchel_domain::{PartId, TurnId};
 
-use crate::{clean::clean_line, markdown};
+use crate::{markdown, sanitizer::clean_line};
 use state::ScreenState;
 
 /// The properties of the output.

@@ -36,7 +36,6 @@ impl StreamingText {
         Self { turn, message, text: String::new(), printed: Vec::new(), is_frozen: false }
     }
 
-    /// Appends a delta.
     pub(crate) fn push(&mut self, delta: &str) {
         if self.text.len() + delta.len() > MAX_LIVE_BYTES {
             self.is_frozen = true;

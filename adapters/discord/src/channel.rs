@@ -24,7 +24,7 @@ use crate::{
     address::{ConversationAddress, channel_name, message_id},
     cache::GuildCache,
     classify::{ApiOperation, classify_error, is_reply_error, is_size_limit},
-    fetch, find_sent,
+    fetch, lookup,
     rest::{ApiRequest, CallError, DiscordError, RestClient},
     send::{self, ComposeError, ComposedMessage, SentMessage},
     settings::DiscordSettings,
@@ -333,7 +333,7 @@ impl Channel for DiscordChannel {
             return Ok(LookupOutcome::uncertain("the part can't have been sent as a message"));
         };
         let bot_user_id = self.own_user_id().await.map_err(|error| classify_error(error, ApiOperation::Harmless))?;
-        let found = find_sent::find_message(&self.client, bot_user_id, channel_id, part, after, &composed).await;
+        let found = lookup::find_message(&self.client, bot_user_id, channel_id, part, after, &composed).await;
         Ok(match found.map_err(|error| classify_error(error, ApiOperation::Harmless))? {
             Some(message) => LookupOutcome::Found { messages: vec![message], duplicates: Vec::new() },
             None => LookupOutcome::uncertain("the history doesn't contain exactly one matching message"),

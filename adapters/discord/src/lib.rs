@@ -15,7 +15,7 @@ mod address;
 mod cache;
 mod classify;
 mod digest;
-mod find_sent;
+mod lookup;
 mod render;
 mod send;
 mod settings;

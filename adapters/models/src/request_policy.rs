@@ -16,7 +16,6 @@ pub struct RequestPolicy {
     pub response_timeout: Duration,
     /// How long the server may send nothing during its response.
     pub idle_timeout: Duration,
-    /// The most retries.
     pub max_retries: usize,
     /// The delay before the first retry. Each following one is twice as long, up to `max_delay`.
     pub min_delay: Duration,

@@ -12,7 +12,6 @@ use crate::media_kind::{MediaKind, unsupported_kind_reason};
 pub enum ModelProvider {
     /// OpenAI's chat completions API, and the many compatible servers.
     OpenAi,
-    /// OpenAI's responses API.
     OpenAiResponses,
     Anthropic,
     Gemini,

@@ -3,12 +3,12 @@
 //! An engine's audio streams through `mix`, so that only the encoded bytes are kept: a quarter of a megabyte a minute.
 
 mod command;
-mod decode;
-mod encode;
+mod decoder;
+mod encoder;
 mod loudness;
 mod mix;
 mod recording;
-mod resample;
+mod resampler;
 mod server;
 mod settings;
 mod wav;
@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 
 pub use crate::settings::{CommandEngine, EngineSettings, ServerEngine, SpeechSettings};
 use crate::{
-    encode::EncodedSpeech,
+    encoder::EncodedSpeech,
     mix::{AudioChunk, MixError, mix_audio},
     server::{SpeechServerClient, SpeechTask, file_extension},
 };

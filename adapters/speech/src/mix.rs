@@ -6,10 +6,10 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::{
-    decode::{DecodeBounds, DecodeError, decode, is_ogg},
-    encode::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, duration_ms},
+    decoder::{DecodeBounds, DecodeError, decode, is_ogg},
+    encoder::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, duration_ms},
     loudness::LoudnessMeter,
-    resample::Resampler,
+    resampler::Resampler,
     wav::{UnsupportedAudio, WavReader},
 };
 
@@ -25,13 +25,11 @@ const MAX_DECODED_SAMPLES: u64 = MAX_SAMPLES + 2 * 48_000;
 /// A chunk of an engine's output.
 #[derive(Debug)]
 pub(crate) enum AudioChunk {
-    /// The next bytes.
     Bytes(Bytes),
     /// The end of one input; the next chunk starts another.
     End,
 }
 
-/// Why joining failed.
 #[derive(Debug)]
 pub(crate) enum MixError {
     /// The engine's output is unsupported.

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
 
 use crate::{
-    decode::{self, DecodeError},
+    decoder::{self, DecodeError},
     wav::WavReader,
 };
 
@@ -98,7 +98,7 @@ pub(crate) async fn convert_to_wav(
         }
         // Created first, so that the file is removed whatever happens.
         let wav = RecordingFile(to);
-        decode::write_wav(&from, wav.path(), &caller)?;
+        decoder::write_wav(&from, wav.path(), &caller)?;
         Ok::<_, DecodeError>(Some(wav))
     });
     let converted = converted.await.map_err(io::Error::other).map_err(DecodeError::from).flatten();
@@ -160,7 +160,7 @@ mod tests {
     async fn dropped_call_ends_the_decoding() {
         let directory = tempfile::tempdir().unwrap();
         let ogg = RecordingFile(directory.path().join("two hours.ogg"));
-        std::fs::write(ogg.path(), decode::tests::recording(59_000, 5_760)).unwrap();
+        std::fs::write(ogg.path(), decoder::tests::recording(59_000, 5_760)).unwrap();
         let wavs = directory.path().join("wavs");
         std::fs::create_dir(&wavs).unwrap();
         let first = || std::fs::read_dir(&wavs).unwrap().next().map(|entry| entry.unwrap().path());

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 
 use crate::{SpeechSetupError, mix::AudioChunk, settings::ServerEngine};
 
-/// OpenAI's own server.
 const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// How long connecting may take.
@@ -129,7 +128,6 @@ impl SpeechServerClient {
         Ok(())
     }
 
-    /// Transcribes a recording.
     pub(crate) async fn transcribe(&self, recording: Recording) -> Result<String, SpeechError> {
         let Recording { content, bytes, mime } = recording;
         let file = Part::stream_with_length(Body::wrap_stream(content), bytes)

@@ -98,9 +98,7 @@ pub enum FromWorker {
 #[serde(deny_unknown_fields)]
 pub struct HostCall {
     pub function: String,
-    /// The positional arguments.
     pub positional: Vec<Value>,
-    /// The named arguments.
     pub named: Map<String, Value>,
 }
 

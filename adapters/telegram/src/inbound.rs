@@ -5,7 +5,6 @@
 
 mod albums;
 mod callback_queries;
-mod chat_migrations;
 mod fallback_text;
 mod files;
 mod polling;
@@ -32,7 +31,6 @@ pub struct TelegramListener {
 }
 
 impl TelegramListener {
-    /// Creates a listener.
     #[must_use]
     pub fn new(settings: TelegramSettings, channel: Arc<TelegramChannel>) -> Self {
         Self { settings, channel }
@@ -62,8 +60,7 @@ impl TelegramListener {
                 cancelled.cancel();
                 result
             };
-            let (result, ()) =
-                tokio::join!(receiving, chat_migrations::report_migrations(channel.cache(), &processor, &cancelled));
+            let (result, ()) = tokio::join!(receiving, processor.report_migrations(channel.cache(), &cancelled));
             result
         };
         let registering = setup::register_commands(client, &settings.commands, &cancelled);

@@ -5,7 +5,6 @@
 //! the measurement leaves out, and therefore never exceeds it.
 
 mod html;
-mod link;
 mod rich;
 mod table;
 mod verbatim;

@@ -1,21 +1,25 @@
 //! The web as a [`Channel`]: a part has arrived when its bytes can be opened, because the page reads the ledger.
+//! What people upload is fetched by its signed handle.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, MessageRef, PartContent, Sha256,
-    delivery::SendError,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, Filename, MessageRef, PartContent, Sha256,
+    Timestamp, delivery::SendError,
 };
-use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, SendRequest};
+use satchel_ports::{Activity, BlobError, Blobs, Channel, FetchedFile, FileFetchError, SendRequest, StoredBlob};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     WebError, WebSettings,
     links::SignedLinks,
     revocations::RevokedLinks,
     signing::{Purpose, SigningKey},
-    upload::UploadHandle,
 };
+
+/// How long an upload can be named by a message. The file store keeps unreferenced blobs for longer.
+pub(crate) const UPLOAD_TTL: Duration = Duration::from_secs(30 * 60);
 
 /// Delivers parts to the page.
 ///
@@ -26,6 +30,19 @@ pub struct WebChannel {
     blobs: Arc<dyn Blobs>,
     key: SigningKey,
     links: SignedLinks,
+}
+
+/// An uploaded file, as a message names it and the channel fetches it. The client gets it signed, and the server stores
+/// no copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UploadHandle {
+    /// The blob in the file store.
+    pub(crate) blob: StoredBlob,
+    /// The conversation for which it was uploaded.
+    pub(crate) conversation: ConversationId,
+    pub(crate) filename: Filename,
+    /// When it was stored.
+    pub(crate) at: Timestamp,
 }
 
 impl WebChannel {

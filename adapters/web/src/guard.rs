@@ -37,7 +37,6 @@ pub(crate) async fn check_origin(State(state): State<Arc<AppState>>, mut request
     response
 }
 
-/// Rejects unauthorized requests.
 pub(crate) async fn require_login(State(state): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     match state.is_authorized(&request) {
         Ok(true) => next.run(request).await,

@@ -22,7 +22,6 @@ mod settings;
 mod signing;
 mod state;
 mod token;
-mod upload;
 mod view;
 mod wire;
 

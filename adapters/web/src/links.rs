@@ -31,7 +31,6 @@ pub(crate) struct SignedLinks {
     revoked: RevokedLinks,
 }
 
-/// A created link.
 #[derive(Debug)]
 pub(crate) struct SignedLink {
     pub(crate) url: String,

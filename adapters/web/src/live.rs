@@ -1,11 +1,10 @@
-//! Live updates for the page: one listener on the bus, and one task per open conversation that reads the ledger for all
-//! its subscribers.
+//! Live updates for the page: one listener on the bus, one task per open conversation that reads the ledger for all its
+//! subscribers, and the frames of the event stream.
 //!
 //! Events are hints that something may have changed; the ledger's state is what is shown. Only streamed text comes from
 //! events alone, until the turn is complete. A lost event delays an update by seconds, because unfinished turns are
 //! polled.
 
-mod frame;
 mod renderer;
 mod room;
 
@@ -18,11 +17,14 @@ use bytes::Bytes;
 use futures::StreamExt;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{BusEvent, Ledger, event_bus::EventStream};
+use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub(crate) use frame::KEEP_ALIVE;
 use room::RoomState;
+
+/// The comment that keeps an idle stream alive.
+pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";
 
 /// The maximum number of queued frames of a client; a slower one is disconnected and reconnects for a snapshot.
 const MAX_QUEUED_FRAMES: usize = 128;
@@ -187,6 +189,23 @@ fn evict_idle_rooms(rooms: &mut HashMap<ConversationId, Arc<LiveRoom>>) {
             rooms.remove(&conversation);
         }
     }
+}
+
+fn event_frame(name: &str, content: &impl Serialize) -> Bytes {
+    write_frame(&format!("event: {name}\ndata: "), content)
+}
+
+/// Encodes the first event, with the reconnect delay.
+fn first_frame(name: &str, content: &impl Serialize) -> Bytes {
+    write_frame(&format!("retry: 1000\nevent: {name}\ndata: "), content)
+}
+
+fn write_frame(head: &str, content: &impl Serialize) -> Bytes {
+    let mut frame = head.as_bytes().to_vec();
+    // JSON has no line breaks but escaped ones, so it is one line of the event stream.
+    serde_json::to_writer(&mut frame, content).expect("what is shown is plain data");
+    frame.extend_from_slice(b"\n\n");
+    frame.into()
 }
 
 #[cfg(test)]

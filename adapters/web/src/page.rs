@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     problem::Problem,
-    routes::{extract::ApiPath, range},
+    routes::{ApiPath, range},
 };
 
 /// The files under `page/`, by their names there.

@@ -17,7 +17,6 @@ pub(crate) struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Parses `web.public_url`.
     pub(crate) fn parse(url: &SecretString) -> Result<Self, WebError> {
         let invalid = |why: &str| WebError::Settings(format!("`web.public_url` {why}"));
         let uri: Uri = url

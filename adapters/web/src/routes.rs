@@ -1,8 +1,8 @@
-//! The routes of the HTTP API; the OpenAPI document is generated from the handlers.
+//! The routes of the HTTP API, and the extractors that their handlers share; the OpenAPI document is generated from the
+//! handlers.
 
 mod conversations;
 mod events;
-pub(crate) mod extract;
 mod files;
 mod health;
 mod links;
@@ -15,8 +15,8 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::Request,
-    http::{StatusCode, header},
+    extract::{FromRequestParts, Path, Query, Request},
+    http::{StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
@@ -42,6 +42,14 @@ const JSON_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout of a response that isn't a stream, without its request body.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The variable segments of a path.
+#[derive(Debug)]
+pub(crate) struct ApiPath<T>(pub(crate) T);
+
+/// The query parameters.
+#[derive(Debug)]
+pub(crate) struct ApiQuery<T>(pub(crate) T);
 
 #[derive(OpenApi)]
 #[openapi(
@@ -136,4 +144,24 @@ async fn read_json_with_timeout<T: DeserializeOwned>(request: Request, timeout: 
         }
     })?;
     serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("The body can't be read: {error}.")))
+}
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for ApiPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(segments)| Self(segments)).map_err(|_| Problem::not_found("page"))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::from_request_parts(parts, state).await;
+        query.map(|Query(parameters)| Self(parameters)).map_err(|error| {
+            Problem::invalid(format!("The parameters can't be read: {}.", error.body_text().trim_end_matches('.')))
+        })
+    }
 }

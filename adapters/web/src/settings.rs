@@ -49,7 +49,6 @@ pub enum WebError {
     /// The settings are invalid; nothing was started.
     #[error("{0}")]
     Settings(String),
-    /// An operation failed.
     #[error("failed to {doing}")]
     Failed {
         /// What was being done, and to what.

@@ -26,7 +26,6 @@ pub(crate) enum Purpose {
     Upload,
     /// A link to one file.
     Link,
-    /// A login cookie.
     Login,
     /// The fingerprint of a secret.
     Fingerprint,

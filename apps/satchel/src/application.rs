@@ -17,7 +17,7 @@ use crate::{
         AttachmentsCommand, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction, PlanOptions,
         ScriptCommand, WebCommand,
     },
-    commands::{self, not_built::not_built, terminal::TerminalEnv},
+    commands::{self, not_built, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
     models, runtime,

@@ -45,7 +45,6 @@ pub struct SatchelOptions {
     pub quotas: Option<Quotas>,
 }
 
-/// The built core.
 pub struct Satchel {
     /// Accepts the messages of the channels.
     pub inbound: Arc<dyn Inbound>,

@@ -1,4 +1,4 @@
-//! The commands: each is a function that prints to a given writer.
+//! The commands, each a function that prints to a given writer, and what they share: errors, exit codes, output forms.
 
 pub mod attachments;
 pub mod chat;
@@ -6,7 +6,6 @@ pub mod config;
 pub mod doctor;
 pub mod existing_data;
 pub mod init;
-pub mod not_built;
 pub mod outbox;
 pub mod pair;
 pub mod plan;
@@ -41,6 +40,14 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
 /// Prints a line to standard error. Does not panic if that is closed, as `eprintln!` would.
 pub fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Fails for a command that isn't built yet.
+///
+/// # Errors
+/// Always.
+pub(crate) fn not_built(command: &str) -> anyhow::Result<()> {
+    Err(UsageError(format!("`satchel {command}` is not built yet")).into())
 }
 
 fn exit_status(error: &anyhow::Error) -> u8 {
@@ -122,7 +129,7 @@ mod tests {
         assert_eq!(exit_status(&UsageError("x".to_owned()).into()), 2);
         assert_eq!(exit_status(&ConfigProblems(Vec::new()).into()), 2);
         assert_eq!(exit_status(&anyhow::anyhow!("x")), 1);
-        let later = not_built::not_built("task").unwrap_err();
+        let later = not_built("task").unwrap_err();
         assert_eq!((exit_status(&later), error_chain(&later)), (2, "`satchel task` is not built yet".to_owned()));
     }
 

@@ -19,7 +19,6 @@ mod schema_walk;
 pub mod speech;
 pub mod storage;
 mod suggestions;
-mod text_file;
 pub mod tools;
 mod tree;
 pub mod turn;
@@ -136,16 +135,13 @@ pub struct ConfigSources<'a> {
     pub file: Option<&'a Path>,
     /// The `KEY=VALUE` pairs of `--set`.
     pub set: &'a [String],
-    /// The environment.
     pub environment: &'a [(OsString, OsString)],
-    /// The working directory.
     pub cwd: &'a Path,
 }
 
 /// One setting as `config show` prints it. Secrets are already masked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigSetting {
-    /// The dotted key.
     pub key: String,
     /// The effective value; null when there is none.
     pub value: serde_json::Value,

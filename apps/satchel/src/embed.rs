@@ -25,7 +25,7 @@ pub use crate::{
     build::{BuildError, Runner, Satchel, SatchelOptions, build},
     metered_workspace::MeteredWorkspace,
     ports::{ExtraTool, Ports},
-    time_zone::machine_zone,
+    runtime::machine_zone,
 };
 
 #[cfg(feature = "terminal")]

@@ -11,8 +11,9 @@ pub mod maintenance;
 pub mod metered_workspace;
 pub mod ports;
 pub mod runtime;
-pub mod time_zone;
 
+#[cfg(feature = "application")]
+pub mod adapters;
 #[cfg(feature = "application")]
 mod application;
 #[cfg(feature = "application")]
@@ -21,10 +22,6 @@ pub mod cli;
 pub mod commands;
 #[cfg(feature = "application")]
 pub mod config;
-#[cfg(feature = "application")]
-pub mod disks;
-#[cfg(feature = "application")]
-pub mod fetcher;
 #[cfg(feature = "application")]
 pub mod logging;
 #[cfg(feature = "application")]
@@ -41,10 +38,6 @@ pub mod platforms;
 pub mod retention;
 #[cfg(feature = "application")]
 pub mod schedules;
-#[cfg(feature = "application")]
-pub mod scripts;
-#[cfg(feature = "application")]
-pub mod speech;
 #[cfg(feature = "application")]
 pub mod stores;
 

@@ -28,7 +28,7 @@ use satchel_ports::{
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
-use crate::disks::{self, FileDirectory};
+use crate::stores::{self, FileDirectory};
 
 pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel};
 
@@ -250,7 +250,7 @@ impl Metrics {
         let directories = self.directories.clone();
         let measure = move || {
             let _guard = guard;
-            directories.into_iter().map(|directory| (disks::read_space(&directory.path), directory)).collect()
+            directories.into_iter().map(|directory| (stores::read_space(&directory.path), directory)).collect()
         };
         let spaces: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
         for (space, FileDirectory { role, reserve, .. }) in spaces.into_iter().flatten().flatten() {

@@ -8,14 +8,13 @@ use satchel_intake::prepare::InboundLimits;
 use satchel_tools::{ScriptRules, ToolLimits};
 
 use crate::{
+    adapters,
     build::SatchelOptions,
     config::{Config, leaf::secret::Instructions},
-    fetcher,
-    time_zone::machine_zone,
+    runtime::machine_zone,
 };
 
 impl SatchelOptions {
-    /// Converts the configuration.
     #[must_use]
     pub fn from_config(config: &Config) -> Self {
         let tools = &config.tools;
@@ -59,7 +58,7 @@ impl SatchelOptions {
                 deny_all_tools: tools.script.deny_all_tools.is_on(),
                 ..ScriptRules::default()
             },
-            download_hosts: fetcher::download_hosts(config),
+            download_hosts: adapters::download_hosts(config),
             access: config.access(),
             quotas: Some(config.attachments.quotas()),
         }

@@ -25,7 +25,6 @@ pub enum TokenError {
     /// The platform rejects it.
     #[error("{0}")]
     Invalid(String),
-    /// The request failed.
     #[error("{0}")]
     Unverified(String),
 }

@@ -35,7 +35,6 @@ pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     /// The directories that tools work in.
     pub workspace: Arc<dyn Workspace>,
-    /// The event bus.
     pub bus: Arc<dyn EventBus>,
     /// Downloads files from URLs that people or models name.
     pub fetcher: Arc<dyn Fetcher>,
@@ -81,14 +80,12 @@ impl Ports {
         })
     }
 
-    /// Adds a channel.
     #[must_use]
     pub fn channel(mut self, channel: Arc<dyn Channel>) -> Self {
         self.channels.push(channel);
         self
     }
 
-    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: ExtraTool) -> Self {
         self.tools.push(tool);
@@ -99,7 +96,6 @@ impl Ports {
 /// A tool of a program that embeds Satchel.
 #[derive(Clone)]
 pub struct ExtraTool {
-    /// The tool.
     pub tool: Arc<dyn Tool>,
     /// Which of its arguments hold paths, which are checked against the path policy.
     pub paths: PathFields,

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
-use satchel_intake::{InternalInbound, commands::describe_file};
+use satchel_intake::{ChannelNotHostedError, InternalInbound, commands::describe_file};
 use satchel_ports::{
-    Ledger, LedgerError,
+    InboundError, Ledger, LedgerError,
     ledger::{
         AttachmentOrder, AttachmentQuery,
         usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
@@ -96,19 +96,27 @@ impl RetentionTask {
         if oldest.is_empty() {
             return Ok(0);
         }
-        self.announce(conversation, &oldest, now).await;
+        if !self.announce(conversation, &oldest, now).await {
+            return Ok(0);
+        }
         self.remove(conversation, &oldest).await
     }
 
-    /// Notifies a conversation. A failure is only logged, for example if its channel is no longer hosted.
-    async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) {
+    /// Notifies a conversation. Returns whether its files may go: after the notice, or if its channel is no longer
+    /// hosted and nobody would read one.
+    async fn announce(&self, conversation: &ConversationId, expired: &[Attachment], now: Timestamp) -> bool {
         let key = format!("retention:{conversation}:{}", now.0.div_euclid(DAY_MS));
         let message = InboundMessage::new(conversation.clone(), key, Sender::new("satchel", "Satchel"));
         let files = expired.iter().take(MAX_NAMED_FILES).map(describe_file).collect();
         let more = u32::try_from(expired.len().saturating_sub(MAX_NAMED_FILES)).unwrap_or(u32::MAX);
-        if let Err(error) = self.inbound.accept(SystemTask::FilesExpired { files, more }, message).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(chat.id = %conversation, error, "announcing the removal of old files failed; they stay");
+        match self.inbound.accept(SystemTask::FilesExpired { files, more }, message).await {
+            Ok(_) => true,
+            Err(InboundError(error)) if error.is::<ChannelNotHostedError>() => true,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(chat.id = %conversation, error, "announcing the removal of old files failed; they stay");
+                false
+            }
         }
     }
 

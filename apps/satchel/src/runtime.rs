@@ -1,7 +1,8 @@
-//! The Tokio runtime of a process.
+//! The Tokio runtime of a process, and the time zone of its machine.
 
 use std::{io, thread::available_parallelism};
 
+use jiff::tz::TimeZone;
 use tokio::runtime::{Builder, Runtime};
 
 /// Workers check the global queue before their own on every tick: the ledger's writer is woken from another thread at
@@ -25,6 +26,12 @@ pub fn build_runtime() -> io::Result<Runtime> {
 /// workers on one conversation would only wake each other.
 fn worker_threads(cores: usize) -> usize {
     (cores / 2).max(1)
+}
+
+/// The time zone of this machine (`TZ`, or the system's setting), or UTC if it is unknown.
+#[must_use]
+pub fn machine_zone() -> TimeZone {
+    TimeZone::try_system().unwrap_or(TimeZone::UTC)
 }
 
 #[cfg(test)]

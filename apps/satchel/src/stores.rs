@@ -1,12 +1,15 @@
-//! Opens the ledger, the blobs and the workspaces of a configuration. The only place that knows their adapters.
+//! Opens the ledger, the blobs and the workspaces of a configuration, and measures the disks that hold them. The only
+//! place that knows their adapters.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::Context;
-use satchel_domain::{ChannelName, ConversationId, Sender};
+use rustix::fs::statvfs;
+use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
 use satchel_files::DirectoryWorkspace;
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
 use satchel_ports::{Blobs, Ledger, Workspace};
@@ -21,7 +24,6 @@ use crate::{
     ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, open_file_stores},
 };
 
-/// The durable stores.
 #[derive(Clone)]
 pub struct Stores {
     /// The source of truth.
@@ -32,6 +34,16 @@ pub struct Stores {
     pub workspace: DirectoryWorkspace,
     /// The same directories, counted against the quotas.
     pub metered_workspace: Arc<dyn Workspace>,
+}
+
+/// A directory for files, and the reserve of its disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDirectory {
+    /// `data`, `files`, `shared` or `database`; a metric label.
+    pub role: &'static str,
+    pub path: PathBuf,
+    /// How much of its disk files must leave free.
+    pub reserve: DiskReserve,
 }
 
 /// Opens all stores; call it in a Tokio runtime. `only` limits the process to one conversation.
@@ -82,6 +94,29 @@ pub fn database_dir(config: &Config) -> anyhow::Result<&Path> {
     }
 }
 
+/// The directories that hold files. The data directory is always one of them, because it holds the workspaces.
+#[must_use]
+pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
+    let reserve = config.storage.reserve();
+    let directory = |role, path: &Path| FileDirectory { role, path: path.to_owned(), reserve };
+    let mut directories = vec![directory("data", config.storage.data_dir())];
+    if let Some(BlobBackend::Directory(path)) = &config.storage.blobs_url {
+        directories.push(directory("files", path));
+    }
+    directories.extend(config.workspace.shared_dir.as_ref().map(|path| directory("shared", &path.0)));
+    directories
+}
+
+/// Reads the total and the free space of a directory's disk.
+///
+/// # Errors
+/// When the system call fails.
+pub fn read_space(directory: &Path) -> io::Result<DiskSpace> {
+    let disk = statvfs(directory)?;
+    let in_bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok(DiskSpace { total: in_bytes(disk.f_blocks), free: in_bytes(disk.f_bavail) })
+}
+
 /// A directory with people's data.
 pub(crate) struct PrivateDirectory {
     pub(crate) path: PathBuf,
@@ -119,7 +154,7 @@ fn is_own_data(name: &str) -> bool {
 fn restrict_access(directories: &[PrivateDirectory]) {
     for PrivateDirectory { path, is_own } in directories {
         match satchel_files::close_to_others(path, is_own) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "failed to check who can read the data");
             }

@@ -104,13 +104,13 @@ pub enum OnDoubt {
 /// The numbers by which parts are retried and given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryRules {
-    /// The age at which a part is given up.
+    /// The age at which a part is given up: a day by default.
     pub max_age: Duration,
     /// What is done about doubt where the channel has no key.
     pub on_doubt: OnDoubt,
-    /// The first delay before a part is retried; each further one doubles.
+    /// The first delay before a part is retried, half a second by default; each further one doubles.
     pub backoff: Duration,
-    /// The longest wait that doubling leads to.
+    /// The longest wait that doubling leads to: a minute by default.
     pub backoff_cap: Duration,
     /// The waits before a doubtful part is sent with a label: one for each try, after which it is given up.
     pub resend_delays: [Duration; 3],

@@ -75,7 +75,7 @@ impl FileReference {
     /// A file whose bytes the channel has put into the blob store already. They are kept for as long as the message
     /// waits; the channel's `fetch` finds them again with [`stored_blob`](Self::stored_blob).
     #[must_use]
-    pub fn from_blob(blob: &StoredBlob, filename: Filename) -> Self {
+    pub fn stored(blob: &StoredBlob, filename: Filename) -> Self {
         let locator = serde_json::to_string(blob).expect("it has keys that are strings");
         Self {
             mime: Some(blob.mime.clone()),
@@ -85,7 +85,7 @@ impl FileReference {
         }
     }
 
-    /// Returns the blob of a reference that [`from_blob`](Self::from_blob) made.
+    /// Returns the blob of a reference that [`stored`](Self::stored) made.
     #[must_use]
     pub fn stored_blob(&self) -> Option<StoredBlob> {
         let blob: StoredBlob = serde_json::from_str(&self.locator).ok()?;
@@ -98,7 +98,8 @@ impl FileReference {
 pub struct InboundMessage {
     /// Where it was written.
     pub conversation: ConversationId,
-    /// What makes it unique within its channel; a second one with the same key is the same message.
+    /// What makes it unique within its channel, across all conversations; a second one with the same key is the same
+    /// message.
     pub key: String,
     /// The key of the message that this one replaces while that is still queued.
     #[serde(default)]
@@ -198,7 +199,7 @@ mod tests {
     fn stored_reference_leads_back_to_its_blob() {
         let media = MediaInfo { width: Some(3), ..MediaInfo::default() };
         let blob = StoredBlob { sha256: Sha256::digest("plan"), bytes: 4, mime: "text/plain".to_owned(), media };
-        let reference = FileReference::from_blob(&blob, Filename::from_untrusted("plan.txt"));
+        let reference = FileReference::stored(&blob, Filename::from_untrusted("plan.txt"));
         assert_eq!(
             (reference.stored, reference.bytes),
             (Some(blob.sha256), Some(4)),

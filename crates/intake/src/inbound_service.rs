@@ -52,7 +52,7 @@ pub(crate) struct InboundPipeline {
 /// The channel of a message isn't hosted, so nobody would ever work on it.
 #[derive(Debug, thiserror::Error)]
 #[error("channel `{0}` does not run in this process")]
-struct ChannelNotHostedError(ChannelName);
+pub struct ChannelNotHostedError(ChannelName);
 
 impl InboundService {
     /// Creates the service, which hands each lane that it claims to `lanes`.

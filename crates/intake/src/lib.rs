@@ -16,5 +16,5 @@ pub mod steering;
 mod strangers;
 pub mod system_tasks;
 
-pub use inbound_service::InboundService;
+pub use inbound_service::{ChannelNotHostedError, InboundService};
 pub use internal_inbound::InternalInbound;

@@ -87,7 +87,7 @@ pub enum FetchedFile {
         /// The bytes.
         content: ByteStream,
     },
-    /// Bytes that the channel has already put into the blob store, made by [`FileReference::from_blob`].
+    /// Bytes that the channel has already put into the blob store, made by [`FileReference::stored`].
     Stored(StoredBlob),
 }
 
@@ -144,7 +144,8 @@ pub enum FileFetchError {
 /// # Contract
 /// - `send` returns the ids of all messages that it made, or an error; an error other than [`SendError::InDoubt`] means
 ///   that nothing arrived.
-/// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`.
+/// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`,
+///   unless the platform shows nothing of an incomplete request.
 /// - A rate limit is `NotSent` with the platform's retry-after. A decoded server error is `NotSent` only if the platform
 ///   never reports it for a request that it has performed, else `InDoubt`.
 /// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.

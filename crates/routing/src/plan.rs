@@ -3,9 +3,8 @@
 //! The only inputs are the response and the channel's capabilities: nothing that a tool or a turn keeps beside the
 //! response can reach a person.
 
-mod captions;
-mod forms;
 pub(crate) mod groups;
+mod items;
 
 use satchel_domain::{
     ChannelCapabilities, OutgoingResponse, PartContent,
@@ -99,7 +98,7 @@ fn bundled_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities
     }
     let mut items = Vec::with_capacity(attachments.len());
     for attachment in attachments {
-        let (preceding, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
+        let (preceding, item) = items::with_caption(items::file_item(attachment, capabilities), capabilities);
         if !preceding.is_empty() {
             return None;
         }
@@ -116,12 +115,12 @@ fn plan_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -
     let mut parts = Vec::new();
     let mut group = FileGroup::default();
     for attachment in &response.attachments {
-        let (preceding, item) = captions::with_caption(forms::file_item(attachment, capabilities), capabilities);
+        let (preceding, item) = items::with_caption(items::file_item(attachment, capabilities), capabilities);
         if attachment.bytes > capabilities.file_bytes {
             parts.extend(group.take_part().map(PlannedPart::new));
             let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
             // What the file shows is not told without the file; the notice names it.
-            let item = forms::file_item(attachment, capabilities);
+            let item = items::file_item(attachment, capabilities);
             parts.push(PlannedPart { content: PartContent::File(item), refused });
             continue;
         }

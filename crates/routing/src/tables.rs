@@ -88,7 +88,8 @@ pub fn discord() -> ChannelCapabilities {
     }
 }
 
-/// The web page.
+/// The web page: files of 2 GiB, any number of them in the message of their text, voice messages and edits. A part that is
+/// sent again makes no second message.
 #[must_use]
 pub fn web() -> ChannelCapabilities {
     ChannelCapabilities {

@@ -46,7 +46,6 @@ pub(crate) struct SaveResult {
 pub(crate) enum SaveError {
     /// Something is there.
     Exists,
-    /// The write failed.
     Write(WorkspaceError),
     /// Anything else, in words.
     Other(ToolError),

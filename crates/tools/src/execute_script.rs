@@ -7,7 +7,6 @@ mod functions;
 mod host_functions;
 mod outcome;
 mod results;
-mod turn_locks;
 mod value_ids;
 
 use std::{sync::Arc, time::Duration};
@@ -22,7 +21,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::{host_functions::TurnHostFunctions, results::FileQuota, turn_locks::TurnLocks};
+use self::{
+    host_functions::TurnHostFunctions,
+    results::{FileQuota, TurnLocks},
+};
 use crate::{
     ToolServices,
     arguments::{parse_arguments, tool_spec},
@@ -63,7 +65,6 @@ impl Default for ScriptRules {
     }
 }
 
-/// The tool.
 #[must_use]
 pub fn execute_script(services: ToolServices, host: Arc<dyn ScriptHost>, rules: ScriptRules) -> Arc<dyn Tool> {
     Arc::new(ExecuteScript { services, host, rules, turn_locks: TurnLocks::default() })
@@ -119,7 +120,7 @@ impl Tool for ExecuteScript {
                 "the script has {bytes} bytes; at most {MAX_SCRIPT_BYTES} are allowed"
             )));
         }
-        let remaining_bytes = turn_locks::remaining_turn_bytes(&self.services, context).await;
+        let remaining_bytes = results::remaining_turn_bytes(&self.services, context).await;
         let remaining_bytes =
             remaining_bytes.map_err(|error| error::tool_error(format!("the script was not run: {error}")))?;
         let quota = FileQuota { files: self.rules.files, bytes: self.rules.files_bytes.min(remaining_bytes) };

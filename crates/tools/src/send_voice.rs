@@ -19,7 +19,6 @@ use crate::{
 /// The longest text of one voice message, in characters: about five minutes.
 const MAX_SPEECH_CHARS: usize = 4_000;
 
-/// The tool.
 #[must_use]
 pub fn send_voice() -> Arc<dyn Tool> {
     Arc::new(SendVoice)

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    save::write_error,
+    delivered_file::write_error,
     screen::{ScreenStyle, tests::RecordingOutput},
 };
 

@@ -209,7 +209,6 @@ pub(crate) struct FileLocator {
     /// The channel of the message that carries it.
     pub(crate) channel: u64,
     pub(crate) message: u64,
-    /// The file's id.
     pub(crate) attachment: u64,
 }
 

@@ -16,7 +16,6 @@ pub(crate) type CallError = satchel_platform_http::CallError<ApiError>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub(crate) struct ApiError {
-    /// The HTTP status.
     pub(crate) status: u16,
     /// Discord's own code, 0 for none (Opcodes and Status Codes, JSON).
     pub(crate) code: u64,

@@ -209,7 +209,6 @@ fn nonce(part: PartId) -> String {
     URL_SAFE_NO_PAD.encode(part.0.as_bytes())
 }
 
-/// Disables all pings.
 fn no_mentions() -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(false)
 }

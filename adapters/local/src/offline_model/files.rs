@@ -46,7 +46,6 @@ pub(super) enum FileSelector {
     Name(String),
 }
 
-/// The selected files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FileSelection {
     pub(super) files: Vec<ListedFile>,

@@ -11,7 +11,6 @@ use super::{
 
 /// What is known about the message besides its text.
 pub(super) struct IntentContext<'r> {
-    /// The available tools.
     pub(super) tools: &'r [ToolSpec],
     /// The files that came with the message.
     pub(super) new_files: Vec<ListedFile>,

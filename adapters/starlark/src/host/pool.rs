@@ -33,7 +33,6 @@ const REFILL_DELAY: Duration = Duration::from_millis(10);
 /// How scripts are evaluated.
 #[derive(Debug, Clone)]
 pub struct ScriptPoolSettings {
-    /// The worker program.
     pub worker: PathBuf,
     /// How many workers are kept warm after the first script.
     pub max_warm: usize,

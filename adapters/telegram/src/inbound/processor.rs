@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     address::{ConversationAddress, channel_name},
+    cache::ChatCache,
     message_ids::MessageIds,
 };
 
@@ -41,7 +42,7 @@ pub(super) struct ReceivedUpdate {
 
 impl ReceivedUpdate {
     /// A migration that no update has reported.
-    pub(super) fn migration(from: ChatId, to: ChatId) -> Self {
+    fn migration(from: ChatId, to: ChatId) -> Self {
         let event = InboundEvent::Migrated { from: from.0, to: to.0 };
         Self { key: format!("moved:{from}"), raw: Value::Null, event }
     }
@@ -104,6 +105,17 @@ impl InboundProcessor {
             failures += 1;
         }
         true
+    }
+
+    /// Reports migrations of groups to supergroups that were learned from a refused send and not from an update, until
+    /// cancelled. Reporting one that an update has reported, too, does no harm.
+    pub(super) async fn report_migrations(&self, cache: &ChatCache, cancelled: &CancellationToken) {
+        while let Some((from, to)) = cancelled.run_until_cancelled(cache.next_unreported_migration()).await {
+            if !self.store_with_retry(&ReceivedUpdate::migration(from, to), cancelled).await {
+                return;
+            }
+            cache.mark_reported(from);
+        }
     }
 
     /// Tries to store an update. Returns whether it is stored: once it is, it may be confirmed to Telegram.

@@ -33,7 +33,6 @@ const DECISIONS: [&str; 2] = ["allow", "refuse"];
 /// Why most messages in groups are ignored.
 const NOT_ADDRESSED_TEXT: &str = "it was not written to the bot";
 
-/// A parsed update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum InboundEvent {
     /// A message to the bot.

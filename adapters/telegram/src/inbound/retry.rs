@@ -11,7 +11,6 @@ use crate::{
     bot::{ApiError, BotClient, CallError},
 };
 
-/// Delays between retries.
 pub(super) const BACKOFF: Backoff =
     Backoff { min_delay: Duration::from_millis(250), max_delay: Duration::from_secs(30) };
 

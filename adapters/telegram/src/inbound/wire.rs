@@ -87,7 +87,6 @@ pub(crate) struct Location {
     pub(crate) horizontal_accuracy: Option<f64>,
 }
 
-/// A venue.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Venue {
     pub(crate) location: Location,
@@ -95,7 +94,6 @@ pub(crate) struct Venue {
     pub(crate) address: String,
 }
 
-/// A phone contact.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Contact {
     pub(crate) phone_number: String,
@@ -138,7 +136,6 @@ pub(crate) struct TitledContent {
     pub(crate) title: String,
 }
 
-/// Paid media.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct PaidMedia {
     pub(crate) paid_media: Vec<PaidItem>,

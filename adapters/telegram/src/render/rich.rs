@@ -5,8 +5,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::{
-    html::{HtmlSpan, HtmlWriter},
-    link::{address_text, link_target},
+    html::{HtmlSpan, HtmlWriter, address_text, link_target},
     table::{self, MarkdownTable},
 };
 
@@ -34,7 +33,6 @@ struct OpenLink {
     text: String,
 }
 
-/// Renders one text.
 pub(super) struct RichRenderer<'text> {
     source: &'text str,
     html: HtmlWriter,

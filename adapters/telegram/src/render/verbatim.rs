@@ -7,10 +7,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{
-    html::{HtmlSpan, HtmlWriter},
-    link::link_target,
-};
+use super::html::{HtmlSpan, HtmlWriter, link_target};
 
 /// Replacement for a range of the text.
 enum MarkupEdit {

@@ -9,7 +9,6 @@ use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_domain::capabilities::{
     CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
 };
-use satchel_domain::{Filename, Timestamp};
 use satchel_files::DirectoryBlobs;
 use satchel_ports::BlobHint;
 use tempfile::TempDir;

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    LiveHub, LiveRoom, QueuedFrame, Subscriber, frame,
+    LiveHub, LiveRoom, QueuedFrame, Subscriber, event_frame, first_frame,
     room::{LiveCall, LiveTurn},
 };
 use crate::{
@@ -181,7 +181,7 @@ impl RoomRenderer {
         if record.id != turn {
             self.unfinished.remove(&turn);
             if self.shown_digests.remove(&turn).is_some() {
-                self.broadcast(&frame::event_frame("gone", &Gone { turn: &turn.to_string() }));
+                self.broadcast(&event_frame("gone", &Gone { turn: &turn.to_string() }));
             }
         }
         self.apply_records(std::slice::from_ref(&record));
@@ -204,7 +204,7 @@ impl RoomRenderer {
         self.render(true);
         let live = self.rendered.as_ref().map(|rendered| rendered.live.clone());
         self.schedule_unfinished_poll();
-        Ok(frame::first_frame("snapshot", &Snapshot { turns: view::to_wire_turns(&records), more, live }))
+        Ok(first_frame("snapshot", &Snapshot { turns: view::to_wire_turns(&records), more, live }))
     }
 
     /// Applies records of the ledger, and sends the turns that have changed.
@@ -223,7 +223,7 @@ impl RoomRenderer {
         let live_turn = self.room.state().live_turn.as_ref().map(|live_turn| live_turn.turn);
         let next = live_turn.or_else(|| self.oldest_unanswered());
         for record in records {
-            let turn = frame::event_frame("turn", &view::to_wire_turn(record, next));
+            let turn = event_frame("turn", &view::to_wire_turn(record, next));
             let mut digest = DefaultHasher::new();
             turn.hash(&mut digest);
             let digest = digest.finish();
@@ -271,7 +271,7 @@ impl RoomRenderer {
         let tools: Vec<LiveTool> = tools.into_iter().map(to_live_tool).collect();
         let Some(mut rendered) = self.rendered.take().filter(|rendered| rendered.turn == turn) else {
             let live = wire::Live { turn: name, blocks: markdown::to_html_blocks(&text), tools };
-            self.broadcast(&frame::event_frame("live", &live));
+            self.broadcast(&event_frame("live", &live));
             let bytes = live.blocks.iter().map(String::len).sum();
             self.rendered = Some(RenderedTurn { turn, text, live });
             return bytes;
@@ -279,10 +279,10 @@ impl RoomRenderer {
         let changed: Vec<&LiveTool> = tools.iter().filter(|tool| !rendered.live.tools.contains(tool)).collect();
         if changed.len() > MAX_SINGLE_CALL_UPDATES {
             rendered.live.tools.clone_from(&tools);
-            self.broadcast(&frame::event_frame("live", &rendered.live));
+            self.broadcast(&event_frame("live", &rendered.live));
         } else {
             for tool in changed {
-                self.broadcast(&frame::event_frame("tool", &ToolChange { turn: &name, tool }));
+                self.broadcast(&event_frame("tool", &ToolChange { turn: &name, tool }));
             }
         }
         rendered.live.tools = tools;
@@ -293,7 +293,7 @@ impl RoomRenderer {
             if same < blocks.len() || same < rendered.live.blocks.len() {
                 let rest = &blocks[same..];
                 bytes = rest.iter().map(String::len).sum::<usize>().max(1);
-                self.broadcast(&frame::event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
+                self.broadcast(&event_frame("blocks", &Blocks { turn: &name, from: same, blocks: rest }));
             }
             (rendered.text, rendered.live.blocks) = (text, blocks);
         }

@@ -56,7 +56,6 @@ pub(super) struct LiveCall {
 }
 
 impl RoomState {
-    /// Applies an event.
     pub(super) fn apply(&mut self, event: &BusEvent) {
         match event {
             BusEvent::MessageReceived { turn, .. } | BusEvent::DeliveryPart { turn, .. } => {

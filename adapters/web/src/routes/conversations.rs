@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use satchel_ports::ledger::TurnQuery;
 use serde::Deserialize;
 
-use super::extract::{ApiPath, ApiQuery};
+use super::{ApiPath, ApiQuery};
 use crate::{
     problem::{Problem, ProblemBody},
     state::AppState,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::stream;
 use tokio::time::timeout;
 
-use super::extract::ApiPath;
+use super::ApiPath;
 use crate::{
     live::{KEEP_ALIVE, LiveSubscription},
     problem::{Problem, ProblemBody},

@@ -18,7 +18,7 @@ use satchel_ports::{
 use serde::Deserialize;
 
 use super::{
-    extract::{ApiPath, ApiQuery},
+    ApiPath, ApiQuery,
     range::{RangeRequest, is_not_modified, parse_range},
 };
 use crate::{

@@ -12,7 +12,7 @@ use satchel_domain::{AttachmentId, ConversationId};
 use satchel_ports::ledger::AttachmentKey;
 
 use super::{
-    extract::{ApiPath, ApiQuery},
+    ApiPath, ApiQuery,
     files::{DownloadQuery, ServedFile, serve_file},
     read_json,
 };

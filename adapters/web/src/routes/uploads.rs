@@ -16,14 +16,14 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::{
-    extract::{ApiPath, ApiQuery},
+    ApiPath, ApiQuery,
     files::{ServedFile, serve_file},
 };
 use crate::{
+    channel::UploadHandle,
     problem::{Problem, ProblemBody},
     signing::Purpose,
     state::AppState,
-    upload::UploadHandle,
     view,
     wire::{Inline, Uploaded},
 };

@@ -28,7 +28,7 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     let plan = directory.join("plan.txt");
     tokio::fs::write(&plan, "to the mountains\n").await?;
     let locator = plan.display().to_string(); // what `fetch` understands; never shown or logged
-    let key = "4711".to_owned(); // the board's id of the message: a second one with this key is dropped
+    let key = "4711".to_owned(); // the board's id of the message: on this channel, a second one with it is dropped
     let message = InboundMessage {
         text: "save this as plan.txt and send it back".to_owned(),
         files: vec![FileReference::new(locator, Filename::from_untrusted("plan.txt"))],

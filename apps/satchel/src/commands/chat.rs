@@ -14,8 +14,8 @@ use super::{
     terminal::{TerminalEnv, TerminalOptions, TerminalSession, check_turn},
 };
 use crate::{
-    build::SatchelOptions, cli::ChatOptions, commands::turn_json::TurnJson, config::Config, models::ModelSelection,
-    scripts, stores::Stores,
+    adapters, build::SatchelOptions, cli::ChatOptions, commands::turn_json::TurnJson, config::Config,
+    models::ModelSelection, stores::Stores,
 };
 
 /// Runs an interactive session, or sends `message` and waits for its reply.
@@ -41,7 +41,7 @@ pub async fn run(
         terminal_env: &terminal_env,
         conversation: options.conversation.clone(),
         satchel_options: SatchelOptions::from_config(config),
-        scripts: scripts::open(config),
+        scripts: adapters::open_script_host(config),
         print_replies: !options.json,
         live: message.is_none(),
     };

@@ -3,13 +3,10 @@
 //! It changes nothing and can run while `satchel run` is running.
 
 mod environment;
-mod machine;
-mod model;
-mod people;
 mod permissions;
+mod platforms;
+mod providers;
 mod schedules;
-mod scripts;
-mod speech;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -19,13 +16,12 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{config::LoadedConfig, models, platforms};
+use crate::{config::LoadedConfig, models};
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingLevel {
-    /// Everything is fine.
     Ok,
     /// It works, but may fail later or work badly.
     Warning,
@@ -37,7 +33,6 @@ pub enum FindingLevel {
 pub struct Finding {
     /// The name of the check.
     pub check: &'static str,
-    /// Its severity.
     pub level: FindingLevel,
     pub found: String,
     /// How to fix it.
@@ -79,24 +74,24 @@ pub async fn run(loaded: &LoadedConfig, json: bool, out: &mut (dyn Write + Send)
 
 async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     let config = loaded.config();
-    let http = platforms::client();
+    let http = crate::platforms::client();
     let selection = models::select_models(&config.models).await;
     let mut findings = environment::check_configuration(loaded);
-    findings.extend(model::check_model(&selection).await);
+    findings.extend(providers::check_model(&selection).await);
     let processes = storage::check_database(config, &mut findings).await;
     findings.extend(storage::check_directories(config));
     findings.extend(permissions::check_permissions(config));
     findings.extend(web::check_page(config).await);
     findings.extend(web::check_metrics(config));
     findings.extend(environment::check_encryption(config, &selection));
-    findings.extend(people::check_people(config));
-    findings.extend(speech::check_speech(config).await);
-    findings.push(scripts::check_scripts(config).await);
+    findings.extend(platforms::check_people(config));
+    findings.extend(providers::check_speech(config).await);
+    findings.push(schedules::check_scripts(config).await);
     let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
     findings.extend(schedules::check_schedules(config, now));
     match &http {
         Ok(http) => {
-            findings.extend(environment::check_platforms(config, http).await);
+            findings.extend(platforms::check_platforms(config, http).await);
             findings.push(environment::check_clock(config, &selection, http).await);
         }
         Err(error) => findings.push(Finding::problem(
@@ -105,9 +100,9 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
             "install the package ca-certificates; without it no https server can be verified",
         )),
     }
-    findings.extend(machine::check_limits());
-    findings.extend(machine::check_user());
-    findings.push(machine::check_processes(processes));
+    findings.extend(environment::check_limits());
+    findings.extend(environment::check_user());
+    findings.push(environment::check_processes(processes));
     findings
 }
 

@@ -29,16 +29,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
+    adapters,
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
-    disks::file_directories,
-    fetcher,
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, Metrics},
     models::{self, ModelSelection},
     ports::Ports,
     retention::RetentionTask,
-    schedules, scripts, speech,
-    stores::Stores,
+    schedules,
+    stores::{Stores, file_directories},
 };
 
 /// The channels that this process may host.
@@ -151,7 +150,7 @@ async fn start_services(
         None => None,
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
-    let fetcher = fetcher::open(config);
+    let fetcher = adapters::open_fetcher(config);
     let menu = command_menu(links.is_some());
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
@@ -168,8 +167,8 @@ async fn start_services(
         bus: Arc::clone(&bus),
         fetcher,
         model,
-        speech: speech::open(config)?,
-        scripts: scripts::open(config),
+        speech: adapters::open_speech(config)?,
+        scripts: adapters::open_script_host(config),
         links,
         channels: channels.collect(),
         tools: Vec::new(),

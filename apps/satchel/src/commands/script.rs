@@ -22,7 +22,7 @@ use super::{
     turn_json::AttachmentJson,
 };
 use crate::{
-    build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::ModelSelection, scripts, stores::Stores,
+    adapters, build::SatchelOptions, cli::ScriptRunOptions, config::Config, models::ModelSelection, stores::Stores,
 };
 
 /// How many history messages are searched for the script's result.
@@ -67,8 +67,8 @@ pub async fn run(
     selection: &ModelSelection,
     terminal_env: TerminalEnv,
 ) -> anyhow::Result<()> {
-    let Some(host) = scripts::open(config) else {
-        let worker = scripts::worker_path(config);
+    let Some(host) = adapters::open_script_host(config) else {
+        let worker = adapters::worker_path(config);
         anyhow::bail!(
             "scripts are off: {} not found; build it with `cargo xtask worker`, or set `tools.script.worker` to its \
              path",

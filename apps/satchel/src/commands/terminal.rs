@@ -21,12 +21,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    adapters,
     build::{Satchel, SatchelOptions, build},
     config::Config,
-    fetcher,
     models::{self, ModelSelection},
     ports::Ports,
-    speech,
     stores::Stores,
 };
 
@@ -117,9 +116,9 @@ impl TerminalSession {
             blobs: Arc::clone(&stores.blobs),
             workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
-            fetcher: fetcher::open(config),
+            fetcher: adapters::open_fetcher(config),
             model,
-            speech: speech::open(config)?,
+            speech: adapters::open_speech(config)?,
             scripts,
             links: None,
             channels: vec![Arc::new(channel)],

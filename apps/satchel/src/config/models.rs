@@ -104,7 +104,6 @@ impl Default for ModelConfig {
     }
 }
 
-/// Which model answers.
 #[derive(Debug, Default)]
 pub enum ModelChoice {
     /// These, by name: the first one, and its fallbacks in order. Each is [`BUILT_IN`] or declared.

@@ -5,7 +5,6 @@ use std::{fmt, path::Path, path::PathBuf, sync::Arc};
 /// Where a value was given. The later variants win over the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// The default.
     Default,
     /// In the configuration file.
     File {

@@ -9,23 +9,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    leaf::{address::FilePath, list::Switch},
+    leaf::{address::FilePath, list::Switch, secret::read_text_file},
     resolver::Resolver,
-    text_file::read_text_file,
     web::WebConfig,
 };
 use crate::{
+    runtime::machine_zone,
     schedules::{
         Schedule,
         cron::{CronSchedule, MissedPolicy},
     },
-    time_zone::machine_zone,
 };
 
 /// The largest script that is read.
 const MAX_SCRIPT_BYTES: u64 = 250_000;
 
-/// The longest name.
 const MAX_NAME_CHARS: usize = 64;
 
 /// The form of a cron expression, for error messages.

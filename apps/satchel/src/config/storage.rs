@@ -80,10 +80,8 @@ pub enum BlobBackend {
     S3(SecretString),
 }
 
-/// What carries events.
 #[derive(Debug)]
 pub enum BusBackend {
-    /// The process itself.
     Local,
     /// A NATS server; the URL may hold a password.
     Nats(SecretString),

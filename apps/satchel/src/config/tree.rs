@@ -21,7 +21,6 @@ const MAX_DEPTH: usize = 64;
 /// A value and where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConfigNode {
-    /// The value.
     pub(crate) value: ConfigValue,
     /// Where it was given; for an entry of a section the position of its key.
     pub(crate) origin: SettingOrigin,
@@ -32,7 +31,6 @@ pub(crate) struct ConfigNode {
 pub(crate) enum ConfigValue {
     /// Nothing, or `null`: as if the key were missing.
     Null,
-    /// `true` or `false`.
     Boolean(bool),
     /// A whole number.
     Integer(i128),
@@ -42,9 +40,7 @@ pub(crate) enum ConfigValue {
     Text(String),
     /// Text from the environment or the command line; the key's schema decides its type.
     Untyped(String),
-    /// A list.
     List(Vec<ConfigNode>),
-    /// A section.
     Section(Vec<(String, ConfigNode)>),
 }
 

@@ -8,7 +8,7 @@ use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{
-    MockWorkspace,
+    MockLedger, MockWorkspace,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, TurnQuery},
 };
 use tokio::sync::mpsc;
@@ -81,17 +81,19 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
 }
 
 fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
-    let ledger: Arc<dyn Ledger> = Arc::clone(ledger) as _;
+    task_with_notices_in(Arc::clone(ledger) as _, ledger, retention)
+}
+
+/// A task whose notices go to another ledger than its files.
+fn task_with_notices_in(
+    notices: Arc<dyn Ledger>,
+    ledger: &Arc<SqliteLedger>,
+    retention: RetentionConfig,
+) -> RetentionTask {
     let (lanes, _) = mpsc::channel(64);
-    let reception = InboundService::new(
-        Arc::clone(&ledger),
-        Arc::new(LocalBus::new()),
-        lanes,
-        Arc::default(),
-        Arc::new(MockWorkspace::new()),
-        None,
-    );
-    RetentionTask { retention, ledger, inbound: reception.internal_inbound() }
+    let workspace = Arc::new(MockWorkspace::new());
+    let intake = InboundService::new(notices, Arc::new(LocalBus::new()), lanes, Arc::default(), workspace, None);
+    RetentionTask { retention, ledger: Arc::clone(ledger) as _, inbound: intake.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.
@@ -130,4 +132,14 @@ async fn conversation_is_told_once_whatever_the_process_survives() {
     assert_eq!(task.run().await.unwrap(), 2);
     let (files, told) = state(&ledger).await;
     assert_eq!((files, told.len()), (vec![3], 1));
+}
+
+#[tokio::test]
+async fn files_stay_until_their_removal_is_announced() {
+    let (_directory, ledger) = with_files(3).await;
+    let retention = || RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() };
+    let mut full = MockLedger::new();
+    full.expect_receive().returning(|_, _| Err(LedgerError::Full));
+    assert_eq!(task_with_notices_in(Arc::new(full), &ledger, retention()).run().await.unwrap(), 0);
+    assert_eq!(state(&ledger).await, (vec![3, 2, 1], vec![]), "nothing goes without a word");
 }

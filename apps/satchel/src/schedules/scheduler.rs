@@ -30,7 +30,6 @@ const MIN_POLL_DELAY: Duration = Duration::from_millis(100);
 /// days.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Runs all schedules.
 pub struct Scheduler {
     schedules: Vec<ScheduleState>,
     clock: WallClock,

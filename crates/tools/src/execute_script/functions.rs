@@ -13,12 +13,10 @@ const BUILTIN_NAMES: [&str; 5] = ["tools_list", "tools_get", "tools_execute", "a
 /// Names that belong to the language or to its evaluator. A tool that is called like one is reached by `tools_execute`.
 const RESERVED_NAMES: [&str; 4] = ["attachment_create", "print", "wake_llm", "fail"];
 
-/// A resolved call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ScriptFunction<'a> {
     /// A tool, with its arguments.
     Tool(&'a ToolSpec, Value),
-    /// A built-in function.
     Builtin(BuiltinFunction<'a>),
 }
 

@@ -18,8 +18,7 @@ use tokio::time::Instant;
 use super::{
     files,
     functions::{self, BuiltinFunction, ScriptFunction},
-    results::{FileQuota, ScriptResults},
-    turn_locks,
+    results::{self, FileQuota, ScriptResults},
 };
 use crate::{ToolServices, error};
 
@@ -122,7 +121,7 @@ impl HostFunctions for TurnHostFunctions<'_> {
 
     async fn create(&self, file: NewScriptFile, content: ByteStream) -> Result<Value, String> {
         let _guard = self.turn_lock.lock().await;
-        let turn_bytes = turn_locks::remaining_turn_bytes(self.services, self.context).await;
+        let turn_bytes = results::remaining_turn_bytes(self.services, self.context).await;
         let turn_bytes = turn_bytes.map_err(|error| format!("attachment_create: {error}"))?;
         let remaining_bytes = self.lock().remaining_bytes(self.quota)?.min(turn_bytes);
         let attachment: Attachment = files::create_file(self, file, content, remaining_bytes).await?;

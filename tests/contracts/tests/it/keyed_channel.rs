@@ -100,7 +100,7 @@ impl ChannelFixture for KeyedHarness {
     async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
         let content = stream::iter([Ok(content)]).boxed();
         let blob = self.0.blobs.put(content, &BlobHint::default(), 1 << 30).await.unwrap();
-        Some(FileReference::from_blob(&blob, Filename::from_untrusted(filename)))
+        Some(FileReference::stored(&blob, Filename::from_untrusted(filename)))
     }
 }
 

@@ -156,7 +156,6 @@ impl TestPlatform {
         }
     }
 
-    /// Another conversation.
     pub(crate) fn other_conversation(adapter: ChannelAdapter) -> ConversationId {
         match adapter {
             ChannelAdapter::Telegram => telegram_conversation(OTHER_PERSON),

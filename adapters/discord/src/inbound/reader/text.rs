@@ -10,7 +10,6 @@ use crate::{cache::GuildCache, inbound::wire::User};
 /// The names for ids in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MentionNames<'a> {
-    /// The mentioned people.
     pub(super) people: &'a [User],
     pub(super) cache: &'a GuildCache,
 }

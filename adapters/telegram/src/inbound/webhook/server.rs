@@ -53,7 +53,6 @@ pub(super) struct WebhookHandler {
 }
 
 impl WebhookHandler {
-    /// Creates a handler.
     pub(super) fn new(
         path: String,
         secret: SecretString,

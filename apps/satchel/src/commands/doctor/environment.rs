@@ -1,16 +1,17 @@
-//! Checks the configuration, the platforms' tokens, the encryption of connections, and the clock.
+//! Checks the configuration, the encryption of connections, the clock, the system's limits, the user, and other
+//! processes.
 
 use std::{net::IpAddr, os::unix::fs::PermissionsExt, time::SystemTime};
 
 use jiff::Timestamp;
 use reqwest::{Client, Url};
+use rustix::process::{Resource, geteuid, getrlimit};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Finding;
 use crate::{
     config::{Config, LoadedConfig, leaf::secret::MASK, models::ProviderConfig, origin::SettingOrigin},
     models::{ModelCandidate, ModelSelection},
-    platforms::{self, DiscordApplication, TokenError},
 };
 
 /// A larger clock skew makes delays wrong.
@@ -21,6 +22,12 @@ const CLOCK_SKEW_FAILURE_SECS: u64 = 300;
 
 /// A clock before the time when this was written is wrong.
 const EARLIEST_TIME: &str = "2026-11-01T00:00:00Z";
+
+/// Fewer open files than this may not be enough under load.
+const LOW_FILE_LIMIT: u64 = 1024;
+
+/// Fewer open files than this are not enough for the database, the page and a few uploads.
+const MIN_FILE_LIMIT: u64 = 128;
 
 /// Checks which file was read, whether others can read its secrets, what it enables that isn't built yet, and which
 /// variables have no effect.
@@ -53,60 +60,6 @@ pub(super) fn check_configuration(loaded: &LoadedConfig) -> Vec<Finding> {
     };
     findings.extend(loaded.warnings.iter().map(without_effect));
     findings
-}
-
-/// Checks the tokens with the platforms.
-pub(super) async fn check_platforms(config: &Config, http: &Client) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Some(token) = &config.telegram.token {
-        let bot = platforms::identify_telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
-        findings.push(token_finding("telegram", bot));
-    }
-    if let Some(token) = &config.discord.token {
-        let url = config.discord.api_url.as_deref();
-        let bot = platforms::identify_discord_bot(http, url, token).await;
-        let is_known = bot.is_ok();
-        findings.push(token_finding("discord", bot));
-        if is_known {
-            findings.extend(check_discord_application(platforms::fetch_discord_application(http, url, token).await));
-        }
-    }
-    findings
-}
-
-/// Checks the bot's settings on Discord.
-fn check_discord_application(application: Result<DiscordApplication, TokenError>) -> Vec<Finding> {
-    const CHECK: &str = "discord";
-    let application = match application {
-        Ok(application) => application,
-        Err(error) => {
-            let found = format!("failed to read the bot's settings: {error}");
-            return vec![Finding::warning(
-                CHECK,
-                found,
-                "try again; the developer portal shows the invitation under OAuth2",
-            )];
-        }
-    };
-    let mut findings = vec![Finding::ok(CHECK, format!("invite the bot with {}", application.invite_url))];
-    if !application.has_message_content {
-        let found = "the bot can't read messages that don't mention it";
-        let advice = "turn on the Message Content Intent in the developer portal, under Bot; then restart Satchel";
-        findings.push(Finding::warning(CHECK, found, advice));
-    }
-    findings
-}
-
-fn token_finding(check: &'static str, bot: Result<String, TokenError>) -> Finding {
-    match bot {
-        Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
-        Err(TokenError::Invalid(reason)) => {
-            Finding::problem(check, reason, format!("set `{check}.token` to a valid token"))
-        }
-        Err(TokenError::Unverified(reason)) => {
-            Finding::problem(check, reason, format!("check the network, and `{check}.api_url` if it is set"))
-        }
-    }
 }
 
 /// Finds keys and tokens that would be sent unencrypted over the network.
@@ -200,4 +153,39 @@ async fn fetch_server_time(http: &Client, server: &SecretString) -> Option<Times
     let response = http.head(server.expose_secret()).send().await.ok()?;
     let date = response.headers().get("date")?.to_str().ok()?;
     Some(jiff::fmt::rfc2822::parse(date).ok()?.timestamp())
+}
+
+/// Checks how many files may be open at once.
+pub(super) fn check_limits() -> Vec<Finding> {
+    let limit = getrlimit(Resource::Nofile).current;
+    let advice = "raise the limit: `ulimit -n 8192` in a shell, `LimitNOFILE=8192` in a systemd unit";
+    let found = |limit: u64| format!("{limit} files may be open at once");
+    vec![match limit {
+        None => Finding::ok("limits", "any number of files may be open at once"),
+        Some(limit) if limit < MIN_FILE_LIMIT => Finding::problem("limits", found(limit), advice),
+        Some(limit) if limit < LOW_FILE_LIMIT => Finding::warning("limits", found(limit), advice),
+        Some(limit) => Finding::ok("limits", found(limit)),
+    }]
+}
+
+pub(super) fn check_user() -> Vec<Finding> {
+    match geteuid().is_root() {
+        true => vec![Finding::warning(
+            "user",
+            "Satchel runs as root",
+            "run Satchel as its own user; it only needs access to its data directory",
+        )],
+        false => Vec::new(),
+    }
+}
+
+/// Reports the other processes that use the data directory; `None` if that is unknown.
+pub(super) fn check_processes(running: Option<usize>) -> Finding {
+    const CHECK: &str = "processes";
+    match running {
+        None => Finding::ok(CHECK, "failed to find out which processes have the database open"),
+        Some(0) => Finding::ok(CHECK, "no other process has the data directory open"),
+        Some(1) => Finding::ok(CHECK, "one other process has the data directory open"),
+        Some(count) => Finding::ok(CHECK, format!("{count} other processes have the data directory open")),
+    }
 }

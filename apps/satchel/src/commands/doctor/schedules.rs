@@ -1,11 +1,10 @@
-//! Reports when each schedule runs next.
+//! Reports when each schedule runs next, and checks whether the script worker is installed and works.
 
-use satchel_domain::Timestamp;
+use satchel_domain::{Timestamp, script::parse_script_message};
+use satchel_starlark::probe;
 
 use super::Finding;
-use crate::{config::Config, schedules::Schedule};
-
-const CHECK: &str = "schedule";
+use crate::{adapters::worker_path, config::Config, schedules::Schedule};
 
 /// Checks each schedule; mistakes in its settings are reported with the configuration.
 pub(super) fn check_schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
@@ -13,6 +12,7 @@ pub(super) fn check_schedules(config: &Config, now: Timestamp) -> Vec<Finding> {
 }
 
 fn check_schedule(schedule: &Schedule, now: Timestamp) -> Finding {
+    const CHECK: &str = "schedule";
     let Schedule { name, cron, conversation, enabled, .. } = schedule;
     match cron.next(now) {
         _ if !enabled => Finding::ok(CHECK, format!("{name} is disabled")),
@@ -21,6 +21,31 @@ fn check_schedule(schedule: &Schedule, now: Timestamp) -> Finding {
             let advice = format!("check this machine's clock and `schedules.{name}.cron`");
             Finding::problem(CHECK, format!("{name} will never run again"), advice)
         }
+    }
+}
+
+/// Starts the worker once.
+pub(super) async fn check_scripts(config: &Config) -> Finding {
+    const CHECK: &str = "scripts";
+    const ADVICE: &str = "put the program satchel-script of the same release next to satchel (`cargo xtask worker` \
+                          builds it), or set `tools.script.worker` to its path";
+    let worker = worker_path(config);
+    if worker.is_file() {
+        return match probe(&worker).await {
+            Ok(startup_time) => {
+                Finding::ok(CHECK, format!("the script worker is ready after {} ms", startup_time.as_millis()))
+            }
+            Err(error) => Finding::problem(CHECK, format!("scripts can't run: {error}"), ADVICE),
+        };
+    }
+    let missing = format!("scripts are off: {} not found", worker.display());
+    let scheduled =
+        config.schedules.iter().find(|schedule| schedule.enabled && parse_script_message(&schedule.text).is_some());
+    match scheduled {
+        Some(schedule) => {
+            Finding::problem(CHECK, format!("{missing}; the schedule `{}` needs them", schedule.name), ADVICE)
+        }
+        None => Finding::warning(CHECK, missing, ADVICE),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::Finding;
 use crate::{
     config::{Config, storage::DatabaseBackend},
-    disks::{self, FileDirectory},
+    stores::{self, FileDirectory},
 };
 
 /// With less free space than this, besides the reserve, the next large file does not fit.
@@ -98,7 +98,7 @@ fn damage_finding(found: String) -> Finding {
 /// Checks the directories that are written to.
 pub(super) fn check_directories(config: &Config) -> Vec<Finding> {
     let data_dir = config.storage.data_dir();
-    let mut directories = disks::file_directories(config);
+    let mut directories = stores::file_directories(config);
     if let Some(DatabaseBackend::Sqlite { directory }) = &config.storage.database_url {
         let (path, reserve) = (directory.clone(), DiskReserve::NONE);
         directories.insert(1, FileDirectory { role: "database", path, reserve });
@@ -133,7 +133,7 @@ fn check_disk(FileDirectory { role, path: directory, reserve }: &FileDirectory) 
         let advice = "make it writable for the user that runs Satchel, or choose another path";
         return Finding::problem(CHECK, format!("{name} {display} is not writable: {error}"), advice);
     }
-    let space = match disks::read_space(&existing) {
+    let space = match stores::read_space(&existing) {
         Ok(space) => space,
         Err(error) => {
             let advice = "check the file system with `df`";

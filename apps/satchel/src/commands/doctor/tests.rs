@@ -75,7 +75,7 @@ fn unowned_bot_and_owner_by_name_trigger_warnings() {
         let yaml = format!("telegram: {{ {section} }}\n");
         let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
         let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-        people::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
+        platforms::check_people(loaded.config()).into_iter().map(|finding| finding.found).collect::<Vec<_>>()
     };
     assert!(found("token: '1:a'")[0].starts_with("no owner is set and `telegram.allow_users` is empty"));
     assert!(found("token: '1:a', allow_users: ['*']")[0].contains("nobody can approve people from a chat"));

@@ -2,11 +2,11 @@
 
 use std::{fs::File, io::Read, ops::Deref, path::Path};
 
+use satchel_domain::size::format_bytes;
 use secrecy::SecretString;
 use serde_json::{Value as Json, json};
 
 use super::{Leaf, ReadFile, leaf};
-use crate::config::text_file::read_text_file;
 
 /// Stands for a secret that is set.
 pub(crate) const MASK: &str = "********";
@@ -84,6 +84,21 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, String> {
         _ if secret.len() as u64 > MAX_SECRET_BYTES => Err("is too long for a secret".to_owned()),
         true => Err("is empty".to_owned()),
         false => Ok(secret.to_owned()),
+    }
+}
+
+/// Reads a text of at most `max_bytes`.
+///
+/// # Errors
+/// The reason, as text that follows the file's name.
+pub(in crate::config) fn read_text_file(path: &Path, max_bytes: u64) -> Result<String, String> {
+    let read_error = |error: std::io::Error| format!("can't be read: {error}");
+    let mut bytes = Vec::new();
+    File::open(path).map_err(read_error)?.take(max_bytes + 1).read_to_end(&mut bytes).map_err(read_error)?;
+    match bytes.len() as u64 > max_bytes {
+        true => Err(format!("is larger than {}", format_bytes(max_bytes))),
+        false if bytes.trim_ascii().is_empty() => Err("is blank".to_owned()),
+        false => String::from_utf8(bytes).map_err(|_| "is no text in UTF-8".to_owned()),
     }
 }
 

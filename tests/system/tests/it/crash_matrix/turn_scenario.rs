@@ -29,7 +29,6 @@ use crate::test_platform::{Operation, PlatformRules, TestPlatform};
 /// Name of the file that exceeds every limit.
 pub(crate) const OVERSIZED_FILE: &str = "big.bin";
 
-/// The first request.
 pub(crate) const REQUEST: &str = "Send me everything, and say so.";
 
 /// The second request, and its reply.

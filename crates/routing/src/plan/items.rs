@@ -1,10 +1,14 @@
-//! The form in which a file is sent: as what it is where the platform takes it so, as a document otherwise.
+//! A file as it is sent: as what it is where the platform takes it so and as a document otherwise, and what becomes of
+//! its description: a caption, a text before the file, or its alternative text.
 
 use satchel_domain::{
-    Attachment, ChannelCapabilities,
-    capabilities::PhotoRule,
-    part::{FileForm, FileItem},
+    Attachment, ChannelCapabilities, PartContent,
+    capabilities::{CaptionRule, PhotoRule},
+    part::{FileForm, FileItem, Markup},
 };
+
+use super::{reserve_label, reserve_units, truncate_to_units};
+use crate::split::{split_plain, units};
 
 /// The file in its form, its caption still to be set.
 pub(super) fn file_item(attachment: &Attachment, capabilities: &ChannelCapabilities) -> FileItem {
@@ -36,4 +40,26 @@ fn is_photo(attachment: &Attachment, rule: PhotoRule) -> bool {
         && attachment.bytes <= rule.max_bytes
         && long + short <= u64::from(rule.max_side_sum)
         && long <= short * u64::from(rule.max_ratio)
+}
+
+/// The file with its caption, and the texts that go before it because they are too long for one.
+///
+/// A description is words about a file and no Markdown, so these texts are plain.
+pub(super) fn with_caption(mut item: FileItem, capabilities: &ChannelCapabilities) -> (Vec<PartContent>, FileItem) {
+    let description = item.attachment.description.trim();
+    match capabilities.caption {
+        CaptionRule::Caption { max } if units(description, capabilities.text.unit) <= reserve_units(max) => {
+            item.caption = description.to_owned();
+        }
+        CaptionRule::Caption { .. } => {
+            let chunks = split_plain(description, &reserve_label(&capabilities.text));
+            let plain = |text| PartContent::Text { text, markup: Markup::Plain, files: Vec::new() };
+            return (chunks.into_iter().map(plain).collect(), item);
+        }
+        CaptionRule::AltText { max } if max >= 3 => {
+            item.caption = truncate_to_units(description, reserve_units(max), &capabilities.text);
+        }
+        CaptionRule::AltText { .. } | CaptionRule::Hidden => {}
+    }
+    (Vec::new(), item)
 }

@@ -2,7 +2,7 @@
 
 use opus_pure::{Application, MAX_PACKET_BYTES, OggOpusWriter, OpusEncoder, OpusHead, OpusTags};
 
-use crate::{loudness::LoudnessMeter, resample::OUTPUT_RATE, wav::UnsupportedAudio};
+use crate::{loudness::LoudnessMeter, resampler::OUTPUT_RATE, wav::UnsupportedAudio};
 
 /// Bits per second: enough for speech with music.
 const BITRATE: i32 = 32_000;
@@ -124,7 +124,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::decode::{DecodeBounds, decode};
+    use crate::decoder::{DecodeBounds, decode};
 
     fn decoded(ogg: &[u8]) -> Vec<f32> {
         let mut samples = Vec::new();

@@ -1,17 +1,22 @@
-//! Builds the guarded HTTP fetcher from the configuration.
+//! Opens the adapters that are neither stores nor channels nor models: the guarded HTTP fetcher, speech, and the script
+//! workers.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use reqwest::Url;
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
-use satchel_ports::Fetcher;
+use satchel_ports::{Fetcher, ScriptHost, Speech};
+use satchel_speech::{SpeechEngine, SpeechSettings};
+use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::Config;
+use crate::{commands::UsageError, config::Config};
 
-/// Builds the fetcher.
+/// The worker's file name.
+const WORKER_FILE_NAME: &str = "satchel-script";
+
 #[must_use]
-pub fn open(config: &Config) -> Arc<dyn Fetcher> {
+pub fn open_fetcher(config: &Config) -> Arc<dyn Fetcher> {
     let attachments = &config.attachments;
     let settings = FetchSettings {
         allowed: allowed_targets(config).collect(),
@@ -41,6 +46,47 @@ fn allowed_targets(config: &Config) -> impl Iterator<Item = AllowedTarget> {
 fn host_target(url: &SecretString) -> Option<AllowedTarget> {
     let url = Url::parse(url.expose_secret()).ok()?;
     Some(AllowedTarget::Host { name: url.host_str()?.to_owned(), port: Some(url.port_or_known_default()?) })
+}
+
+/// Opens synthesis and transcription; `None` if neither is configured. Nothing is started or requested yet.
+///
+/// # Errors
+/// When the settings are invalid.
+pub fn open_speech(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageError> {
+    let speech = &config.speech;
+    let (speak, transcribe) = (speech.speak_engine(), speech.transcribe_engine());
+    if speak.is_none() && transcribe.is_none() {
+        return Ok(None);
+    }
+    let settings = SpeechSettings {
+        speak,
+        transcribe,
+        environment: speech.environment.clone(),
+        recordings: config.storage.data_dir().join("recordings"),
+    };
+    let engine = SpeechEngine::new(settings).map_err(|error| UsageError(error.to_string()))?;
+    Ok(Some(Arc::new(engine)))
+}
+
+/// Opens the worker pool; `None` if no worker is installed, which turns scripts off.
+#[must_use]
+pub fn open_script_host(config: &Config) -> Option<Arc<dyn ScriptHost>> {
+    let worker = worker_path(config);
+    if !worker.is_file() {
+        tracing::info!(worker = %worker.display(), "scripts are off: the script worker was not found");
+        return None;
+    }
+    Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(worker))))
+}
+
+/// The path of the worker program, which may not exist.
+#[must_use]
+pub fn worker_path(config: &Config) -> PathBuf {
+    let default_path = || {
+        std::env::current_exe()
+            .map_or_else(|_| PathBuf::from(WORKER_FILE_NAME), |executable| executable.with_file_name(WORKER_FILE_NAME))
+    };
+    config.tools.script.worker.clone().map_or_else(default_path, |worker| worker.0)
 }
 
 #[cfg(test)]
@@ -86,7 +132,7 @@ mod tests {
         let url = format!("http://127.0.0.1:{port}/");
         let fetched = async |yaml: &str| {
             let request = FetchRequest { url: url.clone(), hosts: HostPolicy::Public, max_bytes: 1 };
-            open(&config(yaml)).fetch(&request).await.map(|fetched| fetched.url)
+            open_fetcher(&config(yaml)).fetch(&request).await.map(|fetched| fetched.url)
         };
         let there = Ok(format!("{url}file"));
         assert_eq!(fetched("attachments: { allow_hosts: [127.0.0.0/8] }\n").await, there);
@@ -106,7 +152,7 @@ mod tests {
             hosts: HostPolicy::Public,
             max_bytes: 1,
         };
-        let fetcher = open(&config("attachments: { allow_hosts: [127.0.0.0/8], download_timeout: 100ms }\n"));
+        let fetcher = open_fetcher(&config("attachments: { allow_hosts: [127.0.0.0/8], download_timeout: 100ms }\n"));
         let failure = fetcher.fetch(&request).await.map(|fetched| fetched.url);
         assert!(matches!(failure, Err(FetcherError::Retryable { .. })), "{failure:?}");
     }

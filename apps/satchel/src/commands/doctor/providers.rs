@@ -1,21 +1,62 @@
-//! Checks speech: a sample text is synthesized, and the recording is transcribed.
+//! Checks whether the models answer, and speech: a sample text is synthesized, and the recording is transcribed.
 
 use std::time::Instant;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, future::join_all, stream};
+use satchel_models::RemoteModel;
 use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 
 use super::Finding;
-use crate::{config::Config, speech};
+use crate::{
+    adapters::open_speech,
+    config::Config,
+    models::{ModelCandidate, ModelSelection, empty_blobs},
+};
 
+const MODEL_CHECK: &str = "model";
 const SPEAK_CHECK: &str = "speech";
 const TRANSCRIBE_CHECK: &str = "transcription";
 
 const SAMPLE_TEXT: &str = "One, two, three.";
 
+/// Probes all models concurrently.
+pub(super) async fn check_model(selection: &ModelSelection) -> Vec<Finding> {
+    join_all(selection.candidates.iter().map(|candidate| check_answer(candidate, selection))).await
+}
+
+async fn check_answer(candidate: &ModelCandidate, selection: &ModelSelection) -> Finding {
+    let settings = match candidate.settings() {
+        Ok(Some(settings)) => settings,
+        Ok(None) => return Finding::ok(MODEL_CHECK, format!("{} ({})", candidate.title(), selection.reason)),
+        Err(error) => {
+            return Finding::problem(MODEL_CHECK, error.to_string(), "set it; `satchel init` asks for it and tests it");
+        }
+    };
+    let title = format!("{:?} is {}", settings.name, candidate.title());
+    let name = settings.name.clone();
+    let result = match RemoteModel::new(settings, empty_blobs()) {
+        Ok(model) => model.check().await,
+        Err(error) => {
+            return Finding::problem(MODEL_CHECK, error.to_string(), "correct the setting named in the message");
+        }
+    };
+    match result {
+        Ok(()) => Finding::ok(MODEL_CHECK, format!("{title} answers")),
+        Err(error) if error.retryable => {
+            let advice =
+                format!("try again later; if the problem stays, check `models.{name}.base_url` and the network");
+            Finding::problem(MODEL_CHECK, format!("{title}: {error}"), advice)
+        }
+        Err(error) => {
+            let advice = format!("check `models.{name}`: the key, the model's name, the address");
+            Finding::problem(MODEL_CHECK, format!("{title}: {error}"), advice)
+        }
+    }
+}
+
 /// Tests the configured engines.
 pub(super) async fn check_speech(config: &Config) -> Vec<Finding> {
-    let speech = match speech::open(config) {
+    let speech = match open_speech(config) {
         Ok(Some(speech)) => speech,
         Ok(None) => return Vec::new(),
         Err(error) => {

@@ -1,0 +1,103 @@
+//! Checks the platforms: their tokens, the bot's settings, whether anybody may talk there, and whether owners are
+//! identified reliably.
+
+use reqwest::Client;
+
+use super::Finding;
+use crate::{
+    config::Config,
+    platforms::{self, DiscordApplication, TokenError},
+};
+
+/// Checks the tokens with the platforms.
+pub(super) async fn check_platforms(config: &Config, http: &Client) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(token) = &config.telegram.token {
+        let bot = platforms::identify_telegram_bot(http, config.telegram.api_url.as_deref(), token).await;
+        findings.push(token_finding("telegram", bot));
+    }
+    if let Some(token) = &config.discord.token {
+        let url = config.discord.api_url.as_deref();
+        let bot = platforms::identify_discord_bot(http, url, token).await;
+        let is_known = bot.is_ok();
+        findings.push(token_finding("discord", bot));
+        if is_known {
+            findings.extend(check_discord_application(platforms::fetch_discord_application(http, url, token).await));
+        }
+    }
+    findings
+}
+
+/// Checks the bot's settings on Discord.
+fn check_discord_application(application: Result<DiscordApplication, TokenError>) -> Vec<Finding> {
+    const CHECK: &str = "discord";
+    let application = match application {
+        Ok(application) => application,
+        Err(error) => {
+            let found = format!("failed to read the bot's settings: {error}");
+            return vec![Finding::warning(
+                CHECK,
+                found,
+                "try again; the developer portal shows the invitation under OAuth2",
+            )];
+        }
+    };
+    let mut findings = vec![Finding::ok(CHECK, format!("invite the bot with {}", application.invite_url))];
+    if !application.has_message_content {
+        let found = "the bot can't read messages that don't mention it";
+        let advice = "turn on the Message Content Intent in the developer portal, under Bot; then restart Satchel";
+        findings.push(Finding::warning(CHECK, found, advice));
+    }
+    findings
+}
+
+fn token_finding(check: &'static str, bot: Result<String, TokenError>) -> Finding {
+    match bot {
+        Ok(name) => Finding::ok(check, format!("the token belongs to {name}")),
+        Err(TokenError::Invalid(reason)) => {
+            Finding::problem(check, reason, format!("set `{check}.token` to a valid token"))
+        }
+        Err(TokenError::Unverified(reason)) => {
+            Finding::problem(check, reason, format!("check the network, and `{check}.api_url` if it is set"))
+        }
+    }
+}
+
+/// Checks the allowed users and the owners of every platform with a token.
+pub(super) fn check_people(config: &Config) -> Vec<Finding> {
+    let (telegram, discord) = (&config.telegram, &config.discord);
+    let platforms = [
+        ("telegram", telegram.token.is_some(), &telegram.allow_users.0, &telegram.owners.0),
+        ("discord", discord.token.is_some(), &discord.allow_users.0, &discord.owners.0),
+    ];
+    let set_up = platforms.into_iter().filter(|(_, set_up, ..)| *set_up);
+    set_up
+        .flat_map(|(platform, _, allowed, owners)| {
+            [check_anyone_allowed(platform, allowed, owners), check_owner_names(platform, owners)]
+        })
+        .flatten()
+        .collect()
+}
+
+/// A bot without owners answers everybody with a pairing code, which only the command line can approve.
+fn check_anyone_allowed(platform: &'static str, allowed: &[String], owners: &[String]) -> Option<Finding> {
+    if !owners.is_empty() {
+        return None;
+    }
+    let found = match allowed.is_empty() {
+        true => format!("no owner is set and `{platform}.allow_users` is empty, so nobody can talk to it"),
+        false => "no owner is set, so nobody can approve people from a chat".to_owned(),
+    };
+    let advice = format!(
+        "write to the bot, see your id with `satchel pair list`, and put it into `{platform}.owners`; or approve people \
+         with `satchel pair approve CODE`"
+    );
+    Some(Finding::warning(platform, found, advice))
+}
+
+fn check_owner_names(platform: &'static str, owners: &[String]) -> Option<Finding> {
+    let name = owners.iter().find(|owner| owner.contains(|c: char| c.is_ascii_alphabetic()))?;
+    let found = format!("the owner {name} is set by name; if the name changes hands, its new holder becomes owner");
+    let advice = format!("put the person's id into `{platform}.owners` instead; `satchel pair list` shows ids");
+    Some(Finding::warning(platform, found, advice))
+}
