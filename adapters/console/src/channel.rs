@@ -75,31 +75,31 @@ impl ConsoleChannel {
         }
     }
 
-    async fn deliver(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let part_ref = MessageRef(part.part_id.to_string());
+    async fn deliver(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let part_ref = MessageRef(request.part_id.to_string());
         let screen_style = self.screen.style();
-        match &part.content {
+        match &request.content {
             PartContent::Text { text, markup, files } => {
                 let lines = match markup {
                     Markup::Rich => render(text, screen_style),
                     Markup::Plain => plain_lines(text),
                 };
-                self.print_text(part, lines).await?;
+                self.print_text(request, lines).await?;
                 let mut messages = vec![part_ref];
-                messages.extend(self.write_files(part, files).await?);
+                messages.extend(self.write_files(request, files).await?);
                 Ok(messages)
             }
             PartContent::Notice { text } | PartContent::Question { text, .. } => {
-                self.print_text(part, render(text, screen_style)).await?;
+                self.print_text(request, render(text, screen_style)).await?;
                 Ok(vec![part_ref])
             }
-            PartContent::File(item) => self.write_files(part, std::slice::from_ref(item)).await,
-            PartContent::Album { items } => self.write_files(part, items).await,
+            PartContent::File(item) => self.write_files(request, std::slice::from_ref(item)).await,
+            PartContent::Album { items } => self.write_files(request, items).await,
             PartContent::Voice { text, prepared: Some(voice), .. } => {
-                let name = voice_filename(part.part_id);
+                let name = voice_filename(request.part_id);
                 let filename = Filename::from_untrusted(&name);
                 let duration = format!("{} s", voice.duration_ms.div_ceil(1000));
-                let path = self.write_file(part, 0, &filename, &name, &voice.sha256, voice.bytes).await?;
+                let path = self.write_file(request, 0, &filename, &name, &voice.sha256, voice.bytes).await?;
                 self.announce_file(
                     format!("♪ voice message, {duration}: {}", display_path(&path)),
                     text,
@@ -109,19 +109,19 @@ impl ConsoleChannel {
                 Ok(vec![MessageRef(display_absolute_path(&path))])
             }
             PartContent::Voice { text, prepared: None, .. } => {
-                self.print_text(part, render(text, screen_style)).await?;
+                self.print_text(request, render(text, screen_style)).await?;
                 Ok(vec![part_ref])
             }
             PartContent::Withdraw => Ok(Vec::new()),
         }
     }
 
-    async fn write_files(&self, part: &SendRequest, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
+    async fn write_files(&self, request: &SendRequest, items: &[FileItem]) -> Result<Vec<MessageRef>, SendError> {
         let mut messages = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let file = &item.attachment;
             let path = self
-                .write_file(part, index, &file.filename, &numbered_filename(file), &file.sha256, file.bytes)
+                .write_file(request, index, &file.filename, &numbered_filename(file), &file.sha256, file.bytes)
                 .await?;
             let line = format!(
                 "#{} {} ({}): {}",
@@ -138,7 +138,7 @@ impl ConsoleChannel {
 
     async fn write_file(
         &self,
-        part: &SendRequest,
+        request: &SendRequest,
         index: usize,
         filename: &Filename,
         name: &str,
@@ -147,11 +147,12 @@ impl ConsoleChannel {
     ) -> Result<PathBuf, SendError> {
         let content = open_blob(&*self.blobs.0, sha256).await?;
         let mut content = progress::with_progress(content, &self.screen, filename, Some(bytes));
-        let directory = self.directory(&part.conversation);
-        let saved = save_file(&mut content, &directory, name, &format!("{}-{index}", part.part_id)).await;
+        let directory = self.directory(&request.conversation);
+        let saved = save_file(&mut content, &directory, name, &format!("{}-{index}", request.part_id)).await;
         let is_delayed = matches!(saved, Err(SendError::NotSent { .. }));
         let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_announced = if is_delayed { !announced.insert(part.part_id) } else { announced.remove(&part.part_id) };
+        let was_announced =
+            if is_delayed { !announced.insert(request.part_id) } else { announced.remove(&request.part_id) };
         if let Err(SendError::NotSent { reason, .. }) = &saved
             && !was_announced
         {
@@ -174,8 +175,8 @@ impl ConsoleChannel {
         Ok(())
     }
 
-    async fn print_text(&self, part: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
-        let turn = part.turn;
+    async fn print_text(&self, request: &SendRequest, lines: Vec<String>) -> Result<(), SendError> {
+        let turn = request.turn;
         self.write_blocking(move |screen| screen.print_reply(turn, &lines)).await?.map_err(|error| match error {
             PrintError::NotWritten(error) => {
                 SendError::NotSent { retry_after_ms: None, reason: format!("failed to write to the terminal: {error}") }
@@ -207,13 +208,13 @@ impl Channel for ConsoleChannel {
         self.settings.capabilities.clone()
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let content = fingerprint(&part.content);
-        if self.screen.has_printed(part.part_id, content) {
-            return Ok(self.message_refs(part));
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let content = fingerprint(&request.content);
+        if self.screen.has_printed(request.part_id, content) {
+            return Ok(self.message_refs(request));
         }
-        let messages = self.deliver(part).await?;
-        self.screen.mark_printed(part.part_id, content);
+        let messages = self.deliver(request).await?;
+        self.screen.mark_printed(request.part_id, content);
         Ok(messages)
     }
 
@@ -250,15 +251,15 @@ impl Channel for ConsoleChannel {
 
 impl ConsoleChannel {
     /// Returns the ids that sending this part returned.
-    fn message_refs(&self, part: &SendRequest) -> Vec<MessageRef> {
-        let directory = self.directory(&part.conversation);
-        let part_ref = MessageRef(part.part_id.to_string());
+    fn message_refs(&self, request: &SendRequest) -> Vec<MessageRef> {
+        let directory = self.directory(&request.conversation);
+        let part_ref = MessageRef(request.part_id.to_string());
         let path_ref = |name: String| MessageRef(display_absolute_path(&directory.join(name)));
-        let files = part.content.files().iter().map(|item| numbered_filename(&item.attachment)).map(path_ref);
-        match &part.content {
+        let files = request.content.files().iter().map(|item| numbered_filename(&item.attachment)).map(path_ref);
+        match &request.content {
             PartContent::Withdraw => Vec::new(),
             PartContent::File(_) | PartContent::Album { .. } => files.collect(),
-            PartContent::Voice { prepared: Some(_), .. } => vec![path_ref(voice_filename(part.part_id))],
+            PartContent::Voice { prepared: Some(_), .. } => vec![path_ref(voice_filename(request.part_id))],
             PartContent::Text { .. }
             | PartContent::Notice { .. }
             | PartContent::Question { .. }

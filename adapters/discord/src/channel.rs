@@ -79,8 +79,10 @@ impl DiscordChannel {
         let capabilities = settings.capabilities.clone();
         let client = RestClient::new(&settings.token, settings.api_url.as_ref(), timeouts, capabilities.rate_limits)?;
         let activities = ActivityIndicator::new(TYPING_DURATION);
-        let hosts =
-            fetch::FILE_HOSTS.iter().map(|host| (*host).to_owned()).chain(client.own_server_host().map(str::to_owned));
+        let hosts = fetch::FILE_HOSTS
+            .iter()
+            .map(|host| (*host).to_owned())
+            .chain(client.custom_server_host().map(str::to_owned));
         let file_hosts = hosts.collect();
         Ok(Self {
             client,
@@ -105,7 +107,7 @@ impl DiscordChannel {
     }
 
     /// Returns the channel id of a conversation, if its channel is open.
-    fn known_channel_id(&self, conversation: &ConversationId) -> Option<u64> {
+    fn cached_channel_id(&self, conversation: &ConversationId) -> Option<u64> {
         match ConversationAddress::parse(conversation)? {
             ConversationAddress::Channel(channel) => Some(channel),
             ConversationAddress::Person(person) => self.cache.direct_channel(person),
@@ -115,7 +117,7 @@ impl DiscordChannel {
     /// Returns the channel id of a conversation. A person's direct channel is opened on first use, which is not visible
     /// to the person.
     async fn resolve_channel_id(&self, conversation: &ConversationId) -> Result<u64, SendError> {
-        if let Some(channel) = self.known_channel_id(conversation) {
+        if let Some(channel) = self.cached_channel_id(conversation) {
             return Ok(channel);
         }
         let Some(ConversationAddress::Person(person)) = ConversationAddress::parse(conversation) else {
@@ -194,9 +196,9 @@ impl DiscordChannel {
         &self,
         channel_id: u64,
         sent: &SentMessage,
-        part: &SendRequest,
+        request: &SendRequest,
     ) -> Result<(), SendError> {
-        let (Ok(message_id), Ok(composed)) = (sent.id.parse(), send::edit(&part.content, self.text_limit())) else {
+        let (Ok(message_id), Ok(composed)) = (sent.id.parse(), send::edit(&request.content, self.text_limit())) else {
             return Ok(());
         };
         tracing::debug!(channel.id = channel_id, "updating a message that an earlier attempt posted");
@@ -266,7 +268,7 @@ impl Channel for DiscordChannel {
 
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities {
         let mut capabilities = self.capabilities.clone();
-        let Some(channel_id) = self.known_channel_id(conversation) else { return capabilities };
+        let Some(channel_id) = self.cached_channel_id(conversation) else { return capabilities };
         capabilities.file_bytes = self.cache.file_limit(channel_id, capabilities.file_bytes);
         let request_limit =
             |default_limit| self.cache.request_limit(channel_id, default_limit, capabilities.file_bytes);
@@ -277,13 +279,13 @@ impl Channel for DiscordChannel {
         capabilities
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if part.content == PartContent::Withdraw {
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        if request.content == PartContent::Withdraw {
             // There is no message to withdraw.
             return Ok(Vec::new());
         }
-        let channel_id = self.resolve_channel_id(&part.conversation).await?;
-        let mut composed = send::new_message(part, channel_id, self.text_limit()).map_err(compose_failure)?;
+        let channel_id = self.resolve_channel_id(&request.conversation).await?;
+        let mut composed = send::new_message(request, channel_id, self.text_limit()).map_err(compose_failure)?;
         let post = |composed: &ComposedMessage| {
             ApiRequest::post(format!("/channels/{channel_id}/messages"), &composed.payload)
         };
@@ -291,23 +293,23 @@ impl Channel for DiscordChannel {
         if response.as_ref().is_err_and(is_reply_error) && composed.remove_reply() {
             response = self.send_message_request(channel_id, post(&composed), &composed).await?;
         }
-        let sent =
-            response.map_err(|error| self.record_limits(channel_id, &composed, error, operation_for(&part.content)))?;
+        let sent = response
+            .map_err(|error| self.record_limits(channel_id, &composed, error, operation_for(&request.content)))?;
         // An earlier attempt may have posted it when the draft was shorter or still had a file.
         if sent.is_different_from(&composed) {
-            self.update_earlier_message(channel_id, &sent, part).await?;
+            self.update_earlier_message(channel_id, &sent, request).await?;
         }
         Ok(vec![MessageRef(sent.id)])
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if part.content == PartContent::Withdraw {
-            self.delete(&part.conversation, message).await?;
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        if request.content == PartContent::Withdraw {
+            self.delete(&request.conversation, message).await?;
             return Ok(Vec::new());
         }
-        let channel_id = self.resolve_channel_id(&part.conversation).await?;
+        let channel_id = self.resolve_channel_id(&request.conversation).await?;
         let message_id = message_id(message).ok_or_else(message_gone)?;
-        let composed = send::edit(&part.content, self.text_limit()).map_err(compose_failure)?;
+        let composed = send::edit(&request.content, self.text_limit()).map_err(compose_failure)?;
         let sent = self.edit_with_files(channel_id, message_id, &composed).await?;
         Ok(vec![MessageRef(sent.id)])
     }
@@ -347,7 +349,7 @@ impl Channel for DiscordChannel {
 
     async fn show_activity(&self, conversation: &ConversationId, _: Activity) {
         // Discord has one activity only, and none in a channel that isn't open.
-        if let Some(channel_id) = self.known_channel_id(conversation) {
+        if let Some(channel_id) = self.cached_channel_id(conversation) {
             self.show_typing(channel_id);
         }
     }

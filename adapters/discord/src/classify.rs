@@ -41,8 +41,8 @@ pub(crate) fn is_read_denied(error: &CallError) -> bool {
     matches!(error, CallError::Refused(ApiError { status: 403 | 404, .. }))
 }
 
-/// Whether Discord itself has found a file or a request too large: "Request entity too large", "File uploaded exceeds the
-/// maximum size". A proxy in front of Discord doesn't know the channel's limit.
+/// Whether Discord itself has found a file or a request too large: "Request entity too large", "File uploaded exceeds
+/// the maximum size". A proxy in front of Discord doesn't know the channel's limit.
 pub(crate) fn is_size_limit(error: &CallError) -> bool {
     matches!(error, CallError::Refused(ApiError { code: 40_005 | 50_045, .. }))
 }

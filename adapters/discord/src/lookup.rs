@@ -65,12 +65,12 @@ pub(crate) async fn find_message(
     client: &RestClient,
     bot_user_id: &str,
     channel_id: u64,
-    part: &SendRequest,
+    request: &SendRequest,
     after: Option<MessageRef>,
     composed: &ComposedMessage,
 ) -> Result<Option<MessageRef>, CallError> {
     // The last message before a part may be days older than the part.
-    let mut after = after.as_ref().and_then(message_id).max(earliest_id(part.part_id));
+    let mut after = after.as_ref().and_then(message_id).max(earliest_id(request.part_id));
     let mut found = None;
     let deadline = Instant::now() + MAX_TOTAL_DELAY;
     for _ in 0..MAX_PAGES {

@@ -67,7 +67,7 @@ pub enum DiscordError {
 pub(crate) struct RestClient {
     api: ApiClient,
     token: SecretString,
-    has_own_server: bool,
+    has_custom_server: bool,
     rate_limiter: RateLimiter,
 }
 
@@ -94,7 +94,7 @@ impl RestClient {
         Ok(Self {
             api,
             token: token.into(),
-            has_own_server: api_url.is_some(),
+            has_custom_server: api_url.is_some(),
             rate_limiter: RateLimiter::new(rate_limits),
         })
     }
@@ -109,8 +109,8 @@ impl RestClient {
     }
 
     /// Returns the server's host, if it isn't Discord's own.
-    pub(crate) fn own_server_host(&self) -> Option<&str> {
-        self.has_own_server.then(|| self.api.server().host())
+    pub(crate) fn custom_server_host(&self) -> Option<&str> {
+        self.has_custom_server.then(|| self.api.server().host())
     }
 
     /// Returns the server's origin, such as `https://discord.com`.
@@ -166,11 +166,11 @@ impl RestClient {
         let decoded = response::decode(&response, &self.token);
         match &decoded {
             Err(CallError::RateLimited { retry_after, global, .. }) => {
-                permit.close_bucket(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
+                permit.close_route(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
             }
             // Interactions have their own tokens.
             Err(CallError::Refused(ApiError { status: 401, .. })) if !request.is_interaction() => {
-                permit.close_bucket(DEFAULT_RETRY_AFTER, true);
+                permit.close_route(DEFAULT_RETRY_AFTER, true);
             }
             _ => {}
         }

@@ -10,7 +10,8 @@
 //! - It reads in pieces of 8 KiB, a change of thread each.
 //!
 //! So the directory store works on the disk itself, through the same directory handles and temporary files as the
-//! workspace. Everything that blocks runs on tokio's blocking threads, one block at a time: a slow stream holds no thread.
+//! workspace. Everything that blocks runs on tokio's blocking threads, one block at a time: a slow stream holds no
+//! thread.
 
 pub mod blobs;
 mod copy;

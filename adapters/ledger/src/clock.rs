@@ -7,8 +7,8 @@ use std::{
 
 use satchel_domain::Timestamp;
 
-/// Follows the wall clock where it leaps ahead, as it does when a machine wakes up. Where it is set back time goes on as
-/// if it were not: nothing seems to happen before what caused it, and a wait is as long as it was meant to be.
+/// Follows the wall clock where it leaps ahead, as it does when a machine wakes up. Where it is set back time goes on
+/// as if it were not: nothing seems to happen before what caused it, and a wait is as long as it was meant to be.
 #[derive(Debug)]
 pub(crate) struct Clock {
     begun: Instant,

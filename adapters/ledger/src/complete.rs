@@ -67,8 +67,8 @@ pub(crate) async fn complete_turn(
     Ok((begun, history))
 }
 
-/// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them, and forgets those that
-/// were forgotten meanwhile.
+/// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them, and forgets those
+/// that were forgotten meanwhile.
 async fn number_files(
     session: &mut Session<'_>,
     process: &Process,
@@ -172,12 +172,12 @@ fn write_parts(
     let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
         batch.add("DELETE FROM parts WHERE id = $1").bind(stream.id.0);
-        if planned.iter().all(|planned| planned.refused.is_some()) {
+        if planned.iter().all(|planned| planned.failure.is_some()) {
             // Nothing will be written over what was streamed, so it must go.
             planned.insert(0, PlannedPart::new(PartContent::Withdraw));
         }
     }
-    let first = planned.iter().position(|planned| planned.refused.is_none());
+    let first = planned.iter().position(|planned| planned.failure.is_none());
     let mut begun = None;
     for (index, planned) in planned.into_iter().enumerate() {
         let mut part = Part {
@@ -185,7 +185,7 @@ fn write_parts(
             conversation: lease.conversation.clone(),
             turn: completed.turn,
             position: u32::try_from(index).unwrap_or(u32::MAX),
-            state: planned.refused.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
+            state: planned.failure.map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             content: planned.content,
             attempts: 0,
             first_attempt_at: None,
@@ -214,7 +214,8 @@ fn write_parts(
 /// The plan's first part as the continuation of the streamed one.
 ///
 /// A message that is known is edited. One that may have arrived and has no id stays in doubt. One that surely did not
-/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is gone.
+/// arrive, or is gone, is as if it had never been begun: under its key a platform might answer with the one that is
+/// gone.
 fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
     let (attempts, first_attempt_at) = (stream.attempts, stream.first_attempt_at);
     let tried = Part { id: stream.id, attempts, first_attempt_at, streamed: true, ..part.clone() };

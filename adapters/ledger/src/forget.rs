@@ -205,8 +205,8 @@ async fn erase_in_updates(
     Ok(())
 }
 
-/// The message that brought the file names it twice: as the channel saw it, and as the platform sent it. What was heard in
-/// it was made from its bytes.
+/// The message that brought the file names it twice: as the channel saw it, and as the platform sent it. What was heard
+/// in it was made from its bytes.
 async fn erase_in_inbox(session: &mut Session<'_>, turn: Uuid, file: &Attachment) -> Result<()> {
     let brought: Vec<(i64, i64)> = sqlx::query_as(
         "SELECT inbox_files.message, inbox_files.position FROM inbox \

@@ -2,8 +2,8 @@
 //!
 //! Only a lane's owner completes its turns and changes its history, and its token goes up by one with every claim and
 //! every change of its name. What is known under one token is so while the lease lives, and is so again under the very
-//! next token if that is this process's own too: nobody can have come between. Writes never go by this, they look at the
-//! lease and at all else themselves; it only tells which of them to try in one trip.
+//! next token if that is this process's own too: nobody can have come between. Writes never go by this, they look at
+//! the lease and at all else themselves; it only tells which of them to try in one trip.
 
 use std::{
     collections::HashMap,

@@ -194,8 +194,8 @@ impl Place<'_> {
             .bind(self.now.0);
         self.store_key_and_files(batch, id);
         if let Some(original) = &self.message.edit_of {
-            // Where the original is first heard of by its edit, it is known by it from then on: what comes of it later is
-            // a repeat, and its next edit is one of this message.
+            // Where the original is first heard of by its edit, it is known by it from then on: what comes of it later
+            // is a repeat, and its next edit is one of this message.
             batch
                 .add(
                     "INSERT INTO inbox_keys (channel, key, message) \

@@ -14,8 +14,8 @@ const MAX_ROWS: i64 = 20_000;
 /// How many messages are read of each sort, the newest first.
 const MAX_MESSAGES: i64 = 2_000;
 
-/// For how long a doubt that was never resolved makes others in its chat uncertain: a day, behind the day for which parts
-/// are sent by default.
+/// For how long a doubt that was never resolved makes others in its chat uncertain: a day, behind the day for which
+/// parts are sent by default.
 const DOUBT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// The conversations `$1` of a chat and, between `$2` and `$3`, of its topics.

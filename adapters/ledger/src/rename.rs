@@ -54,7 +54,8 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
 }
 
 /// No message of the old name is known any more: under the new one its number is another message's, if any. What is
-/// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A message into which a reply was streamed shows a piece of it; the whole is sent as if there were none.
+/// still to be sent neither answers nor edits one, and a look-up doesn't begin at one. A message into which a reply was
+/// streamed shows a piece of it; the whole is sent as if there were none.
 fn forget_messages(batch: &mut Batch, from: &ConversationId) {
     let unsent = PartState::Pending;
     batch
@@ -78,8 +79,8 @@ fn forget_messages(batch: &mut Batch, from: &ConversationId) {
         .bind("$.message");
 }
 
-/// Records name the conversation besides their rows. What people wrote can't look like such a name: within a text of JSON
-/// every quotation mark has a backslash before it.
+/// Records name the conversation besides their rows. What people wrote can't look like such a name: within a text of
+/// JSON every quotation mark has a backslash before it.
 fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     let names = (from.to_string(), to.to_string());
     let field = |conversation: &str| format!("\"conversation\":\"{conversation}\"");

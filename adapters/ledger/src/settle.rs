@@ -88,7 +88,7 @@ async fn insert_children(
             id: PartId(Uuid::now_v7()),
             position: rows::number(row.position + offset, "position")?,
             content: planned.content.clone(),
-            state: planned.refused.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
+            state: planned.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
             attempts: 0,
             first_attempt_at: None,
             streamed: false,

@@ -1,6 +1,6 @@
 //! What there is to work on in a lane: its oldest incomplete turn and what waits behind it.
 
-use satchel_domain::{Part, PartId, PartState, Timestamp, TurnId, part::RoutingError};
+use satchel_domain::{Part, PartId, PartState, Timestamp, TurnId, part::UndeliveredPart};
 use satchel_ports::ledger::{JournalEntry, Lease, QueuedMessage, QueuedTurn};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -144,10 +144,10 @@ pub(crate) async fn list_queued_behind(
     rows::messages(answers.all(messages)?)
 }
 
-fn routing_error(row: PartRow) -> Option<RoutingError> {
+fn routing_error(row: PartRow) -> Option<UndeliveredPart> {
     match row.state_detail.0 {
         PartState::Failed { reason } => {
-            Some(RoutingError { part: PartId(row.id), turn: TurnId(row.turn), content: row.content.0, reason })
+            Some(UndeliveredPart { part: PartId(row.id), turn: TurnId(row.turn), content: row.content.0, reason })
         }
         _ => None,
     }

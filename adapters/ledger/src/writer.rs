@@ -25,8 +25,9 @@ use crate::{
 /// How many jobs may wait; whoever comes then waits before the queue.
 const QUEUE: usize = 1024;
 
-/// How many jobs share one commit at most. Whoever comes first waits for all of them, and with few enough, answers are on
-/// their way while the database works on the next (measured, ADR 0009); a sixteenth of an fsync is little on any disk.
+/// How many jobs share one commit at most. Whoever comes first waits for all of them, and with few enough, answers are
+/// on their way while the database works on the next (measured, ADR 0009); a sixteenth of an fsync is little on any
+/// disk.
 const GROUP: usize = 16;
 
 #[derive(Debug)]

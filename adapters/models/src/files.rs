@@ -11,7 +11,7 @@ const UNREADABLE_REASON: &str = "it could not be read";
 /// Reads a file as base64. It reads no more than the file's recorded size.
 ///
 /// # Errors
-/// FaultTiming it can't be read or its size differs from the recorded one. The reason is logged here.
+/// When it can't be read or its size differs from the recorded one. The reason is logged here.
 pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
     let log_unreadable = |error: &dyn std::error::Error| {
         tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");

@@ -77,8 +77,8 @@ impl VoiceEncoder {
         if self.received_samples == 0 {
             return Err(EncodeError::Unusable(UnsupportedAudio("no sound")));
         }
-        // The encoder runs behind its input, so silence follows until the last sample is out; the last packet says where
-        // the audio ends, or players would play the silence.
+        // The encoder runs behind its input, so silence follows until the last sample is out; the last packet says
+        // where the audio ends, or players would play the silence.
         let end = self.pre_skip + self.received_samples;
         loop {
             self.pending.resize(FRAME_SAMPLES, 0.0);

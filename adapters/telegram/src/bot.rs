@@ -69,7 +69,7 @@ pub(crate) struct Download {
 pub(crate) struct BotClient {
     api: ApiClient,
     token: SecretString,
-    own_server: bool,
+    custom_server: bool,
 }
 
 impl BotClient {
@@ -89,12 +89,12 @@ impl BotClient {
         let user_agent = concat!("satchel/", env!("CARGO_PKG_VERSION"));
         let settings = ApiClientSettings { server, user_agent, http1_only: false, timeouts };
         let api = ApiClient::new(settings)?;
-        Ok(Self { api, token: token.into(), own_server })
+        Ok(Self { api, token: token.into(), custom_server: own_server })
     }
 
     /// Whether it calls another server than Telegram's.
-    pub(crate) fn has_own_server(&self) -> bool {
-        self.own_server
+    pub(crate) fn has_custom_server(&self) -> bool {
+        self.custom_server
     }
 
     /// Returns a foreign text without the token.
@@ -171,7 +171,7 @@ impl BotClient {
 
 impl fmt::Debug for BotClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BotClient").field("own_server", &self.own_server).finish_non_exhaustive()
+        f.debug_struct("BotClient").field("own_server", &self.custom_server).finish_non_exhaustive()
     }
 }
 

@@ -197,18 +197,18 @@ impl Channel for TelegramChannel {
         capabilities
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if part.content == PartContent::Withdraw {
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        if request.content == PartContent::Withdraw {
             // There is no message to delete.
             return Ok(Vec::new());
         }
-        let address = parse_address(&part.conversation)?;
+        let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             // Message ids from before a migration are invalid in the new chat.
-            let reply_to = part.reply_to.as_ref().filter(|_| at == address);
-            send::compose_message(&part.content, at, reply_to, self.text_limit()).map_err(compose_failure)
+            let reply_to = request.reply_to.as_ref().filter(|_| at == address);
+            send::compose_message(&request.content, at, reply_to, self.text_limit()).map_err(compose_failure)
         };
-        let operation = match &part.content {
+        let operation = match &request.content {
             PartContent::Voice { as_file: false, .. } => ApiOperation::Voice,
             content if content.files().is_empty() && !matches!(content, PartContent::Voice { .. }) => {
                 ApiOperation::Text
@@ -216,13 +216,14 @@ impl Channel for TelegramChannel {
             _ => ApiOperation::Files,
         };
         // A look-up takes any new message for the one it looks for, so nothing may be sent meanwhile.
-        let Some(attempt) = self.message_ids.begin_send(self.cache.current_address(address).chat, part.part_id) else {
+        let Some(attempt) = self.message_ids.begin_send(self.cache.current_address(address).chat, request.part_id)
+        else {
             return Err(rate_limited(SEARCH_DELAY));
         };
-        let is_album = matches!(&part.content, PartContent::Album { items } if items.len() > 1);
+        let is_album = matches!(&request.content, PartContent::Album { items } if items.len() > 1);
         let sent: Result<Vec<SentMessage>, SendError> = match is_album {
-            true => self.call(address, part.part_id, operation, compose).await.map(Option::unwrap_or_default),
-            false => self.call(address, part.part_id, operation, compose).await.map(Vec::from_iter),
+            true => self.call(address, request.part_id, operation, compose).await.map(Option::unwrap_or_default),
+            false => self.call(address, request.part_id, operation, compose).await.map(Vec::from_iter),
         };
         match &sent {
             Ok(sent) => {
@@ -236,17 +237,17 @@ impl Channel for TelegramChannel {
         Ok(sent?.iter().map(message_ref).collect())
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if part.content == PartContent::Withdraw {
-            self.delete(&part.conversation, message).await?;
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        if request.content == PartContent::Withdraw {
+            self.delete(&request.conversation, message).await?;
             return Ok(Vec::new());
         }
-        let address = parse_address(&part.conversation)?;
+        let address = parse_address(&request.conversation)?;
         let compose = |at: ConversationAddress| {
             let message_id = parse_message_id(message).filter(|_| at == address).ok_or_else(message_gone)?;
-            send::compose_edit(&part.content, at, message_id, self.text_limit()).map_err(compose_failure)
+            send::compose_edit(&request.content, at, message_id, self.text_limit()).map_err(compose_failure)
         };
-        let _: Option<IgnoredAny> = self.call(address, part.part_id, ApiOperation::Edit, compose).await?;
+        let _: Option<IgnoredAny> = self.call(address, request.part_id, ApiOperation::Edit, compose).await?;
         Ok(vec![message.clone()])
     }
 

@@ -35,10 +35,10 @@ pub(crate) async fn open_file(
         return Err(permanent_error("Telegram did not say where the file is"));
     };
     // A self-hosted server enforces its own limit.
-    if !client.has_own_server() && reference.bytes.is_some_and(|bytes| bytes > MAX_FILE_BYTES) {
+    if !client.has_custom_server() && reference.bytes.is_some_and(|bytes| bytes > MAX_FILE_BYTES) {
         return Err(too_large(client, reference.bytes));
     }
-    let extra_timeout = if client.has_own_server() { LOCAL_SERVER_TIMEOUT } else { Duration::ZERO };
+    let extra_timeout = if client.has_custom_server() { LOCAL_SERVER_TIMEOUT } else { Duration::ZERO };
     let body = json!({ "file_id": file_id }).to_string().into_bytes();
     let info: FileInfo = match client.request_json("getFile", body, extra_timeout).await {
         Ok(info) => info,
@@ -81,7 +81,7 @@ async fn fetch_error(client: &BotClient, reference: &FileReference, error: CallE
 
 fn too_large(client: &BotClient, bytes: Option<u64>) -> FileFetchError {
     let size = bytes.map_or_else(|| "it is larger".to_owned(), |bytes| format!("it is {}", size::format_bytes(bytes)));
-    let remedy = if client.has_own_server() {
+    let remedy = if client.has_custom_server() {
         "run the Bot API server at `telegram.api_url` with `--local` to remove this limit"
     } else {
         "your own Bot API server (`telegram.api_url`) has no such limit"

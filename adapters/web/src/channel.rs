@@ -109,13 +109,13 @@ impl Channel for WebChannel {
         self.capabilities.clone()
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.check(&part.content).await?;
-        Ok(vec![MessageRef(part.part_id.to_string())])
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        self.check(&request.content).await?;
+        Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.check(&part.content).await?;
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        self.check(&request.content).await?;
         Ok(vec![message.clone()])
     }
 

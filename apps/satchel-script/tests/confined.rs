@@ -40,8 +40,8 @@ struct Around {
     directory: PathBuf,
 }
 
-/// Things that a confined process must not be able to do. Each would be done, or fail in another way, without the walls,
-/// and for any user: what the system refuses by itself says nothing of them.
+/// Things that a confined process must not be able to do. Each would be done, or fail in another way, without the
+/// walls, and for any user: what the system refuses by itself says nothing of them.
 type Attempts = Vec<(&'static str, fn(&Around) -> io::Result<()>)>;
 
 fn main() -> ExitCode {

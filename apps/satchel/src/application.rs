@@ -76,10 +76,10 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
             let message = commands::stdin::read_message(options)?;
             let config = load_ready_config(&command)?;
             run_in_runtime(async {
-                let decision = models::select_models(&config.models).await;
+                let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, Some(options.conversation.clone())).await?;
                 let terminal_env = TerminalEnv::from_env(environment, cwd);
-                commands::chat::run(options, message.as_deref(), &config, stores, &decision, terminal_env).await
+                commands::chat::run(options, message.as_deref(), &config, stores, &selection, terminal_env).await
             })
         }
         CliCommand::Plan(options) => run_plan_command(options, &load_config(&cli.global, environment, cwd)?, cwd),
@@ -90,7 +90,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Outbox(subcommand) => {
             run_in_runtime(run_outbox_command(subcommand, &load_existing_data(&command)?))
         }
-        CliCommand::Config(ConfigCommand::Schema) => commands::config::schema(&mut std::io::stdout().lock()),
+        CliCommand::Config(ConfigCommand::Schema) => commands::config::print_schema(&mut std::io::stdout().lock()),
         CliCommand::Config(subcommand) => run_config_command(subcommand, load_config(&cli.global, environment, cwd)?),
         CliCommand::Init(options) => {
             let sources = ConfigSources { file: None, set: &cli.global.set, environment, cwd };
@@ -134,7 +134,7 @@ fn run_config_command(command: &ConfigCommand, loaded: LoadedConfig) -> anyhow::
             loaded.warnings.iter().for_each(print_warning);
             commands::config::check(loaded, out).map(drop)
         }
-        ConfigCommand::Schema => commands::config::schema(out),
+        ConfigCommand::Schema => commands::config::print_schema(out),
     }
 }
 

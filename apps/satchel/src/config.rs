@@ -56,13 +56,13 @@ pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";
 /// The largest configuration file that is read.
 const MAX_FILE_BYTES: u64 = 4_000_000;
 
-/// Everything that can be configured. A field is the one definition of its setting: its doc comment, type and default are
-/// what the schema, `config show` and the guide say.
+/// Everything that can be configured. A field is the one definition of its setting: its doc comment, type and default
+/// are what the schema, `config show` and the guide say.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Config {
-    /// What is logged to standard error: a filter such as `info` or `satchel=debug`. By default `warn,satchel=info`, in `chat`
-    /// `error,satchel=warn`. `--log` comes first.
+    /// What is logged to standard error: a filter such as `info` or `satchel=debug`. By default `warn,satchel=info`, in
+    /// `chat` `error,satchel=warn`. `--log` comes first.
     pub log: Option<String>,
     /// Who the assistant is and how it should answer, in words for the model; added to what Satchel itself tells it. At
     /// most 100 KB.
@@ -226,16 +226,24 @@ fn apply_overrides(
     let ignored_variables =
         overrides::apply_environment(&mut root, sources.environment, &schema::top_level_keys(), &mut problems);
     overrides::apply_set_flags(&mut root, sources.set, &mut problems);
-    let CheckReport { values, mut settings, problems: check_problems, misplaced, not_built, known_keys } =
-        schema_walk::check_tree(&root, schema::schema(), sources.cwd);
+    let CheckReport {
+        values,
+        mut settings,
+        problems: check_problems,
+        structure_problems: misplaced,
+        not_built,
+        known_keys,
+    } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
     problems.extend(check_problems);
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
     let ConfigSources { environment, cwd, .. } = *sources;
     let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
     config.resolve(&mut resolver);
     problems.extend(misplaced);
-    let warnings =
-        ignored_variables.iter().map(|variable| suggestions::ignored_variable(variable, &known_keys)).collect();
+    let warnings = ignored_variables
+        .iter()
+        .map(|variable| suggestions::describe_ignored_variable(variable, &known_keys))
+        .collect();
     problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));

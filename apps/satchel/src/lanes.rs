@@ -120,8 +120,8 @@ impl Lanes {
         let mut renew = interval(renew);
         let mut asked = (Instant::now(), ledger.now());
         let mut trusted_until = asked.0 + trust;
-        // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since, as
-        // it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
+        // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since,
+        // as it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
         let mut renewed_at = asked.1;
         let mut all_claimed = false;
         let mut cut_off: Option<Instant> = None;

@@ -1,8 +1,8 @@
 //! The binary as a library, and the core for programs that embed it.
 //!
-//! Without its default features this crate is [`embed`]: the ports put together, without a command line, a configuration
-//! or a platform. The feature `application` adds what the binary is made of; `discord`, `models`, `scripts`, `speech`,
-//! `telegram`, `terminal` and `web` each add one adapter.
+//! Without its default features this crate is [`embed`]: the ports put together, without a command line, a
+//! configuration or a platform. The feature `application` adds what the binary is made of; `discord`, `models`,
+//! `scripts`, `speech`, `telegram`, `terminal` and `web` each add one adapter.
 
 pub mod build;
 pub mod embed;

@@ -58,10 +58,10 @@ impl RetentionTask {
         if self.retention.is_off() {
             return Ok(0);
         }
-        let checkpoint_channel = ChannelName::new("retention").expect("the name is lower-case letters");
+        let checkpoint_name = ChannelName::new("retention").expect("the name is lower-case letters");
         let now = ledger.now();
         let today = json!({ "day": now.0.div_euclid(DAY_MS) });
-        if ledger.load_checkpoint(&checkpoint_channel).await?.as_ref() == Some(&today) {
+        if ledger.load_checkpoint(&checkpoint_name).await?.as_ref() == Some(&today) {
             return Ok(0);
         }
         let mut removed = 0;
@@ -75,7 +75,7 @@ impl RetentionTask {
                 }
             }
         }
-        ledger.save_checkpoint(&checkpoint_channel, &today).await?;
+        ledger.save_checkpoint(&checkpoint_name, &today).await?;
         Ok(removed)
     }
 

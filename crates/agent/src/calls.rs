@@ -189,14 +189,14 @@ async fn execute_call(
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(permitted) => permitted,
-        Err(words) => return Ok(Some(ToolOutcome::from_failure(words))),
+        Err(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
     };
     match decide_action(spec.tier, needs_confirmation(services, scope, call.id, spec), origin) {
         CallAction::Run => {}
         CallAction::Confirm => {
             match confirm_call(services, lane, scope, call, spec, AnswerDeadline::ConfirmTime).await? {
                 ConfirmOutcome::Allowed => {}
-                ConfirmOutcome::Refused(words) => return Ok(Some(ToolOutcome::from_failure(words))),
+                ConfirmOutcome::Refused(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
             }
         }
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),

@@ -1,8 +1,8 @@
 //! The turn: calls the model, runs its tools, and folds their outcomes into one response, in spite of any crash.
 //!
 //! [`run_turn`] drives one turn from its queue entry to its commit. Every step that matters is journalled, so that the
-//! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools,
-//! [`mod@confirm`] asks a person first, [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
+//! next process continues where this one died: [`rounds`] is the state of a turn, [`calls`] runs tools, [`mod@confirm`]
+//! asks a person first, [`streaming`] shows the growing text, [`mod@complete`] folds, plans and commits.
 
 pub mod calls;
 pub mod complete;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{
     Attachment, CallId, Filename, HistoryMessage, RefusedFile, ToolCall, attachment::escape_references,
-    filename::is_unsafe_char, part::RoutingError, size,
+    filename::is_unsafe_char, part::UndeliveredPart, size,
 };
 use satchel_ports::{
     ModelMessage,
@@ -61,7 +61,7 @@ pub fn initial_messages(
 
 /// The receipt for the failed parts of earlier turns.
 #[must_use]
-pub fn delivery_receipt(unreported: &[RoutingError]) -> Option<String> {
+pub fn delivery_receipt(unreported: &[UndeliveredPart]) -> Option<String> {
     satchel_routing::notice::receipt(unreported).map(escape_markers)
 }
 
@@ -121,7 +121,7 @@ pub fn steering_message(steered: &SteeringMessage, context: &HeadingContext) -> 
 
 /// A call as the model sees it.
 #[must_use]
-pub fn model_call(call: &ToolCall) -> ModelToolCall {
+pub fn to_model_tool_call(call: &ToolCall) -> ModelToolCall {
     ModelToolCall { id: call_id(call.id), name: call.name.clone(), arguments: call.arguments.clone() }
 }
 
@@ -154,9 +154,10 @@ fn from_history(message: HistoryMessage) -> ModelMessage {
             let references = attachments.iter().map(attachment_reference).chain(refused);
             ModelMessage::User { text: append_lines(escape_markers(text), references), attachments: Vec::new() }
         }
-        HistoryMessage::Model { text, calls } => {
-            ModelMessage::Assistant { text: escape_markers(text), calls: calls.iter().map(model_call).collect() }
-        }
+        HistoryMessage::Model { text, calls } => ModelMessage::Assistant {
+            text: escape_markers(text),
+            calls: calls.iter().map(to_model_tool_call).collect(),
+        },
         HistoryMessage::Tool { call, text, attachments } => ModelMessage::Tool {
             call: call_id(call),
             text: append_lines(escape_markers(text), attachments.iter().map(attachment_reference)),
@@ -304,7 +305,7 @@ mod tests {
         };
         let ModelMessage::User { text: history, .. } = from_history(message) else { panic!("a person's message") };
         assert!(history.starts_with("[attachment ") && history.contains("\n[not taken: "), "{history}");
-        let lost = RoutingError {
+        let lost = UndeliveredPart {
             part: satchel_domain::PartId(Uuid::from_u128(1)),
             turn: satchel_domain::TurnId(Uuid::from_u128(1)),
             content: satchel_domain::PartContent::File(FileItem {

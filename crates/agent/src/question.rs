@@ -52,8 +52,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) taken_up_again: Option<watch::Receiver<bool>>,
 }
 
-/// A question that stands or is on its way there. When it is dropped, nobody needs the answer and the buttons go, unless
-/// its call is taken up again.
+/// A question that stands or is on its way there. When it is dropped, nobody needs the answer and the buttons go,
+/// unless its call is taken up again.
 pub(crate) struct Question {
     services: AgentServices,
     lane: LaneHandle,
@@ -201,10 +201,10 @@ impl Tending {
         put
     }
 
-    /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was in
-    /// doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and put
-    /// again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of buttons
-    /// ask for the same word, but of none nobody is asked.
+    /// Puts the question, again and again while the platform doesn't take it or nobody knows whether it did. What was
+    /// in doubt is repeated as long as the platform takes the repeat for the same message; then it is looked for, and
+    /// put again: as it is where it certainly did not arrive, else once more with a label, as a reply is. Two sets of
+    /// buttons ask for the same word, but of none nobody is asked.
     async fn try_post(&self, part: &mut SendRequest) -> Put {
         let LaneHandle { channel, .. } = &self.lane;
         let capabilities = channel.capabilities(&self.part.conversation);

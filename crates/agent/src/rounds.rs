@@ -58,9 +58,9 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { steered, text, calls, awaiting_decision: asks } => {
+                JournalEntry::Model { steered, text, calls, awaiting_decision } => {
                     resumed.rounds.push(Round { steered, text, calls });
-                    resumed.awaiting_decision.extend(asks);
+                    resumed.awaiting_decision.extend(awaiting_decision);
                 }
                 JournalEntry::Decided { ordinal, allowed, message } => {
                     resumed.decisions_by_call.insert(ordinal, allowed);
@@ -142,7 +142,7 @@ impl Rounds {
         let mut messages = Vec::new();
         for round in &self.rounds {
             messages.extend(round.steered.iter().flat_map(|steered| prompt::steering_message(steered, context)));
-            let calls = round.calls.iter().map(prompt::model_call).collect::<Vec<ModelToolCall>>();
+            let calls = round.calls.iter().map(prompt::to_model_tool_call).collect::<Vec<ModelToolCall>>();
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.tool_result(call);
@@ -163,7 +163,7 @@ impl Rounds {
             refused: Vec::new(),
             origin: steered.origin.clone(),
         };
-        let mut messages = vec![user_message(turn)];
+        let mut messages = vec![person_message(turn)];
         for round in &self.rounds {
             messages.extend(round.steered.iter().map(person));
             messages.push(HistoryMessage::Model { text: round.text.clone(), calls: round.calls.clone() });
@@ -197,7 +197,7 @@ impl Rounds {
 }
 
 /// The person's message of a turn; the messages of an album are one.
-fn user_message(turn: &QueuedTurn) -> HistoryMessage {
+fn person_message(turn: &QueuedTurn) -> HistoryMessage {
     HistoryMessage::Person {
         text: user_text(turn),
         attachments: turn_attachments(turn),

@@ -317,8 +317,8 @@ pub async fn wait_for_stop(
         }
         match read_steering(services, lane, turn).await {
             Ok(SteeringRequests { stop: Some(stop), .. }) => return Ok(stop),
-            Ok(SteeringRequests { decisions, immediate_replies: explained, .. }) => {
-                complete_explanations(services, lane, explained).await?;
+            Ok(SteeringRequests { decisions, immediate_replies, .. }) => {
+                complete_immediate_replies(services, lane, immediate_replies).await?;
                 decisions_tx.send_if_modified(|current| {
                     let has_changed = *current != decisions;
                     *current = decisions;
@@ -334,12 +334,12 @@ pub async fn wait_for_stop(
 
 /// Completes the turns that only need an explanation: a person who asks how to answer a question must not wait until it
 /// is answered.
-async fn complete_explanations(
+async fn complete_immediate_replies(
     services: &AgentServices,
     lane: &LaneHandle,
-    explained: Vec<ImmediateReply>,
+    immediate_replies: Vec<ImmediateReply>,
 ) -> Result<(), LedgerError> {
-    for ImmediateReply { turn, reply_to, text } in explained {
+    for ImmediateReply { turn, reply_to, text } in immediate_replies {
         let result = TurnResult {
             turn,
             ending: Ending::Done,

@@ -30,9 +30,9 @@ use crate::{AgentServices, LaneHandle};
 /// How long a reply may grow before it is shown growing.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// How long the end of a turn waits for an edit in flight: longer than any adapter lets a call take, its turn, connecting
-/// and a silence in the answer included. An edit that is dropped earlier may arrive after the final one and stand there
-/// for good.
+/// How long the end of a turn waits for an edit in flight: longer than any adapter lets a call take, its turn,
+/// connecting and a silence in the answer included. An edit that is dropped earlier may arrive after the final one and
+/// stand there for good.
 const LAST_EDIT: Duration = Duration::from_secs(60);
 
 /// Where the model's pieces go as they come.
@@ -82,8 +82,8 @@ pub struct Streaming {
     pub editing: Editing,
 }
 
-/// The edits that show how a reply grows. They are made while this is awaited, and are no task of their own: most replies
-/// are complete before there is anything to show.
+/// The edits that show how a reply grows. They are made while this is awaited, and are no task of their own: most
+/// replies are complete before there is anything to show.
 pub struct Editing {
     turn: TurnId,
     finished: CancellationToken,

@@ -129,12 +129,13 @@ pub enum StreamRule {
     None,
 }
 
-/// Which message each message of a reply answers, as the platform shows it.
+/// Which message each message of a reply refers to, as the platform shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyRule {
-    /// All of them the person's.
-    Question,
+    /// All of them the person's. Stored as `question`.
+    #[serde(rename = "question")]
+    PersonMessage,
     /// The first one the person's; files and voices after it the reply's last message before them; texts none.
     Chain,
 }

@@ -134,7 +134,7 @@ impl Default for DeliveryRules {
 /// How a part in doubt can be resolved on its channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DoubtRules {
-    /// What keeps a repeat from arriving twice.
+    /// What keeps a retry from arriving twice.
     pub idempotency: Idempotency,
     /// How a doubtful send can be looked for.
     pub look_up: LookupRule,
@@ -143,9 +143,8 @@ pub struct DoubtRules {
 }
 
 impl DoubtRules {
-    /// Returns the rules that are left after a retry failed with this error: a refusal says nothing about the first
-    /// send,
-    /// and would be repeated.
+    /// Returns the rules that are left after a retry failed with this error. A refusal says nothing about the first
+    /// send, and another retry would be refused again.
     #[must_use]
     pub fn after_failed_retry(self, error: &SendError) -> Self {
         match error {
@@ -178,8 +177,8 @@ pub enum DeliveryStep {
 pub enum DoubtStep {
     /// Retry it as it is: it can't arrive twice.
     Retry,
-    /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without certainty
-    /// see [`doubt_step_without_match`].
+    /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without
+    /// certainty see [`doubt_step_without_match`].
     LookUp,
     /// Label it ([`PartEvent::Relabelled`]), and begin it once its wait is over.
     Resend,
@@ -245,25 +244,25 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Delivery
 
 /// Returns the next step for a part in doubt once the channel responds again.
 #[must_use]
-pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
+pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
     let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
     let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
-    if idempotent_by_nature || channel.idempotency.covers(elapsed) {
+    if idempotent_by_nature || doubt_rules.idempotency.covers(elapsed) {
         return DoubtStep::Retry;
     }
-    match channel.look_up {
+    match doubt_rules.look_up {
         LookupRule::MessageIds => DoubtStep::LookUp,
         // Of a part that was sent with and without a label there is no single match.
         LookupRule::History if !part.labelled => DoubtStep::LookUp,
-        LookupRule::History | LookupRule::None => doubt_step_without_match(part, rules, channel),
+        LookupRule::History | LookupRule::None => doubt_step_without_match(part, rules, doubt_rules),
     }
 }
 
 /// Says what is done when a look-up found nothing certain, or there is none.
 #[must_use]
-pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, channel: DoubtRules) -> DoubtStep {
+pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
     let has_resends_left = resend_delay(part, rules).is_some();
-    if !has_resends_left || !channel.may_resend || rules.on_doubt == OnDoubt::Hold {
+    if !has_resends_left || !doubt_rules.may_resend || rules.on_doubt == OnDoubt::Hold {
         return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: doubt_reason(part) });
     }
     DoubtStep::Resend
@@ -285,8 +284,8 @@ fn doubt_reason(part: &Part) -> String {
 /// The part after an event. Settled parts stay as they are.
 ///
 /// A refusal leaves the part `Sending`: whether another form takes its place is for the caller to decide, who then
-/// reports [`PartEvent::Replaced`] or [`PartEvent::GivenUp`]. A part with a label was sent before, so it fails as one that may
-/// have arrived.
+/// reports [`PartEvent::Replaced`] or [`PartEvent::GivenUp`]. A part with a label was sent before, so it fails as one
+/// that may have arrived.
 #[must_use]
 pub fn advance(part: &Part, event: PartEvent, now: Timestamp, rules: &DeliveryRules) -> Part {
     let mut next = part.clone();

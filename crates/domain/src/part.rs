@@ -304,7 +304,7 @@ pub struct Part {
     pub first_attempt_at: Option<Timestamp>,
     /// Whether its message was streamed before the turn was complete, so that what arrived may be incomplete.
     pub streamed: bool,
-    /// Whether a look-up has found that an earlier attempt did not arrive. One that arrives late is then a twin.
+    /// Whether a look-up has found that an earlier attempt did not arrive. One that arrives late is then a duplicate.
     pub searched: bool,
     /// Whether it is sent with the label of a possible duplicate.
     pub labelled: bool,
@@ -324,15 +324,16 @@ pub struct PlannedPart {
     /// What it sends.
     pub content: PartContent,
     /// Why it is given up before it was started, such as a file over the channel's limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<FailureReason>,
+    /// Stored as `refused`.
+    #[serde(rename = "refused", default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureReason>,
 }
 
 impl PlannedPart {
     /// Makes a part that is to be sent.
     #[must_use]
     pub fn new(content: PartContent) -> Self {
-        Self { content, refused: None }
+        Self { content, failure: None }
     }
 }
 
@@ -343,10 +344,9 @@ pub struct Plan {
     pub parts: Vec<PlannedPart>,
 }
 
-/// Something of a response that was not delivered, as the turn's record and the model's receipt have it
-/// (the seed's `ROUTING_ERROR`).
+/// Something of a response that was not delivered, as the turn's record and the model's receipt have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoutingError {
+pub struct UndeliveredPart {
     /// The part that failed.
     pub part: PartId,
     /// The turn whose response it was.

@@ -20,7 +20,7 @@ pub struct OutgoingResponse {
 }
 
 impl OutgoingResponse {
-    /// A response of words alone.
+    /// A response of text alone.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }

@@ -32,15 +32,15 @@ pub struct ChannelAccess {
 }
 
 impl AccessPolicy {
-    /// The rules of these channels. A channel without rules asks nobody who they are: it has other ways, such as a token
-    /// or the machine's own accounts. It has no owner unless [`AccessPolicy::with_owner_on`] states so.
+    /// The rules of these channels. A channel without rules asks nobody who they are: it has other ways, such as a
+    /// token or the machine's own accounts. It has no owner unless [`AccessPolicy::with_owner_on`] states so.
     #[must_use]
     pub fn new(channels: impl IntoIterator<Item = (ChannelName, ChannelAccess)>) -> Self {
         Self { channels: channels.into_iter().collect(), owner_channels: HashSet::new() }
     }
 
-    /// States that the sender [`IMPLICIT_OWNER_ID`] of these channels owns this Satchel and decides about all channels: nobody else
-    /// gets through to them. A channel that has rules keeps to its rules.
+    /// States that the sender [`IMPLICIT_OWNER_ID`] of these channels owns this Satchel and decides about all channels:
+    /// nobody else gets through to them. A channel that has rules keeps to its rules.
     #[must_use]
     pub fn with_owner_on(mut self, channels: impl IntoIterator<Item = ChannelName>) -> Self {
         self.owner_channels.extend(channels);

@@ -57,9 +57,8 @@ pub struct ChannelNotHostedError(ChannelName);
 impl InboundService {
     /// Creates the service, which hands each lane that it claims to `lanes`.
     ///
-    /// While that queue is full nothing is claimed: the lane stays free for the next runner that claims one. Links
-    /// made by
-    /// `links` are redacted from every message.
+    /// While that queue is full nothing is claimed: the lane stays free for the next runner that claims one. Links made
+    /// by `links` are redacted from every message.
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -175,7 +174,7 @@ impl InboundPipeline {
         }
         if self.ledger.record_undecodable(&update).await? {
             let UndecodableUpdate { channel, key, reason, .. } = update;
-            tracing::warn!(%channel, update.key = key, reason, is_allowed, "an update could not be decoded; it is stored as it came");
+            tracing::warn!(%channel, update.key = key, reason, is_allowed, "an update could not be decoded; its content is stored if the sender may talk");
         }
         Ok(())
     }
@@ -233,8 +232,8 @@ fn redact_links(mut message: InboundMessage, links: Option<&dyn FileLinks>) -> I
     message
 }
 
-/// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays
-/// as it was written: it ends with its fence, so nothing in it is ever taken for a block, unless references come behind it.
+/// Escapes our own markers in people's text, so that a typed reference makes no tool fetch a file. A script stays as it
+/// was written: it ends with its fence, so nothing in it is ever taken for a block, unless references come behind it.
 fn escape_markers(mut message: InboundMessage) -> InboundMessage {
     let is_script = message.references.is_empty() && parse_script_message(&message.text).is_some();
     let text = (!is_script).then_some(&mut message.text);

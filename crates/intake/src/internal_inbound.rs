@@ -17,8 +17,7 @@ impl InternalInbound {
     }
 
     /// Stores a message with its system task and wakes a worker, as [`satchel_ports::Inbound::accept`] does for
-    /// people's
-    /// messages. A repeated key is a redelivery.
+    /// people's messages. A repeated key is a redelivery.
     ///
     /// # Errors
     /// When its channel isn't hosted, or it could not be stored.

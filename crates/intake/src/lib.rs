@@ -2,7 +2,7 @@
 //!
 //! The way in is [`InboundService`], which channel adapters know as [`satchel_ports::Inbound`]; Satchel's own messages
 //! come through its [`InternalInbound`]. The worker of a lane turns what is queued into a turn with
-//! [`prepare::fetch_files`], or answers it immediately with [`commands::handle_command`].
+//! [`prepare::prepare_turn`], or answers it immediately with [`commands::handle_command`].
 
 pub mod access;
 pub mod commands;

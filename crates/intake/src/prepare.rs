@@ -66,15 +66,15 @@ pub struct PrepareContext<'a> {
     pub access: &'a AccessPolicy,
 }
 
-/// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the words
-/// of its voice notes.
+/// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the
+/// words of its voice notes.
 ///
 /// Each file is recorded by itself, and so are the words of each voice note: a crash repeats at most what is in flight.
 ///
 /// # Errors
 /// When the ledger fails or the lane is lost. A file that can't be fetched is no error: it is refused; nor is a
 /// voice note that can't be transcribed.
-pub async fn fetch_files(context: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
+pub async fn prepare_turn(context: PrepareContext<'_>, mut turn: QueuedTurn) -> Result<QueuedTurn, LedgerError> {
     let mut waiting = Vec::new();
     let mut nth = 0;
     for (message_index, message) in turn.messages.iter().enumerate() {
@@ -129,8 +129,7 @@ pub async fn refuse_files(
 }
 
 /// Fetches one file, with retries; from `give_up_at` on, attempts count even if the platform is unreachable. The error
-/// is
-/// the reason for the person.
+/// is the reason for the person.
 async fn fetch_file(
     context: PrepareContext<'_>,
     reference: &FileReference,

@@ -10,9 +10,10 @@ use crate::{
 
 /// Decides about the messages that wait behind a running turn.
 ///
-/// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or with
-/// a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes after it must not overtake
-/// it. A `/stop`, a decision about a tool call and a request for help count at any position and block nothing.
+/// Text-only neighbours are put before the model; the first message with files, typed or referred to in a block, or
+/// with a command, a script, and what Satchel itself has to say or to do, ends the neighbourhood, because what comes
+/// after it must not overtake it. A `/stop`, a decision about a tool call and a request for help count at any position
+/// and block nothing.
 #[must_use]
 pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, with_links: bool) -> SteeringRequests {
     let command = |message: &QueuedMessage| ChatCommand::parse(&message.message.text);

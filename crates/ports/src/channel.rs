@@ -146,16 +146,16 @@ pub enum FileFetchError {
 ///   that nothing arrived.
 /// - Every failure after the first byte of the request was written and before a decoded answer is `InDoubt`,
 ///   unless the platform shows nothing of an incomplete request.
-/// - A rate limit is `NotSent` with the platform's retry-after. A decoded server error is `NotSent` only if the platform
-///   never reports it for a request that it has performed, else `InDoubt`.
+/// - A rate limit is `NotSent` with the platform's retry-after. A decoded server error is `NotSent` only if the
+///   platform never reports it for a request that it has performed, else `InDoubt`.
 /// - Where [`ChannelCapabilities::idempotency`] is a key, a second `send` of one part within the window makes no second message.
 /// - Where [`ChannelCapabilities::can_edit`] is false, `edit` is `Refused` and changes nothing.
 /// - `edit` is idempotent: the message ends with the new content however often it is called; "not modified" is success,
 ///   a message that is gone is `Refused` with [`satchel_domain::delivery::Refusal::TargetGone`].
 /// - `delete` of a message that is gone is success.
 /// - `find_sent` never guesses: `Found` returns messages of this part alone, and `Absent` needs the whole range to be
-///   readable. Meanwhile, the channel sends nothing else there. If the platform can't be reached, it fails with `NotSent`
-///   or `InDoubt` and may be retried.
+///   readable. Meanwhile, the channel sends nothing else there. If the platform can't be reached, it fails with
+///   `NotSent` or `InDoubt` and may be retried.
 /// - `probe` changes nothing that a person can see.
 /// - Files are streamed from the blob store: memory does not grow with their size.
 /// - Dropping a call cancels its request.
@@ -170,11 +170,11 @@ pub trait Channel: Send + Sync {
     fn capabilities(&self, conversation: &ConversationId) -> ChannelCapabilities;
 
     /// Sends a part as a new message.
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError>;
 
     /// Replaces the content of one of the bot's messages. The default refuses, as [`ChannelCapabilities::can_edit`] says.
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let _ = (message, part);
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let _ = (message, request);
         Err(not_supported("the channel can't edit messages"))
     }
 
@@ -206,8 +206,8 @@ pub trait Channel: Send + Sync {
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError>;
 }
 
-/// The refusal of an operation that a channel doesn't have: there is no message to perform it on, so that the content is
-/// sent as a new one.
+/// The refusal of an operation that a channel doesn't have: there is no message to perform it on, so that the content
+/// is sent as a new one.
 fn not_supported(reason: &str) -> SendError {
     SendError::Refused { refusal: Refusal::TargetGone, reason: reason.to_owned() }
 }

@@ -62,8 +62,8 @@ pub enum FetcherError {
 /// Fetches URLs without reaching into the operator's own network.
 ///
 /// # Contract
-/// - An address that leads to this machine, a private network or any other that isn't the public internet is `Rejected`,
-///   unless the operator allows it. The address that was checked is the one that is connected to.
+/// - An address that leads to this machine, a private network or any other that isn't the public internet is
+///   `Rejected`, unless the operator allows it. The address that was checked is the one that is connected to.
 /// - Each redirect is checked like the first address; three are followed, unless the operator allows another number,
 ///   and the next is `Rejected`.
 /// - A body is never truncated: one that exceeds the limit or ends early ends in an error.

@@ -20,14 +20,13 @@ pub struct LinkError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 ///   it without a login.
 /// - `revoke_links` returns `Ok` only after every existing link of the file is revoked durably.
 /// - A response that was planned before a file's last revocation, or in its millisecond, gets no link to it; a later
-///   one
-///   gets a valid link.
+///   one gets a valid link.
 /// - A text returned by `redact_links` contains no link that `create_link` made.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait FileLinks: Send + Sync {
-    /// Makes a new link to a file of the conversation, as an absolute URL without white space or angle brackets, for what
-    /// was planned at that time; `None` if the file's links were revoked since.
+    /// Makes a new link to a file of the conversation, as an absolute URL without white space or angle brackets, for
+    /// what was planned at that time; `None` if the file's links were revoked since.
     fn create_link(
         &self,
         conversation: &ConversationId,

@@ -19,10 +19,10 @@ pub struct InboundError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 ///   text, where tools and models find them.
 /// - A message from a sender who isn't allowed is not stored; the result is `Ok(None)`, and the adapter may acknowledge
 ///   it.
-/// - `rename_conversation` returns `Ok` only after all data of the conversation has the new name. If the new name has data
-///   already, both stay as they are; the operator is informed, and it is no error.
-/// - `record_undecodable` returns `Ok` only after the update is durable; a repeated key is stored once. If its sender isn't
-///   allowed or is unknown, the update is counted and its content is not stored.
+/// - `rename_conversation` returns `Ok` only after all data of the conversation has the new name. If the new name has
+///   data already, both stay as they are; the operator is informed, and it is no error.
+/// - `record_undecodable` returns `Ok` only after the update is durable; a repeated key is stored once. If its sender
+///   isn't allowed or is unknown, the update is counted and its content is not stored.
 /// - `load_checkpoint` returns what `save_checkpoint` stored last for the channel, also after a restart.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

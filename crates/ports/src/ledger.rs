@@ -77,33 +77,34 @@ pub enum LedgerError {
 ///   old name; `list_recorded_messages` returns none of the old name for the new.
 /// - Messages of one sender's album that arrive before their turn starts are one turn; each postpones its `ready_at`.
 /// - A lane has one holder at a time; its fencing tokens grow with each claim and never repeat.
-/// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `next_turn` and `history`
-///   may use a cache of a lane that the process holds until its lease expires.
+/// - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `next_turn` and
+///   `history` may use a cache of a lane that the process holds until its lease expires.
 /// - A lane whose holder has exited can be claimed; one whose holder renews its lease can't.
 /// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
 /// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
 /// - `next_turn` returns the transcriptions that `record_transcription` stored and the latest `set_voice_replies`.
 /// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
-/// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id from
-///   then on, however the turn ends.
+/// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
+///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, response and parts together, and only once.
 /// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
 /// - If the turn streamed, the plan's first part takes the streamed part's id, target and doubt.
 /// - A planned part that was refused is stored as failed.
 /// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
-///   response, starts the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases an idle lane.
+///   response, starts the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases an idle
+///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.
 /// - `begin_question` commits before the question is sent, so that a question may be in doubt as a part may.
 /// - `active_conversations` returns each conversation with a turn that is incomplete, or was completed at `since` or later.
-/// - `store_file`, `journal_outcome` and `register_files` fail with [`LedgerError::QuotaExceeded`] if a new file would take
-///   its conversation, or the turn's requester, beyond a quota. Owners have no quota, and a turn without a requester
-///   counts for its conversation alone. Quotas never keep a turn from completing or a part from settling.
+/// - `store_file`, `journal_outcome` and `register_files` fail with [`LedgerError::QuotaExceeded`] if a new file would
+///   take its conversation, or the turn's requester, beyond a quota. Owners have no quota, and a turn without a
+///   requester counts for its conversation alone. Quotas never keep a turn from completing or a part from settling.
 /// - `reserve_workspace` applies the same quotas. A workspace counts for its conversation and, outside groups, for the
 ///   person who writes there.
-/// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and `attachment`
-///   returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
+/// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
+///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - `new_id` never repeats, and later ids of one process sort after earlier ones.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -178,8 +179,8 @@ pub trait Ledger: Send + Sync {
     /// Reads the lane's oldest incomplete turn.
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError>;
 
-    /// Returns the messages queued behind `turn`, oldest first; of a flood, the first hundreds and the commands among the
-    /// last hundreds.
+    /// Returns the messages queued behind `turn`, oldest first; of a flood, the first hundreds and the commands among
+    /// the last hundreds.
     async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
 
     /// Stores a fetched file as the `index`th of a message and numbers it.

@@ -21,8 +21,7 @@ pub struct ScriptRequest {
     /// Its conversation; waiting scripts are scheduled fairly between conversations.
     pub conversation: ConversationId,
     /// The channel's own id of the person for whom it runs: scheduling is fair between people, too, however many
-    /// conversations
-    /// each has. `None` without a requester; then the conversation counts instead.
+    /// conversations each has. `None` without a requester; then the conversation counts instead.
     pub person: Option<String>,
     /// How long it may run.
     pub time_limit: Duration,

@@ -162,9 +162,9 @@ pub trait Workspace: Send + Sync {
         Ok(0)
     }
 
-    /// Empties `/tmp` of every conversation but the `active` ones, which were read at `read_at` or later, and returns the
-    /// bytes freed. Where something was changed after `read_at`, a turn has started that `active` doesn't name: that
-    /// `/tmp` stays. A workspace without a `/tmp` that lasts has nothing to empty.
+    /// Empties `/tmp` of every conversation but the `active` ones, which were read at `read_at` or later, and returns
+    /// the bytes freed. Where something was changed after `read_at`, a turn has started that `active` doesn't name:
+    /// that `/tmp` stays. A workspace without a `/tmp` that lasts has nothing to empty.
     async fn sweep_tmp(&self, _active: &[ConversationId], _read_at: SystemTime) -> io::Result<u64> {
         Ok(0)
     }

@@ -79,8 +79,7 @@ pub enum DeliveryStart {
     /// With the lane's next part. The lane was just claimed: a started part may have been sent by the previous holder.
     TakenOver,
     /// With the lane's next part. Only this holder has started parts since it claimed the lane, and none is in flight:
-    /// a
-    /// started part was started by one of its own turns and not sent yet.
+    /// a started part was started by one of its own turns and not sent yet.
     Planned,
 }
 
@@ -148,7 +147,7 @@ async fn deliver_part(
 ) -> Result<PartResult, LedgerError> {
     let DeliveryContext { ledger, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
-    let mut key = KeyedRetry::new(&part, &capabilities);
+    let mut keyed_retry = KeyedRetry::new(&part, &capabilities);
     let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
     let mut must_send = started_here;
     // The form of the retry, if the next send is a retry of a send in doubt under the same key.
@@ -160,7 +159,7 @@ async fn deliver_part(
     loop {
         if must_send {
             must_send = false;
-            let changed_part = key.part_to_retry(&part, retry_form);
+            let changed_part = keyed_retry.part_to_retry(&part, retry_form);
             let response = send_part(delivery, changed_part.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
             match (response, retry_form.take()) {
                 (Ok(messages), Some(form)) if form == RetryForm::TextOnly || is_possibly_partial(&part) => {
@@ -170,7 +169,7 @@ async fn deliver_part(
                 }
                 (response, Some(form)) => {
                     if let Err(error) = &response {
-                        key.record_failure(form, error);
+                        keyed_retry.record_failure(form, error);
                     }
                     part = advance(&part, PartEvent::RetryEnded(response), ledger.now(), rules);
                 }
@@ -253,7 +252,7 @@ async fn deliver_part(
                 let request = send_request(delivery, &part, reply_to.as_ref());
                 let resolution = tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
-                    resolution = doubt::resolve_doubt(delivery, &part, request, &key) => resolution?,
+                    resolution = doubt::resolve_doubt(delivery, &part, request, &keyed_retry) => resolution?,
                 };
                 match resolution {
                     DoubtResolution::Unreachable(error) => {
@@ -383,11 +382,11 @@ async fn replace_part(
 ) -> Result<PartResult, LedgerError> {
     let is_voice = |content: &PartContent| matches!(content, PartContent::Voice { .. });
     if is_voice(&part.content) && !children.iter().any(|child| is_voice(&child.content)) {
-        children.push(PlannedPart { content: part.content.clone(), refused: Some(reason) });
+        children.push(PlannedPart { content: part.content.clone(), failure: Some(reason) });
     }
     let mut child_parts = Vec::new();
     for child in &children {
-        let state = match &child.refused {
+        let state = match &child.failure {
             Some(reason) => PartState::Failed { reason: reason.clone() },
             None => PartState::Pending,
         };

@@ -4,7 +4,7 @@ mod wording;
 
 use satchel_domain::{
     Attachment, Part, PartContent, PartState,
-    part::{FailureReason, FileItem, PlannedPart, RoutingError},
+    part::{FailureReason, FileItem, PlannedPart, UndeliveredPart},
 };
 
 use self::wording::{Audience, format_failures};
@@ -43,8 +43,8 @@ impl<'part> DeliverySummary<'part> {
 /// The closing notice of a response, as its parts stand; `None` when nothing failed.
 ///
 /// A part that was replaced counts through those that took its place. What is still to be sent counts as sent: the
-/// notice goes out after it, and a later failure writes the notice anew. What is too large for the channel, refused by it
-/// or forbidden there is named with a link where there is one.
+/// notice goes out after it, and a later failure writes the notice anew. What is too large for the channel, refused by
+/// it or forbidden there is named with a link where there is one.
 #[must_use]
 pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
     let mut summary = DeliverySummary::default();
@@ -62,14 +62,14 @@ pub fn closing_notice(parts: &[Part], links: MakeLink<'_>) -> Option<String> {
 #[must_use]
 pub fn notice_for_plan(parts: &[PlannedPart], links: MakeLink<'_>) -> Option<String> {
     let mut summary = DeliverySummary::default();
-    parts.iter().for_each(|part| summary.add_part(&part.content, part.refused.as_ref()));
+    parts.iter().for_each(|part| summary.add_part(&part.content, part.failure.as_ref()));
     notice_for_person(&summary, links)
 }
 
 /// The same facts as the model is told them at the start of its next turn; `None` when there are none. Links are for
 /// people alone, as whatever a model reads it may pass on; where a person quotes one to it, intake hides it.
 #[must_use]
-pub fn receipt(errors: &[RoutingError]) -> Option<String> {
+pub fn receipt(errors: &[UndeliveredPart]) -> Option<String> {
     let failures: Vec<_> = errors
         .iter()
         .filter(|error| !matches!(error.content, PartContent::Notice { .. } | PartContent::Withdraw))

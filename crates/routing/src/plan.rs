@@ -118,10 +118,10 @@ fn plan_files(response: &OutgoingResponse, capabilities: &ChannelCapabilities) -
         let (preceding, item) = items::with_caption(items::file_item(attachment, capabilities), capabilities);
         if attachment.bytes > capabilities.file_bytes {
             parts.extend(group.take_part().map(PlannedPart::new));
-            let refused = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
+            let failure = Some(FailureReason::TooLarge { limit: capabilities.file_bytes });
             // What the file shows is not told without the file; the notice names it.
             let item = items::file_item(attachment, capabilities);
-            parts.push(PlannedPart { content: PartContent::File(item), refused });
+            parts.push(PlannedPart { content: PartContent::File(item), failure });
             continue;
         }
         if !preceding.is_empty() || !can_share_message(group.items(), &item, capabilities) {

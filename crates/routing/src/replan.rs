@@ -61,7 +61,7 @@ pub fn replan(
 fn plan_child(content: PartContent, capabilities: &ChannelCapabilities) -> PlannedPart {
     let limit = capabilities.file_bytes;
     let is_too_large = matches!(&content, PartContent::File(item) if item.attachment.bytes > limit);
-    PlannedPart { content, refused: is_too_large.then_some(FailureReason::TooLarge { limit }) }
+    PlannedPart { content, failure: is_too_large.then_some(FailureReason::TooLarge { limit }) }
 }
 
 /// Files as parts, those that are too large for this place alone.

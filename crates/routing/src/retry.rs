@@ -8,8 +8,9 @@ use tokio_util::sync::CancellationToken;
 /// The longest delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Writes to the ledger, and again until it takes it: a message that arrived, or a tool that ran, is known nowhere else,
-/// so a full disk is waited out. Ends early when `stop` is cancelled, and with every error that trying again can't mend.
+/// Writes to the ledger, and again until it takes it: a message that arrived, or a tool that ran, is known nowhere
+/// else, so a full disk is waited out. Ends early when `stop` is cancelled, and with every error that trying again
+/// can't mend.
 ///
 /// # Errors
 /// When the lane is lost, when the ledger refuses the write itself, or with its last failure when the process stops.

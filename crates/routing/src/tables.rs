@@ -35,7 +35,7 @@ pub fn telegram() -> ChannelCapabilities {
         // stopMessageLiveLocation tells ids of ours, of others and of nobody apart (tdlib/telegram-bot-api, Client.cpp).
         look_up: LookupRule::MessageIds,
         can_edit: true,
-        replies: ReplyRule::Question,
+        replies: ReplyRule::PersonMessage,
         // Our own interval for a growing message, kind to the one message a second of a chat.
         stream: StreamRule::Edits { interval_ms: 1_100 },
         // Bots FAQ: about 30 messages a second, one a second in a chat, 20 a minute in a group.
@@ -88,8 +88,8 @@ pub fn discord() -> ChannelCapabilities {
     }
 }
 
-/// The web page: files of 2 GiB, any number of them in the message of their text, voice messages and edits. A part that is
-/// sent again makes no second message.
+/// The web page: files of 2 GiB, any number of them in the message of their text, voice messages and edits. A part that
+/// is sent again makes no second message.
 #[must_use]
 pub fn web() -> ChannelCapabilities {
     ChannelCapabilities {
@@ -107,7 +107,7 @@ pub fn web() -> ChannelCapabilities {
         idempotency: Idempotency::Key { window_ms: None },
         look_up: LookupRule::None,
         can_edit: true,
-        replies: ReplyRule::Question,
+        replies: ReplyRule::PersonMessage,
         stream: StreamRule::Deltas,
         rate_limits: None,
     }

@@ -242,8 +242,9 @@ async fn add_file(
     Ok(Attachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file })
 }
 
-/// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number. The
-/// name counts, too: under another one it is another file to the person. Of several copies the first is the original.
+/// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number.
+/// The name counts, too: under another one it is another file to the person. Of several copies the first is the
+/// original.
 async fn find_original(
     services: &ToolServices,
     context: &ToolContext,

@@ -22,8 +22,8 @@ struct Arguments {
     index: Option<u64>,
     /// The id of any file of this conversation, also from earlier turns. Give either this or index.
     attachment_id: Option<String>,
-    /// Where to write it, filename included, beneath /shared (kept) or /tmp; a.jpg is /shared/a.jpg. Nothing is added to
-    /// it, no extension either. Missing directories are created.
+    /// Where to write it, filename included, beneath /shared (kept) or /tmp; a.jpg is /shared/a.jpg. Nothing is added
+    /// to it, no extension either. Missing directories are created.
     #[schemars(with = "String")]
     path: WorkspaceFilePath,
     /// Whether to replace a file that is there already.

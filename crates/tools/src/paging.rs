@@ -117,8 +117,8 @@ pub(crate) async fn read_page(
     Ok(TextPage { text: text.to_owned(), offset, end: offset + text.len() as u64 })
 }
 
-/// The page as its reader gets it: the bare text when it is the whole file or for a program, else with a line that tells
-/// what is shown of how much and how to read on.
+/// The page as its reader gets it: the bare text when it is the whole file or for a program, else with a line that
+/// tells what is shown of how much and how to read on.
 pub(crate) fn format_page(
     page: &TextPage,
     bytes: u64,

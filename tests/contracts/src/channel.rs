@@ -93,8 +93,9 @@ pub trait ChannelFixture: Send + Sync {
 
 /// Runs every promise against an adapter: `channel_contract!(my_fixture().await)`, inside a module of its own.
 ///
-/// The expression makes a new [`ChannelFixture`]; the calling crate depends on `tokio`. What the fixture can't bring about
-/// is named by its [`Gap`]: `channel_contract!(my_fixture(), without: [Reset, Hang])`. A gap that isn't named is a failure.
+/// The expression makes a new [`ChannelFixture`]; the calling crate depends on `tokio`. What the fixture can't bring
+/// about is named by its [`Gap`]: `channel_contract!(my_fixture(), without: [Reset, Hang])`. A gap that isn't named is
+/// a failure.
 #[macro_export]
 macro_rules! channel_contract {
     (@each $fixture:expr, $gaps:expr; $($promise:ident,)+) => {
@@ -186,8 +187,8 @@ async fn file_item(fixture: &dyn ChannelFixture, filename: &str, content: impl I
     FileItem { attachment, form: FileForm::Document, caption: String::new() }
 }
 
-async fn send(fixture: &dyn ChannelFixture, part: &SendRequest) -> Vec<MessageRef> {
-    fixture.channel().send(part).await.unwrap()
+async fn send(fixture: &dyn ChannelFixture, request: &SendRequest) -> Vec<MessageRef> {
+    fixture.channel().send(request).await.unwrap()
 }
 
 /// Sends with a fault. Returns `None` where the fixture can't inject it.

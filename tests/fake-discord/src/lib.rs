@@ -177,8 +177,8 @@ impl FakeDiscord {
         self.state().script.clear();
     }
 
-    /// Performs the requests that [`satchel_fake_kit::Fault::AcceptOnRelease`] has withheld so far, in the order in which
-    /// they came.
+    /// Performs the requests that [`satchel_fake_kit::Fault::AcceptOnRelease`] has withheld so far, in the order in
+    /// which they came.
     pub fn release_requests(&self) {
         self.shared.late.release();
     }

@@ -1,7 +1,7 @@
 //! What an app without the Message Content Intent is told (Gateway, Message Content Intent).
 //!
-//! It is told "empty values in fields that contain user-inputted content", but for messages that it sends itself, direct
-//! messages, and messages in which it is mentioned.
+//! It is told "empty values in fields that contain user-inputted content", but for messages that it sends itself,
+//! direct messages, and messages in which it is mentioned.
 
 use serde_json::{Value, json};
 

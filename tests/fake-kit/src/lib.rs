@@ -1,5 +1,5 @@
-//! What the strict fake servers share: a listener that can refuse and cut connections, faults as data and the scripts of
-//! them, files that people send, blobs in memory, and the transcript that a person would read.
+//! What the strict fake servers share: a listener that can refuse and cut connections, faults as data and the scripts
+//! of them, files that people send, blobs in memory, and the transcript that a person would read.
 //!
 //! The servers themselves are in `tests/fake-telegram`, `tests/fake-discord` and `tests/fake-model`.
 

@@ -91,8 +91,8 @@ pub(crate) fn read(body: &Value) -> Result<ParsedRequest, String> {
     Ok(read)
 }
 
-/// DeepSeek's servers want the thoughts back: <https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>; the words
-/// are those of hotovo/aider-desk issue 529. OpenAI's own know no such field.
+/// DeepSeek's servers want the thoughts back: <https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>; the
+/// words are those of hotovo/aider-desk issue 529. OpenAI's own know no such field.
 fn thought(read: &mut ParsedRequest, message: &Value) -> Result<(), String> {
     match message.get("reasoning_content").map(Value::as_str) {
         None if read.model.contains("deepseek") => {

@@ -179,8 +179,8 @@ impl FakeTelegram {
         self.state().script.clear();
     }
 
-    /// Performs the requests that [`satchel_fake_kit::Fault::AcceptOnRelease`] has withheld so far, in the order in which
-    /// they came.
+    /// Performs the requests that [`satchel_fake_kit::Fault::AcceptOnRelease`] has withheld so far, in the order in
+    /// which they came.
     pub fn release_requests(&self) {
         self.shared.late.release();
     }

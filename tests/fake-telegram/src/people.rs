@@ -189,8 +189,8 @@ impl FakeTelegram {
         self.change_bot(channel, by, |chat| chat.role = BotRole::Administrator { edits_posts: true });
     }
 
-    /// Turns the bot's privacy mode on or off, as BotFather does. Where it is on, the bot sees of a group in which it is
-    /// no administrator only what is meant for it; what it does not see is not found.
+    /// Turns the bot's privacy mode on or off, as BotFather does. Where it is on, the bot sees of a group in which it
+    /// is no administrator only what is meant for it; what it does not see is not found.
     pub fn set_privacy_mode(&self, on: bool) {
         self.state().platform.privacy_mode = on;
     }

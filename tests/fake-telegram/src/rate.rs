@@ -59,8 +59,8 @@ impl RateCounter {
     /// Lets a request through, or says when to come again. An album counts as one.
     pub(crate) fn allow(&mut self, platform: &PlatformState, call: &ReceivedCall) -> Result<(), ApiRefusal> {
         let sends = call.method.starts_with("send") && call.method != "sendchataction";
-        // It is refused before Telegram is asked to edit (tdlib/td, `MessagesManager.cpp`, `edit_message_live_location`):
-        // a request like any other, and no edit in a chat.
+        // It is refused before Telegram is asked to edit (tdlib/td, `MessagesManager.cpp`,
+        // `edit_message_live_location`): a request like any other, and no edit in a chat.
         let looks_up = call.method == "stopmessagelivelocation";
         if !sends && !looks_up && !call.method.starts_with("edit") {
             return Ok(());

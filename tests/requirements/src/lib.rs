@@ -1,8 +1,8 @@
 //! What a test needs besides the code: programs, packages of others, rights. A test that lacks one is not run, and that
 //! is recorded.
 //!
-//! `cargo xtask test` names a directory, in which each such test leaves a file, and prints them in the end. Where `CI` is
-//! set, a test that lacks something fails instead.
+//! `cargo xtask test` names a directory, in which each such test leaves a file, and prints them in the end. Where `CI`
+//! is set, a test that lacks something fails instead.
 
 use std::{fmt::Display, fs, io, panic::Location, path::Path, thread};
 

@@ -76,16 +76,16 @@ impl Channel for RecordingScreen {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
-        let answer = self.channel.send(part).await;
+        let answer = self.channel.send(request).await;
         self.record(before, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         let before = self.printed.text().len();
-        let answer = self.channel.edit(message, part).await;
+        let answer = self.channel.edit(message, request).await;
         self.record(before, &answer);
         answer
     }

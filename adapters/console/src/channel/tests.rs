@@ -34,7 +34,7 @@ pub(super) fn capabilities() -> ChannelCapabilities {
         idempotency: Idempotency::None,
         look_up: LookupRule::None,
         can_edit: false,
-        replies: ReplyRule::Question,
+        replies: ReplyRule::PersonMessage,
         stream: StreamRule::Deltas,
         rate_limits: None,
     }

@@ -109,8 +109,8 @@ impl Desk {
         }
     }
 
-    /// Takes in what comes until nothing comes any more, or we are to stop. What was being stored by then is let finish,
-    /// for what is durable should be remembered.
+    /// Takes in what comes until nothing comes any more, or we are to stop. What was being stored by then is let
+    /// finish, for what is durable should be remembered.
     pub(super) async fn take_all(mut self, mut coming: mpsc::Receiver<Event>) {
         let (over, known) = (self.store.over.clone(), Arc::clone(&self.store.known));
         loop {

@@ -20,8 +20,8 @@ pub(super) struct Marks {
     greatest: u64,
     open: BTreeMap<Ticket, Open>,
     next: u64,
-    /// What is kept, but for the position. What was once said to be seen stays so: a message that is changed later takes
-    /// nothing back.
+    /// What is kept, but for the position. What was once said to be seen stays so: a message that is changed later
+    /// takes nothing back.
     kept: Bookmark,
 }
 

@@ -78,7 +78,7 @@ impl RateLimitPermit {
     }
 
     /// Closes the route, or all of them, for a duration.
-    pub(super) fn close_bucket(&self, retry_after: Duration, global: bool) {
+    pub(super) fn close_route(&self, retry_after: Duration, global: bool) {
         let (until, mut buckets) = (Instant::now() + retry_after, self.rate_limiter.buckets());
         if global {
             buckets.close_all_until(until);

@@ -59,7 +59,7 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
         });
     }
     let (Some(error_body), Some(message)) = (&error_body, message) else {
-        return Err(invalid_response("an error without Discord's words"));
+        return Err(invalid_response("an error response without a message"));
     };
     Err(CallError::Refused(ApiError {
         status,

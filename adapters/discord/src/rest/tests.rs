@@ -78,9 +78,9 @@ fn only_an_address_of_a_server_is_one() {
     }
     let client = made("http://host:8080/").unwrap();
     let url = client.api.url(API_PATH);
-    assert_eq!((client.own_server_host(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
+    assert_eq!((client.custom_server_host(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
     let of_discord = RestClient::new(&" Bot abc.d ".into(), None, HttpTimeouts::default(), None).unwrap();
-    assert_eq!((of_discord.own_server_host(), of_discord.token().expose_secret()), (None, "abc.d"));
+    assert_eq!((of_discord.custom_server_host(), of_discord.token().expose_secret()), (None, "abc.d"));
 }
 
 fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, body: &str) -> Result<T, CallError> {

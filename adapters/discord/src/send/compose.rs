@@ -83,16 +83,20 @@ struct AttachedFile<'part> {
 }
 
 /// Composes a new message for a part.
-pub(crate) fn new_message(part: &SendRequest, channel_id: u64, limit: usize) -> Result<ComposedMessage, ComposeError> {
-    let body = message_body(&part.content, limit)?;
+pub(crate) fn new_message(
+    request: &SendRequest,
+    channel_id: u64,
+    limit: usize,
+) -> Result<ComposedMessage, ComposeError> {
+    let body = message_body(&request.content, limit)?;
     // A link in a model's answer needs no preview.
     let flags = if body.is_voice { MessageFlags::IS_VOICE_MESSAGE } else { MessageFlags::SUPPRESS_EMBEDS };
     let mut message = CreateMessage::new()
-        .nonce(Nonce::String(nonce(part.part_id)))
+        .nonce(Nonce::String(nonce(request.part_id)))
         .enforce_nonce(true)
         .allowed_mentions(no_mentions())
         .flags(flags);
-    if let Some(replied_to) = part.reply_to.as_ref().and_then(message_id) {
+    if let Some(replied_to) = request.reply_to.as_ref().and_then(message_id) {
         message = message.reference_message(message_reference(channel_id, replied_to));
     }
     if !body.is_voice && !body.content.is_empty() {

@@ -243,8 +243,8 @@ async fn server_without_key_is_called_without_one() {
     }
 }
 
-/// Gemini 3 refuses a call without its signature, Anthropic a thought without it, DeepSeek a call without its thought; the
-/// port carries none of these.
+/// Gemini 3 refuses a call without its signature, Anthropic a thought without it, DeepSeek a call without its thought;
+/// the port carries none of these.
 #[tokio::test]
 async fn signatures_survive_a_round_of_tools() {
     for (wire, name) in [

@@ -3,12 +3,12 @@
 use satchel_domain::{FileReference, Filename};
 use serde_json::Value;
 
-use super::wire::{FileLocator, Media, MessageContent, PaidItem};
+use super::wire::{FileLocator, MediaFile, MessageContent, PaidMedia};
 
-/// Returns the files of a message in the order in which people see them. `number` is the message's id, used in the
+/// Returns the files of a message in the order in which people see them. `message_id` is the message's id, used in the
 /// names of files that have none.
-pub(crate) fn file_references(content: &MessageContent, number: i64) -> Vec<FileReference> {
-    let mut collector = FileCollector { number, files: Vec::new() };
+pub(crate) fn file_references(content: &MessageContent, message_id: i64) -> Vec<FileReference> {
+    let mut collector = FileCollector { message_id, files: Vec::new() };
     // Telegram repeats an animation as a document for old clients.
     match (&content.animation, &content.document) {
         (Some(animation), _) => collector.push_video("animation", animation),
@@ -23,7 +23,7 @@ pub(crate) fn file_references(content: &MessageContent, number: i64) -> Vec<File
         collector.push_video("video", video);
     }
     if let Some(video) = &content.video_note {
-        collector.push(format!("video-note-{number}.mp4"), video, "video/mp4");
+        collector.push(format!("video-note-{message_id}.mp4"), video, "video/mp4");
     }
     if let Some(audio) = &content.audio {
         collector.push_audio(audio);
@@ -37,10 +37,10 @@ pub(crate) fn file_references(content: &MessageContent, number: i64) -> Vec<File
             (_, true) => ("webm", "video/webm"),
             _ => ("webp", "image/webp"),
         };
-        collector.push(format!("sticker-{number}.{extension}"), sticker, mime);
+        collector.push(format!("sticker-{message_id}.{extension}"), sticker, mime);
     }
     for item in content.paid_media.iter().flat_map(|paid| &paid.paid_media) {
-        let PaidItem { photo, video, live_photo } = item;
+        let PaidMedia { photo, video, live_photo } = item;
         collector.push_photo(photo);
         for video in [video, live_photo].into_iter().flatten() {
             collector.push_video("video", video);
@@ -54,18 +54,18 @@ pub(crate) fn file_references(content: &MessageContent, number: i64) -> Vec<File
 
 /// Returns the files of a message that the sender forwards or replies to. A voice note in them is someone else's, so it
 /// is treated as a recording and not as the sender's own words.
-pub(crate) fn quoted_file_references(content: &MessageContent, number: i64) -> Vec<FileReference> {
-    file_references(content, number).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
+pub(crate) fn quoted_file_references(content: &MessageContent, message_id: i64) -> Vec<FileReference> {
+    file_references(content, message_id).into_iter().map(|file| FileReference { voice_note: false, ..file }).collect()
 }
 
 struct FileCollector {
-    number: i64,
+    message_id: i64,
     files: Vec<FileReference>,
 }
 
 impl FileCollector {
     /// Adds a photo in its largest size.
-    fn push_photo(&mut self, sizes: &[Media]) {
+    fn push_photo(&mut self, sizes: &[MediaFile]) {
         if let Some(largest) = sizes.iter().max_by_key(|size| (size.width.saturating_mul(size.height), size.file_size))
         {
             let name = self.generated_name("photo", "jpg");
@@ -73,11 +73,11 @@ impl FileCollector {
         }
     }
 
-    fn push_video(&mut self, kind: &str, video: &Media) {
+    fn push_video(&mut self, kind: &str, video: &MediaFile) {
         self.push_named(kind, video, "mp4");
     }
 
-    fn push_audio(&mut self, audio: &Media) {
+    fn push_audio(&mut self, audio: &MediaFile) {
         let title = match (&audio.performer, &audio.title) {
             (Some(performer), Some(title)) => Some(format!("{performer} - {title}")),
             (None, Some(title)) => Some(title.clone()),
@@ -93,7 +93,7 @@ impl FileCollector {
         }
     }
 
-    fn push_voice(&mut self, voice: &Media) {
+    fn push_voice(&mut self, voice: &MediaFile) {
         let name = self.generated_name("voice", "ogg");
         self.push(name, voice, "audio/ogg");
         if let Some(file) = self.files.last_mut() {
@@ -102,13 +102,13 @@ impl FileCollector {
     }
 
     /// Adds a file that may have a name of its own.
-    fn push_named(&mut self, kind: &str, file: &Media, default_extension: &str) {
+    fn push_named(&mut self, kind: &str, file: &MediaFile, default_extension: &str) {
         let generated = self.generated_name(kind, file_extension(file, default_extension));
         let name = file.file_name.clone().filter(|name| !name.trim().is_empty());
         self.push(name.unwrap_or(generated), file, "");
     }
 
-    fn push(&mut self, name: String, file: &Media, default_mime: &str) {
+    fn push(&mut self, name: String, file: &MediaFile, default_mime: &str) {
         let locator = serde_json::to_string(&FileLocator { file_id: file.file_id.clone() });
         let mime = file.mime_type.clone().or_else(|| (!default_mime.is_empty()).then(|| default_mime.to_owned()));
         self.files.push(FileReference {
@@ -120,7 +120,7 @@ impl FileCollector {
 
     /// `photo-12.jpg`, and `photo-12-2.jpg` for a second one.
     fn generated_name(&self, kind: &str, extension: &str) -> String {
-        let stem = format!("{kind}-{}", self.number);
+        let stem = format!("{kind}-{}", self.message_id);
         let count = self.files.iter().filter(|file| file.filename.as_str().starts_with(&stem)).count();
         let suffix = if count == 0 { String::new() } else { format!("-{}", count + 1) };
         format!("{stem}{suffix}.{extension}")
@@ -132,11 +132,10 @@ impl FileCollector {
             Value::Array(items) => items.iter().for_each(|item| self.push_blocks(item)),
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    let file = || serde_json::from_value::<Media>(value.clone()).ok();
+                    let file = || serde_json::from_value::<MediaFile>(value.clone()).ok();
                     match name.as_str() {
-                        "photo" => {
-                            self.push_photo(&serde_json::from_value::<Vec<Media>>(value.clone()).unwrap_or_default())
-                        }
+                        "photo" => self
+                            .push_photo(&serde_json::from_value::<Vec<MediaFile>>(value.clone()).unwrap_or_default()),
                         "animation" | "video" => file().iter().for_each(|video| self.push_video(name, video)),
                         "audio" => file().iter().for_each(|audio| self.push_audio(audio)),
                         "voice_note" => file().iter().for_each(|voice| self.push_voice(voice)),
@@ -150,7 +149,7 @@ impl FileCollector {
 }
 
 /// The extension for the claimed media type, for generated names.
-fn file_extension<'a>(file: &Media, fallback: &'a str) -> &'a str {
+fn file_extension<'a>(file: &MediaFile, fallback: &'a str) -> &'a str {
     match file.mime_type.as_deref().unwrap_or_default() {
         "application/pdf" => "pdf",
         "application/zip" => "zip",

@@ -155,7 +155,7 @@ async fn store_all(processor: &InboundProcessor, offset: i64, updates: Vec<Value
     store_concurrently(processor, groups, &stored, stop).await;
     let stored = stored.into_inner().unwrap_or_else(PoisonError::into_inner);
     let prefix = update_ids.into_iter().zip(stored).take_while(|(_, stored)| *stored);
-    prefix.filter_map(|(number, _)| number).max().map_or(offset, |last| last.saturating_add(1).max(offset))
+    prefix.filter_map(|(update_id, _)| update_id).max().map_or(offset, |last| last.saturating_add(1).max(offset))
 }
 
 /// Stores the conversations concurrently, and the updates of each in their order.

@@ -79,7 +79,7 @@ impl InboundProcessor {
     /// Parses an update. Updates of one chat must be passed in their order.
     pub(super) fn read(&self, raw: Value) -> ReceivedUpdate {
         let key = match raw.get("update_id").and_then(Value::as_i64) {
-            Some(number) => number.to_string(),
+            Some(update_id) => update_id.to_string(),
             // Telegram doesn't send such updates; equal ones are still stored only once.
             None => {
                 let mut hasher = DefaultHasher::new();
@@ -144,11 +144,11 @@ impl InboundProcessor {
 
     async fn store(&self, update: &ReceivedUpdate) -> Result<(), InboundError> {
         match &update.event {
-            InboundEvent::Message { message, album_items: kept } => {
-                for message in kept.iter().chain([message.as_ref()]) {
+            InboundEvent::Message { message, album_items } => {
+                for message in album_items.iter().chain([message.as_ref()]) {
                     self.inbound.accept(message.clone()).await?;
                 }
-                self.reader.lock().unwrap_or_else(PoisonError::into_inner).release_stored(kept);
+                self.reader.lock().unwrap_or_else(PoisonError::into_inner).release_stored(album_items);
             }
             InboundEvent::ButtonPressed { query, message } => {
                 match message {

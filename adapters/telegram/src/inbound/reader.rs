@@ -10,7 +10,7 @@ use satchel_domain::{
 use serde_json::{Map, Value};
 use teloxide::types::{ChatId, MessageId, ThreadId};
 
-use self::kinds::{IGNORED_CONTENT, SERVICE_MESSAGES};
+use self::kinds::{IGNORED_UPDATES, SERVICE_MESSAGE_FIELDS};
 use super::{
     albums::{Album, AlbumTracker},
     fallback_text::describe_content,
@@ -68,7 +68,7 @@ pub(crate) struct InboundReader {
 struct ParsedMessage<'a> {
     message: &'a Message,
     /// The text as written.
-    original: &'a str,
+    raw_text: &'a str,
     address: ConversationAddress,
     album: Option<Album>,
     text: ParsedText,
@@ -117,8 +117,8 @@ impl InboundReader {
         }
         for kind in ["edited_message", "edited_channel_post"] {
             if let Some(message) = fields.get(kind) {
-                let number = fields.get("update_id").and_then(Value::as_i64).unwrap_or_default();
-                return self.read_message(update, message, Some(number));
+                let update_id = fields.get("update_id").and_then(Value::as_i64).unwrap_or_default();
+                return self.read_message(update, message, Some(update_id));
             }
         }
         if let Some(query) = fields.get("callback_query") {
@@ -127,7 +127,7 @@ impl InboundReader {
                 Err(_) => InboundEvent::Undecodable("its button has another form than the Bot API's"),
             };
         }
-        if fields.keys().any(|kind| IGNORED_CONTENT.contains(&kind.as_str())) {
+        if fields.keys().any(|kind| IGNORED_UPDATES.contains(&kind.as_str())) {
             return InboundEvent::Ignored("its kind was not asked for");
         }
         InboundEvent::Undecodable("its kind is unknown")
@@ -172,7 +172,7 @@ impl InboundReader {
         }
         let parsed = ParsedMessage {
             message: &message,
-            original: text,
+            raw_text: text,
             address: head.address(),
             album: head.media_group_id.as_ref().map(|id| Album {
                 chat: head.chat.id,
@@ -188,7 +188,7 @@ impl InboundReader {
         };
         if text.is_empty() && parsed.files.is_empty() && parsed.fallback_text.is_none() {
             let is_service_message = raw.as_object().is_some_and(|fields: &Map<String, Value>| {
-                fields.keys().any(|field| SERVICE_MESSAGES.contains(&field.as_str()))
+                fields.keys().any(|field| SERVICE_MESSAGE_FIELDS.contains(&field.as_str()))
             });
             return if is_service_message {
                 InboundEvent::Ignored("it tells of something that happened in the chat")
@@ -208,11 +208,13 @@ impl InboundReader {
             && parsed.album.as_ref().is_none_or(|album| self.albums.register_first(album, head.message_id));
         let (text, files) = reply::compose_text_and_files(&parsed, &self.bot, &self.commands, is_first_item);
         // Message ids of private chats and basic groups are unique per bot only.
-        let original = format!("{}/{}:{}", self.bot.id, head.chat.id, head.message_id);
+        let message_key = format!("{}/{}:{}", self.bot.id, head.chat.id, head.message_id);
         let (key, edit_of) = match edit {
             // The date alone is not unique: it has a resolution of one second, and a message may be edited twice in it.
-            Some(number) => (format!("{original}:{}:{number}", head.edit_date.unwrap_or_default()), Some(original)),
-            None => (original, None),
+            Some(update_id) => {
+                (format!("{message_key}:{}:{update_id}", head.edit_date.unwrap_or_default()), Some(message_key))
+            }
+            None => (message_key, None),
         };
         let message = InboundMessage {
             edit_of,

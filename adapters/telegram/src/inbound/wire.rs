@@ -61,7 +61,7 @@ pub(crate) struct TextQuote {
 
 /// A file of any kind, which decides which fields are set.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Media {
+pub(crate) struct MediaFile {
     pub(crate) file_id: String,
     pub(crate) file_size: Option<u64>,
     pub(crate) file_name: Option<String>,
@@ -137,16 +137,16 @@ pub(crate) struct TitledContent {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct PaidMedia {
-    pub(crate) paid_media: Vec<PaidItem>,
+pub(crate) struct PaidMediaInfo {
+    pub(crate) paid_media: Vec<PaidMedia>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct PaidItem {
+pub(crate) struct PaidMedia {
     #[serde(default)]
-    pub(crate) photo: Vec<Media>,
-    pub(crate) video: Option<Media>,
-    pub(crate) live_photo: Option<Media>,
+    pub(crate) photo: Vec<MediaFile>,
+    pub(crate) video: Option<MediaFile>,
+    pub(crate) live_photo: Option<MediaFile>,
 }
 
 /// A message that consists of blocks.
@@ -159,17 +159,17 @@ pub(crate) struct RichMessage {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageContent {
-    pub(crate) animation: Option<Media>,
-    pub(crate) audio: Option<Media>,
-    pub(crate) document: Option<Media>,
-    pub(crate) live_photo: Option<Media>,
-    pub(crate) paid_media: Option<PaidMedia>,
-    pub(crate) photo: Vec<Media>,
-    pub(crate) sticker: Option<Media>,
+    pub(crate) animation: Option<MediaFile>,
+    pub(crate) audio: Option<MediaFile>,
+    pub(crate) document: Option<MediaFile>,
+    pub(crate) live_photo: Option<MediaFile>,
+    pub(crate) paid_media: Option<PaidMediaInfo>,
+    pub(crate) photo: Vec<MediaFile>,
+    pub(crate) sticker: Option<MediaFile>,
     pub(crate) story: Option<Present>,
-    pub(crate) video: Option<Media>,
-    pub(crate) video_note: Option<Media>,
-    pub(crate) voice: Option<Media>,
+    pub(crate) video: Option<MediaFile>,
+    pub(crate) video_note: Option<MediaFile>,
+    pub(crate) voice: Option<MediaFile>,
     pub(crate) checklist: Option<Checklist>,
     pub(crate) contact: Option<Contact>,
     pub(crate) dice: Option<Dice>,

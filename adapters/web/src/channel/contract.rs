@@ -22,12 +22,12 @@ struct RecordingBus {
 }
 
 impl RecordingBus {
-    fn record(&self, part: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
+    fn record(&self, request: &SendRequest, answer: &Result<Vec<MessageRef>, SendError>) {
         let mut arrived = self.arrived.lock().unwrap();
         for message in answer.iter().flatten() {
             match arrived.iter_mut().find(|(known, _)| known == message) {
-                Some((_, content)) => content.clone_from(&part.content),
-                None => arrived.push((message.clone(), part.content.clone())),
+                Some((_, content)) => content.clone_from(&request.content),
+                None => arrived.push((message.clone(), request.content.clone())),
             }
         }
     }
@@ -43,15 +43,15 @@ impl Channel for RecordingBus {
         self.channel.capabilities(conversation)
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let answer = self.channel.send(part).await;
-        self.record(part, &answer);
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let answer = self.channel.send(request).await;
+        self.record(request, &answer);
         answer
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let answer = self.channel.edit(message, part).await;
-        self.record(part, &answer);
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let answer = self.channel.edit(message, request).await;
+        self.record(request, &answer);
         answer
     }
 
@@ -93,7 +93,7 @@ fn fixture() -> Fixture {
         idempotency: Idempotency::Key { window_ms: None },
         look_up: LookupRule::None,
         can_edit: true,
-        replies: ReplyRule::Question,
+        replies: ReplyRule::PersonMessage,
         stream: StreamRule::Deltas,
         rate_limits: None,
     };

@@ -127,7 +127,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
             idempotency: Idempotency::Key { window_ms: None },
             look_up: LookupRule::None,
             can_edit: true,
-            replies: ReplyRule::Question,
+            replies: ReplyRule::PersonMessage,
             stream: StreamRule::Deltas,
             rate_limits: None,
         },

@@ -29,8 +29,8 @@ enum End {
 }
 
 fn ignite(script: &str, timeout: Duration) -> End {
-    // Far above the worker's own limits: should one be gone, the script gets further than it may, and this machine stays
-    // whole.
+    // Far above the worker's own limits: should one be gone, the script gets further than it may, and this machine
+    // stays whole.
     let mut worker = Worker::start_within("ulimit -t 120; ulimit -v 4000000; ulimit -f 0");
     worker.send(&ToWorker::Run(run(script)));
     let since = Instant::now();

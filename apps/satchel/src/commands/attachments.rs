@@ -166,8 +166,8 @@ pub async fn show_usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) ->
 /// Removes files for good, one after the other.
 ///
 /// # Errors
-/// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output can't
-/// be written. Files that were named before it are removed.
+/// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output
+/// can't be written. Files that were named before it are removed.
 pub async fn remove(
     ledger: &dyn Ledger,
     blobs: &dyn Blobs,

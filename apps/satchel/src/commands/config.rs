@@ -58,14 +58,14 @@ pub fn check(loaded: LoadedConfig, out: &mut dyn Write) -> anyhow::Result<Config
 ///
 /// # Errors
 /// When the output can't be written.
-pub fn schema(out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn print_schema(out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(super::write_json(out, crate::config::schema::schema())?)
 }
 
 fn summary_line(loaded: &LoadedConfig) -> String {
     let count = |from: fn(&SettingOrigin) -> bool| {
         let given = |setting: &&ConfigSetting| match &setting.origin {
-            SettingOrigin::SecretFile { named_by, .. } => from(named_by),
+            SettingOrigin::ValueFile { named_by, .. } => from(named_by),
             origin => from(origin),
         };
         loaded.settings.iter().filter(given).count()

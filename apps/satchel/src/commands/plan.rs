@@ -164,7 +164,7 @@ fn write_plan(out: &mut dyn Write, channel: &str, plan: &Plan) -> std::io::Resul
     }
     let row = |(index, part): (usize, &PlannedPart)| {
         let mut content = super::summarize_content(&part.content);
-        if let Some(reason) = &part.refused {
+        if let Some(reason) = &part.failure {
             content = format!("{content}: not sent; {reason}");
         }
         vec![(index + 1).to_string(), part.content.kind().to_owned(), content]

@@ -21,8 +21,8 @@ use super::{
 pub struct AttachmentsConfig {
     /// The largest file behind a declared URL. No effect yet.
     pub max_download_size_bytes: Size,
-    /// How long a fetch from the web may take, in addition to a second for every 65 KB. A server that sends nothing for 15 s is given
-    /// up.
+    /// How long a fetch from the web may take, in addition to a second for every 65 KB. A server that sends nothing for
+    /// 15 s is given up.
     pub download_timeout: ConfigDuration,
     /// The most redirects that such a fetch follows.
     pub max_redirects: Count<0, 20>,
@@ -71,11 +71,11 @@ struct QuotaConfig {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RetentionConfig {
-    /// The most files.
+    /// The most files that a conversation keeps; the oldest are removed first.
     pub items: Option<Count<1, { u32::MAX }>>,
-    /// The most bytes.
+    /// The most bytes that the files of a conversation have; the oldest are removed first.
     pub bytes: Option<Size>,
-    /// The most days.
+    /// The age in days at which a file is removed.
     pub days: Option<Count<1, 36_500>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path, path::PathBuf, sync::Arc};
 
-/// Where a value was given. The later variants win over the earlier ones.
+/// Where a value was given. `rank` says which origin wins over which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
     Default,
@@ -20,7 +20,7 @@ pub enum SettingOrigin {
     /// On the command line, with `--set`.
     CommandLine,
     /// In the file that a `…_file` key names.
-    SecretFile {
+    ValueFile {
         /// The file that was read.
         path: PathBuf,
         /// Where the `…_file` key was given.
@@ -36,7 +36,7 @@ impl SettingOrigin {
             Self::File { .. } => 1,
             Self::Environment(_) => 2,
             Self::CommandLine => 3,
-            Self::SecretFile { named_by, .. } => named_by.rank(),
+            Self::ValueFile { named_by, .. } => named_by.rank(),
         }
     }
 
@@ -56,7 +56,7 @@ impl fmt::Display for SettingOrigin {
             Self::File { path, line, .. } => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::CommandLine => f.write_str("--set"),
-            Self::SecretFile { path, named_by } => write!(f, "{} ({named_by})", path.display()),
+            Self::ValueFile { path, named_by } => write!(f, "{} ({named_by})", path.display()),
         }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for ConfigProblem {
             }
             SettingOrigin::Environment(name) => write!(f, "{name}: {}", self.message),
             SettingOrigin::CommandLine => write!(f, "--set: {}", self.message),
-            SettingOrigin::SecretFile { named_by, .. } => {
+            SettingOrigin::ValueFile { named_by, .. } => {
                 Self { origin: (**named_by).clone(), message: self.message.clone() }.fmt(f)
             }
         }

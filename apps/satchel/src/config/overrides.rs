@@ -108,7 +108,8 @@ fn apply_value(
             problems.push(ConfigProblem { origin, message });
             return;
         };
-        let index = match entries.iter().position(|(name, _)| is_same_name(name, segment)) {
+        let exact = entries.iter().position(|(name, _)| name == segment);
+        let index = match exact.or_else(|| entries.iter().position(|(name, _)| is_same_name(name, segment))) {
             Some(index) => index,
             None => {
                 entries.push((segment.to_lowercase(), ConfigNode { value: ConfigValue::Null, origin: origin.clone() }));
@@ -121,5 +122,5 @@ fn apply_value(
 }
 
 fn is_same_name(name: &str, segment: &str) -> bool {
-    name == segment || name.replace('-', "_").eq_ignore_ascii_case(&segment.replace('-', "_"))
+    name.replace('-', "_").eq_ignore_ascii_case(&segment.replace('-', "_"))
 }

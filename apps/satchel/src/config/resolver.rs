@@ -33,7 +33,7 @@ impl Resolver<'_> {
 
     /// Reports a mistake where `key` was given; `key[2]` is the third item of a list.
     pub(super) fn report(&mut self, key: &str, message: String) {
-        let origin = self.origin_of(key);
+        let origin = self.find_origin(key);
         self.problems.push(ConfigProblem { origin, message });
     }
 
@@ -51,7 +51,7 @@ impl Resolver<'_> {
     }
 
     /// Where a key was given; for a secret in a file, where the file was named.
-    fn origin_of(&self, key: &str) -> SettingOrigin {
+    fn find_origin(&self, key: &str) -> SettingOrigin {
         let (key, item) = match key.strip_suffix(']').and_then(|key| key.split_once('[')) {
             Some((key, item)) => (key, item.parse::<usize>().ok()),
             None => (key, None),

@@ -40,8 +40,8 @@ pub(super) struct ScheduleConfig {
     /// Its name in the configuration.
     #[schemars(skip)]
     name: String,
-    /// When it runs: minute, hour, day of the month, month, day of the week, as in `0 8 * * mon-fri`; with a sixth field
-    /// in front the seconds; or @hourly, @daily, @weekly, @monthly, @yearly.
+    /// When it runs: minute, hour, day of the month, month, day of the week, as in `0 8 * * mon-fri`; with a sixth
+    /// field in front the seconds; or @hourly, @daily, @weekly, @monthly, @yearly.
     cron: Option<String>,
     /// The time zone of these times, such as Europe/Berlin; by default this machine's, or UTC where that isn't known.
     timezone: Option<String>,

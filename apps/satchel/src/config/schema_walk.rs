@@ -22,7 +22,7 @@ pub(super) struct CheckReport {
     pub(super) settings: Vec<ConfigSetting>,
     pub(super) problems: Vec<ConfigProblem>,
     /// Unknown keys, and values in place of a section; reported after all other mistakes at the same position.
-    pub(super) misplaced: Vec<ConfigProblem>,
+    pub(super) structure_problems: Vec<ConfigProblem>,
     pub(super) not_built: Vec<ConfigProblem>,
     /// Every known key, with the names of declared entries filled in.
     pub(super) known_keys: Vec<String>,
@@ -35,14 +35,14 @@ pub(super) fn check_tree(root: &ConfigNode, schema: &Json, cwd: &Path) -> CheckR
     walk.report.values = walk.check_section(schema, Some(root), "");
     let SchemaWalk { mut report, unknown_keys, invalid_sections, .. } = walk;
     let known_keys = &report.known_keys;
-    report.misplaced.extend(invalid_sections.into_iter().map(|(key, origin)| {
+    report.structure_problems.extend(invalid_sections.into_iter().map(|(key, origin)| {
         let message =
             format!("`{key}` must be a section with {}", suggestions::child_names(known_keys, &key).join(", "));
         ConfigProblem { origin: origin.clone(), message }
     }));
-    report
-        .misplaced
-        .extend(unknown_keys.into_iter().map(|(key, origin)| suggestions::unknown_key(origin, &key, known_keys)));
+    report.structure_problems.extend(
+        unknown_keys.into_iter().map(|(key, origin)| suggestions::describe_unknown_key(origin, &key, known_keys)),
+    );
     report
 }
 
@@ -198,7 +198,7 @@ impl<'a> SchemaWalk<'a> {
         }
         let result = kind.read_file.map(|read| read(&path).and_then(|text| kind.read_text(&text, self.cwd)))?;
         match result {
-            Ok(value) => Some((value, SettingOrigin::SecretFile { path, named_by: Box::new(named_by) })),
+            Ok(value) => Some((value, SettingOrigin::ValueFile { path, named_by: Box::new(named_by) })),
             Err(reason) => {
                 let message = format!("the file {} that `{key}_file` names {reason}", path.display());
                 self.report.problems.push(ConfigProblem { origin: named_by, message });

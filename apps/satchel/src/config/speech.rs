@@ -41,8 +41,8 @@ pub struct SpeechConfig {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct SpeakConfig {
-    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from the
-    /// other settings.
+    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from
+    /// the other settings.
     #[schemars(extend("default" = "off"))]
     provider: Option<SpeechProvider>,
     /// The program and its arguments. It reads the text from standard input and writes WAV or OGG/Opus to standard
@@ -64,8 +64,8 @@ struct SpeakConfig {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct TranscribeConfig {
-    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from the
-    /// other settings.
+    /// `command` runs a program; `openai` calls OpenAI or any server that offers its API. By default it follows from
+    /// the other settings.
     #[schemars(extend("default" = "off"))]
     provider: Option<SpeechProvider>,
     /// The program and its arguments. It writes the text to standard output. `{file}` is the recording as it was sent,

@@ -7,8 +7,8 @@ use super::overrides::{VARIABLE_PREFIX, variable_name};
 const MIN_NAME_CHARS: usize = 3;
 
 /// Reports an environment variable without effect, with a suggestion.
-pub(super) fn ignored_variable(variable: &str, known_keys: &[String]) -> ConfigProblem {
-    let key = variable.trim_start_matches(VARIABLE_PREFIX).to_lowercase();
+pub(super) fn describe_ignored_variable(variable: &str, known_keys: &[String]) -> ConfigProblem {
+    let key = variable.strip_prefix(VARIABLE_PREFIX).unwrap_or(variable).to_lowercase();
     let message = match nearest_key(&key, known_keys).map(|key| first_key_in(&key, known_keys)) {
         Some(nearest_key) => {
             format!("no setting has this name, so it has no effect: did you mean {}?", variable_name(&nearest_key))
@@ -26,7 +26,7 @@ fn first_key_in(key: &str, known_keys: &[String]) -> String {
 }
 
 /// Reports an unknown key, with a suggestion or the known keys of its section.
-pub(super) fn unknown_key(origin: &SettingOrigin, key: &str, known_keys: &[String]) -> ConfigProblem {
+pub(super) fn describe_unknown_key(origin: &SettingOrigin, key: &str, known_keys: &[String]) -> ConfigProblem {
     let message = match (origin, nearest_key(key, known_keys)) {
         (SettingOrigin::Environment(_), Some(nearest_key)) => {
             format!("no setting has this name: did you mean {}?", variable_name(&nearest_key))

@@ -29,16 +29,16 @@ use super::{
 pub struct WebConfig {
     /// The address and port of the page, or `off`.
     pub listen: ListenAddress,
-    /// The address under which other people reach the page, such as `https://satchel.example.com`. With it, files that a
-    /// platform doesn't take are sent as links.
+    /// The address under which other people reach the page, such as `https://satchel.example.com`. With it, files that
+    /// a platform doesn't take are sent as links.
     pub public_url: Option<HttpUrl>,
     /// The token that opens the page, of at least 12 characters. One is generated at the first start, in the file
-    /// `web-token` of the data directory. `off`, on a loopback address only, opens the page to every account and program
-    /// of this machine.
+    /// `web-token` of the data directory. `off`, on a loopback address only, opens the page to every account and
+    /// program of this machine.
     #[schemars(extend("x-default" = "generated at the first start"))]
     pub token: WebToken,
-    /// The proxies whose X-Forwarded-For names the sender of a request: addresses or networks, such as 10.0.0.0/8. Wrong
-    /// tokens count for that sender; no other header is believed.
+    /// The proxies whose X-Forwarded-For names the sender of a request: addresses or networks, such as 10.0.0.0/8.
+    /// Wrong tokens count for that sender; no other header is believed.
     pub trusted_proxies: Texts,
 }
 

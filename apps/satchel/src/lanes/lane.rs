@@ -16,7 +16,7 @@ use satchel_domain::{Ending, Part};
 use satchel_intake::{
     commands::{self, ChatCommand, CommandReply, Storage, VoiceStatus},
     pairing::CommandContext,
-    prepare::{PrepareContext, fetch_files, refuse_files},
+    prepare::{PrepareContext, prepare_turn, refuse_files},
     system_tasks,
 };
 use satchel_ports::{
@@ -305,7 +305,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
             Some(first) => hosting.turn_slots.acquire(&first.message).await,
             None => None,
         };
-        Ok::<_, LedgerError>((permit, fetch_files(fetching, turn.clone()).await?))
+        Ok::<_, LedgerError>((permit, prepare_turn(fetching, turn.clone()).await?))
     };
     let (_permit, turn) = tokio::select! {
         biased;

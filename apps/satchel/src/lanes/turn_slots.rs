@@ -35,8 +35,8 @@ impl TurnSlots {
         Arc::new(Self { per_person, people: Mutex::default(), waiting: AtomicUsize::new(0) })
     }
 
-    /// Waits until the turn of a message may run; a person's turns get their slots in order. What no person requested needs
-    /// none: its conversation has one turn at a time.
+    /// Waits until the turn of a message may run; a person's turns get their slots in order. What no person requested
+    /// needs none: its conversation has one turn at a time.
     pub(super) async fn acquire(self: &Arc<Self>, message: &InboundMessage) -> Option<TurnPermit> {
         if message.system_task.is_some() {
             return None;

@@ -59,18 +59,18 @@ impl Channel for Scripted {
         ChannelCapabilities { idempotency: self.idempotency, ..tables::discord() }
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let PartContent::Question { text, .. } = &part.content else { panic!("only questions are put") };
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let PartContent::Question { text, .. } = &request.content else { panic!("only questions are put") };
         let labelled = if text.starts_with("(possible duplicate)") { " labelled" } else { "" };
         self.log.lock().unwrap().push(format!("send{labelled} at {} s", self.began.elapsed().as_secs()));
-        self.keys.lock().unwrap().push(part.part_id);
+        self.keys.lock().unwrap().push(request.part_id);
         sleep(self.takes).await;
         let failed = self.sends.lock().unwrap().pop_front();
         failed.map_or_else(|| Ok(vec![MessageRef("q".into())]), Err)
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        let PartContent::Text { text, .. } = &part.content else { panic!("a question ends as a text") };
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        let PartContent::Text { text, .. } = &request.content else { panic!("a question ends as a text") };
         self.log.lock().unwrap().push(format!("edit {message}: {text}"));
         let failed = self.edits.lock().unwrap().pop_front();
         failed.map_or_else(|| Ok(vec![message.clone()]), Err)

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use satchel_domain::{
     AttachmentSource, CallId, Ending, Filename, HistoryMessage, InboxId, PartId, RefusedFile, ToolCall, ToolOutcome,
-    Visibility, part::FailureReason, part::RoutingError,
+    Visibility, part::FailureReason, part::UndeliveredPart,
 };
 use satchel_ports::{
     ModelEvent, ModelMessage, SafetyTier, ToolError,
@@ -107,7 +107,7 @@ async fn endless_response_is_cut_off_but_delivered() {
 #[tokio::test(start_paused = true)]
 async fn immediate_model_failure_leaves_failures_unreported() {
     let mut stage = Stage::with_model(vec![vec![Err("no key")]]);
-    stage.turn.unreported_failures = vec![RoutingError {
+    stage.turn.unreported_failures = vec![UndeliveredPart {
         part: PartId(Uuid::from_u128(4)),
         turn: TURN,
         content: satchel_domain::PartContent::from_text("lost"),
@@ -423,7 +423,7 @@ async fn steered_message_keeps_its_position_after_crash() {
 #[tokio::test(start_paused = true)]
 async fn the_model_is_told_what_was_not_delivered() {
     let mut stage = Stage::with_model(vec![says("Sorry.")]);
-    stage.turn.unreported_failures = vec![RoutingError {
+    stage.turn.unreported_failures = vec![UndeliveredPart {
         part: PartId(Uuid::from_u128(4)),
         turn: TURN,
         content: satchel_domain::PartContent::from_text("lost"),

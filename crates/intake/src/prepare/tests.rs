@@ -82,7 +82,7 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
         limits,
         access: &access,
     };
-    fetch_files(fetching, turn).await.unwrap().messages.remove(0).files
+    prepare_turn(fetching, turn).await.unwrap().messages.remove(0).files
 }
 
 fn reason(file: &InboundFileState) -> &str {

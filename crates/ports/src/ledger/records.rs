@@ -7,7 +7,7 @@ use satchel_domain::{
     InboxId, MessageOrigin, MessageRef, OutgoingResponse, Part, PartId, PartState, RefusedFile, Sender, Sha256,
     Timestamp, ToolCall, ToolOutcome, TurnId,
     delivery::DeliveryRules,
-    part::{Plan, PlannedPart, RoutingError},
+    part::{Plan, PlannedPart, UndeliveredPart},
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -207,7 +207,7 @@ pub struct QueuedTurn {
     /// How many processes crashed while it was the lane's oldest turn.
     pub crashes: u32,
     /// Failed deliveries that haven't been reported to the model.
-    pub unreported_failures: Vec<RoutingError>,
+    pub unreported_failures: Vec<UndeliveredPart>,
     /// Whether the conversation's replies are sent as voice messages, too.
     pub voice: bool,
 }
@@ -301,9 +301,9 @@ impl TurnRecord {
 
     /// Returns the failed parts of the response.
     #[must_use]
-    pub fn routing_errors(&self) -> Vec<RoutingError> {
+    pub fn routing_errors(&self) -> Vec<UndeliveredPart> {
         let routing_error = |part: &Part| match &part.state {
-            PartState::Failed { reason } => Some(RoutingError {
+            PartState::Failed { reason } => Some(UndeliveredPart {
                 part: part.id,
                 turn: part.turn,
                 content: part.content.clone(),

@@ -34,13 +34,13 @@ pub(super) async fn resolve_doubt(
     delivery: &DeliveryContext,
     part: &Part,
     request: SendRequest,
-    key: &KeyedRetry,
+    keyed_retry: &KeyedRetry,
 ) -> Result<DoubtResolution, LedgerError> {
     let DeliveryContext { ledger, channel, rules, .. } = delivery;
     if let Err(error) = channel.probe().await {
         return Ok(DoubtResolution::Unreachable(error));
     }
-    let mut step = next_doubt_step(part, ledger.now(), rules, key.doubt_rules);
+    let mut step = next_doubt_step(part, ledger.now(), rules, keyed_retry.doubt_rules);
     if step == DoubtStep::LookUp {
         let range = LookupRange::After(ledger.last_sent_before(part.id).await?);
         match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
@@ -51,10 +51,10 @@ pub(super) async fn resolve_doubt(
             Ok(LookupOutcome::Absent) => return Ok(DoubtResolution::Absent),
             Ok(LookupOutcome::Uncertain { reason }) => {
                 tracing::info!(part.id = %part.id, reason, "look-up without a result; treating the part as in doubt");
-                step = doubt_step_without_match(part, rules, key.doubt_rules);
+                step = doubt_step_without_match(part, rules, keyed_retry.doubt_rules);
             }
             Err(SendError::Forbidden { .. } | SendError::Refused { .. } | SendError::Unreadable { .. }) => {
-                step = doubt_step_without_match(part, rules, key.doubt_rules);
+                step = doubt_step_without_match(part, rules, keyed_retry.doubt_rules);
             }
             Err(error @ (SendError::NotSent { .. } | SendError::InDoubt { .. })) => {
                 return Ok(DoubtResolution::Unreachable(error));
@@ -63,7 +63,7 @@ pub(super) async fn resolve_doubt(
     }
     Ok(match step {
         // What the key finds by the text alone is edited to the rest.
-        DoubtStep::Resend | DoubtStep::GiveUp(_) if key.can_retry_text(part, ledger.now()) => {
+        DoubtStep::Resend | DoubtStep::GiveUp(_) if keyed_retry.can_retry_text(part, ledger.now()) => {
             DoubtResolution::Retry(Some(RetryForm::TextOnly))
         }
         DoubtStep::GiveUp(reason) => DoubtResolution::GiveUp(reason),
@@ -74,8 +74,8 @@ pub(super) async fn resolve_doubt(
     })
 }
 
-/// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of what
-/// has files again once the slowest upload must be through.
+/// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of
+/// what has files again once the slowest upload must be through.
 pub(super) async fn remove_duplicates(
     delivery: &DeliveryContext,
     part: &Part,

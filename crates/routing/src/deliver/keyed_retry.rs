@@ -2,8 +2,7 @@
 //!
 //! A key returns the message that arrived first under it, which may be the beginning of a streamed reply. If the full
 //! retry is refused because of its files, a retry with the text alone still finds or makes that message; an edit then
-//! adds
-//! the rest.
+//! adds the rest.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ impl ReplyAnchor {
         part: &Part,
         rule: ReplyRule,
     ) -> Result<Option<MessageRef>, LedgerError> {
-        if rule == ReplyRule::Question || part.position == 0 {
+        if rule == ReplyRule::PersonMessage || part.position == 0 {
             return Ok(part.reply_to.clone());
         }
         let last = match &self.0 {

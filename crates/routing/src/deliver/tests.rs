@@ -188,7 +188,7 @@ impl DeliveryHarness {
             let children: Vec<_> = settlement
                 .children
                 .iter()
-                .map(|child| format!("{}{}", child.content.kind(), if child.refused.is_some() { "!" } else { "" }))
+                .map(|child| format!("{}{}", child.content.kind(), if child.failure.is_some() { "!" } else { "" }))
                 .collect();
             let children = if children.is_empty() { String::new() } else { format!(" by {}", children.join(", ")) };
             let notice = if settlement.notice.is_some() { " with notice" } else { "" };

@@ -248,7 +248,7 @@ fn a_hundred_failures_are_one_short_notice() {
 
 #[test]
 fn the_model_is_told_the_same_without_markdown() {
-    let error = |content, reason| RoutingError {
+    let error = |content, reason| UndeliveredPart {
         part: PartId(Uuid::from_u128(1)),
         turn: TurnId(Uuid::from_u128(2)),
         content,

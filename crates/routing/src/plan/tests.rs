@@ -32,7 +32,7 @@ fn shown(plan: &Plan) -> String {
             _ => String::new(),
         };
         let files: String = part.content.files().iter().map(|item| format!("\n    {}", file(item))).collect();
-        let refused = part.refused.as_ref().map(|why| format!(" REFUSED {why}")).unwrap_or_default();
+        let refused = part.failure.as_ref().map(|why| format!(" REFUSED {why}")).unwrap_or_default();
         format!("{}{words}{refused}{files}\n", part.content.kind())
     };
     plan.parts.iter().map(line).collect()
@@ -216,7 +216,7 @@ proptest! {
             for part in &planned.parts {
                 match &part.content {
                     PartContent::Text { text, markup: Markup::Plain, .. } => told.push_str(text),
-                    content if part.refused.is_none() => content.files().iter().for_each(|item| told.push_str(&item.caption)),
+                    content if part.failure.is_none() => content.files().iter().for_each(|item| told.push_str(&item.caption)),
                     _ => {}
                 }
             }
@@ -229,7 +229,7 @@ proptest! {
         let speakable = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
         let asked = response.voice.as_ref().is_some_and(|voice| speakable(&voice.text) || speakable(&response.text));
         prop_assert_eq!(voices, usize::from(asked));
-        let refused = planned.parts.iter().any(|part| part.refused.is_some());
+        let refused = planned.parts.iter().any(|part| part.failure.is_some());
         let notices = planned.parts.iter().filter(|part| part.content.kind() == "notice").count();
         prop_assert_eq!(notices, usize::from(refused));
         prop_assert_eq!(&planned, &plan(&response, &capabilities));
@@ -242,7 +242,7 @@ proptest! {
         let unit = capabilities.text.unit;
         for part in plan(&response, &capabilities).parts {
             let files = part.content.files();
-            if part.refused.is_some() {
+            if part.failure.is_some() {
                 prop_assert!(files.len() == 1 && files[0].attachment.bytes > capabilities.file_bytes);
                 continue;
             }

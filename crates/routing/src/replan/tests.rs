@@ -71,7 +71,7 @@ fn files_over_learned_limit_fail_without_splitting_others() {
         let ReplanOutcome::Children(children) = replan(&content, &refusal, "no", &capabilities) else {
             panic!("it goes on")
         };
-        let shown: Vec<_> = children[before..].iter().map(|part| (part.content.files().len(), &part.refused)).collect();
+        let shown: Vec<_> = children[before..].iter().map(|part| (part.content.files().len(), &part.failure)).collect();
         assert_eq!(shown, [(1, &None), (1, &too_large), (2, &None)]);
     }
 }

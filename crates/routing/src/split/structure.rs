@@ -75,8 +75,8 @@ pub(super) struct MarkdownStructure {
     pub(super) blocks: Vec<CodeBlock>,
     /// Where formatted spans begin, each as often as one does.
     pub(super) entities: Vec<usize>,
-    /// Where a block begins behind a blank line and in no other block, and the ends of the text: what stands before such
-    /// a place and what stands behind it are read alone as they are read together.
+    /// Where a block begins behind a blank line and in no other block, and the ends of the text: what stands before
+    /// such a place and what stands behind it are read alone as they are read together.
     pub(super) seams: Vec<usize>,
 }
 

@@ -1,15 +1,15 @@
 //! Reads a long Markdown text in windows: the time and the memory for reading then grow with the text and no faster.
 //!
-//! A window ends at a blank line before a line that isn't indented. There every paragraph, list and quote is closed, and
-//! only a fence or HTML might go on, in which case the next window begins with it.
+//! A window ends at a blank line before a line that isn't indented. There every paragraph, list and quote is closed,
+//! and only a fence or HTML might go on, in which case the next window begins with it.
 
 use super::structure::MarkdownStructure;
 
 /// Reads a text in windows of about this many bytes.
 pub(super) fn parse_in_windows(text: &str, window_bytes: usize) -> MarkdownStructure {
     let mut structure = MarkdownStructure::default();
-    // A link may be defined anywhere behind its use, and lines may end in more ways than one: a text with either is read
-    // as a whole.
+    // A link may be defined anywhere behind its use, and lines may end in more ways than one: a text with either is
+    // read as a whole.
     let defines_links = may_define_links(text);
     let is_single_window = text.len() <= window_bytes || text.contains('\r') || defines_links;
     let window_bytes = if is_single_window { text.len() } else { window_bytes };

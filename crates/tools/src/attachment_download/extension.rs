@@ -61,7 +61,8 @@ const EXTENSIONS: [(&str, &str); 49] = [
 /// The extension with its dot; nothing where none can be told.
 ///
 /// What the platform or the server calls the file comes first, then its name, then its address. Only where all of them
-/// say nothing, its bytes do. `application/octet-stream` is no type but the word for not knowing one, so it says nothing.
+/// say nothing, its bytes do. `application/octet-stream` is no type but the word for not knowing one, so it says
+/// nothing.
 pub(crate) fn choose_extension(served_as: Option<&str>, filename: &Filename, url: &str, detected: &str) -> String {
     let served_as = served_as.unwrap_or_default();
     let extension = from_mime(served_as)

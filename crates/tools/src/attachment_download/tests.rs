@@ -309,8 +309,8 @@ async fn without_any_attachments_it_says_so() {
     assert!(error.contains("no message of this conversation came with attachments"), "{error}");
 }
 
-/// What was not to be had when it came may be fetched now, from Discord's own hosts and what the operator adds, and from
-/// nowhere else.
+/// What was not to be had when it came may be fetched now, from Discord's own hosts and what the operator adds, and
+/// from nowhere else.
 #[tokio::test]
 async fn refused_file_is_fetched_from_listed_hosts_only() {
     let url = "https://cdn.discordapp.com/attachments/1/2/large.bin?ex=66&hm=secret";

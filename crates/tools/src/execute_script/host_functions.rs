@@ -66,8 +66,8 @@ impl<'a> TurnHostFunctions<'a> {
         self.results.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first: a
-    /// stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
+    /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first:
+    /// a stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
     async fn record_outcome(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
         let push_result = self.lock().push(outcome.clone(), self.quota);
         for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
@@ -131,9 +131,9 @@ impl HostFunctions for TurnHostFunctions<'_> {
     }
 }
 
-/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call that
-/// failed in part it gets data that lists what failed, if there is such, else everything and that it failed: the words are
-/// for readers.
+/// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call
+/// that failed in part it gets data that lists what failed, if there is such, else everything and that it failed: the
+/// words are for readers.
 fn outcome_value(outcome: &ToolOutcome) -> Value {
     let is_partial = outcome.has_failed_in_part();
     match (&outcome.text, outcome.attachments.as_slice(), &outcome.data) {

@@ -1,5 +1,5 @@
-//! What a script has gathered so far: the files that it answers with, and what the tools that it called ask of the reply.
-//! The locks by which scripts of one turn use its byte quota one at a time are here, too.
+//! What a script has gathered so far: the files that it answers with, and what the tools that it called ask of the
+//! reply. The locks by which scripts of one turn use its byte quota one at a time are here, too.
 
 use std::{
     collections::HashMap,

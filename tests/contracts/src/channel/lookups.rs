@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn look_up_request(part: &SendRequest, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
-    LookupRequest { part: part.clone(), range: LookupRange::After(after), attempts: 1, recorded }
+fn look_up_request(request: &SendRequest, after: Option<MessageRef>, recorded: RecordedMessages) -> LookupRequest {
+    LookupRequest { part: request.clone(), range: LookupRange::After(after), attempts: 1, recorded }
 }
 
 fn found_outcome(messages: &[MessageRef]) -> LookupOutcome {
@@ -13,15 +13,15 @@ fn found_outcome(messages: &[MessageRef]) -> LookupOutcome {
 /// Looks through the history; the message that was found, if there was one.
 async fn look_up_history(
     fixture: &dyn ChannelFixture,
-    part: &SendRequest,
+    request: &SendRequest,
     after: Option<MessageRef>,
 ) -> Option<LookupOutcome> {
-    let outcome = fixture.channel().find_sent(&look_up_request(part, after, RecordedMessages::default())).await;
+    let outcome = fixture.channel().find_sent(&look_up_request(request, after, RecordedMessages::default())).await;
     Some(outcome.unwrap()).filter(|outcome| !matches!(outcome, LookupOutcome::Uncertain { .. }))
 }
 
-/// Catches: a look-up that takes the first of several, forgets where to begin, looks at words only, or calls a part absent
-/// that may have been overlooked.
+/// Catches: a look-up that takes the first of several, forgets where to begin, looks at words only, or calls a part
+/// absent that may have been overlooked.
 pub async fn history_look_up_returns_only_unique_match(fixture: &dyn ChannelFixture) {
     let wanted = text_request(fixture, 1, "where am I");
     match capabilities(fixture).look_up {

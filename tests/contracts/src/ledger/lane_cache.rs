@@ -19,7 +19,7 @@ pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (first, turn) = receive(&ledger, &message("1", "hello")).await;
     let refused =
-        PlannedPart { refused: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
+        PlannedPart { failure: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
     ledger.complete_turn(&first, &completed_turn(turn, vec![refused])).await.unwrap();
     ledger.set_voice_replies(&first.conversation, true).await.unwrap();
     assert!(ledger.release(&first, ReleaseMode::IfIdle).await.unwrap());
@@ -91,8 +91,8 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
 }
 
-/// Catches: a lane that is given back, a part that is settled or a turn that is completed because nobody else is known to
-/// have come between.
+/// Catches: a lane that is given back, a part that is settled or a turn that is completed because nobody else is known
+/// to have come between.
 pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (lease, turn) = receive(&one, &message("1", "")).await;

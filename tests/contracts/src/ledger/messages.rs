@@ -40,8 +40,8 @@ fn message_id(chat: &str, id: &str) -> (ConversationId, String) {
     (conversation(chat), id.to_owned())
 }
 
-/// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question, and
-/// would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
+/// Catches: a message of ours that is unknown, such as one of an album, of another topic, a streamed one or a question,
+/// and would be taken for the one that is looked for; a message that came later and is taken for an earlier one.
 pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (topic_lease, topic) = start_reply(&ledger, "telegram:-1001/7", "1", &["in a topic"]).await;

@@ -59,7 +59,7 @@ pub async fn refused_part_is_failed(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
     let mut plan = text_parts(&["too big", "fits"]);
-    plan[0].refused = Some(reason.clone());
+    plan[0].failure = Some(reason.clone());
     let begun = ledger.complete_turn(&lease, &completed_turn(turn, plan)).await.unwrap().unwrap();
     assert_eq!(part_text(&begun), "fits");
     let record = ledger.turn(turn).await.unwrap().unwrap();

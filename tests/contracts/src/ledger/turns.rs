@@ -148,7 +148,7 @@ pub async fn failures_are_reported_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
-    let refused = PlannedPart { refused: Some(reason.clone()), ..text_parts(&["big"]).remove(0) };
+    let refused = PlannedPart { failure: Some(reason.clone()), ..text_parts(&["big"]).remove(0) };
     ledger.complete_turn(&lease, &completed_turn(turn, vec![refused])).await.unwrap();
     ledger.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
     let next = ledger.next_turn(&lease).await.unwrap().unwrap();

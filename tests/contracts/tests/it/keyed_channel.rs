@@ -47,13 +47,13 @@ impl Channel for KeyedChannel {
         ChannelCapabilities { idempotency, voice: VoiceRule::Message, can_edit: false, ..tables::console() }
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.check_readable(&part.content).await?;
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        self.check_readable(&request.content).await?;
         let mut sent = self.sent.lock().unwrap();
-        if sent.iter().all(|(known, _)| *known != part.part_id) {
-            sent.push((part.part_id, part.content.clone()));
+        if sent.iter().all(|(known, _)| *known != request.part_id) {
+            sent.push((request.part_id, request.content.clone()));
         }
-        Ok(vec![MessageRef(part.part_id.to_string())])
+        Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
     async fn fetch(&self, reference: &FileReference) -> Result<FetchedFile, FileFetchError> {

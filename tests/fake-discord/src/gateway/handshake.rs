@@ -28,8 +28,8 @@ impl Shared {
     pub(crate) fn identify(&self, connection: u64, data: &Value) -> Result<(), HandshakeRefusal> {
         let request = IdentifyRequest::read(data).ok_or(HandshakeRefusal::Close(close::DECODE_ERROR))?;
         let name = self.state().start_session(self, connection, &request)?;
-        // The snapshot is taken while no lock is held: whoever dispatches may hold the platform's. What happens meanwhile
-        // is told after it, and may stand in it already.
+        // The snapshot is taken while no lock is held: whoever dispatches may hold the platform's. What happens
+        // meanwhile is told after it, and may stand in it already.
         let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let snapshot = snapshot();
         let mut state = self.state();

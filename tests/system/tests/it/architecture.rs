@@ -401,7 +401,7 @@ fn only_the_core_requires_documentation() {
 }
 
 #[test]
-fn unsafe_code_is_forbidden() {
+fn unsafe_is_forbidden() {
     let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).expect("the root has a manifest");
     // Written apart, so that this file doesn't find itself.
     let word = concat!("unsafe", "_code");

@@ -109,8 +109,8 @@ async fn missing_code_is_explained_during_open_question() {
     assert!(done.is_ok() && harness.has_file("notes.txt"), "{}", harness.telegram.transcript());
 }
 
-/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with; and
-/// whoever might decide about a call is revoked before they do.
+/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with;
+/// and whoever might decide about a call is revoked before they do.
 #[tokio::test(flavor = "multi_thread")]
 async fn telegram_ignores_edits_and_presses_of_strangers() {
     const SECRET: &str = "what a stranger writes";

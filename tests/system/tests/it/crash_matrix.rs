@@ -273,8 +273,8 @@ async fn run_until_killed(scenario: &impl Scenario, kill_point: &KillPoint) -> R
 }
 
 /// Whether a death is tried unless all are: everything where most can go wrong; where keys help, every point around the
-/// ledger, the channel and what comes in, and a third of the rest; elsewhere what leaves a send in doubt, and what is the
-/// adapter's or the reply's alone.
+/// ledger, the channel and what comes in, and a third of the rest; elsewhere what leaves a send in doubt, and what is
+/// the adapter's or the reply's alone.
 fn is_worth_trying(platform: MatrixPlatform, index: usize, kill_point: &KillPoint) -> bool {
     let is_around = |port: &str| matches!(kill_point, KillPoint::At(point) if point.call.starts_with(port));
     let is_kill = matches!(kill_point, KillPoint::During { .. });

@@ -167,8 +167,8 @@ async fn discord_question_is_for_requester_and_counts_once() {
     assert_eq!(discord.transcript().files(FAMILY).len(), 1, "it ran once");
 }
 
-/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with; and
-/// whoever might decide about a call is revoked before they do.
+/// The attack: whoever may not talk here edits what was passed over, or presses a button that others are asked with;
+/// and whoever might decide about a call is revoked before they do.
 #[tokio::test(flavor = "multi_thread")]
 async fn discord_ignores_edits_and_presses_of_strangers() {
     let harness = DiscordPeopleHarness::start().await;

@@ -1,8 +1,8 @@
 //! The fault matrix: whatever a platform does to one request, nothing is lost silently, the order is kept, and the
 //! person reads about every failure.
 //!
-//! The built product talks to a fake platform in this process through its real adapter. Each cell is a conversation of two turns; one request
-//! of the first goes wrong.
+//! The built product talks to a fake platform in this process through its real adapter. Each cell is a conversation of
+//! two turns; one request of the first goes wrong.
 
 mod harness;
 
@@ -26,8 +26,8 @@ const LONG_OUTAGE_MS: u64 = 900;
 /// How long keys are remembered where they are forgotten in the long outage.
 const SHORT_KEY_TTL: Duration = Duration::from_millis(400);
 
-/// An outage of one sort of call: longer than the three labelled tries of a part, shorter than those of its notice behind
-/// them, as 5 min are.
+/// An outage of one sort of call: longer than the three labelled tries of a part, shorter than those of its notice
+/// behind them, as 5 min are.
 const LONG_RESET_MS: u64 = 350;
 
 const OUTAGE_BEYOND_AGE_MS: u64 = 3_500;
@@ -41,8 +41,8 @@ enum AllowedResult {
     Everything,
     /// Everything arrives; where nothing tells whether it did, at most one message twice or with a label.
     OneInDoubt,
-    /// Everything arrives; where nothing tells whether it did, one message at most three times more, each with a label, or
-    /// it is told that it may have arrived.
+    /// Everything arrives; where nothing tells whether it did, one message at most three times more, each with a label,
+    /// or it is told that it may have arrived.
     LabelledRetries,
     /// What can't arrive in any form is named in the notice.
     Reported,

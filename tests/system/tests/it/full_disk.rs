@@ -123,8 +123,8 @@ async fn kill_and_start_without_any_room_lose_nothing() {
 /// What Ann says that the model answers slowly.
 const SLOW_REQUEST: &str = "think slowly";
 
-/// Fills the disk while Ann's turn runs, and lets Ben write until nothing can be stored any more: what he wrote, and the
-/// file that he sent last.
+/// Fills the disk while Ann's turn runs, and lets Ben write until nothing can be stored any more: what he wrote, and
+/// the file that he sent last.
 async fn fill_completely(harness: &FullDiskHarness) -> (Vec<String>, FakeFile) {
     harness.reply_to_text(ANN, "hello").await;
     let pieces = [

@@ -1,7 +1,7 @@
 //! The scripts of the guide: the real binary runs each, and it answers what stands beneath it.
 //!
-//! The block directly beneath an example says what is expected of it: `text` is the answer with a line for each file that
-//! goes out, in which `…` stands for anything; `json` is the value.
+//! The block directly beneath an example says what is expected of it: `text` is the answer with a line for each file
+//! that goes out, in which `…` stands for anything; `json` is the value.
 
 use std::fmt::Write;
 

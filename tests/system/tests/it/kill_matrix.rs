@@ -1,5 +1,5 @@
-//! The kill matrix: the real `satchel` binary in the terminal, killed with SIGKILL at many moments of a turn with files,
-//! and started again.
+//! The kill matrix: the real `satchel` binary in the terminal, killed with SIGKILL at many moments of a turn with
+//! files, and started again.
 
 mod platforms;
 
@@ -194,8 +194,8 @@ impl KillHarness {
     }
 }
 
-/// Every file of a directory, half-written ones too, without the numbers that stand before the names: which of two files
-/// that are fetched at once is the first to have one is chance.
+/// Every file of a directory, half-written ones too, without the numbers that stand before the names: which of two
+/// files that are fetched at once is the first to have one is chance.
 fn read_contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(directory) else { return BTreeMap::new() };
     let read = entries.flatten().map(|entry| {

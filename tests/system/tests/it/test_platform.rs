@@ -104,7 +104,7 @@ impl PlatformRules {
                     text: TextLimit { max: Some(rules.content_chars), ..table.text },
                     file_bytes: table.file_bytes.min(rules.file_bytes[&Tier::None]),
                     idempotency: Idempotency::Key { window_ms },
-                    replies: ReplyRule::Question,
+                    replies: ReplyRule::PersonMessage,
                     stream,
                     rate_limits: None,
                     ..table

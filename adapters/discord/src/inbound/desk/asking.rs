@@ -94,8 +94,8 @@ impl Store {
         })
     }
 
-    /// Learns what has to be known before an event of a channel can be read: its guild, and what it is a thread of. What
-    /// was `asked` is not asked again. Returns what was not told.
+    /// Learns what has to be known before an event of a channel can be read: its guild, and what it is a thread of.
+    /// What was `asked` is not asked again. Returns what was not told.
     pub(super) async fn look_up(
         &self,
         channel: u64,

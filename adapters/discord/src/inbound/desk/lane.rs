@@ -66,8 +66,8 @@ impl Lane {
     }
 }
 
-/// The messages that history has told as they were after an edit. Events of the time before say nothing more: each would
-/// be a message of its own beside what they have become.
+/// The messages that history has told as they were after an edit. Events of the time before say nothing more: each
+/// would be a message of its own beside what they have become.
 #[derive(Debug, Default)]
 pub(super) struct Edited(BTreeMap<u64, String>);
 

@@ -13,11 +13,11 @@ const HISTORY: &str = "GET /channels/{}/messages";
 /// What a look-up behind a message finds.
 pub(crate) async fn find(
     channel: &DiscordChannel,
-    part: &SendRequest,
+    request: &SendRequest,
     after: Option<MessageRef>,
 ) -> Result<Option<Vec<MessageRef>>, SendError> {
     let (range, recorded) = (LookupRange::After(after), RecordedMessages::default());
-    let outcome = channel.find_sent(&LookupRequest { part: part.clone(), range, attempts: 1, recorded }).await?;
+    let outcome = channel.find_sent(&LookupRequest { part: request.clone(), range, attempts: 1, recorded }).await?;
     let is_uncertain = matches!(outcome, LookupOutcome::Uncertain { .. });
     let found = match outcome {
         LookupOutcome::Found { messages, duplicates } if duplicates.is_empty() => Some(messages),

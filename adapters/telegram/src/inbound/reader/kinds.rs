@@ -7,7 +7,7 @@ pub(crate) const ALLOWED_UPDATES: [&str; 5] =
     ["message", "edited_message", "channel_post", "edited_channel_post", "callback_query"];
 
 /// Kinds that may still arrive because an earlier program of this bot has requested them.
-pub(super) const IGNORED_CONTENT: [&str; 20] = [
+pub(super) const IGNORED_UPDATES: [&str; 20] = [
     "business_connection",
     "business_message",
     "chat_boost",
@@ -31,7 +31,7 @@ pub(super) const IGNORED_CONTENT: [&str; 20] = [
 ];
 
 /// Fields of service messages, which report an event in the chat and were written by no person.
-pub(super) const SERVICE_MESSAGES: [&str; 50] = [
+pub(super) const SERVICE_MESSAGE_FIELDS: [&str; 50] = [
     "boost_added",
     "channel_chat_created",
     "chat_background_set",

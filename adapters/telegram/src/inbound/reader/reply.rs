@@ -11,7 +11,7 @@ use crate::{
         fallback_text::describe_content,
         files::quoted_file_references,
         text::{BotIdentity, LeadingCommand, parse_forwarded},
-        wire::{Media, Message, MessageContent},
+        wire::{MediaFile, Message, MessageContent},
     },
     send::VOICE_NAME,
 };
@@ -47,7 +47,7 @@ pub(super) fn compose_text_and_files(
     let Some(replied) = replied.filter(|replied| includes_reply(parsed, replied, commands)) else {
         // A message that is only a mention keeps it, so that it is not empty.
         let is_mention_only = own_text.is_empty() && files.is_empty();
-        return (if is_mention_only { quoting::escape_openings(parsed.original) } else { own_text }, files);
+        return (if is_mention_only { quoting::escape_openings(parsed.raw_text) } else { own_text }, files);
     };
     files.extend(replied.files);
     let quote = quoting::quote_reply(&replied.author, &replied.filenames, &replied.text);
@@ -108,7 +108,7 @@ fn filenames(files: &[FileReference]) -> Vec<String> {
 /// resolves them by name, except for photos, whose names Telegram drops, and voice messages, which are not stored as
 /// its files.
 fn resolvable_files(files: Vec<FileReference>, content: &MessageContent) -> Vec<FileReference> {
-    let is_bot_voice = |audio: &Media| audio.file_name.as_deref() == Some(VOICE_NAME);
+    let is_bot_voice = |audio: &MediaFile| audio.file_name.as_deref() == Some(VOICE_NAME);
     let is_voice = content.voice.is_some() || content.audio.as_ref().is_some_and(is_bot_voice);
     if content.photo.is_empty() && !is_voice { Vec::new() } else { files }
 }

@@ -18,13 +18,13 @@ fn restarted(stage: &OutboundHarness) -> TelegramChannel {
 }
 
 /// A look-up behind this message of a person, which the ledger knows.
-fn behind(message: i64, part: &SendRequest) -> LookupRequest {
+fn behind(message: i64, request: &SendRequest) -> LookupRequest {
     let recorded = |message: i64| RecordedMessage {
-        conversation: part.conversation.clone(),
+        conversation: request.conversation.clone(),
         message: MessageRef(message.to_string()),
     };
     let recorded = RecordedMessages { before: vec![recorded(message)], ..RecordedMessages::default() };
-    LookupRequest { part: part.clone(), range: LookupRange::After(None), attempts: 1, recorded }
+    LookupRequest { part: request.clone(), range: LookupRange::After(None), attempts: 1, recorded }
 }
 
 fn found(ids: &[i64]) -> LookupOutcome {
@@ -37,9 +37,9 @@ fn is_uncertain(outcome: &LookupOutcome) -> bool {
 }
 
 /// Sends a part that meets this fault, which leaves it in doubt.
-async fn doubt(stage: &OutboundHarness, part: &SendRequest, fault: Fault) {
+async fn doubt(stage: &OutboundHarness, request: &SendRequest, fault: Fault) {
     stage.telegram.script_next("send*", fault);
-    let answer = stage.channel.send(part).await;
+    let answer = stage.channel.send(request).await;
     assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
 }
 

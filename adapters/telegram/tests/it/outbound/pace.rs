@@ -13,9 +13,9 @@ async fn paced() -> OutboundHarness {
 }
 
 /// Sends a part as the ledger's owner does, who comes back when told to.
-async fn deliver(stage: &OutboundHarness, part: &SendRequest) {
+async fn deliver(stage: &OutboundHarness, request: &SendRequest) {
     loop {
-        match stage.channel.send(part).await {
+        match stage.channel.send(request).await {
             Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) => {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }

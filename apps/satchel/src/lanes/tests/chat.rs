@@ -95,7 +95,7 @@ impl Chat {
         log.iter().filter(|(place, _)| place == conversation).map(|(_, line)| line.clone()).collect()
     }
 
-    async fn request(&self, line: String, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+    async fn request(&self, line: String, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let mut in_flight = InFlight(&self.cut_off, false);
         let takes = *self.takes.lock().unwrap();
@@ -111,13 +111,13 @@ impl Chat {
             None => {}
         }
         let mut log = self.log.lock().unwrap();
-        log.push((part.conversation.clone(), line));
+        log.push((request.conversation.clone(), line));
         Ok(vec![MessageRef(format!("m{}", log.len()))])
     }
 }
 
-fn text_of(part: &SendRequest) -> String {
-    match &part.content {
+fn text_of(request: &SendRequest) -> String {
+    match &request.content {
         PartContent::Text { text, .. } | PartContent::Notice { text } | PartContent::Question { text, .. } => {
             text.clone()
         }
@@ -135,12 +135,12 @@ impl Channel for Chat {
         ChannelCapabilities { stream: self.stream, ..tables::telegram() }
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.request(text_of(part), part).await
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        self.request(text_of(request), request).await
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        self.request(format!("edit: {}", text_of(part)), part).await.map(|_| vec![message.clone()])
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        self.request(format!("edit: {}", text_of(request)), request).await.map(|_| vec![message.clone()])
     }
 
     async fn delete(&self, _: &ConversationId, _: &MessageRef) -> Result<(), SendError> {

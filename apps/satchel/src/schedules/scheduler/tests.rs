@@ -300,8 +300,8 @@ async fn schedules_follow_corrected_clock_while_running() {
     assert_eq!(stage.runs("report").await, ["01 00:00", "03 14:00", "03 15:00"]);
 }
 
-/// The machine has no battery for its clock: it starts years behind and is set right a little later. What was due before
-/// the schedule was there, or was dealt with, is not made up for.
+/// The machine has no battery for its clock: it starts years behind and is set right a little later. What was due
+/// before the schedule was there, or was dealt with, is not made up for.
 #[tokio::test(flavor = "multi_thread")]
 async fn machine_starting_years_behind_repeats_no_handled_runs() {
     for starts in [1, 2] {

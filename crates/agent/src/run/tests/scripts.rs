@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{
     Ending, OutgoingResponse, PartContent, PartId, SystemTask, ToolOutcome, WakeRequest,
-    part::{FailureReason, RoutingError},
+    part::{FailureReason, UndeliveredPart},
 };
 use satchel_ports::{ModelMessage, OutcomeReader, SafetyTier, ToolError, ledger::JournalEntry};
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ async fn message_after_script_is_its_own_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn delivery_failures_wait_for_next_model_call() {
-    let untold = || RoutingError {
+    let untold = || UndeliveredPart {
         part: PartId(Uuid::from_u128(9)),
         turn: TURN,
         content: PartContent::from_text("lost"),

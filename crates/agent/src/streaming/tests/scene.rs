@@ -1,5 +1,5 @@
-//! A growing reply on a stage: a platform that answers as scripted and takes its time, a ledger that writes down what it
-//! is asked.
+//! A growing reply on a stage: a platform that answers as scripted and takes its time, a ledger that writes down what
+//! it is asked.
 
 use std::{
     collections::VecDeque,
@@ -145,8 +145,8 @@ impl Platform {
     }
 }
 
-fn text_of(part: &SendRequest) -> &str {
-    match &part.content {
+fn text_of(request: &SendRequest) -> &str {
+    match &request.content {
         PartContent::Text { text, .. } => text,
         other => panic!("not a text: {other:?}"),
     }
@@ -162,13 +162,13 @@ impl Channel for Platform {
         self.capabilities.clone()
     }
 
-    async fn send(&self, part: &SendRequest) -> Answer {
-        self.log.push(format!("send part {}: {}", part.part_id.0.as_u128(), text_of(part)));
+    async fn send(&self, request: &SendRequest) -> Answer {
+        self.log.push(format!("send part {}: {}", request.part_id.0.as_u128(), text_of(request)));
         self.answer(&self.sends).await
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Answer {
-        self.log.push(format!("edit {message}: {}", text_of(part)));
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Answer {
+        self.log.push(format!("edit {message}: {}", text_of(request)));
         self.answer(&self.edits).await
     }
 

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     access::AccessPolicy,
-    prepare::{InboundLimits, fetch_files},
+    prepare::{InboundLimits, prepare_turn},
 };
 
 fn recording(id: u128, bytes: u64) -> Attachment {
@@ -115,7 +115,7 @@ async fn prepare(
         limits: InboundLimits::default(),
         access: &access,
     };
-    let mut turn = fetch_files(fetching, turn).await.unwrap();
+    let mut turn = prepare_turn(fetching, turn).await.unwrap();
     (turn.messages.remove(0).transcriptions, std::mem::take(&mut recorded.lock().unwrap()))
 }
 

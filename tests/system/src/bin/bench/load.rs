@@ -127,12 +127,12 @@ impl Channel for AcceptingChannel {
         ChannelCapabilities { rate_limits: None, ..tables::telegram() }
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        if let Some(sender) = self.reply_senders.get(&part.conversation) {
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        if let Some(sender) = self.reply_senders.get(&request.conversation) {
             // The person may have heard enough.
             let _ = sender.send(()).await;
         }
-        Ok(vec![MessageRef(part.part_id.to_string())])
+        Ok(vec![MessageRef(request.part_id.to_string())])
     }
 
     async fn edit(&self, message: &MessageRef, _part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {

@@ -26,12 +26,12 @@ impl Channel for CrashWrapper<Arc<dyn Channel>> {
         self.inner.capabilities(conversation)
     }
 
-    async fn send(&self, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        between!(self, "channel.send", self.inner.send(part))
+    async fn send(&self, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        between!(self, "channel.send", self.inner.send(request))
     }
 
-    async fn edit(&self, message: &MessageRef, part: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
-        between!(self, "channel.edit", self.inner.edit(message, part))
+    async fn edit(&self, message: &MessageRef, request: &SendRequest) -> Result<Vec<MessageRef>, SendError> {
+        between!(self, "channel.edit", self.inner.edit(message, request))
     }
 
     async fn delete(&self, conversation: &ConversationId, message: &MessageRef) -> Result<(), SendError> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{assert_no_complaints, source_files};
 
-/// Files that the rebuilt delivery, ledger, runtime and gateway replace; they keep their names until then. The list only
-/// shrinks: a file that has lost its last retired name leaves it.
+/// Files that the rebuilt delivery, ledger, runtime and gateway replace; they keep their names until then. The list
+/// only shrinks: a file that has lost its last retired name leaves it.
 const REPLACED: &[&str] = &[
     "adapters/discord/src/gateway.rs",
     "adapters/discord/src/gateway/backoff.rs",

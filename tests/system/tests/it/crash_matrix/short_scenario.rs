@@ -249,8 +249,8 @@ fn names_script_file(message: &HistoryMessage) -> bool {
     }
 }
 
-/// How many messages are a question about a call, or what became of it, and the transcript without them. A question that a
-/// dead process has asked may stay open, and a press that came twice is answered.
+/// How many messages are a question about a call, or what became of it, and the transcript without them. A question
+/// that a dead process has asked may stay open, and a press that came twice is answered.
 fn split_call_messages(transcript: &Transcript) -> (usize, Transcript) {
     let is_call_message = |message: &TranscriptMessage| {
         let starts = ["May I use", "Allowed by", "There is no open question with that code"];

@@ -125,8 +125,8 @@ pub(crate) struct TurnScenario {
     pub(crate) reply_files: Vec<DeliveredFile>,
     /// The files behind them, which the script makes.
     pub(crate) script_files: Vec<DeliveredFile>,
-    /// Whether the reply has everything that one can have: several texts, a voice, and a file that is too large. Otherwise
-    /// it is one message.
+    /// Whether the reply has everything that one can have: several texts, a voice, and a file that is too large.
+    /// Otherwise it is one message.
     pub(crate) has_everything: bool,
 }
 
@@ -194,8 +194,8 @@ impl TurnScenario {
         if self.has_everything { 300 } else { 150 }
     }
 
-    /// What an undisturbed run asks of the platform at least: the sends, edits and downloads in the midst of which it is
-    /// to die.
+    /// What an undisturbed run asks of the platform at least: the sends, edits and downloads in the midst of which it
+    /// is to die.
     pub(crate) fn min_requests(&self) -> [(Operation, u64); 3] {
         // Everything is three texts, a voice, two groups of files, the notice and the second answer.
         let (sends, edits) = if self.has_everything { (8, 1) } else { (2, 0) };

@@ -1,5 +1,5 @@
-//! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on the
-//! same data against the same server, until all that people asked for is there.
+//! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on
+//! the same data against the same server, until all that people asked for is there.
 
 use std::{
     collections::BTreeSet,

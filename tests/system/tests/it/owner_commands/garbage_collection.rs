@@ -18,8 +18,8 @@ const BLOB_AGE: Duration = Duration::from_secs(3 * 60 * 60);
 const USED_CONTENT: &str = "It waits for its turn.\n";
 const UNUSED_CONTENT: &str = "Nobody ever sent it.\n";
 
-/// Makes all stored bytes old, collects twice (the first marks, the next removes what is still marked), and returns what
-/// is left.
+/// Makes all stored bytes old, collects twice (the first marks, the next removes what is still marked), and returns
+/// what is left.
 fn collect_garbage(home: &TestHome) -> Vec<String> {
     let blobs = stored_blobs(&home.data_directory().join("blobs"));
     for path in &blobs {

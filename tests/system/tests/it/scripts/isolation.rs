@@ -1,7 +1,7 @@
 //! What a script can't reach: real files on the disk, beside its mounts and in another conversation.
 //!
-//! Each attack names a file that is there and that its path, or its link, would lead to. The same calls reach what is the
-//! conversation's own.
+//! Each attack names a file that is there and that its path, or its link, would lead to. The same calls reach what is
+//! the conversation's own.
 
 use std::{
     fs,

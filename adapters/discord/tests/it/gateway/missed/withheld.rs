@@ -1,5 +1,5 @@
-//! Histories that Discord doesn't show for a while: nothing waits for them for ever, and what stands there comes in when
-//! it is shown.
+//! Histories that Discord doesn't show for a while: nothing waits for them for ever, and what stands there comes in
+//! when it is shown.
 
 use std::sync::Arc;
 
