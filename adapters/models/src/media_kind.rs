@@ -65,7 +65,7 @@ impl ModelProvider {
 pub fn unsupported_kind_reason(provider: ModelProvider, kind: MediaKind) -> String {
     let kinds: Vec<&str> = provider.file_kinds().iter().map(|kind| kind.as_str()).collect();
     format!(
-        "holds {}, which can't be sent in the language of {}; allowed are {}",
+        "holds {}, which requests to {} can't contain; allowed are {}",
         kind.as_str(),
         provider.title(),
         kinds.join(", ")

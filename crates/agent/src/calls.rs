@@ -156,12 +156,16 @@ fn drop_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome
     for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
         files.retain(|file| {
             if file.number == 0 {
-                names.push(format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes)));
+                let name = format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
+                // A file may also be among the selected ones.
+                if !names.contains(&name) {
+                    names.push(name);
+                }
             }
             file.number > 0
         });
     }
-    let reason = format!("Error: {} could not be stored, so it is not delivered: {exceeded}", names.join(", "));
+    let reason = format!("Error: {} could not be stored and will not be delivered: {exceeded}", names.join(", "));
     let text = text.into_iter().chain([reason]).collect::<Vec<_>>().join("\n");
     ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
 }

@@ -74,7 +74,7 @@ pub enum GroupingRule {
     Messages {
         /// The most files on one message.
         max: usize,
-        /// Whether the files of a reply ride on its text when that is one chunk and no voice is asked.
+        /// Whether the files of a reply ride on its text when that is one chunk and no voice is requested.
         with_text: bool,
     },
 }

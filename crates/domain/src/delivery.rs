@@ -136,7 +136,7 @@ impl Default for DeliveryRules {
 pub struct DoubtRules {
     /// What keeps a retry from arriving twice.
     pub idempotency: Idempotency,
-    /// How a doubtful send can be looked for.
+    /// How a send in doubt can be looked up.
     pub look_up: LookupRule,
     /// Whether sending it again, with a label, may help.
     pub may_resend: bool,
@@ -158,7 +158,7 @@ impl DoubtRules {
 /// What is to be done with an unsettled part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryStep {
-    /// Make what it needs, then ask again.
+    /// Prepare its bytes, then decide again.
     Prepare,
     /// Commit it as started ([`PartEvent::Started`]) and send it.
     Start,
@@ -180,7 +180,7 @@ pub enum DoubtStep {
     /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without
     /// certainty see [`doubt_step_without_match`].
     LookUp,
-    /// Label it ([`PartEvent::Relabelled`]), and begin it once its wait is over.
+    /// Label it ([`PartEvent::Relabelled`]), and start it once its delay is over.
     Resend,
     /// Give it up as "may have arrived".
     GiveUp(FailureReason),

@@ -118,8 +118,8 @@ pub struct InboundMessage {
     /// The files that came with it, in the sender's order.
     #[serde(default)]
     pub files: Vec<FileReference>,
-    /// Files that a program in front of the channel refers to without bringing them, in its order. Nobody can write one
-    /// into their words: markers in those are plain text.
+    /// Files that a program in front of the channel names by address, in its order. A person can't write one: markers in
+    /// `text` are plain text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<AttachmentReference>,
     /// The album that it belongs to; messages of one album become one turn after half a second of quiet.

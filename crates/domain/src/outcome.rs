@@ -42,7 +42,7 @@ pub struct ToolOutcome {
     /// this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Vec<Attachment>>,
-    /// What a script wants a model to look at; it is asked then, also where it didn't ask for the call itself.
+    /// What a script wants a model to look at. The model is called for it, even if no model requested the script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeRequest>,
     /// Whether the text says why the call failed. One that failed in part has data or files of what it did.

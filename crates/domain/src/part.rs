@@ -58,9 +58,9 @@ pub struct FileItem {
 /// A voice after its prepare step: the bytes that every attempt sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedVoice {
-    /// The address of the OGG/Opus bytes.
+    /// The digest of the OGG/Opus bytes.
     pub sha256: Sha256,
-    /// Their number.
+    /// Their size in bytes.
     pub bytes: u64,
     /// Playing time in milliseconds.
     pub duration_ms: u64,

@@ -20,7 +20,7 @@ use crate::access::AccessPolicy;
 /// How many files of one turn are fetched at once.
 const MAX_CONCURRENT_FETCHES: usize = 3;
 
-/// How often a file is tried before it is refused. Tries while its platform can't be reached don't count before a
+/// How many attempts a file gets before it is refused. Attempts while its platform can't be reached don't count before a
 /// message's [`OUTAGE_GRACE`] is over: they say nothing about the file.
 const MAX_ATTEMPTS: u32 = 5;
 
@@ -67,9 +67,9 @@ pub struct PrepareContext<'a> {
 }
 
 /// Fetches every file of the turn that still waits, and returns the turn with each stored or refused, and with the
-/// words of its voice notes.
+/// transcriptions of its voice notes.
 ///
-/// Each file is recorded by itself, and so are the words of each voice note: a crash repeats at most what is in flight.
+/// Each file and each transcription is recorded by itself, so a crash repeats at most what is in flight.
 ///
 /// # Errors
 /// When the ledger fails or the lane is lost. A file that can't be fetched is no error: it is refused; nor is a

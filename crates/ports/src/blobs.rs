@@ -14,7 +14,7 @@ pub struct BlobHint {
     pub filename: Option<Filename>,
     /// The claimed type; used only where the bytes allow it.
     pub mime: Option<String>,
-    /// Their number; where there is no room for so many, none of them is read.
+    /// Their size in bytes; if there is no space for so many, none of them is read.
     pub bytes: Option<u64>,
 }
 

@@ -26,20 +26,20 @@ pub struct ModelToolCall {
 pub enum ModelMessage {
     /// From the person.
     User {
-        /// The words, and references to files of older turns.
+        /// The text, and references to files of older turns.
         text: String,
-        /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the words.
+        /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the text.
         attachments: Vec<Attachment>,
     },
     /// From Satchel: which files came with the turn (stands right after its `User` message), what was not delivered.
     /// An adapter sends it in whatever role its provider has for it.
     Note {
-        /// The words.
+        /// The text.
         text: String,
     },
     /// From the model.
     Assistant {
-        /// Its words.
+        /// Its text.
         text: String,
         /// The tool calls that it requested.
         calls: Vec<ModelToolCall>,

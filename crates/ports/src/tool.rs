@@ -51,7 +51,7 @@ pub enum OutcomeReader {
     Model,
     /// People, as it stands, and a model only where the outcome wakes one.
     Person,
-    /// Another tool, such as a script: it gets the answer whole and nothing besides, or an error above
+    /// Another tool, such as a script: it gets the whole outcome and nothing besides, or an error above
     /// [`Self::MAX_PROGRAM_BYTES`].
     Program,
 }
@@ -76,7 +76,7 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// The way to the other tools, for one that runs what a model wrote; `None` where another tool makes this call.
     pub tools: Option<Arc<dyn ToolCaller>>,
-    /// Who reads the answer.
+    /// Who reads the outcome.
     pub reader: OutcomeReader,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Debug for ToolContext {
 ///
 /// # Contract
 /// - A call passes every check that the model's own calls pass: tiers, groups, confirmation, time limits.
-/// - A tool that is called so has no [`ToolContext::tools`], and answers whole: its reader is
+/// - A tool that is called so has no [`ToolContext::tools`], and returns its whole outcome: its reader is
 ///   [`OutcomeReader::Program`].
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

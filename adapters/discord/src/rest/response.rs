@@ -38,9 +38,9 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
         // The parser's error would repeat parts of the body, which people wrote.
         return serde_json::from_slice(body).map_err(|error| {
             invalid_response(if error.is_data() {
-                "the answer has another form than Discord's"
+                "the response is not in Discord's format"
             } else {
-                "it is no JSON"
+                "the response is not JSON"
             })
         });
     }

@@ -101,20 +101,16 @@ async fn the_limits_stay_with_accepted_kinds() {
 async fn a_kind_that_no_request_holds_is_refused() {
     let stage = Stage::new().await;
     for (wire, kind, says) in [
-        (
-            ModelWire::Ollama,
-            MediaKind::Pdf,
-            "holds pdf, which can't be sent in the language of Ollama; allowed are image",
-        ),
+        (ModelWire::Ollama, MediaKind::Pdf, "holds pdf, which requests to Ollama can't contain; allowed are image"),
         (
             ModelWire::Anthropic,
             MediaKind::Audio,
-            "holds audio, which can't be sent in the language of Anthropic; allowed are image, pdf",
+            "holds audio, which requests to Anthropic can't contain; allowed are image, pdf",
         ),
         (
             ModelWire::OpenAiResponses,
             MediaKind::Video,
-            "holds video, which can't be sent in the language of OpenAI; allowed are image, pdf",
+            "holds video, which requests to OpenAI can't contain; allowed are image, pdf",
         ),
     ] {
         let settings = settings(&stage, wire, &[MediaKind::Image, kind]);

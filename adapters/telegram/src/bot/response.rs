@@ -60,9 +60,9 @@ pub(super) fn decode<T: DeserializeOwned>(response: &ApiResponse, token: &Secret
                 (code, migrated_to) => CallError::Refused(ApiError { code, description, migrated_to, retry_after }),
             })
         }
-        Ok(_) => Err(invalid_response("it says neither yes nor no")),
+        Ok(_) => Err(invalid_response("the response has neither a result nor an error")),
         // The parser's error text would repeat parts of the body, which people have written.
-        Err(error) if error.is_data() => Err(invalid_response("the answer has another form than the Bot API's")),
-        Err(_) => Err(invalid_response("the answer is no JSON")),
+        Err(error) if error.is_data() => Err(invalid_response("the response is not in the Bot API's format")),
+        Err(_) => Err(invalid_response("the response is not JSON")),
     }
 }

@@ -124,11 +124,11 @@ impl InboundReader {
         if let Some(query) = fields.get("callback_query") {
             return match serde_json::from_value(query.clone()) {
                 Ok(query) => self.read_callback_query(update, query),
-                Err(_) => InboundEvent::Undecodable("its button has another form than the Bot API's"),
+                Err(_) => InboundEvent::Undecodable("its button is not in the Bot API's format"),
             };
         }
         if fields.keys().any(|kind| IGNORED_UPDATES.contains(&kind.as_str())) {
-            return InboundEvent::Ignored("its kind was not asked for");
+            return InboundEvent::Ignored("its kind was not requested");
         }
         InboundEvent::Undecodable("its kind is unknown")
     }
@@ -137,7 +137,7 @@ impl InboundReader {
     fn read_message(&mut self, update: &Value, raw: &Value, edit: Option<i64>) -> InboundEvent {
         // The parser's error text would repeat what people have written.
         let Ok(message) = serde_json::from_value::<Message>(raw.clone()) else {
-            return InboundEvent::Undecodable("its message has another form than the Bot API's");
+            return InboundEvent::Undecodable("its message is not in the Bot API's format");
         };
         let head = &message.head;
         // Both chats report a migration, so that one may be missed; a second report does no harm.

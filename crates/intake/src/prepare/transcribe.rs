@@ -34,10 +34,10 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 const NOT_CONFIGURED_TEXT: &str = "voice messages are not set up here";
 const NOT_CONFIGURED_REMEDY: &str = "set `speech.transcribe`";
 
-/// Listens to every stored voice note of the turn that was not listened to yet, and returns the turn with their words.
+/// Transcribes every stored voice note of the turn that has no transcription yet, and returns the turn with them.
 ///
-/// Each is recorded by itself, so that a crash repeats at most the one that was being listened to. That nothing is set
-/// up is not recorded: it is true only for as long as it is.
+/// Each is recorded by itself, so that a crash repeats at most the one in flight. That transcription is not set up is
+/// not recorded: an owner may set it up before the next attempt.
 pub(super) async fn transcribe_voice_notes(
     context: PrepareContext<'_>,
     mut turn: QueuedTurn,
@@ -72,7 +72,7 @@ pub(super) async fn transcribe_voice_notes(
     Ok(turn)
 }
 
-/// Shows that something is being done: nothing else can be seen of it until the words are there.
+/// Shows that something is being done: until the transcription is there, nothing else can be seen of it.
 async fn show_activity(context: PrepareContext<'_>) -> Infallible {
     tokio::time::sleep(ACTIVITY_DELAY).await;
     loop {

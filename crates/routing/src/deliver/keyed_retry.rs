@@ -54,9 +54,9 @@ impl KeyedRetry {
         }
     }
 
-    /// Whether the words alone may be repeated: nothing that they find or make is there twice, which holds where doubt
-    /// is held too. Where nothing may be sent any more they may not either, and a label would stand in the message that
-    /// they find.
+    /// Whether the text alone may be retried: the message that it finds or makes is not there twice, which also holds
+    /// where doubt is held. It may not where nothing may be sent any more, nor with a label, which would appear in the
+    /// message that it finds.
     pub(super) fn can_retry_text(&self, part: &Part, now: Timestamp) -> bool {
         let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
         let is_allowed = self.doubt_rules.may_resend && !part.labelled;

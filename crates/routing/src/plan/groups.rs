@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use satchel_domain::{
-    ChannelCapabilities, PartContent,
+    ChannelCapabilities, Filename, PartContent,
     capabilities::GroupingRule,
     part::{FileForm, FileItem},
 };
@@ -87,19 +87,21 @@ fn album_kind(form: FileForm) -> Option<AlbumKind> {
     }
 }
 
-/// Numbers the second and later files of one name, so that a person can tell and save them.
+/// Numbers the second and later files of one name, so that a person can tell and save them. Case doesn't count, as on
+/// the disks of Windows and macOS.
 pub(crate) fn number_duplicate_names(items: &mut [FileItem]) {
     if items.len() < 2 {
         return;
     }
-    let mut names: HashSet<_> = items.iter().map(|item| item.attachment.filename.clone()).collect();
-    let mut first_seen = HashSet::new();
+    let fold_case = |name: &Filename| name.as_str().to_lowercase();
+    let mut names: HashSet<_> = items.iter().map(|item| fold_case(&item.attachment.filename)).collect();
+    let mut used_names = HashSet::new();
     for item in items {
         let name = &item.attachment.filename;
-        if first_seen.insert(name.clone()) {
+        if used_names.insert(fold_case(name)) {
             continue;
         }
-        let numbered = (2..).map(|number| name.with_number(number)).find(|numbered| names.insert(numbered.clone()));
+        let numbered = (2..).map(|number| name.with_number(number)).find(|numbered| names.insert(fold_case(numbered)));
         item.attachment.filename = numbered.unwrap_or_else(|| name.clone());
     }
 }

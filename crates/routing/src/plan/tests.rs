@@ -122,6 +122,15 @@ fn twelve_photos_become_albums_of_ten_and_two() {
 }
 
 #[test]
+fn equal_names_are_numbered_whatever_their_case() {
+    let names = ["a.txt", "A.txt", "a-2.txt", "b.txt"];
+    let attachments = (1..).zip(names).map(|(number, name)| file(number, name, "text/plain", 9)).collect();
+    let plan = plan(&OutgoingResponse { attachments, ..OutgoingResponse::from_text("here") }, &tables::web());
+    let sent = plan.parts.iter().flat_map(|part| part.content.files()).map(|item| item.attachment.filename.as_str());
+    assert_eq!(sent.collect::<Vec<_>>(), ["a.txt", "A-3.txt", "a-2.txt", "b.txt"]);
+}
+
+#[test]
 fn files_attach_only_to_single_text_without_voice() {
     let one = OutgoingResponse {
         attachments: vec![file(1, "a.pdf", "application/pdf", 1_000)],

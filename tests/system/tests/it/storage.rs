@@ -79,7 +79,7 @@ async fn tool_files_over_quota_are_reported_to_model() {
     let record = product.send("write a report", Vec::new()).await;
     assert_eq!(record.ending, Some(Ending::Done));
     let read = format!("{:?}", model.requests().last().expect("the model was asked"));
-    assert!(read.contains("report.txt") && read.contains("could not be stored, so it is not delivered"), "{read}");
+    assert!(read.contains("report.txt") && read.contains("could not be stored and will not be delivered"), "{read}");
     assert!(read.contains("0 B of 500 B are used, and this needs 700 B"), "{read}");
     assert_eq!(product.texts().pop().as_deref(), Some("It did not fit."));
     assert_eq!(product.platform.transcript().visible_files(&product.conversation).len(), 0);
