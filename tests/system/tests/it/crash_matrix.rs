@@ -161,7 +161,8 @@ async fn run_kills<S: Scenario>(
         .collect();
 
     let mut kill_runs = KillRuns::new(scenario, &undisturbed[0]);
-    let recoveries = kill_runs.run_all(selected).await;
+    let mut recoveries = kill_runs.run_all(selected).await;
+    recoveries.retain(|(first, _)| is_exhaustive || !scenario.has_known_defect_after(first));
     let second_kills = second_kill_points(recoveries, undisturbed, is_exhaustive);
     let (once, twice) = (kill_runs.table.runs(), second_kills.len());
     kill_runs.run_all(second_kills).await;
@@ -247,7 +248,9 @@ fn second_kill_points(
     }
     let mut tried: HashMap<(String, Side), usize> = HashMap::new();
     let mut kill_points = Vec::new();
-    for (index, (second, firsts)) in by_point.into_iter().enumerate() {
+    for (index, (second, mut firsts)) in by_point.into_iter().enumerate() {
+        // Processes end in any order; the sample is the same in each run.
+        firsts.sort_by_cached_key(KillPoint::to_string);
         let call_kills = tried.entry((second.call.clone(), second.side)).or_default();
         let max_kills = if usual.contains(second.call.as_str()) { 1 } else { MAX_SECOND_KILLS };
         if is_exhaustive || *call_kills < max_kills {
