@@ -396,6 +396,12 @@ mod tests {
         CommandContext { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
     }
 
+    /// What a command that needs neither voice nor files is answered.
+    async fn reply(command: &ChatCommand, access: &AccessPolicy, links: Option<&dyn FileLinks>) -> CommandReply {
+        let (ledger, voice) = (MockLedger::new(), VoiceStatus::default());
+        handle_command(command, &ledger, &command_context(access), voice, links, &storage()).await.unwrap()
+    }
+
     #[rstest]
     #[case::told_while_on(None, true, true, "Voice replies are on here", None)]
     #[case::told_while_off(None, true, false, "Voice replies are off. Turn them on with", None)]
@@ -426,22 +432,11 @@ mod tests {
 
     #[tokio::test]
     async fn only_owners_read_which_setting_helps() {
-        let ledger = MockLedger::new();
         let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         for (command, key) in [("/voice on", "`speech.speak`"), ("/unlink 17", "`web.public_url`")] {
             for (access, names_key) in [(access(), true), (strict.clone(), false)] {
                 let command = ChatCommand::parse(command).unwrap();
-                let answer = handle_command(
-                    &command,
-                    &ledger,
-                    &command_context(&access),
-                    VoiceStatus::default(),
-                    None,
-                    &storage(),
-                )
-                .await
-                .unwrap();
-                let text = answer.response.text.unwrap();
+                let text = reply(&command, &access, None).await.response.text.unwrap();
                 assert_eq!(
                     (text.contains(key), text.contains("ask the person who runs this bot")),
                     (names_key, !names_key),
@@ -453,19 +448,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_an_owner_hears_of_pairing() {
-        let ledger = MockLedger::new();
         let help = async |access: &AccessPolicy| {
-            let answer = handle_command(
-                &ChatCommand::Explain(Explanation::Commands),
-                &ledger,
-                &command_context(access),
-                VoiceStatus::default(),
-                None,
-                &storage(),
-            )
-            .await
-            .unwrap();
-            answer.response.text.unwrap()
+            reply(&ChatCommand::Explain(Explanation::Commands), access, None).await.response.text.unwrap()
         };
         assert!(help(&access()).await.contains("`/pair list`"));
         let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
@@ -474,19 +458,9 @@ mod tests {
 
     #[tokio::test]
     async fn unlink_command_is_offered_only_with_links() {
-        let ledger = MockLedger::new();
         let links = MockFileLinks::new();
         for links in [None, Some(&links as &dyn FileLinks)] {
-            let help = handle_command(
-                &ChatCommand::Explain(Explanation::Commands),
-                &ledger,
-                &command_context(&access()),
-                VoiceStatus::default(),
-                links,
-                &storage(),
-            )
-            .await
-            .unwrap();
+            let help = reply(&ChatCommand::Explain(Explanation::Commands), &access(), links).await;
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
             assert_eq!(command_menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }
@@ -494,28 +468,9 @@ mod tests {
 
     #[tokio::test]
     async fn only_new_forgets_the_history() {
-        let ledger = MockLedger::new();
-        let new = handle_command(
-            &ChatCommand::New,
-            &ledger,
-            &command_context(&access()),
-            VoiceStatus::default(),
-            None,
-            &storage(),
-        )
-        .await
-        .unwrap();
+        let new = reply(&ChatCommand::New, &access(), None).await;
         assert_eq!(new.history, HistoryChange::Reset);
-        let stop = handle_command(
-            &ChatCommand::Stop,
-            &ledger,
-            &command_context(&access()),
-            VoiceStatus::default(),
-            None,
-            &storage(),
-        )
-        .await
-        .unwrap();
+        let stop = reply(&ChatCommand::Stop, &access(), None).await;
         assert_eq!(stop.history, HistoryChange::Append(Vec::new()));
     }
 }

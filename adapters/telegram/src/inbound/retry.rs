@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn requested_wait_is_kept_whatever_the_code() {
+    async fn requested_wait_holds_for_every_code() {
         let client = BotClient::new(&"1:TOKEN".into(), None, HttpTimeouts::default()).unwrap();
         for (code, retry_after, expected) in
             [(502, Some(90), 90), (420, Some(90), 90), (500, Some(9_000), 600), (500, None, 0)]

@@ -161,8 +161,7 @@ async fn run_kills<S: Scenario>(
         .collect();
 
     let mut kill_runs = KillRuns::new(scenario, &undisturbed[0]);
-    let mut recoveries = kill_runs.run_all(selected).await;
-    recoveries.retain(|(first, _)| is_exhaustive || !scenario.has_known_defect_after(first));
+    let recoveries = kill_runs.run_all(selected).await;
     let second_kills = second_kill_points(recoveries, undisturbed, is_exhaustive);
     let (once, twice) = (kill_runs.table.runs(), second_kills.len());
     kill_runs.run_all(second_kills).await;
@@ -210,7 +209,8 @@ impl<'a, S: Scenario> KillRuns<'a, S> {
                 let outcome = run_until_killed(scenario, &kill_point).await;
                 (kill_point, outcome)
             })
-            .buffer_unordered(MAX_CONCURRENT_PROCESSES);
+            // In the order of the kill points, so that each run samples the same second ones.
+            .buffered(MAX_CONCURRENT_PROCESSES);
         while let Some((death, outcome)) = runs.next().await {
             let report = scenario.check(&outcome, self.undisturbed);
             self.slowest = self.slowest.max(outcome.took);
@@ -248,9 +248,7 @@ fn second_kill_points(
     }
     let mut tried: HashMap<(String, Side), usize> = HashMap::new();
     let mut kill_points = Vec::new();
-    for (index, (second, mut firsts)) in by_point.into_iter().enumerate() {
-        // Processes end in any order; the sample is the same in each run.
-        firsts.sort_by_cached_key(KillPoint::to_string);
+    for (index, (second, firsts)) in by_point.into_iter().enumerate() {
         let call_kills = tried.entry((second.call.clone(), second.side)).or_default();
         let max_kills = if usual.contains(second.call.as_str()) { 1 } else { MAX_SECOND_KILLS };
         if is_exhaustive || *call_kills < max_kills {

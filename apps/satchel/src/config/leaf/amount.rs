@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn formatted_amounts_parse_again() {
+    fn formatted_amounts_parse_back() {
         for bytes in [0, 1, 999, 1_000, 10_000_000, 50 << 20, 2 << 30, u64::MAX] {
             assert_eq!(parse_size(&format_size(bytes)), Some(bytes), "{}", format_size(bytes));
         }

@@ -47,11 +47,6 @@ pub(crate) trait Scenario {
 
     /// Checks a run, where necessary against an undisturbed one.
     fn check(&self, outcome: &RunOutcome, undisturbed: &RunOutcome) -> MatrixReport;
-
-    /// Whether a second kill after this one meets a known defect. Only the exhaustive matrix, which shows it, tries that.
-    fn has_known_defect_after(&self, _first: &KillPoint) -> bool {
-        false
-    }
 }
 
 /// The files by which a process and the person know of each other.

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use super::{
     records,
     report::{MatrixReport, visible_items},
-    run::{KillPoint, RunOutcome, Scenario, SignalFiles},
+    run::{RunOutcome, Scenario, SignalFiles},
     turn_scenario::{MatrixPlatform, call_piece, scripted_answer, text_piece},
 };
 use crate::test_platform::{PlatformRules, TestPlatform};
@@ -104,13 +104,6 @@ impl ShortScenario {
 }
 
 impl Scenario for ShortScenario {
-    /// A question is no part yet: one that arrived before the first kill may be posted again, with a label, after the
-    /// second.
-    fn has_known_defect_after(&self, first: &KillPoint) -> bool {
-        let posted = ["after channel.send 1", "SIGKILL, send performed 1"];
-        matches!(self.kind, ShortScenarioKind::Confirmed) && posted.contains(&first.to_string().as_str())
-    }
-
     fn options(&self) -> CrashOptions {
         CrashOptions {
             data: PathBuf::new(),
