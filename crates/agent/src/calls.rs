@@ -152,19 +152,18 @@ async fn run_and_record(
 /// Removes the new files, for which there is no quota, from an outcome and names them in its text.
 fn drop_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
     let ToolOutcome { text, mut attachments, mut selection, .. } = outcome.clone();
-    let mut names = Vec::new();
+    let mut dropped: Vec<Attachment> = Vec::new();
     for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
         files.retain(|file| {
-            if file.number == 0 {
-                let name = format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
-                // A file may also be among the selected ones.
-                if !names.contains(&name) {
-                    names.push(name);
-                }
+            // A file may also be among the selected ones.
+            if file.number == 0 && dropped.iter().all(|other| other.id != file.id) {
+                dropped.push(file.clone());
             }
             file.number > 0
         });
     }
+    let name = |file: &Attachment| format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
+    let names: Vec<String> = dropped.iter().map(name).collect();
     let reason = format!("Error: {} could not be stored and will not be delivered: {exceeded}", names.join(", "));
     let text = text.into_iter().chain([reason]).collect::<Vec<_>>().join("\n");
     ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
@@ -333,5 +332,37 @@ pub(crate) async fn perform_call(
         Err(_) => {
             ToolOutcome::from_failure(format!("`{}` took longer than {} s and was stopped", spec.name, limit.as_secs()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use satchel_domain::{AttachmentId, Filename, Sha256, StoredBlob, Timestamp};
+    use satchel_ports::ledger::usage::QuotaScope;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn new_file(id: u128, name: &str) -> Attachment {
+        let stored =
+            StoredBlob { sha256: Sha256([7; 32]), bytes: 700, mime: "text/plain".into(), media: Default::default() };
+        let conversation = "console:main".parse().unwrap();
+        let id = AttachmentId(Uuid::from_u128(id));
+        Attachment::new(id, conversation, AttachmentSource::Tool, Filename::from_untrusted(name), stored, Timestamp(0))
+    }
+
+    #[test]
+    fn file_over_quota_is_named_once() {
+        let known = Attachment { number: 3, ..new_file(1, "old.txt") };
+        let attachments = vec![new_file(2, "a.txt"), known.clone(), new_file(3, "a.txt")];
+        let selection = Some(vec![known.clone(), new_file(2, "a.txt"), new_file(4, "b.txt")]);
+        let exceeded = QuotaExceeded { scope: QuotaScope::Conversation, used: 0, quota: 500, needed: 700 };
+        let outcome =
+            drop_new_files(ToolOutcome { attachments, selection, ..ToolOutcome::from_text("made") }, &exceeded);
+        assert!(outcome.failed);
+        assert_eq!((outcome.attachments, outcome.selection), (vec![known.clone()], Some(vec![known])));
+        let text = outcome.text.unwrap();
+        let names = r#"Error: "a.txt" (700 B), "a.txt" (700 B), "b.txt" (700 B) could not be stored"#;
+        assert!(text.starts_with("made\n") && text.contains(names), "{text}");
     }
 }

@@ -124,3 +124,24 @@ fn apply_value(
 fn is_same_name(name: &str, segment: &str) -> bool {
     name.replace('-', "_").eq_ignore_ascii_case(&segment.replace('-', "_"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Arc};
+
+    use super::*;
+    use crate::config::tree;
+
+    #[test]
+    fn exact_name_wins_over_similar_one() {
+        let file = "models:\n  a-b: {model: x}\n  a_b: {model: y}\n";
+        for (key, changed, other) in [("a_b", "models.a_b", "models.a-b"), ("a-b", "models.a-b", "models.a_b")] {
+            let mut root = tree::parse(&Arc::from(Path::new("satchel.yaml")), file).unwrap();
+            let mut problems = Vec::new();
+            apply_set_flags(&mut root, &[format!("models.{key}.model=z")], &mut problems);
+            let value = |section: &str| root.find(&format!("{section}.model")).unwrap().value.clone();
+            assert_eq!((value(changed), problems.len()), (ConfigValue::Untyped("z".to_owned()), 0), "{key}");
+            assert!(matches!(value(other), ConfigValue::Text(_)), "{key}");
+        }
+    }
+}
