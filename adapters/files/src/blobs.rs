@@ -12,15 +12,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use satchel_domain::{DiskReserve, Sha256};
-use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, StoredBlob};
+use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, FileAccess, StoredBlob};
 
 use crate::{
     DirectoryOpenError,
     copy::{self, BlockSink, CopyError},
-    detect, digest, directory,
-    modes::{self, FileAccess},
+    detect, digest, directory, modes,
+    native_runner::NativeWriter,
     reserve::ReserveGuard,
     temp::{self, TempFile},
 };
@@ -67,7 +67,7 @@ impl DirectoryBlobs {
             directory::ensure(&root, Path::new(name), FileAccess::Owner).map_err(open_error("make the directory", name))
         };
         let (incoming, marked) = (subdirectory(INCOMING_DIRECTORY)?, subdirectory(MARKED_DIRECTORY)?);
-        incoming.try_clone().and_then(create_temp_file).map_err(open_error("write to the directory", ""))?;
+        create_temp_file(&root).map_err(open_error("write to the directory", ""))?;
         let store = BlobDirectory { root, incoming, marked };
         store.lock(File::lock_shared).map_err(open_error("lock", LOCK_FILE))?;
         store.remove_leftovers().map_err(open_error("clean the directory", INCOMING_DIRECTORY))?;
@@ -120,7 +120,7 @@ impl Blobs for DirectoryBlobs {
             });
             file.seek(SeekFrom::Start(range.start)).map_err(&open_error)?;
             let is_whole = range == (0..bytes);
-            let blocks = copy::stream_file(file, range);
+            let blocks = copy::stream_blocks(file, range);
             Ok(if is_whole { digest::verify_blocks(blocks, sha256) } else { blocks })
         })
         .await
@@ -161,7 +161,7 @@ struct IncomingBlob {
 impl IncomingBlob {
     fn create(store: Arc<BlobDirectory>, guard: ReserveGuard, expected_bytes: u64) -> Result<Self, BlobError> {
         guard.check(&store.incoming, expected_bytes).map_err(BlobError::Full)?;
-        let temp = store.incoming.try_clone().and_then(create_temp_file);
+        let temp = create_temp_file(&store.root);
         let temp = temp.map_err(|error| write_error(error, &guard))?;
         Ok(Self { store, temp, bytes: 0, guard })
     }
@@ -174,7 +174,7 @@ impl IncomingBlob {
         if caller.strong_count() == 0 {
             return Err(write_error(io::ErrorKind::Interrupted.into()));
         }
-        self.temp.replace(&shard, &sha256.to_string()).map_err(write_error)?;
+        self.temp.replace(&blob_path(&sha256)).map_err(write_error)?;
         self.store.unmark(&sha256).map_err(write_error)?;
         drop(publish_lock);
         directory::sync(&shard).map_err(write_error)?;
@@ -197,7 +197,7 @@ impl BlobDirectory {
     /// Locks the lock file; dropping the returned file unlocks it.
     fn lock(&self, acquire: impl Fn(&File) -> io::Result<()>) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        FileAccess::Owner.apply_to(options.read(true).write(true).create(true));
+        options.read(true).write(true).create(true).mode(FileAccess::Owner.file_mode());
         let file = self.root.open_with(LOCK_FILE, &options)?.into_std();
         acquire(&file)?;
         Ok(file)
@@ -243,8 +243,10 @@ pub fn is_own_entry(name: &str) -> bool {
     is_shard || [INCOMING_DIRECTORY, MARKED_DIRECTORY, LOCK_FILE].contains(&name)
 }
 
-fn create_temp_file(directory: Dir) -> io::Result<TempFile> {
-    TempFile::create(directory, FileAccess::Owner)
+/// Creates a file among the incoming ones of a store.
+fn create_temp_file(root: &Dir) -> io::Result<TempFile> {
+    let writer = NativeWriter::new(root.try_clone()?, FileAccess::Owner);
+    TempFile::create(Box::new(writer), Path::new(INCOMING_DIRECTORY))
 }
 
 /// The directory of an address: two levels, so that none grows large.

@@ -154,9 +154,30 @@ impl<S: BlockSink> SinkTask<S> {
     }
 }
 
-/// Streams a range of the file, whose position is at the range's start; one block is read ahead.
-pub(crate) fn stream_file(file: File, range: Range<u64>) -> ByteStream {
-    let initial_state = ReadState::Idle(BlockReader { file, remaining: range.end - range.start });
+/// Yields the bytes of a file, on a blocking thread.
+pub(crate) trait BlockSource: Send + 'static {
+    /// Reads the next bytes; fewer than `block` has only at the end.
+    fn read_block(&mut self, block: &mut [u8]) -> io::Result<usize>;
+}
+
+impl BlockSource for File {
+    fn read_block(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        let mut length = 0;
+        while length < block.len() {
+            match self.read(&mut block[length..]) {
+                Ok(0) => break,
+                Ok(bytes) => length += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(length)
+    }
+}
+
+/// Streams a range of the source, whose position is at the range's start; one block is read ahead.
+pub(crate) fn stream_blocks(source: impl BlockSource, range: Range<u64>) -> ByteStream {
+    let initial_state = ReadState::Idle(BlockReader { source, remaining: range.end - range.start });
     Box::pin(stream::unfold(Some(initial_state), |state| async {
         match state?.start_read().await {
             Ok((reader, Ok(block))) if reader.remaining > 0 => {
@@ -169,13 +190,13 @@ pub(crate) fn stream_file(file: File, range: Range<u64>) -> ByteStream {
     }))
 }
 
-enum ReadState {
-    Idle(BlockReader),
-    Reading(JoinHandle<(BlockReader, io::Result<Bytes>)>),
+enum ReadState<S> {
+    Idle(BlockReader<S>),
+    Reading(JoinHandle<(BlockReader<S>, io::Result<Bytes>)>),
 }
 
-impl ReadState {
-    fn start_read(self) -> JoinHandle<(BlockReader, io::Result<Bytes>)> {
+impl<S: BlockSource> ReadState<S> {
+    fn start_read(self) -> JoinHandle<(BlockReader<S>, io::Result<Bytes>)> {
         match self {
             Self::Idle(reader) => read_ahead(reader),
             Self::Reading(task) => task,
@@ -183,33 +204,31 @@ impl ReadState {
     }
 }
 
-fn read_ahead(mut reader: BlockReader) -> JoinHandle<(BlockReader, io::Result<Bytes>)> {
+fn read_ahead<S: BlockSource>(mut reader: BlockReader<S>) -> JoinHandle<(BlockReader<S>, io::Result<Bytes>)> {
     // Allocated here and not on the blocking threads, each of which would keep its own memory.
-    let block = Vec::with_capacity(reader.next_block_size());
+    let block = vec![0; reader.next_block_size()];
     spawn_blocking(move || {
         let read = reader.read(block);
         (reader, read)
     })
 }
 
-struct BlockReader {
-    file: File,
+struct BlockReader<S> {
+    source: S,
     remaining: u64,
 }
 
-impl BlockReader {
+impl<S: BlockSource> BlockReader<S> {
     /// The size of the next block.
     fn next_block_size(&self) -> usize {
         usize::try_from(self.remaining).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES)
     }
 
     fn read(&mut self, mut block: Vec<u8>) -> io::Result<Bytes> {
-        let size = self.next_block_size();
-        (&self.file).take(size as u64).read_to_end(&mut block)?;
-        if block.len() < size {
+        if self.source.read_block(&mut block)? < block.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.remaining -= size as u64;
+        self.remaining -= block.len() as u64;
         Ok(Bytes::from(block))
     }
 }

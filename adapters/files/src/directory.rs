@@ -10,8 +10,9 @@ use cap_std::{
     ambient_authority,
     fs::{Dir, DirEntry},
 };
+use satchel_ports::FileAccess;
 
-use crate::{DirectoryOpenError, modes::FileAccess};
+use crate::{DirectoryOpenError, modes};
 
 /// Opens the directory, which is created if missing.
 pub(crate) fn open_root(path: &Path, access: FileAccess) -> Result<Dir, DirectoryOpenError> {
@@ -49,7 +50,7 @@ pub(crate) fn ensure(root: &Dir, path: &Path, access: FileAccess) -> io::Result<
     for component in path.components() {
         let parent = prefix.clone();
         prefix.push(component);
-        match access.create_dir(root, &prefix) {
+        match modes::create_dir(root, &prefix, access) {
             Ok(()) => sync(&open(root, &parent)?)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -64,18 +65,6 @@ pub(crate) fn open(root: &Dir, path: &Path) -> io::Result<Dir> {
         true => root.try_clone(),
         false => root.open_dir(path),
     }
-}
-
-/// Counts the directories that [`ensure`] would create.
-pub(crate) fn count_missing(root: &Dir, path: &Path) -> io::Result<usize> {
-    let mut missing = 0;
-    for prefix in path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty()) {
-        match root.metadata(prefix) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => missing += 1,
-            found => return found.map(|_| missing),
-        }
-    }
-    Ok(missing)
 }
 
 /// Visits every entry beneath `root` that is not a directory. Links are visited, never followed.

@@ -20,6 +20,7 @@ mod digest;
 mod directory;
 mod memory_blobs;
 mod modes;
+mod native_runner;
 mod reserve;
 mod temp;
 pub mod workspace;
@@ -27,6 +28,7 @@ pub mod workspace;
 pub use blobs::DirectoryBlobs;
 pub use memory_blobs::MemoryBlobs;
 pub use modes::close_to_others;
+pub use native_runner::NativeRunner;
 pub use workspace::DirectoryWorkspace;
 
 /// Why a directory can't be used.

@@ -11,9 +11,10 @@ use std::{
 
 use cap_std::{
     ambient_authority,
-    fs::{Dir, DirBuilder, DirBuilderExt, MetadataExt, OpenOptions, OpenOptionsExt},
+    fs::{Dir, DirBuilder, DirBuilderExt, MetadataExt},
 };
 use rustix::fs::{Mode, OFlags, fchmod, fstat, openat};
+use satchel_ports::FileAccess;
 
 use crate::directory;
 
@@ -26,36 +27,11 @@ const DIRECTORY_MODE: Mode = Mode::RWXU;
 /// The largest mode of a private file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Who may access a file or directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileAccess {
-    /// Only its owner: Satchel's private data.
-    Owner,
-    /// As the umask allows: what Satchel shares.
-    Umask,
-}
-
-impl FileAccess {
-    pub(crate) fn directory_mode(self) -> u32 {
-        match self {
-            Self::Owner => 0o700,
-            Self::Umask => 0o777,
-        }
-    }
-
-    pub(crate) fn create_dir(self, root: &Dir, path: &Path) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.mode(self.directory_mode());
-        root.create_dir_with(path, &builder)
-    }
-
-    /// Sets the mode with which a missing file is created.
-    pub(crate) fn apply_to(self, options: &mut OpenOptions) -> &mut OpenOptions {
-        options.mode(match self {
-            Self::Owner => 0o600,
-            Self::Umask => 0o666,
-        })
-    }
+/// Creates a directory with the mode of this access.
+pub(crate) fn create_dir(root: &Dir, path: &Path, access: FileAccess) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(access.directory_mode());
+    root.create_dir_with(path, &builder)
 }
 
 /// Removes other users' access to Satchel's data in a directory: its own entries with everything beneath them, and the

@@ -2,18 +2,18 @@
 
 use std::{
     fs::{File, TryLockError},
-    io::{self, Write},
+    io,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     thread::{self, JoinHandle},
 };
 
-use cap_std::fs::{Dir, OpenOptions};
-use rustix::{
-    fs::{RenameFlags, renameat_with},
-    io::Errno,
+use cap_std::fs::Dir;
+use rustix::io::Errno;
+use satchel_ports::{
+    FileWriter,
+    file_runner::{FileStat, LinkMode},
 };
-
-use crate::modes::FileAccess;
 
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
@@ -21,44 +21,43 @@ const SUFFIX: &str = ".part";
 /// After how many bytes a background sync starts.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// A file under a temporary name in the directory where it will get its own.
+/// A file under a temporary name in the directory where it will get its own, or beside it.
 ///
 /// The writer holds a lock on it for its lifetime. The system frees the lock when the process dies, so a file with such
 /// a name and no lock is a leftover, and one with a lock is in use.
 pub(crate) struct TempFile {
-    directory: Dir,
-    name: String,
+    writer: Box<dyn FileWriter>,
+    path: PathBuf,
     file: File,
-    is_published: bool,
+    /// Whether the temporary name is still there.
+    has_name: bool,
     /// How many bytes were written since the last sync started.
     unsynced_bytes: u64,
     sync_thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl TempFile {
-    /// Creates an empty file with a unique name.
-    pub(crate) fn create(directory: Dir, access: FileAccess) -> io::Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut options = OpenOptions::new();
-        access.apply_to(options.read(true).write(true).create_new(true));
+    /// Creates an empty file with a unique name in this directory of the writer.
+    pub(crate) fn create(mut writer: Box<dyn FileWriter>, directory: &Path) -> io::Result<Self> {
         loop {
-            let name = format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-            let file = match directory.open_with(&name, &options) {
+            let path = directory.join(unique_name());
+            let file = match writer.create(&path) {
                 // A leftover of a dead process with the same process id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                opened => opened?.into_std(),
+                created => created?,
             };
-            let directory = directory.try_clone()?;
-            let temp = Self { directory, name, file, is_published: false, unsynced_bytes: 0, sync_thread: None };
-            match temp.file.lock() {
+            match file.lock() {
                 Ok(()) => {}
                 // Where locks are unsupported, no file is taken for a leftover either.
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(temp),
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+                Err(error) => {
+                    writer.remove_file(&path)?;
+                    return Err(error);
+                }
             }
             // Between the two calls above, a cleaner could have removed the file as a leftover.
-            if temp.directory.symlink_metadata(&temp.name).is_ok() {
-                return Ok(temp);
+            if writer.stat(&path, LinkMode::Keep).is_ok() {
+                return Ok(Self { writer, path, file, has_name: true, unsynced_bytes: 0, sync_thread: None });
             }
         }
     }
@@ -71,7 +70,7 @@ impl TempFile {
     /// Appends bytes. A background sync starts while more arrive, so that [`TempFile::sync`] needn't wait for all of
     /// them.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+        self.writer.write(bytes)?;
         self.unsynced_bytes += bytes.len() as u64;
         if self.unsynced_bytes >= SYNC_BYTES && self.sync_thread.as_ref().is_none_or(JoinHandle::is_finished) {
             self.wait_for_sync()?;
@@ -86,7 +85,7 @@ impl TempFile {
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         // The system reports an error only to the first sync: it must not be lost with that thread.
         self.wait_for_sync()?;
-        self.file.sync_all()
+        self.writer.sync()
     }
 
     fn wait_for_sync(&mut self) -> io::Result<()> {
@@ -96,39 +95,68 @@ impl TempFile {
         }
     }
 
-    /// The directory in which it lies.
-    pub(crate) fn directory(&self) -> &Dir {
-        &self.directory
-    }
-
-    /// Gives the file its name in `directory`, in place of what has that name.
-    pub(crate) fn replace(mut self, directory: &Dir, name: &str) -> io::Result<()> {
-        self.directory.rename(&self.name, directory, name)?;
-        self.is_published = true;
+    /// Gives the file its name, in place of the file that has it.
+    pub(crate) fn replace(&mut self, path: &Path) -> io::Result<()> {
+        self.writer.rename(&self.path, path)?;
+        self.has_name = false;
         Ok(())
     }
 
     /// Gives the file its name, or fails with `AlreadyExists` when anything has it: by one call that never replaces.
-    pub(crate) fn create_new(self, name: &str) -> io::Result<()> {
-        let link_result = self.directory.hard_link(&self.name, &self.directory, name);
-        self.or_rename(link_result, name)
+    pub(crate) fn create_new(&mut self, path: &Path) -> io::Result<()> {
+        let link_result = self.writer.link(&self.path, path);
+        self.or_rename(link_result, path)
     }
 
     /// Renames the file where the file system has no hard links, as exFAT and most network mounts. Renaming comes
     /// second, because not every file system with links can rename without replacing.
-    fn or_rename(mut self, link_result: io::Result<()>, name: &str) -> io::Result<()> {
+    fn or_rename(&mut self, link_result: io::Result<()>, path: &Path) -> io::Result<()> {
         match link_result {
-            Err(error) if is_link_unsupported(&error) => {
-                let rename_result =
-                    renameat_with(&self.directory, &self.name, &self.directory, name, RenameFlags::NOREPLACE);
-                rename_result.map_err(rename_error)?;
-                self.is_published = true;
+            Ok(()) => {
+                self.remove_name();
                 Ok(())
             }
-            // Dropping the file removes its temporary name.
-            result => result,
+            Err(error) if is_link_unsupported(&error) => {
+                self.writer.rename_new(&self.path, path).map_err(rename_error)?;
+                self.has_name = false;
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
+
+    /// Returns when the names in a directory of the writer are on disk.
+    pub(crate) fn sync_dir(&mut self, directory: &Path) -> io::Result<()> {
+        self.writer.sync_dir(directory)
+    }
+
+    /// The size and kind of what is at a path of the writer.
+    pub(crate) fn stat(&mut self, path: &Path) -> io::Result<FileStat> {
+        self.writer.stat(path, LinkMode::Keep)
+    }
+
+    fn remove_name(&mut self) {
+        if !std::mem::replace(&mut self.has_name, false) {
+            return;
+        }
+        if let Err(error) = self.writer.remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(file.name = %self.path.display(), error = %error, "removing a temporary file failed; the next start removes it");
+        }
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        self.remove_name();
+    }
+}
+
+/// A name that no other temporary file of this process has.
+fn unique_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether creating a link failed because links are unsupported. Linux reports `EPERM` then, others vary.
@@ -138,26 +166,14 @@ fn is_link_unsupported(error: &io::Error) -> bool {
 }
 
 /// Maps an error of the rename, which is the last way to create a new file.
-fn rename_error(errno: Errno) -> io::Error {
-    if [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS].contains(&errno) {
+fn rename_error(error: io::Error) -> io::Error {
+    let unsupported = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
+    if Errno::from_io_error(&error).is_some_and(|errno| unsupported.contains(&errno)) {
         let message = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
                        created safely; write with `overwrite` instead";
         return io::Error::new(io::ErrorKind::Unsupported, message);
     }
-    errno.into()
-}
-
-impl Drop for TempFile {
-    fn drop(&mut self) {
-        if self.is_published {
-            return;
-        }
-        if let Err(error) = self.directory.remove_file(&self.name)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(file.name = self.name, error = %error, "removing a temporary file failed; the next start removes it");
-        }
-    }
+    error
 }
 
 /// Whether a name is that of a temporary file.
@@ -187,13 +203,20 @@ pub(crate) fn remove_leftover(directory: &Dir, name: &str) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use cap_std::ambient_authority;
+    use satchel_ports::FileAccess;
 
     use super::*;
+    use crate::native_runner::NativeWriter;
 
     fn directory() -> (tempfile::TempDir, Dir) {
         let temporary = tempfile::tempdir().unwrap();
         let directory = Dir::open_ambient_dir(temporary.path(), ambient_authority()).unwrap();
         (temporary, directory)
+    }
+
+    fn temp_file(directory: &Dir) -> TempFile {
+        let writer = NativeWriter::new(directory.try_clone().unwrap(), FileAccess::Owner);
+        TempFile::create(Box::new(writer), Path::new("")).unwrap()
     }
 
     fn names(directory: &Dir) -> Vec<String> {
@@ -205,12 +228,12 @@ mod tests {
         for no_links in [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS] {
             let (_temporary, directory) = directory();
             let written = |content: &[u8]| {
-                let mut temp = TempFile::create(directory.try_clone().unwrap(), FileAccess::Owner).unwrap();
+                let mut temp = temp_file(&directory);
                 temp.append(content).unwrap();
                 temp
             };
-            written(b"first").or_rename(Err(no_links.into()), "a.txt").unwrap();
-            let taken = written(b"second").or_rename(Err(no_links.into()), "a.txt").unwrap_err();
+            written(b"first").or_rename(Err(no_links.into()), Path::new("a.txt")).unwrap();
+            let taken = written(b"second").or_rename(Err(no_links.into()), Path::new("a.txt")).unwrap_err();
             assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(directory.read("a.txt").unwrap(), b"first");
             assert_eq!(names(&directory), ["a.txt"], "nothing is left over");
@@ -220,8 +243,9 @@ mod tests {
     #[test]
     fn other_link_errors_are_returned_unchanged() {
         let (_temporary, directory) = directory();
-        let temp = TempFile::create(directory.try_clone().unwrap(), FileAccess::Owner).unwrap();
-        let failed = temp.or_rename(Err(Errno::ACCESS.into()), "a.txt").unwrap_err();
+        let mut temp = temp_file(&directory);
+        let failed = temp.or_rename(Err(Errno::ACCESS.into()), Path::new("a.txt")).unwrap_err();
+        drop(temp);
         assert_eq!(Errno::from_io_error(&failed), Some(Errno::ACCESS));
         assert_eq!(names(&directory), [] as [&str; 0]);
     }
@@ -229,10 +253,10 @@ mod tests {
     #[test]
     fn missing_no_replace_support_is_explained() {
         for missing in [Errno::INVAL, Errno::NOSYS] {
-            let error = rename_error(missing);
+            let error = rename_error(missing.into());
             assert!(error.to_string().contains("supports neither hard links"), "{error}");
         }
-        assert_eq!(rename_error(Errno::EXIST).kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(rename_error(Errno::NOSPC).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(rename_error(Errno::EXIST.into()).kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(rename_error(Errno::NOSPC.into()).kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -13,30 +13,28 @@ use std::{
 };
 
 use async_trait::async_trait;
-use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
 use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, WorkspacePath, path::Mount, remedy};
 use satchel_ports::{
-    ByteStream, Workspace, WorkspaceError, WriteMode,
+    ByteStream, FileProfile, FileReader, FileRunner, Workspace, WorkspaceError, WriteMode,
+    file_runner::{FileKind, LinkMode},
     workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 
-use crate::{DirectoryOpenError, copy, directory, reserve::ReserveGuard, temp};
+use crate::{
+    DirectoryOpenError,
+    copy::{self, BlockSource},
+    reserve::ReserveGuard,
+    temp,
+};
 
 use root::WorkspaceRoot;
 use write::PendingWrite;
-
-/// Makes an open return immediately if the path has become a pipe since it was checked.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const O_NONBLOCK: i32 = 0o4000;
-/// The same with BSD's value.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const O_NONBLOCK: i32 = 0x4;
 
 /// The [`Workspace`] on a disk: `<root>/<conversation>/{shared,tmp,vault}`, or one directory as `/shared` of all.
 ///
 /// Links in a mount are followed as long as they stay in it. The quota counts what a conversation has in its own
 /// `/shared` and `/tmp`; a directory that the operator shares is not limited.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DirectoryWorkspace {
     root: Arc<WorkspaceRoot>,
     reserve: DiskReserve,
@@ -44,12 +42,19 @@ pub struct DirectoryWorkspace {
 
 impl DirectoryWorkspace {
     /// Opens the workspaces beneath `root`, which is created if missing; `shared` is the one `/shared` of all
-    /// conversations, each has its own without it; `quota` is the limit of each conversation in bytes.
+    /// conversations, each has its own without it; `quota` is the limit of each conversation in bytes; `runner` reads
+    /// and changes the files.
     ///
     /// # Errors
     /// When a directory can't be created or opened.
-    pub fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, DirectoryOpenError> {
-        Ok(Self { root: Arc::new(WorkspaceRoot::open(root, shared, quota)?), reserve: DiskReserve::Standard })
+    pub fn open(
+        root: &Path,
+        shared: Option<&Path>,
+        quota: u64,
+        runner: Arc<dyn FileRunner>,
+    ) -> Result<Self, DirectoryOpenError> {
+        let root = WorkspaceRoot::open(root, shared, quota, runner)?;
+        Ok(Self { root: Arc::new(root), reserve: DiskReserve::Standard })
     }
 
     /// Keeps this much of each disk free instead of the standard reserve.
@@ -105,7 +110,7 @@ impl Workspace for DirectoryWorkspace {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| {
             let mount = root.mount(&conversation, path)?;
-            open_file(&mount, path)
+            open_file(root.reader(mount, path, read_profile(path))?, path)
         })
         .await
     }
@@ -149,7 +154,7 @@ impl Workspace for DirectoryWorkspace {
         self.spawn_disk_task(path, move |root, path| match root.mount(&conversation, path) {
             // Nothing has been written yet: the mount is listed as empty.
             Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
-            mount => list_directory(&mount?, path),
+            mount => list_directory(&mut *root.reader(mount?, path, read_profile(path))?, path),
         })
         .await
     }
@@ -181,54 +186,67 @@ impl Workspace for DirectoryWorkspace {
     }
 }
 
-fn open_file(mount: &Dir, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
-    let map_error = |error| workspace_error(path, error);
-    if path.relative().is_empty() || !mount.metadata(path.relative()).map_err(map_error)?.is_file() {
-        return Err(WorkspaceError::NotAFile(path.clone()));
+/// The profile with which the mount of a path is read.
+fn read_profile(path: &WorkspacePath) -> FileProfile {
+    match path.mount() {
+        Mount::Shared | Mount::Tmp => FileProfile::FileReadOnly,
+        Mount::Vault => FileProfile::VaultRead,
     }
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(O_NONBLOCK);
-    let file = mount.open_with(path.relative(), &options).map_err(map_error)?.into_std();
-    let metadata = file.metadata().map_err(map_error)?;
-    if !metadata.is_file() {
-        return Err(WorkspaceError::NotAFile(path.clone()));
-    }
-    let bytes = metadata.len();
-    Ok(WorkspaceFile { bytes, content: copy::stream_file(file, 0..bytes) })
 }
 
-fn list_directory(mount: &Dir, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
+fn open_file(mut reader: Box<dyn FileReader>, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+    let map_error = |error| workspace_error(path, error);
+    let (target, not_a_file) = (Path::new(path.relative()), || WorkspaceError::NotAFile(path.clone()));
+    if reader.stat(target, LinkMode::Follow).map_err(map_error)?.kind != FileKind::File {
+        return Err(not_a_file());
+    }
+    let opened = reader.open(target).map_err(map_error)?;
+    if opened.kind != FileKind::File {
+        return Err(not_a_file());
+    }
+    let content = copy::stream_blocks(FileSource(reader), 0..opened.bytes);
+    Ok(WorkspaceFile { bytes: opened.bytes, content })
+}
+
+/// The open file of a reader.
+struct FileSource(Box<dyn FileReader>);
+
+impl BlockSource for FileSource {
+    fn read_block(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        self.0.read(block)
+    }
+}
+
+fn list_directory(reader: &mut dyn FileReader, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
     let map_error = |error: io::Error| match error.kind() {
         io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(path.clone()),
         _ => workspace_error(path, error),
     };
-    let directory = directory::open(mount, Path::new(path.relative())).map_err(map_error)?;
+    let directory = Path::new(path.relative());
     let mut entries = Vec::new();
-    for entry in directory.entries().map_err(map_error)? {
-        let entry = entry.map_err(map_error)?;
-        let metadata = match entry.metadata() {
+    for (name, _) in reader.list(directory).map_err(map_error)? {
+        // A name that is no valid path comes from an operator; no tool could open it.
+        let Some(name) = name.to_str().filter(|name| !temp::is_temp_name(name)) else { continue };
+        let Ok(path) = path.join(name) else { continue };
+        let entry = match reader.stat(&directory.join(name), LinkMode::Keep) {
+            // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(map_error)?,
         };
-        let kind = match metadata.file_type() {
-            kind if kind.is_dir() => WorkspaceEntryKind::Directory,
-            kind if kind.is_file() => WorkspaceEntryKind::File,
-            _ => continue,
+        let kind = match entry.kind {
+            FileKind::Directory => WorkspaceEntryKind::Directory,
+            FileKind::File => WorkspaceEntryKind::File,
+            FileKind::Link | FileKind::Other => continue,
         };
-        // A name that is no valid path comes from an operator; no tool could open it.
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| !temp::is_temp_name(name)) else { continue };
-        let Ok(path) = path.join(name) else { continue };
-        let bytes = if kind == WorkspaceEntryKind::File { metadata.len() } else { 0 };
-        entries.push(WorkspaceEntry { path, kind, bytes, modified_at: modified_at(&metadata).map_err(map_error)? });
+        entries.push(WorkspaceEntry { path, kind, bytes: entry.bytes, modified_at: to_timestamp(entry.modified_at) });
     }
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
 
-fn modified_at(metadata: &Metadata) -> io::Result<Timestamp> {
-    let since_epoch = metadata.modified()?.into_std().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok(Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)))
+fn to_timestamp(time: SystemTime) -> Timestamp {
+    let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// The error for a write to a path when the disk is full.

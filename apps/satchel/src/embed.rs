@@ -6,7 +6,7 @@
 pub use satchel_agent::{AgentSettings, SteeringMode, prompt};
 /// The domain types: messages, files, parts and their ids.
 pub use satchel_domain as domain;
-pub use satchel_files::{DirectoryBlobs, DirectoryWorkspace, MemoryBlobs};
+pub use satchel_files::{DirectoryBlobs, DirectoryWorkspace, MemoryBlobs, NativeRunner};
 pub use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
 pub use satchel_intake::{
     InternalInbound,
@@ -34,6 +34,8 @@ pub use satchel_console as terminal;
 pub use satchel_discord as discord;
 #[cfg(feature = "models")]
 pub use satchel_models as models;
+#[cfg(feature = "sandbox")]
+pub use satchel_sandbox as sandbox;
 #[cfg(feature = "speech")]
 pub use satchel_speech as speech;
 #[cfg(feature = "scripts")]

@@ -92,7 +92,7 @@ mod tests {
     use bytes::Bytes;
     use futures::{StreamExt, stream};
     use satchel_domain::ConversationId;
-    use satchel_files::DirectoryWorkspace;
+    use satchel_files::{DirectoryWorkspace, NativeRunner};
     use satchel_ports::{MockBlobs, MockWorkspace, WriteMode, ledger::MockLedger};
 
     use super::*;
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn tmp_stays_until_its_conversation_is_idle() {
         let directory = tempfile::tempdir().unwrap();
-        let workspace = DirectoryWorkspace::open(directory.path(), None, 1 << 20).unwrap();
+        let workspace = DirectoryWorkspace::open(directory.path(), None, 1 << 20, Arc::new(NativeRunner)).unwrap();
         let conversation: ConversationId = "console:main".parse().unwrap();
         let content = stream::iter([Ok(Bytes::from_static(b"12345"))]).boxed();
         let path = "/tmp/a".parse().unwrap();

@@ -211,7 +211,13 @@ mod tests {
         let conversation: ConversationId = "telegram:7".parse().unwrap();
         let message = InboundMessage::new(conversation.clone(), "1".into(), Sender::new("7", "Ada"));
         ledger.receive(&message, ClaimMode::Never).await.unwrap();
-        let inner = DirectoryWorkspace::open(&directory.path().join("workspaces"), None, 1 << 30).unwrap();
+        let inner = DirectoryWorkspace::open(
+            &directory.path().join("workspaces"),
+            None,
+            1 << 30,
+            Arc::new(satchel_files::NativeRunner),
+        )
+        .unwrap();
         let workspace = MeteredWorkspace::new(inner.clone(), Arc::clone(&ledger) as _);
         WorkspaceHarness { workspace, inner, ledger, conversation, directory }
     }

@@ -11,7 +11,8 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ledger::SqliteLedger;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    Blobs, Channel, EventBus, Fetcher, FileLinks, LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
+    Blobs, Channel, EventBus, Fetcher, FileLinks, FileRunner, LanguageModel, Ledger, ScriptHost, Speech, Tool,
+    Workspace,
 };
 use satchel_tools::path_fields::{PathField, PathFields};
 
@@ -54,7 +55,7 @@ pub struct Ports {
 
 impl Ports {
     /// Opens the adapters for one machine: the ledger, the blobs and the workspaces in `data_dir`, a bus in memory, and
-    /// a fetcher for the public internet. No channels, speech, scripts or links. A missing `data_dir` is created, and
+    /// a fetcher for the public internet. The workspaces are sandboxed with the feature `sandbox`. No channels, speech, scripts or links. A missing `data_dir` is created, and
     /// only its owner can access it.
     ///
     /// # Errors
@@ -64,7 +65,8 @@ impl Ports {
         let ledger = SqliteLedger::open(data_dir, satchel_ledger::Settings::default());
         let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
         let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));
-        let (blobs, workspace) = open_file_stores(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES).await?;
+        let runner = default_file_runner();
+        let (blobs, workspace) = open_file_stores(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES, runner).await?;
         Ok(Self {
             workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger))),
             ledger,
@@ -121,16 +123,25 @@ pub(crate) async fn create_private_dir(directory: &Path) -> std::io::Result<()> 
     builder.recursive(true).mode(0o700).create(directory).await
 }
 
+/// What works on the files of the workspaces: the sandbox, where it is built.
+pub(crate) fn default_file_runner() -> Arc<dyn FileRunner> {
+    #[cfg(feature = "sandbox")]
+    return Arc::new(satchel_sandbox::SandboxRunner::default());
+    #[cfg(not(feature = "sandbox"))]
+    return Arc::new(satchel_files::NativeRunner);
+}
+
 /// Opens the blob store and the workspaces on a blocking thread.
 pub(crate) async fn open_file_stores(
     blobs: PathBuf,
     workspaces: PathBuf,
     shared: Option<PathBuf>,
     quota: u64,
+    runner: Arc<dyn FileRunner>,
 ) -> anyhow::Result<(DirectoryBlobs, DirectoryWorkspace)> {
     let task = tokio::task::spawn_blocking(move || {
         let blobs = DirectoryBlobs::open(&blobs).context("the file store can't be used")?;
-        let workspace = DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota);
+        let workspace = DirectoryWorkspace::open(&workspaces, shared.as_deref(), quota, runner);
         Ok((blobs, workspace.context("the workspaces can't be used")?))
     });
     task.await.context("opening the stores was interrupted")?

@@ -10,18 +10,19 @@ use std::{
 use anyhow::Context;
 use rustix::fs::statvfs;
 use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
-use satchel_files::DirectoryWorkspace;
+use satchel_files::{DirectoryWorkspace, NativeRunner};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-use satchel_ports::{Blobs, Ledger, Workspace};
+use satchel_ports::{Blobs, FileRunner, Ledger, Workspace};
 use uuid::Uuid;
 
 use crate::{
     config::{
         Config,
+        leaf::list::OnOff,
         storage::{BlobBackend, DatabaseBackend},
     },
     metered_workspace::MeteredWorkspace,
-    ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, open_file_stores},
+    ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_file_stores},
 };
 
 #[derive(Clone)]
@@ -74,12 +75,21 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
-    let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota).await?;
+    let runner = file_runner(config);
+    let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota, runner).await?;
     let reserve = config.storage.reserve();
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
     Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered_workspace })
+}
+
+/// What works on the files of the workspaces.
+fn file_runner(config: &Config) -> Arc<dyn FileRunner> {
+    match config.tools.sandbox {
+        OnOff::On => default_file_runner(),
+        OnOff::Off => Arc::new(NativeRunner),
+    }
 }
 
 /// The directory of the database.

@@ -11,6 +11,7 @@ pub mod channel;
 pub mod event_bus;
 pub mod fetcher;
 pub mod file_links;
+pub mod file_runner;
 pub mod inbound;
 pub mod language_model;
 pub mod ledger;
@@ -34,6 +35,7 @@ pub use channel::{
 pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 pub use file_links::{FileLinks, LINK_TTL, LinkError};
+pub use file_runner::{FileAccess, FileProfile, FileReader, FileRunner, FileWriter};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{HolderId, Lease, Ledger, LedgerError};
@@ -50,6 +52,7 @@ pub use {
     event_bus::MockEventBus,
     fetcher::MockFetcher,
     file_links::MockFileLinks,
+    file_runner::{MockFileReader, MockFileRunner, MockFileWriter},
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::MockLedger,

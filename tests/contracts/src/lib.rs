@@ -4,5 +4,6 @@
 
 pub mod blobs;
 pub mod channel;
+pub mod file_runner;
 pub mod ledger;
 pub mod workspace;

@@ -1,6 +1,11 @@
 //! The promises of [`Workspace`], one function each; [`workspace_contract!`](crate::workspace_contract) runs them all.
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -411,6 +416,24 @@ pub async fn names_are_kept_as_given(fixture: impl WorkspaceFixture) {
     assert_eq!(list_paths(&fixture, "/shared").await.len(), given.len());
 }
 
+/// Counts the temporary files beneath a directory.
+///
+/// # Panics
+/// When the directory can't be read.
+pub fn count_temp_files(directory: &Path) -> usize {
+    let mut found = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        // Directories and files may go while they are counted.
+        let Ok(entry) = entry else { continue };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found += count_temp_files(&entry.path());
+        } else if entry.file_name().to_string_lossy().ends_with(".part") {
+            found += 1;
+        }
+    }
+    found
+}
+
 /// Plants a file outside and links that lead to it; returns the directory above the mount.
 async fn plant_links(fixture: &impl WorkspaceFixture) -> PathBuf {
     create(fixture, "/shared/a", b"").await.unwrap();
@@ -428,7 +451,7 @@ async fn plant_links(fixture: &impl WorkspaceFixture) -> PathBuf {
     parent
 }
 
-fn create_symlink(target: &str, link: &std::path::Path) {
+fn create_symlink(target: &str, link: &Path) {
     std::os::unix::fs::symlink(target, link).unwrap();
 }
 

@@ -27,6 +27,7 @@ use satchel_ports::{
     Fetcher, Ledger, SafetyTier, ScriptHost,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
+use satchel_sandbox::SandboxRunner;
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -135,7 +136,8 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     let ledger = Arc::new(SqliteLedger::open(&options.data, Settings::default()).await?);
     let blobs = Arc::new(CrashWrapper::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
-    let workspace = DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30)?;
+    let workspace =
+        DirectoryWorkspace::open(&workspaces, Some(&options.shared), 1 << 30, Arc::new(SandboxRunner::default()))?;
     let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), response: Duration::from_secs(2) };
     let capabilities = options.capabilities.clone();
     let fetcher: Arc<dyn Fetcher> = Arc::new(CrashWrapper::new(fetcher(), &points));

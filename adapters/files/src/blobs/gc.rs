@@ -10,11 +10,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cap_std::fs::{Dir, Metadata, OpenOptions};
+use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt};
 use satchel_domain::Sha256;
+use satchel_ports::FileAccess;
 
 use super::{BlobDirectory, blob_path};
-use crate::modes::FileAccess;
 
 impl BlobDirectory {
     /// Lists the blobs that were last put at least `grace` ago.
@@ -50,7 +50,7 @@ impl BlobDirectory {
 
     fn write_mark(&self, sha256: &Sha256) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        FileAccess::Owner.apply_to(options.write(true).create(true));
+        options.write(true).create(true).mode(FileAccess::Owner.file_mode());
         self.marked.open_with(sha256.to_string(), &options).map(drop)
     }
 

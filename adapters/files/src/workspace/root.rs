@@ -9,18 +9,17 @@ use std::{
 
 use cap_std::fs::Dir;
 use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
-use satchel_ports::WorkspaceError;
-
-use super::{usage::QuotaUsage, workspace_error};
-use crate::{
-    DirectoryOpenError, directory,
-    modes::{self, FileAccess},
+use satchel_ports::{
+    FileAccess, FileProfile, FileReader, FileRunner, FileWriter, WorkspaceError, file_runner::MountDirectory,
 };
 
+use super::{usage::QuotaUsage, workspace_error};
+use crate::{DirectoryOpenError, directory, modes};
+
 /// The root of all workspaces.
-#[derive(Debug)]
 pub(super) struct WorkspaceRoot {
     pub(super) directory: Dir,
+    runner: Arc<dyn FileRunner>,
     path: PathBuf,
     pub(super) shared: Option<(Dir, PathBuf)>,
     pub(super) quota: u64,
@@ -28,7 +27,12 @@ pub(super) struct WorkspaceRoot {
 }
 
 impl WorkspaceRoot {
-    pub(super) fn open(root: &Path, shared: Option<&Path>, quota: u64) -> Result<Self, DirectoryOpenError> {
+    pub(super) fn open(
+        root: &Path,
+        shared: Option<&Path>,
+        quota: u64,
+        runner: Arc<dyn FileRunner>,
+    ) -> Result<Self, DirectoryOpenError> {
         let shared = match shared {
             Some(path) => Some((directory::open_root(path, FileAccess::Umask)?, path.to_owned())),
             None => None,
@@ -37,7 +41,7 @@ impl WorkspaceRoot {
         let root = directory::open_root(root, FileAccess::Owner)?;
         // What earlier versions left open beneath it is closed in the background: other users can't reach it any more.
         modes::close_directory(&root, &path);
-        Ok(Self { directory: root, path, shared, quota, usages: Mutex::default() })
+        Ok(Self { directory: root, runner, path, shared, quota, usages: Mutex::default() })
     }
 
     pub(super) fn host_directory(&self, conversation: &ConversationId, mount: Mount) -> PathBuf {
@@ -69,8 +73,29 @@ impl WorkspaceRoot {
         .map_err(|error| workspace_error(path, error))
     }
 
+    /// Begins to read in the mount of a path, which the profile must allow.
+    pub(super) fn reader(
+        &self,
+        mount: Dir,
+        path: &WorkspacePath,
+        profile: FileProfile,
+    ) -> Result<Box<dyn FileReader>, WorkspaceError> {
+        let reader = self.runner.reader(self.mount_directory(mount, path.mount()), profile);
+        reader.map_err(|error| workspace_error(path, error))
+    }
+
+    /// Begins to change files in the mount of a path.
+    pub(super) fn writer(&self, mount: Dir, path: &WorkspacePath) -> Result<Box<dyn FileWriter>, WorkspaceError> {
+        let writer = self.runner.writer(self.mount_directory(mount, path.mount()));
+        writer.map_err(|error| workspace_error(path, error))
+    }
+
+    fn mount_directory(&self, directory: Dir, mount: Mount) -> MountDirectory {
+        MountDirectory { mount, directory: directory.into_std_file(), access: self.file_access(mount) }
+    }
+
     /// The access to the files of a mount: those in the operator's shared directory follow the umask.
-    pub(super) fn file_access(&self, mount: Mount) -> FileAccess {
+    fn file_access(&self, mount: Mount) -> FileAccess {
         match mount == Mount::Shared && self.shared.is_some() {
             true => FileAccess::Umask,
             false => FileAccess::Owner,

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Dir;
+use satchel_ports::file_runner::{FileKind, FileStat};
 
-use crate::{directory, temp};
+use crate::{directory, native_runner, temp};
 
 /// The bytes counted for a directory or an empty file: the block that most disks allocate for it.
 pub(super) const EMPTY_ENTRY_BYTES: u64 = 4096;
@@ -84,7 +85,9 @@ pub(super) fn measure_directory(root: &Dir) -> io::Result<u64> {
     directory::walk_all(root, |_, entry| {
         let is_pending = entry.file_name().to_str().is_some_and(temp::is_temp_name);
         match entry.metadata() {
-            Ok(metadata) if !is_pending => total = total.saturating_add(entry_bytes(&metadata)),
+            Ok(metadata) if !is_pending => {
+                total = total.saturating_add(entry_bytes(&native_runner::to_stat(&metadata)?));
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -94,11 +97,16 @@ pub(super) fn measure_directory(root: &Dir) -> io::Result<u64> {
 }
 
 /// How many bytes an entry counts for. Directories and empty files use up a disk as well: its inodes.
-pub(super) fn entry_bytes(metadata: &Metadata) -> u64 {
-    match metadata.file_type() {
-        kind if kind.is_dir() => EMPTY_ENTRY_BYTES,
-        kind if kind.is_file() && metadata.len() == 0 => EMPTY_ENTRY_BYTES,
-        kind if kind.is_file() => metadata.len(),
-        _ => 0,
+pub(super) fn entry_bytes(entry: &FileStat) -> u64 {
+    match entry.kind {
+        FileKind::Directory => EMPTY_ENTRY_BYTES,
+        FileKind::File => {
+            if entry.bytes == 0 {
+                EMPTY_ENTRY_BYTES
+            } else {
+                entry.bytes
+            }
+        }
+        FileKind::Link | FileKind::Other => 0,
     }
 }

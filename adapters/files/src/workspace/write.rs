@@ -6,9 +6,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use cap_std::fs::Dir;
 use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
-use satchel_ports::{WorkspaceError, WriteMode};
+use satchel_ports::{
+    FileWriter, WorkspaceError, WriteMode,
+    file_runner::{FileKind, LinkMode},
+};
 
 use super::{
     disk_full_error,
@@ -18,7 +20,6 @@ use super::{
 };
 use crate::{
     copy::BlockSink,
-    directory,
     reserve::ReserveGuard,
     temp::{self, TempFile},
 };
@@ -66,15 +67,16 @@ impl PendingWrite {
         }
         let directory = conversation.to_file_name();
         let usage = root.usage(&directory);
-        let (parent, replaced_bytes) = {
+        let (writer, replaced_bytes) = {
             let mut usage = lock_usage(&usage);
             let mount = root.ensure_mount(conversation, path)?;
             guard.check(&mount, 0).map_err(|full| disk_full_error(path, full))?;
-            let replaced_bytes = replaced_file_bytes(&mount, path, mode)?;
-            (root.ensure_parent(&directory, &mut usage, &mount, path)?, replaced_bytes)
+            let mut writer = root.writer(mount, path)?;
+            let replaced_bytes = replaced_file_bytes(&mut *writer, path, mode)?;
+            root.enter_parent(&directory, &mut usage, &mut *writer, path)?;
+            (writer, replaced_bytes)
         };
-        let temp =
-            TempFile::create(parent, root.file_access(path.mount())).map_err(|error| workspace_error(path, error))?;
+        let temp = TempFile::create(writer, Path::new("")).map_err(|error| workspace_error(path, error))?;
         let is_counted = root.is_counted(path.mount());
         let reservation =
             QuotaReservation { root: Arc::clone(root), directory, usage, is_counted, bytes: 0, replaced_bytes };
@@ -85,8 +87,8 @@ impl PendingWrite {
     pub(super) fn publish(self, mode: WriteMode, caller: &Weak<()>) -> Result<u64, WorkspaceError> {
         let Self { path, name, mut temp, bytes, mut reservation, guard: _ } = self;
         let map_error = |error| workspace_error(&path, error);
+        let name = Path::new(&name);
         temp.sync().map_err(map_error)?;
-        let parent = temp.directory().try_clone().map_err(map_error)?;
         if caller.strong_count() == 0 {
             return Err(map_error(io::ErrorKind::Interrupted.into()));
         }
@@ -96,11 +98,10 @@ impl PendingWrite {
         {
             let mut usage = lock_usage(&reservation.usage);
             match mode {
-                WriteMode::CreateNew => temp.create_new(&name).map_err(map_error)?,
+                WriteMode::CreateNew => temp.create_new(name).map_err(map_error)?,
                 WriteMode::Replace => {
-                    let replaced_bytes =
-                        parent.symlink_metadata(&name).map_or(0, |metadata| usage::entry_bytes(&metadata));
-                    temp.replace(&parent, &name).map_err(map_error)?;
+                    let replaced_bytes = temp.stat(name).map_or(0, |replaced| usage::entry_bytes(&replaced));
+                    temp.replace(name).map_err(map_error)?;
                     reservation.replaced_bytes = replaced_bytes;
                 }
             }
@@ -109,7 +110,7 @@ impl PendingWrite {
                 reservation.is_counted = false;
             }
         }
-        directory::sync(&parent)
+        temp.sync_dir(Path::new(""))
             .map_err(|error| WorkspaceError::Unconfirmed { path: path.clone(), reason: error.to_string() })?;
         Ok(bytes)
     }
@@ -151,19 +152,18 @@ impl Drop for QuotaReservation {
 }
 
 impl WorkspaceRoot {
-    /// Opens the path's parent directory; missing directories are created, if the quota allows.
-    fn ensure_parent(
+    /// Narrows the writer to the path's parent directory; missing directories are created, if the quota allows.
+    fn enter_parent(
         &self,
         directory: &str,
         usage: &mut QuotaUsage,
-        mount: &Dir,
+        writer: &mut dyn FileWriter,
         path: &WorkspacePath,
-    ) -> Result<Dir, WorkspaceError> {
+    ) -> Result<(), WorkspaceError> {
         let map_error = |error| workspace_error(path, error);
+        let parent = relative_parent(path);
         let missing_bytes = match self.is_counted(path.mount()) {
-            true => {
-                directory::count_missing(mount, relative_parent(path)).map_err(map_error)? as u64 * EMPTY_ENTRY_BYTES
-            }
+            true => count_missing(writer, parent).map_err(map_error)? as u64 * EMPTY_ENTRY_BYTES,
             false => 0,
         };
         if missing_bytes > 0
@@ -171,18 +171,18 @@ impl WorkspaceRoot {
         {
             return Err(WorkspaceError::QuotaExceeded { quota: self.quota });
         }
-        let ensured = directory::ensure(mount, relative_parent(path), self.file_access(path.mount()));
+        let created = writer.create_dirs(parent);
         usage.commit(missing_bytes, 0);
-        if ensured.is_err() {
+        if created.is_err() {
             // Some of them may have been created.
             usage.invalidate();
         }
-        match ensured {
+        match created.and_then(|()| writer.enter(parent)) {
             // A dangling link, or a concurrent removal.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(WorkspaceError::Failed { path: path.clone(), reason: error.to_string() })
             }
-            opened => opened.map_err(map_error),
+            entered => entered.map_err(map_error),
         }
     }
 
@@ -205,23 +205,23 @@ pub(super) fn remove(
     conversation: &ConversationId,
     path: &WorkspacePath,
 ) -> Result<(), WorkspaceError> {
-    let name = require_writable_name(path)?;
+    let name = Path::new(require_writable_name(path)?);
     let map_error = |error| workspace_error(path, error);
-    let mount = root.mount(conversation, path)?;
-    let parent = directory::open(&mount, relative_parent(path)).map_err(map_error)?;
+    let mut writer = root.writer(root.mount(conversation, path)?, path)?;
+    writer.enter(relative_parent(path)).map_err(map_error)?;
     let usage = root.usage(&conversation.to_file_name());
     let mut usage = lock_usage(&usage);
-    let metadata = parent.symlink_metadata(name).map_err(map_error)?;
-    match metadata.file_type() {
-        kind if kind.is_dir() => parent.remove_dir(name).map_err(map_error)?,
-        kind if kind.is_file() || kind.is_symlink() => parent.remove_file(name).map_err(map_error)?,
-        _ => return Err(WorkspaceError::NotAFile(path.clone())),
+    let removed = writer.stat(name, LinkMode::Keep).map_err(map_error)?;
+    match removed.kind {
+        FileKind::Directory => writer.remove_dir(name).map_err(map_error)?,
+        FileKind::File | FileKind::Link => writer.remove_file(name).map_err(map_error)?,
+        FileKind::Other => return Err(WorkspaceError::NotAFile(path.clone())),
     }
     if root.is_counted(path.mount()) {
-        usage.free(usage::entry_bytes(&metadata));
+        usage.free(usage::entry_bytes(&removed));
     }
     drop(usage);
-    directory::sync(&parent).map_err(map_error)
+    writer.sync_dir(Path::new("")).map_err(map_error)
 }
 
 /// The bytes that count for a conversation.
@@ -248,25 +248,40 @@ fn require_writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
 
 /// Checks that the path can be written, before the first byte is read, and returns the counted bytes of the file that
 /// will be replaced.
-fn replaced_file_bytes(mount: &Dir, path: &WorkspacePath, mode: WriteMode) -> Result<u64, WorkspaceError> {
-    let metadata = match mount.symlink_metadata(path.relative()) {
+fn replaced_file_bytes(
+    writer: &mut dyn FileWriter,
+    path: &WorkspacePath,
+    mode: WriteMode,
+) -> Result<u64, WorkspaceError> {
+    let target = Path::new(path.relative());
+    let replaced = match writer.stat(target, LinkMode::Keep) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         found => found.map_err(|error| workspace_error(path, error))?,
     };
     if mode == WriteMode::CreateNew {
         return Err(WorkspaceError::Exists(path.clone()));
     }
-    match metadata.file_type() {
-        kind if kind.is_file() => Ok(usage::entry_bytes(&metadata)),
+    match replaced.kind {
+        FileKind::File => Ok(usage::entry_bytes(&replaced)),
         // The link is replaced, never its target; one that leads out is an error, because it was planted.
-        kind if kind.is_symlink() => {
-            match mount.metadata(path.relative()).map_err(|error| workspace_error(path, error)) {
-                Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
-                _ => Ok(0),
-            }
-        }
-        _ => Err(WorkspaceError::NotAFile(path.clone())),
+        FileKind::Link => match writer.stat(target, LinkMode::Follow).map_err(|error| workspace_error(path, error)) {
+            Err(WorkspaceError::Escapes(path)) => Err(WorkspaceError::Escapes(path)),
+            _ => Ok(0),
+        },
+        FileKind::Directory | FileKind::Other => Err(WorkspaceError::NotAFile(path.clone())),
     }
+}
+
+/// Counts the directories that are missing for `path` to be one.
+fn count_missing(writer: &mut dyn FileWriter, path: &Path) -> io::Result<usize> {
+    let mut missing = 0;
+    for prefix in path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty()) {
+        match writer.stat(prefix, LinkMode::Follow) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing += 1,
+            found => return found.map(|_| missing),
+        }
+    }
+    Ok(missing)
 }
 
 fn relative_parent(path: &WorkspacePath) -> &Path {

@@ -4,4 +4,5 @@
 
 mod blobs;
 mod memory_blobs;
+mod native_runner;
 mod workspace;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,10 +13,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_contracts::workspace::{QUOTA, WorkspaceFixture};
+use satchel_contracts::workspace::{QUOTA, WorkspaceFixture, count_temp_files};
 use satchel_domain::{ConversationId, DiskReserve, WorkspacePath, path::Mount};
-use satchel_files::DirectoryWorkspace;
-use satchel_ports::{ByteStream, Workspace, WorkspaceError, WriteMode};
+use satchel_files::{DirectoryWorkspace, NativeRunner};
+use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode};
 use tempfile::TempDir;
 
 struct Fixture {
@@ -28,7 +28,7 @@ struct Fixture {
 impl WorkspaceFixture for Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let workspace = Arc::new(DirectoryWorkspace::open(directory.path(), None, QUOTA).unwrap());
+        let workspace = Arc::new(DirectoryWorkspace::open(directory.path(), None, QUOTA, native()).unwrap());
         Self { directory, workspace }
     }
 
@@ -41,24 +41,14 @@ impl WorkspaceFixture for Fixture {
     }
 
     async fn count_leftovers(&self) -> usize {
-        temp_files(self.directory.path())
+        count_temp_files(self.directory.path())
     }
 }
 
 satchel_contracts::workspace_contract!(Fixture);
 
-fn temp_files(directory: &Path) -> usize {
-    let mut found = 0;
-    for entry in fs::read_dir(directory).unwrap() {
-        // Directories and files may go while they are counted.
-        let Ok(entry) = entry else { continue };
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found += temp_files(&entry.path());
-        } else if entry.file_name().to_string_lossy().ends_with(".part") {
-            found += 1;
-        }
-    }
-    found
+fn native() -> Arc<dyn FileRunner> {
+    Arc::new(NativeRunner)
 }
 
 fn here() -> ConversationId {
@@ -129,16 +119,16 @@ async fn leftovers_of_the_dead_are_hidden_then_removed() {
     let (here, b) = (here(), path("/shared/dir/b"));
     let slow = fixture.workspace.write(&here, &b, receiver.boxed(), WriteMode::CreateNew, 100);
     let beside = async {
-        while temp_files(&dir) < 2 {
+        while count_temp_files(&dir) < 2 {
             tokio::task::yield_now().await;
         }
         assert_eq!(fixture.workspace.remove_leftovers().await.unwrap(), 1);
-        assert_eq!(temp_files(&dir), 1, "the one that is being written stays");
+        assert_eq!(count_temp_files(&dir), 1, "the one that is being written stays");
         sender.unbounded_send(Ok(Bytes::from_static(b"whole"))).unwrap();
         drop(sender);
     };
     let (written, ()) = tokio::join!(slow, beside);
-    assert_eq!((written.unwrap(), temp_files(&dir)), (5, 0));
+    assert_eq!((written.unwrap(), count_temp_files(&dir)), (5, 0));
 }
 
 #[tokio::test]
@@ -189,7 +179,7 @@ fn far_ahead() -> SystemTime {
 async fn operators_shared_directory_is_common_and_uncounted() {
     let (root, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(shared.path().join("large"), vec![0; 1000]).unwrap();
-    let workspace = DirectoryWorkspace::open(root.path(), Some(shared.path()), 100).unwrap();
+    let workspace = DirectoryWorkspace::open(root.path(), Some(shared.path()), 100, native()).unwrap();
     write(&workspace, "/shared/mine").await.unwrap();
     let other = "web:other".parse().unwrap();
     assert_eq!(workspace.read(&other, &path("/shared/mine")).await.unwrap().bytes, 5);
@@ -204,7 +194,7 @@ async fn operators_shared_directory_is_common_and_uncounted() {
 async fn existing_files_count_for_quota_after_restart() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/a").await.unwrap();
-    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 9).unwrap();
+    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 9, native()).unwrap();
     let refused = write(&restarted, "/shared/b").await;
     assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 9 })), "{refused:?}");
 }
@@ -213,7 +203,7 @@ async fn existing_files_count_for_quota_after_restart() {
 async fn workspace_over_quota_refuses_even_empty_files() {
     let fixture = Fixture::new().await;
     write(&fixture.workspace, "/shared/a").await.unwrap();
-    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 1).unwrap();
+    let restarted = DirectoryWorkspace::open(fixture.directory.path(), None, 1, native()).unwrap();
     let nothing = stream::empty().boxed();
     let refused = restarted.write(&here(), &path("/shared/b"), nothing, WriteMode::CreateNew, 100).await;
     assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 1 })), "{refused:?}");
@@ -223,7 +213,7 @@ async fn workspace_over_quota_refuses_even_empty_files() {
 async fn directories_and_empty_files_take_room() {
     let directory = tempfile::tempdir().unwrap();
     let quota = 4 * 4096;
-    let workspace = DirectoryWorkspace::open(directory.path(), None, quota).unwrap();
+    let workspace = DirectoryWorkspace::open(directory.path(), None, quota, native()).unwrap();
     let empty = async |workspace: &DirectoryWorkspace, name: &str| {
         workspace.write(&here(), &path(name), stream::empty().boxed(), WriteMode::Replace, 100).await
     };
@@ -234,7 +224,7 @@ async fn directories_and_empty_files_take_room() {
     }
     empty(&workspace, "/shared/a/b/empty").await.unwrap();
     empty(&workspace, "/shared/last").await.unwrap();
-    let restarted = DirectoryWorkspace::open(directory.path(), None, quota).unwrap();
+    let restarted = DirectoryWorkspace::open(directory.path(), None, quota, native()).unwrap();
     for workspace in [&workspace, &restarted] {
         assert!(matches!(empty(workspace, "/shared/more").await, Err(WorkspaceError::QuotaExceeded { .. })));
         assert!(matches!(write(workspace, "/shared/more").await, Err(WorkspaceError::QuotaExceeded { .. })));
@@ -274,14 +264,15 @@ fn a_root_that_is_a_file_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = DirectoryWorkspace::open(&file, None, 1).unwrap_err();
+    let error = DirectoryWorkspace::open(&file, None, 1, native()).err().unwrap();
     assert_eq!(error.to_string(), format!("failed to open the directory `{}`", file.display()));
 }
 
 #[tokio::test]
 async fn write_into_disk_reserve_is_refused_with_figures() {
     let directory = tempfile::tempdir().unwrap();
-    let open = |reserve| DirectoryWorkspace::open(directory.path(), None, QUOTA).unwrap().with_reserve(reserve);
+    let open =
+        |reserve| DirectoryWorkspace::open(directory.path(), None, QUOTA, native()).unwrap().with_reserve(reserve);
     let (conversation, path) = ("console:main".parse().unwrap(), "/shared/a/b".parse().unwrap());
     let write = async |reserve| {
         let content = stream::iter([Ok(Bytes::from_static(b"12345"))]).boxed();

@@ -86,6 +86,7 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     findings.extend(environment::check_encryption(config, &selection));
     findings.extend(platforms::check_people(config));
     findings.extend(providers::check_speech(config).await);
+    findings.push(environment::check_sandbox(config).await);
     findings.push(schedules::check_scripts(config).await);
     let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
     findings.extend(schedules::check_schedules(config, now));

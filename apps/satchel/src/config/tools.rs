@@ -31,6 +31,9 @@ pub struct ToolsConfig {
     pub confirm_time: ConfigDuration,
     /// Whether privileged tools may be used in groups, where other people read along.
     pub privileged_in_groups: OnOff,
+    /// Whether tools work on the workspace's files in a WebAssembly sandbox. Turn it off only where the sandbox can't
+    /// start, such as on a system that forbids programs to compile code; `satchel doctor` says whether it can.
+    pub sandbox: OnOff,
     /// How long a tool may run, unless it has a limit of its own.
     pub timeout: ConfigDuration,
     pub save: SaveConfig,
@@ -93,6 +96,7 @@ impl Default for ToolsConfig {
             confirm: vec![SafetyTier::Privileged],
             confirm_time: ConfigDuration(Duration::from_secs(10 * 60)),
             privileged_in_groups: OnOff::Off,
+            sandbox: OnOff::On,
             timeout: ConfigDuration(Duration::from_secs(120)),
             save: SaveConfig::default(),
             add: AddConfig::default(),

@@ -65,7 +65,7 @@ const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-const VENDOR_HOMES: [(&str, &[&str]); 52] = [
+const VENDOR_HOMES: [(&str, &[&str]); 51] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -73,7 +73,7 @@ const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
-    ("cap-std", &["satchel-files"]),
+    ("cap-std", &["satchel-files", "satchel-sandbox"]),
     ("clap", &["satchel", "xtask"]),
     ("croner", &["satchel"]),
     ("genai", &["satchel-models"]),
@@ -112,7 +112,15 @@ const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("rmcp", &["satchel-mcp"]),
     (
         "rustix",
-        &["satchel", "satchel-console", "satchel-files", "satchel-speech", "satchel-starlark", "satchel-telegram"],
+        &[
+            "satchel",
+            "satchel-console",
+            "satchel-files",
+            "satchel-sandbox",
+            "satchel-speech",
+            "satchel-starlark",
+            "satchel-telegram",
+        ],
     ),
     ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
@@ -142,7 +150,6 @@ const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),
-    ("wasmtime-wasi", &["satchel-sandbox"]),
 ];
 
 /// What unit tests under `crates/` may use besides what the code itself uses there.

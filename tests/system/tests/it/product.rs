@@ -24,6 +24,7 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
 use satchel_ports::{Blobs, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord};
+use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
         ChannelAdapter,
@@ -133,7 +134,9 @@ impl Product {
         let ledger = Arc::new(SqliteLedger::open(&data, settings).await.expect("a new ledger"));
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
         let tools = tools(&(Arc::clone(&ledger) as _), &blobs);
-        let workspace = DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30).expect("new workspaces");
+        let workspace =
+            DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30, Arc::new(SandboxRunner::default()))
+                .expect("new workspaces");
         let address = platform.address();
         let channel =
             OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)

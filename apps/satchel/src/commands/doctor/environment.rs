@@ -6,6 +6,7 @@ use std::{net::IpAddr, os::unix::fs::PermissionsExt, time::SystemTime};
 use jiff::Timestamp;
 use reqwest::{Client, Url};
 use rustix::process::{Resource, geteuid, getrlimit};
+use satchel_sandbox::SandboxRunner;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Finding;
@@ -176,6 +177,22 @@ pub(super) fn check_user() -> Vec<Finding> {
             "run Satchel as its own user; it only needs access to its data directory",
         )],
         false => Vec::new(),
+    }
+}
+
+/// Starts the sandbox of the workspace once.
+pub(super) async fn check_sandbox(config: &Config) -> Finding {
+    const CHECK: &str = "sandbox";
+    if !config.tools.sandbox.is_on() {
+        let found = "`tools.sandbox` is off: tools work on files without a sandbox";
+        return Finding::warning(CHECK, found, "turn it on if this machine can run it: `tools.sandbox: on`");
+    }
+    let advice =
+        "allow the process to compile code (systemd: `MemoryDenyWriteExecute=no`), or set `tools.sandbox: off`";
+    match tokio::task::spawn_blocking(|| SandboxRunner::default().warm_up()).await {
+        Ok(Ok(time)) => Finding::ok(CHECK, format!("the sandbox of the workspace starts in {} ms", time.as_millis())),
+        Ok(Err(error)) => Finding::problem(CHECK, error.to_string(), advice),
+        Err(error) => Finding::problem(CHECK, format!("the sandbox can't start: {error}"), advice),
     }
 }
 

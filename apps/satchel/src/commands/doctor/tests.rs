@@ -69,6 +69,19 @@ async fn unencrypted_key_transport_is_warned_about() {
     }
 }
 
+#[tokio::test]
+async fn sandbox_starts_and_off_is_warned_about() {
+    let check = async |yaml: &str| {
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: Path::new("/") };
+        let loaded = load_text(Path::new("satchel.yaml"), yaml, &sources).unwrap();
+        environment::check_sandbox(loaded.config()).await
+    };
+    let started = check("model: offline\n").await;
+    assert!(started.level == FindingLevel::Ok && started.found.contains("starts in"), "{started:?}");
+    let off = check("tools: { sandbox: off }\n").await;
+    assert!(off.level == FindingLevel::Warning && off.found.contains("`tools.sandbox` is off"), "{off:?}");
+}
+
 #[test]
 fn unowned_bot_and_owner_by_name_trigger_warnings() {
     let found = |section: &str| {

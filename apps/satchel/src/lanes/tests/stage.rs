@@ -9,7 +9,7 @@ use satchel_domain::{
     ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
     delivery::DeliveryRules,
 };
-use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_files::{DirectoryBlobs, DirectoryWorkspace, NativeRunner};
 use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
 };
@@ -174,7 +174,9 @@ impl Stage {
             settings: AgentSettings::default(),
         };
         let chat = Arc::clone(&self.chat) as Arc<dyn Channel>;
-        let workspace = DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20).unwrap();
+        let workspace =
+            DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20, Arc::new(NativeRunner))
+                .unwrap();
         let workspace: Arc<dyn Workspace> = Arc::new(workspace);
         let hosting = Hosting {
             services,

@@ -18,6 +18,7 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::ModelScript};
 use satchel_ports::{Channel, LanguageModel};
+use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
         ChannelAdapter,
@@ -105,7 +106,12 @@ impl BenchStores {
     pub(crate) async fn open(data_dir: &Path) -> Result<Self> {
         let ledger = Arc::new(SqliteLedger::open(data_dir, Settings::default()).await?);
         let blobs = DirectoryBlobs::open(&data_dir.join("blobs"))?;
-        let workspace = DirectoryWorkspace::open(&data_dir.join("workspaces"), None, WORKSPACE_QUOTA_BYTES)?;
+        let workspace = DirectoryWorkspace::open(
+            &data_dir.join("workspaces"),
+            None,
+            WORKSPACE_QUOTA_BYTES,
+            Arc::new(SandboxRunner::default()),
+        )?;
         Ok(Self { ledger, blobs, workspace })
     }
 

@@ -18,6 +18,7 @@ use satchel_local::{
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
 use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
         ChannelAdapter,
@@ -218,7 +219,12 @@ async fn start_product(
         std::fs::write(shared.join(&file.filename), blocks.concat()).expect("a file can be written");
     }
     let blobs = Arc::new(DirectoryBlobs::open(&directory.join("blobs")).expect("blobs"));
-    let workspace = DirectoryWorkspace::open(&directory.join("workspaces"), Some(&shared), 1 << 30);
+    let workspace = DirectoryWorkspace::open(
+        &directory.join("workspaces"),
+        Some(&shared),
+        1 << 30,
+        Arc::new(SandboxRunner::default()),
+    );
     let timeouts = AdapterTimeouts { connect: Duration::from_millis(500), response: Duration::from_secs(1) };
     let fetcher = fetcher();
     let channel = OpenChannel::new(

@@ -7,10 +7,12 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use satchel_domain::{ConversationId, path::Mount, script::to_script_message};
 use satchel_files::DirectoryWorkspace;
+use satchel_sandbox::SandboxRunner;
 use satchel_system::crash::ChannelAdapter;
 
 use super::ScriptHarness;
@@ -31,7 +33,8 @@ impl ReachHarness {
     async fn new() -> Self {
         let script_harness = ScriptHarness::open().await;
         let workspaces = script_harness.product.directory.path().join("workspaces");
-        let workspaces = DirectoryWorkspace::open(&workspaces, None, 1 << 20).expect("the product has made it");
+        let workspaces = DirectoryWorkspace::open(&workspaces, None, 1 << 20, Arc::new(SandboxRunner::default()))
+            .expect("the product has made it");
         Self { script_harness, other: TestPlatform::other_conversation(ChannelAdapter::Discord), workspaces }
     }
 
