@@ -25,6 +25,7 @@ mod attachment_save_all;
 mod attachment_view;
 mod execute_script;
 mod file_delete;
+mod file_edit;
 mod file_list;
 mod file_read;
 mod file_write;

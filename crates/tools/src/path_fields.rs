@@ -49,6 +49,7 @@ const PATH_FIELDS: &[(&str, PathFields)] = &[
     ("attachment_save", PathFields::Some(&[write_field("path")])),
     ("execute_script", PathFields::None),
     ("file_delete", PathFields::Some(&[write_field("path")])),
+    ("file_edit", PathFields::Some(&[write_field("path")])),
     ("file_list", PathFields::Some(&[read_field("path")])),
     ("file_read", PathFields::Some(&[read_field("path")])),
     ("file_write", PathFields::Some(&[write_field("path")])),
@@ -97,6 +98,7 @@ mod tests {
         attachment_save: path Write /shared /tmp
         execute_script: none
         file_delete: path Write /shared /tmp
+        file_edit: path Write /shared /tmp
         file_list: path Read /shared /tmp
         file_read: path Read /shared /tmp
         file_write: path Write /shared /tmp

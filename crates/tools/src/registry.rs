@@ -15,6 +15,7 @@ use crate::{
     attachment_save_all::AttachmentSaveAll,
     attachment_view::AttachmentView,
     file_delete::FileDelete,
+    file_edit::FileEdit,
     file_list::FileList,
     file_read::FileRead,
     file_write::FileWrite,
@@ -101,7 +102,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let tools: [Arc<dyn Tool>; 13] = [
+    let tools: [Arc<dyn Tool>; 14] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
         Arc::new(AttachmentAdd::new(services.clone())),
@@ -113,6 +114,7 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
         Arc::new(ResponseAttachments(services.clone())),
         Arc::new(FileRead(services.clone())),
         Arc::new(FileWrite(services.clone())),
+        Arc::new(FileEdit::new(services.clone())),
         Arc::new(FileDelete(services.clone())),
         Arc::new(FileList(services)),
     ];
@@ -235,7 +237,7 @@ mod tests {
         let tools = world.registry().for_model(&world.services());
         let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
         let specs: Vec<String> = world.registry().specs().into_iter().map(|spec| spec.name).collect();
-        assert_eq!((names.len(), names.is_sorted(), names == specs), (13, true, true));
+        assert_eq!((names.len(), names.is_sorted(), names == specs), (14, true, true));
         let read = tools.into_iter().find(|tool| tool.spec().name == "file_read").expect("file_read");
         let short = read.call(json!({"path": "/shared/a.txt"}), &world.context()).await.unwrap();
         assert_eq!(short.attachments.len(), 1);

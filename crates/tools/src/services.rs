@@ -34,6 +34,8 @@ pub struct ToolLimits {
     pub page_bytes: u64,
     /// The most entries that one list answers with.
     pub list_entries: usize,
+    /// The largest file in bytes that `file_edit` edits.
+    pub edit_bytes: u64,
 }
 
 impl Default for ToolLimits {
@@ -50,6 +52,7 @@ impl Default for ToolLimits {
             preview_over_bytes: 100 * 1024,
             page_bytes: 64 * 1024,
             list_entries: 200,
+            edit_bytes: MIB,
         }
     }
 }

@@ -54,6 +54,7 @@ async fn every_tool_takes_paths_without_a_mount() {
         ("attachment.add", json!({"path": "./in/a"})),
         ("attachment.save_all", json!({"dir": "in"})),
         ("attachment_save", json!({"index": 0, "path": "in/b-again"})),
+        ("file_edit", json!({"path": "in/a", "old": "a", "new": "b"})),
         ("file_list", json!({"path": "in"})),
         ("file_read", json!({"path": "in/a"})),
         ("file_write", json!({"path": "in/c", "content": "c"})),
@@ -143,6 +144,7 @@ proptest! {
                     let texts: Vec<&str> = given.iter().map(|(path, _)| path.as_str()).collect();
                     let mut arguments = match spec.name.as_str() {
                         "attachment_save" => json!({ "index": 0 }),
+                        "file_edit" => json!({ "old": "x", "new": "y" }),
                         "file_write" => json!({ "content": "x" }),
                         _ => json!({}),
                     };

@@ -65,7 +65,7 @@ const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-const VENDOR_HOMES: [(&str, &[&str]); 51] = [
+const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -140,6 +140,7 @@ const VENDOR_HOMES: [(&str, &[&str]); 51] = [
     ("serde-saphyr", &["satchel"]),
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
+    ("similar", &["satchel-tools"]),
     ("sqlx", &["satchel-ledger"]),
     ("strsim", &["satchel"]),
     ("symphonia", &["satchel-speech"]),
