@@ -52,6 +52,7 @@ const PATH_FIELDS: &[(&str, PathFields)] = &[
     ("file_edit", PathFields::Some(&[write_field("path")])),
     ("file_list", PathFields::Some(&[read_field("path")])),
     ("file_read", PathFields::Some(&[read_field("path")])),
+    ("file_search", PathFields::Some(&[read_field("path")])),
     ("file_write", PathFields::Some(&[write_field("path")])),
     ("response_attachments", PathFields::None),
     ("send_voice", PathFields::None),
@@ -101,6 +102,7 @@ mod tests {
         file_edit: path Write /shared /tmp
         file_list: path Read /shared /tmp
         file_read: path Read /shared /tmp
+        file_search: path Read /shared /tmp
         file_write: path Write /shared /tmp
         response_attachments: none
         send_voice: none

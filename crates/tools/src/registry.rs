@@ -18,6 +18,7 @@ use crate::{
     file_edit::FileEdit,
     file_list::FileList,
     file_read::FileRead,
+    file_search::FileSearch,
     file_write::FileWrite,
     large_result,
     path_fields::{self, PathFields},
@@ -102,7 +103,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let tools: [Arc<dyn Tool>; 14] = [
+    let tools: [Arc<dyn Tool>; 15] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
         Arc::new(AttachmentAdd::new(services.clone())),
@@ -116,7 +117,8 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
         Arc::new(FileWrite(services.clone())),
         Arc::new(FileEdit::new(services.clone())),
         Arc::new(FileDelete(services.clone())),
-        Arc::new(FileList(services)),
+        Arc::new(FileList(services.clone())),
+        Arc::new(FileSearch(services)),
     ];
     let mut registry = ToolRegistry::default();
     for tool in tools {
@@ -237,7 +239,7 @@ mod tests {
         let tools = world.registry().for_model(&world.services());
         let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
         let specs: Vec<String> = world.registry().specs().into_iter().map(|spec| spec.name).collect();
-        assert_eq!((names.len(), names.is_sorted(), names == specs), (14, true, true));
+        assert_eq!((names.len(), names.is_sorted(), names == specs), (15, true, true));
         let read = tools.into_iter().find(|tool| tool.spec().name == "file_read").expect("file_read");
         let short = read.call(json!({"path": "/shared/a.txt"}), &world.context()).await.unwrap();
         assert_eq!(short.attachments.len(), 1);

@@ -36,6 +36,14 @@ pub struct ToolLimits {
     pub list_entries: usize,
     /// The largest file in bytes that `file_edit` edits.
     pub edit_bytes: u64,
+    /// The most files and directories that one `file_search` looks at.
+    pub search_files: usize,
+    /// The largest file in bytes that `file_search` reads; larger ones are skipped.
+    pub search_file_bytes: u64,
+    /// The most bytes that one `file_search` reads.
+    pub search_bytes: u64,
+    /// The most matches that one `file_search` finds.
+    pub search_matches: usize,
 }
 
 impl Default for ToolLimits {
@@ -53,6 +61,10 @@ impl Default for ToolLimits {
             page_bytes: 64 * 1024,
             list_entries: 200,
             edit_bytes: MIB,
+            search_files: 10_000,
+            search_file_bytes: 16 * MIB,
+            search_bytes: 256 * MIB,
+            search_matches: 1_000,
         }
     }
 }

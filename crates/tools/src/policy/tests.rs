@@ -57,6 +57,7 @@ async fn every_tool_takes_paths_without_a_mount() {
         ("file_edit", json!({"path": "in/a", "old": "a", "new": "b"})),
         ("file_list", json!({"path": "in"})),
         ("file_read", json!({"path": "in/a"})),
+        ("file_search", json!({"path": "in", "query": "b"})),
         ("file_write", json!({"path": "in/c", "content": "c"})),
     ] {
         let outcome = world.call(tool, arguments.clone()).await;
@@ -145,6 +146,7 @@ proptest! {
                     let mut arguments = match spec.name.as_str() {
                         "attachment_save" => json!({ "index": 0 }),
                         "file_edit" => json!({ "old": "x", "new": "y" }),
+                        "file_search" => json!({ "query": "x" }),
                         "file_write" => json!({ "content": "x" }),
                         _ => json!({}),
                     };

@@ -65,7 +65,7 @@ const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-const VENDOR_HOMES: [(&str, &[&str]); 52] = [
+const VENDOR_HOMES: [(&str, &[&str]); 54] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -78,7 +78,7 @@ const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("croner", &["satchel"]),
     ("genai", &["satchel-models"]),
     ("getrandom", &["satchel-platform-http", "satchel-telegram", "satchel-web"]),
-    ("globset", &["satchel-attachments"]),
+    ("globset", &["satchel-attachments", "satchel-tools"]),
     ("hmac", &["satchel-web"]),
     ("hyper", &["satchel-http-server"]),
     ("hyper-util", &["satchel-http-server"]),
@@ -96,6 +96,8 @@ const VENDOR_HOMES: [(&str, &[&str]); 52] = [
     ("opentelemetry_sdk", &["satchel"]),
     ("opus-pure", &["satchel-speech"]),
     ("prometheus-client", &["satchel"]),
+    ("regex", &["satchel-tools"]),
+    ("regex-syntax", &["satchel-tools"]),
     (
         "reqwest",
         &[
