@@ -59,6 +59,19 @@ pub(super) enum Intent {
     },
     /// To write a new file, but the text is missing.
     WriteWithoutContent,
+    /// To replace text in a file of the workspace.
+    Edit {
+        path: String,
+        old: String,
+        new: String,
+    },
+    /// To replace text, but it is missing.
+    EditWithoutText,
+    /// To find text in the files of a directory, or in one file.
+    Search {
+        query: String,
+        path: Option<String>,
+    },
 }
 
 /// Where a file is saved.
@@ -78,7 +91,11 @@ pub(super) fn parse_intents(text: &str, has_files: bool) -> Vec<Intent> {
         return vec![parse_tool_call(rest)];
     }
     let mut intents: Vec<Intent> = Vec::new();
-    for clause in split_clauses(text, MAX_INTENTS + 1, |rest| parse_write(strip_polite_prefix(rest)).is_some()) {
+    let takes_the_rest = |rest: &str| {
+        let rest = strip_polite_prefix(rest);
+        parse_write(rest).is_some() || parse_edit(rest).is_some()
+    };
+    for clause in split_clauses(text, MAX_INTENTS + 1, takes_the_rest) {
         if intents.len() == MAX_INTENTS {
             intents.push(Intent::TooMany);
             break;
@@ -127,7 +144,8 @@ fn parse_tool_call(rest: &str) -> Intent {
 }
 
 fn parse_clause_intent(clause: &str, text: &str) -> Intent {
-    if let Some(intent) = parse_write(strip_polite_prefix(clause)) {
+    let polite_clause = strip_polite_prefix(clause);
+    if let Some(intent) = parse_write(polite_clause).or_else(|| parse_edit(polite_clause)) {
         return intent;
     }
     let lower = text.to_lowercase();
@@ -144,6 +162,9 @@ fn parse_clause_intent(clause: &str, text: &str) -> Intent {
     }
     if let Some(rest) = after_verb(text, &["send", "resend", "give", "return", "get"]) {
         return Intent::Send { what: parse_selectors(rest) };
+    }
+    if let Some(intent) = after_verb(text, &["search"]).and_then(parse_search) {
+        return intent;
     }
     if let Some(rest) = after_verb(text, &["list", "ls"]) {
         return Intent::List { path: find_path(rest) };
@@ -254,6 +275,30 @@ fn parse_write(clause: &str) -> Option<Intent> {
     let (content, _, name) = split_at_last(rest, &["to", "into"])?;
     let name = unquote(strip_politeness(name));
     (is_likely_file_name(name) && !content.is_empty()).then(|| write_intent(name, content))
+}
+
+/// Parses "edit NAME: OLD => NEW"; the new text may be empty.
+fn parse_edit(clause: &str) -> Option<Intent> {
+    let (name, rest) = split_name(after_verb(clause, &["edit"])?);
+    let texts = rest.trim_start().strip_prefix(':').and_then(|texts| texts.split_once("=>"));
+    Some(match texts.map(|(old, new)| (unquote(old), unquote(new))) {
+        Some((old, new)) if !name.is_empty() && !old.is_empty() => {
+            Intent::Edit { path: workspace_path(name), old: old.to_owned(), new: new.to_owned() }
+        }
+        _ => Intent::EditWithoutText,
+    })
+}
+
+/// Parses what follows "search": words, and "in" a path at the end.
+fn parse_search(rest: &str) -> Option<Intent> {
+    let words = strip_prefix(rest, "for ").unwrap_or(rest);
+    let is_path = |name: &str| name.ends_with('/') || is_likely_file_name(name);
+    let (words, path) = match split_at_last(words, &["in"]) {
+        Some((words, _, name)) if is_path(unquote(name)) => (words, Some(workspace_path(unquote(name)))),
+        _ => (words, None),
+    };
+    let query = unquote(words);
+    (!query.is_empty()).then(|| Intent::Search { query: query.to_owned(), path })
 }
 
 /// Splits off the name at the beginning: quoted, or up to a space or a colon.

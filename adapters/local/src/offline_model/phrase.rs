@@ -1,7 +1,7 @@
 //! Helpers for parsing English: clauses, quotes, polite words.
 
 /// The verbs with which a clause can start; a sentence is split only before one of them.
-const VERBS: [&str; 23] = [
+const VERBS: [&str; 25] = [
     "save",
     "store",
     "keep",
@@ -15,6 +15,8 @@ const VERBS: [&str; 23] = [
     "read",
     "open",
     "show",
+    "search",
+    "edit",
     "write",
     "create",
     "make",

@@ -1,5 +1,7 @@
 //! The texts of the offline model. They are the first that a new user reads, so each states a fact and the next step.
 
+mod file_text;
+
 use satchel_domain::size;
 use satchel_ports::ToolSpec;
 use serde_json::Value;
@@ -9,6 +11,8 @@ use super::{
     intent::MAX_INTENTS,
     step::ToolAnswer,
 };
+
+pub(super) use self::file_text::{edited_text, missing_edit_text, search_text};
 
 /// The model's introduction of itself, used in several texts.
 const INTRODUCTION: &str = "I'm Satchel's offline model: not an AI, I understand a few phrases about files.";
@@ -25,6 +29,8 @@ pub(super) fn help_text() -> String {
          - `list my files`, `what did I send`\n\
          - `read notes.txt`\n\
          - `write notes.txt: buy milk`\n\
+         - `edit notes.txt: milk => bread`\n\
+         - `search bread`, `search bread in notes/`\n\
          - `/tool file_list {{\"path\": \"/shared\"}}` calls a tool directly; `/tool` lists all tools\n\n\
          Several requests in one message work too: `save it to /shared and read it`. Saved files are in `/shared`; \
          `/tmp` is for temporary files.\n\n\

@@ -68,6 +68,15 @@ pub(super) fn next_step(intent: &Intent, progress: &IntentAnswers<'_>, context: 
         },
         Intent::Read { what } => step_read(what, progress, context),
         Intent::Write { path, content, overwrite } => step_write(path, content, *overwrite, progress, context),
+        Intent::EditWithoutText => IntentStep::Reply(replies::missing_edit_text()),
+        Intent::Edit { path, old, new } => match progress.first().and_then(|round| round.first()) {
+            None => {
+                let arguments = json!({ "path": path, "old": old, "new": new });
+                context.request_tools(vec![tool_request("file_edit", arguments)])
+            }
+            Some(answer) => IntentStep::Reply(replies::edited_text(path, answer)),
+        },
+        Intent::Search { query, path } => step_search(query, path.as_deref(), progress, context),
     }
 }
 
@@ -281,5 +290,21 @@ fn step_write(
     match progress.get(1).and_then(|round| round.first()) {
         None => IntentStep::RequestTools(vec![tool_request("attachment.add", json!({ "paths": [path] }))]),
         Some(added) => IntentStep::Reply(replies::written_text(path, content.len(), written, Some(added))),
+    }
+}
+
+fn step_search(
+    query: &str,
+    path: Option<&str>,
+    progress: &IntentAnswers<'_>,
+    context: &IntentContext<'_>,
+) -> IntentStep {
+    let path = path.unwrap_or("/shared");
+    match progress.first().and_then(|round| round.first()) {
+        None => {
+            let arguments = json!({ "query": query, "path": path, "ignore_case": true });
+            context.request_tools(vec![tool_request("file_search", arguments)])
+        }
+        Some(answer) => IntentStep::Reply(replies::search_text(query, path, answer)),
     }
 }

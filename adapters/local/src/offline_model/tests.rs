@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::*;
 
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 11] = [
     "attachment_save",
     "attachment.save_all",
     "attachment.add",
@@ -20,6 +20,8 @@ const TOOLS: [&str; 9] = [
     "file_list",
     "file_read",
     "file_write",
+    "file_edit",
+    "file_search",
 ];
 
 fn file(number: u64, name: &str, mime: &str) -> Attachment {
@@ -106,6 +108,20 @@ fn tool_answer(call: &ModelToolCall) -> String {
         "file_write" if path.contains("there.txt") && arguments["overwrite"] != json!(true) => {
             return format!("error: `{path}` exists already");
         }
+        "file_edit" if path.contains("nosuch") => return format!("error: nothing was edited: `{path}` does not exist"),
+        "file_edit" => json!({"edited": true, "path": path, "replaced": 1, "diff": "@@ -1 +1 @@\n-```\n+b\n"}),
+        "file_search" if path.contains("nosuch") => {
+            return format!("error: nothing was searched: `{path}` does not exist");
+        }
+        "file_search" if path.contains("many") => json!({
+            "total": 1000, "more": 998, "next": "file_search {\"offset\":2}", "incomplete": "the search ended",
+            "skipped": {"binary": 1, "too_large": 0, "unreadable": 1},
+            "matches": [{"path": "/shared/a.txt", "line": 3, "text": "  buy `milk`"},
+                        {"path": "/shared/b.txt", "line": 12, "text": "Milk"}]}),
+        "file_search" if path.contains("a.txt") => json!({
+            "total": 1, "more": 0, "skipped": {"binary": 0, "too_large": 0, "unreadable": 0},
+            "matches": [{"path": "/shared/a.txt", "line": 1, "text": "milk"}]}),
+        "file_search" => json!({"total": 0, "more": 0, "skipped": {"binary": 1}, "matches": []}),
         _ => json!({"ok": true}),
     };
     answer.to_string()
@@ -250,6 +266,33 @@ fn phrases_lead_to_calls_when_files_are_older() {
                 .to_owned(),
         ),
         ("write there.txt: x", r#"file_write {"path":"/shared/there.txt","content":"x"}"#.to_owned()),
+        (
+            "please edit notes.txt: buy milk, and send it. => Buy bread, then list it.",
+            r#"file_edit {"path":"/shared/notes.txt","old":"buy milk, and send it.","new":"Buy bread, then list it."}"#
+                .to_owned(),
+        ),
+        (
+            "edit \"my notes.txt\" : ` a` =>",
+            r#"file_edit {"path":"/shared/my notes.txt","old":"a","new":""}"#.to_owned(),
+        ),
+        (
+            "list /tmp and edit /tmp/a: x=>y => z",
+            r#"file_list {"path":"/tmp"} + file_edit {"path":"/tmp/a","old":"x","new":"y => z"}"#.to_owned(),
+        ),
+        ("edit notes.txt", String::new()),
+        ("edit notes.txt: => bread", String::new()),
+        ("edit : a => b", String::new()),
+        ("edit", String::new()),
+        ("search Milk", r#"file_search {"query":"Milk","path":"/shared","ignore_case":true}"#.to_owned()),
+        (
+            "Please search for \"milk and tea\" in notes/ and list /tmp",
+            r#"file_search {"query":"milk and tea","path":"/shared/notes/","ignore_case":true} + file_list {"path":"/tmp"}"#
+                .to_owned(),
+        ),
+        ("search tea in /tmp?", r#"file_search {"query":"tea","path":"/tmp","ignore_case":true}"#.to_owned()),
+        ("search tea in a.txt", r#"file_search {"query":"tea","path":"/shared/a.txt","ignore_case":true}"#.to_owned()),
+        ("search tea in milk", r#"file_search {"query":"tea in milk","path":"/shared","ignore_case":true}"#.to_owned()),
+        ("search", String::new()),
         ("write me a poem", String::new()),
         ("make a file notes.txt", String::new()),
         ("help", String::new()),
@@ -316,7 +359,7 @@ fn more_than_ten_wishes_are_told() {
 fn the_words_are_good() {
     let mut told = String::new();
     let files = [photo(), report()];
-    let cases: [(&str, &[Attachment]); 35] = [
+    let cases: [(&str, &[Attachment]); 43] = [
         ("save them to /tmp/full", &files),
         ("read /tmp/long", &[]),
         ("read /tmp/empty and show /tmp/binary", &[]),
@@ -345,6 +388,14 @@ fn the_words_are_good() {
         ("write there.txt: milk", &[]),
         ("write nosuch.txt: milk", &[]),
         ("make a file notes.txt", &[]),
+        ("edit notes.txt: ``` => b", &[]),
+        ("edit nosuch.txt: a => b", &[]),
+        ("edit notes.txt: a", &[]),
+        ("search milk in many/", &[]),
+        ("search milk", &[]),
+        ("search milk in a.txt", &[]),
+        ("search milk in nosuch.txt", &[]),
+        ("search", &[]),
         ("/tool file_list {\"path\": \"/shared\"}", &[]),
         ("/tool file_read {\"path\": \"/shared/a.txt\"}", &[]),
         ("/tool attachment_save {\"path\": \"there.txt\"}", &[]),
@@ -362,8 +413,17 @@ fn the_words_are_good() {
 
 #[test]
 fn only_tools_that_are_there_are_called() {
-    for phrase in ["save it", "send it", "send me x.txt", "list my files", "what did I send", "read it", "write a.b: c"]
-    {
+    for phrase in [
+        "save it",
+        "send it",
+        "send me x.txt",
+        "list my files",
+        "what did I send",
+        "read it",
+        "write a.b: c",
+        "edit a: b => c",
+        "search b",
+    ] {
         for attachments in [vec![], vec![photo()]] {
             let (rounds, text) = played(with_tools(vec![user(phrase, &attachments)], &[]));
             assert!(rounds.is_empty() && text.contains("no tool"), "{phrase}: {text}");
@@ -386,6 +446,8 @@ fn garbage_is_borne() {
             ("read /tmp/x", "file_read"),
             ("/tool file_read {}", "file_read"),
             ("write a.txt: b", "file_write"),
+            ("edit a.txt: b => c", "file_edit"),
+            ("search b", "file_search"),
             ("send /tmp/x", "something_else"),
         ] {
             let asked = ModelMessage::Assistant { text: String::new(), calls: vec![call(name)] };
@@ -408,6 +470,8 @@ fn garbage_is_borne() {
         "write a.txt ",
         "write it and ",
         "write a to b.c and ",
+        "edit a: b and ",
+        "search a in ",
     ];
     for text in long {
         let begun = Instant::now();
