@@ -8,20 +8,13 @@ use std::{
 };
 
 use cap_std::fs::{Dir, FileType, Metadata, OpenOptions, OpenOptionsExt};
-use rustix::fs::{RenameFlags, renameat_with};
+use rustix::fs::{OFlags, RenameFlags, renameat_with};
 use satchel_ports::{
     FileAccess, FileProfile, FileReader, FileRunner, FileWriter,
     file_runner::{FileKind, FileStat, LinkMode, MountDirectory},
 };
 
 use crate::{copy::BlockSource, directory};
-
-/// Makes an open return immediately if the path has become a pipe since it was checked.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const O_NONBLOCK: i32 = 0o4000;
-/// The same with BSD's value.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const O_NONBLOCK: i32 = 0x4;
 
 /// The [`FileRunner`] without a sandbox: the system resolves each path beneath the handle of its mount.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +44,8 @@ impl FileReader for NativeReader {
 
     fn open(&mut self, path: &Path) -> io::Result<FileStat> {
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(O_NONBLOCK);
+        // Whatever the path has become, opening it doesn't wait.
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let file = self.root.open_with(or_current(path), &options)?;
         let stat = to_stat(&file.metadata()?)?;
         self.file = Some(file.into_std());
@@ -114,8 +108,13 @@ impl FileWriter for NativeWriter {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(self.access.file_mode());
         let file = self.root.open_with(or_current(path), &options)?.into_std();
-        self.file = Some(file.try_clone()?);
-        Ok(file)
+        match file.try_clone() {
+            Ok(handle) => {
+                self.file = Some(file);
+                Ok(handle)
+            }
+            Err(error) => self.remove_file(path).and(Err(error)),
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

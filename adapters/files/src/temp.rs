@@ -18,6 +18,9 @@ use satchel_ports::{
 const PREFIX: &str = ".satchel-";
 const SUFFIX: &str = ".part";
 
+/// How many names are tried for one file. Each process has names of its own, so that the first one is nearly always free.
+const MAX_ATTEMPTS: usize = 10_000;
+
 /// After how many bytes a background sync starts.
 const SYNC_BYTES: u64 = 8 << 20;
 
@@ -39,7 +42,7 @@ pub(crate) struct TempFile {
 impl TempFile {
     /// Creates an empty file with a unique name in this directory of the writer.
     pub(crate) fn create(mut writer: Box<dyn FileWriter>, directory: &Path) -> io::Result<Self> {
-        loop {
+        for _ in 0..MAX_ATTEMPTS {
             let path = directory.join(unique_name());
             let file = match writer.create(&path) {
                 // A leftover of a dead process with the same process id.
@@ -55,11 +58,17 @@ impl TempFile {
                     return Err(error);
                 }
             }
-            // Between the two calls above, a cleaner could have removed the file as a leftover.
-            if writer.stat(&path, LinkMode::Keep).is_ok() {
-                return Ok(Self { writer, path, file, has_name: true, unsynced_bytes: 0, sync_thread: None });
+            match writer.stat(&path, LinkMode::Keep) {
+                Ok(_) => return Ok(Self { writer, path, file, has_name: true, unsynced_bytes: 0, sync_thread: None }),
+                // Between the two calls above, a cleaner removed the file as a leftover.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    writer.remove_file(&path)?;
+                    return Err(error);
+                }
             }
         }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "every name for a temporary file is taken"))
     }
 
     /// The file, opened for reading and writing.

@@ -2,6 +2,7 @@
 
 mod housekeeping;
 mod root;
+mod trash;
 mod usage;
 mod write;
 
@@ -17,8 +18,9 @@ use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, Workspace
 use satchel_ports::{
     ByteStream, FileProfile, FileReader, FileRunner, Workspace, WorkspaceError, WriteMode,
     file_runner::{FileKind, LinkMode},
-    workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
+    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
+use uuid::Uuid;
 
 use crate::{
     DirectoryOpenError,
@@ -85,6 +87,21 @@ impl DirectoryWorkspace {
         measure.await.map_err(io::Error::other)?
     }
 
+    /// Removes what a conversation deleted for good, and returns the bytes freed.
+    ///
+    /// # Errors
+    /// When the trash can't be read or emptied.
+    pub async fn empty_trash(&self, conversation: &ConversationId) -> io::Result<u64> {
+        let directory = conversation.to_file_name();
+        self.run_in_background(move |root| {
+            let usage = root.usage(&directory);
+            let mut usage = write::lock_usage(&usage);
+            usage.invalidate();
+            trash::empty(root, &directory)
+        })
+        .await
+    }
+
     /// Discards the counted usage of a conversation, so that it is measured again.
     pub fn forget_usage(&self, conversation: &ConversationId) {
         write::forget_usage(&self.root, conversation);
@@ -109,6 +126,7 @@ impl Workspace for DirectoryWorkspace {
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| {
+            trash::check_visible(path)?;
             let mount = root.mount(&conversation, path)?;
             open_file(root.reader(mount, path, read_profile(path))?, path)
         })
@@ -151,10 +169,13 @@ impl Workspace for DirectoryWorkspace {
         path: &WorkspacePath,
     ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         let conversation = conversation.clone();
-        self.spawn_disk_task(path, move |root, path| match root.mount(&conversation, path) {
-            // Nothing has been written yet: the mount is listed as empty.
-            Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
-            mount => list_directory(&mut *root.reader(mount?, path, read_profile(path))?, path),
+        self.spawn_disk_task(path, move |root, path| {
+            trash::check_visible(path)?;
+            match root.mount(&conversation, path) {
+                // Nothing has been written yet: the mount is listed as empty.
+                Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
+                mount => list_directory(&mut *root.reader(mount?, path, read_profile(path))?, path),
+            }
         })
         .await
     }
@@ -162,6 +183,28 @@ impl Workspace for DirectoryWorkspace {
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| write::remove(root, &conversation, path)).await
+    }
+
+    async fn trash(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        batch: TrashBatch,
+        recursive: bool,
+    ) -> Result<TrashedEntry, WorkspaceError> {
+        let conversation = conversation.clone();
+        self.spawn_disk_task(path, move |root, path| trash::move_there(root, &conversation, path, batch, recursive))
+            .await
+    }
+
+    async fn restore(&self, conversation: &ConversationId, request: Uuid) -> Result<RestoredFiles, WorkspaceError> {
+        let conversation = conversation.clone();
+        let restore = move |root: &Arc<WorkspaceRoot>, _: &WorkspacePath| trash::restore(root, &conversation, request);
+        self.spawn_disk_task(&WorkspacePath::root(Mount::Shared), restore).await
+    }
+
+    async fn sweep_trash(&self, before: Timestamp) -> io::Result<u64> {
+        self.run_in_background(move |root| trash::sweep(root, before)).await
     }
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
@@ -228,6 +271,9 @@ fn list_directory(reader: &mut dyn FileReader, path: &WorkspacePath) -> Result<V
         // A name that is no valid path comes from an operator; no tool could open it.
         let Some(name) = name.to_str().filter(|name| !temp::is_temp_name(name)) else { continue };
         let Ok(path) = path.join(name) else { continue };
+        if trash::is_trash(&path) {
+            continue;
+        }
         let entry = match reader.stat(&directory.join(name), LinkMode::Keep) {
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

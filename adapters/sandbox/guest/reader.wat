@@ -54,7 +54,7 @@
           (local.tee $errno (call $fd_read (global.get $open) (i32.const 0) (i32.const 1) (i32.const 8))))
         (br_if $end (i32.eqz (i32.load (i32.const 8))))
         (local.set $length (i32.add (local.get $length) (i32.load (i32.const 8))))
-        (br $more)))
+        (br_if $more (i32.lt_u (local.get $length) (local.get $capacity)))))
     (local.get $errno)
     (local.get $length))
 

@@ -121,7 +121,7 @@
         (if (i32.eqz (i32.load (i32.const 8)))
           (then (return (i32.const 29))))
         (local.set $written (i32.add (local.get $written) (i32.load (i32.const 8))))
-        (br $more)))
+        (br_if $more (i32.lt_u (local.get $written) (local.get $length)))))
     (local.get $errno))
 
   (func (export "sync") (result i32)

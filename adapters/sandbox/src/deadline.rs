@@ -81,7 +81,7 @@ fn tick(engine: &Engine, state: &ClockState) {
     }
 }
 
-/// How many ticks a duration has, at least one.
+/// After how many ticks a duration has surely passed: the first one may come at once.
 pub(crate) fn ticks(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX).max(1)
+    u64::try_from(duration.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u64::MAX).min(u64::MAX / 4) + 1
 }

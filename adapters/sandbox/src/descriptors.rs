@@ -13,7 +13,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, FileType, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, FileType, Metadata, OpenOptions, OpenOptionsExt};
 use rustix::fs::{OFlags, RenameFlags, renameat_with};
 use satchel_ports::FileAccess;
 
@@ -44,7 +44,6 @@ pub(crate) enum OpenMode {
 pub(crate) struct WasiStat {
     pub(crate) file_type: u8,
     pub(crate) bytes: u64,
-    pub(crate) links: u64,
     pub(crate) modified_ns: u64,
 }
 
@@ -106,12 +105,14 @@ impl Descriptors {
     }
 
     pub(crate) fn read(&mut self, descriptor: u32, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file(descriptor)?.read(buffer)
+        let file = self.file(descriptor)?;
+        retry_interrupted(|| file.read(buffer))
     }
 
     pub(crate) fn write(&mut self, descriptor: u32, bytes: &[u8]) -> io::Result<usize> {
         self.require_write()?;
-        self.file(descriptor)?.write(bytes)
+        let file = self.file(descriptor)?;
+        retry_interrupted(|| file.write(bytes))
     }
 
     pub(crate) fn sync(&self, descriptor: u32) -> io::Result<()> {
@@ -137,7 +138,7 @@ impl Descriptors {
         to_stat(&metadata?)
     }
 
-    /// The entry of a directory at a cookie, without passing it: cookies count entries, 0 begins anew.
+    /// The entry of a directory at a cookie, without passing it: cookies count entries, 0 starts again.
     pub(crate) fn peek_entry(&mut self, descriptor: u32, cookie: u64) -> io::Result<Option<&DirectoryEntry>> {
         let Descriptor::Directory { directory, listing } = self.get_mut(descriptor)? else {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -151,7 +152,9 @@ impl Descriptors {
         };
         let Some((at, entries)) = listing else { return Ok(None) };
         for _ in position..cookie {
-            entries.next();
+            if entries.next().is_none() {
+                break;
+            }
         }
         *at = cookie;
         if let Some(Err(_)) = entries.peek() {
@@ -292,7 +295,6 @@ fn to_stat(metadata: &Metadata) -> io::Result<WasiStat> {
     Ok(WasiStat {
         file_type: to_file_type(metadata.file_type()),
         bytes: metadata.len(),
-        links: metadata.nlink(),
         modified_ns: u64::try_from(modified.as_nanos()).unwrap_or(u64::MAX),
     })
 }
@@ -303,6 +305,15 @@ fn to_file_type(kind: FileType) -> u8 {
         kind if kind.is_dir() => DIRECTORY,
         kind if kind.is_symlink() => SYMBOLIC_LINK,
         _ => UNKNOWN,
+    }
+}
+
+fn retry_interrupted(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 

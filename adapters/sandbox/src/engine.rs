@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io, sync::Arc};
 
-use satchel_ports::{FileProfile, file_runner::MountDirectory};
+use satchel_ports::file_runner::MountDirectory;
 use wasmtime::{Config, Engine, InstancePre, Module, OptLevel, Store, StoreLimitsBuilder, Strategy};
 
 use crate::{
@@ -22,11 +22,17 @@ pub struct GuestSource {
     pub writer: Cow<'static, str>,
 }
 
+/// What a guest is for, and with it what it may import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GuestRole {
+    Reader,
+    Writer,
+}
+
 /// The guests, compiled and linked.
 pub(crate) struct GuestEngine {
     engine: Engine,
     reader: InstancePre<GuestState>,
-    vault_reader: InstancePre<GuestState>,
     writer: InstancePre<GuestState>,
     pub(crate) clock: EpochClock,
     pub(crate) limits: Limits,
@@ -36,28 +42,21 @@ impl GuestEngine {
     pub(crate) fn compile(source: &GuestSource, limits: Limits) -> wasmtime::Result<Self> {
         let engine = Engine::new(&config(limits)?)?;
         let (reader, writer) = (Module::new(&engine, &*source.reader)?, Module::new(&engine, &*source.writer)?);
-        let link = |profile, module| wasi::linker(&engine, profile)?.instantiate_pre(module);
+        let link = |role, module| wasi::linker(&engine, role)?.instantiate_pre(module);
         Ok(Self {
-            reader: link(FileProfile::FileReadOnly, &reader)?,
-            vault_reader: link(FileProfile::VaultRead, &reader)?,
-            writer: link(FileProfile::FileReadWrite, &writer)?,
+            reader: link(GuestRole::Reader, &reader)?,
+            writer: link(GuestRole::Writer, &writer)?,
             clock: EpochClock::start(engine.clone())?,
             engine,
             limits,
         })
     }
 
-    /// Makes a fresh instance of the profile's guest, which gets the directory.
-    pub(crate) fn instantiate(
-        self: &Arc<Self>,
-        mount: MountDirectory,
-        profile: FileProfile,
-    ) -> io::Result<GuestInstance> {
-        profile.check(mount.mount)?;
-        let (guest, can_write) = match profile {
-            FileProfile::FileReadOnly => (&self.reader, false),
-            FileProfile::VaultRead => (&self.vault_reader, false),
-            FileProfile::FileReadWrite => (&self.writer, true),
+    /// Makes a fresh instance of a guest, which gets the directory.
+    pub(crate) fn instantiate(self: &Arc<Self>, mount: MountDirectory, role: GuestRole) -> io::Result<GuestInstance> {
+        let guest = match role {
+            GuestRole::Reader => &self.reader,
+            GuestRole::Writer => &self.writer,
         };
         let limits = StoreLimitsBuilder::new()
             .memory_size(self.limits.memory_bytes)
@@ -68,7 +67,7 @@ impl GuestEngine {
             .trap_on_grow_failure(true)
             .build();
         let state = GuestState {
-            descriptors: Descriptors::new(mount.directory, mount.access, can_write),
+            descriptors: Descriptors::new(mount.directory, mount.access, role == GuestRole::Writer),
             memory: None,
             calls_left: 0,
             bytes_left: 0,

@@ -19,9 +19,10 @@ use satchel_ports::{
 
 use crate::{
     descriptors::{DIRECTORY, REGULAR_FILE, SYMBOLIC_LINK},
-    engine::{GuestEngine, GuestSource},
+    engine::{GuestEngine, GuestRole, GuestSource},
     instance::{BUFFER_BYTES, GuestInstance},
     limits::Limits,
+    wasi::ENTRY_HEADER_BYTES,
 };
 
 /// The guests that come with Satchel.
@@ -30,9 +31,7 @@ const GUESTS: GuestSource = GuestSource {
     writer: Cow::Borrowed(include_str!("../guest/writer.wat")),
 };
 
-const ENTRY_HEADER_BYTES: usize = 24;
-
-/// The most names that are taken from a guest, which could go on for ever.
+/// The most names that are taken from a guest, which may never stop.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// The sandbox: each piece of work runs in a fresh guest that holds one directory.
@@ -77,12 +76,12 @@ impl SandboxRunner {
         Ok(engine.insert(Arc::new(compiled)).clone())
     }
 
-    fn instantiate(&self, mount: MountDirectory, profile: FileProfile) -> io::Result<GuestInstance> {
+    fn instantiate(&self, mount: MountDirectory, role: GuestRole) -> io::Result<GuestInstance> {
         let engine = self.engine().map_err(|error| {
             tracing::error!(%error, "an operation on a workspace failed; `tools.sandbox: off` works without the sandbox");
             io::Error::other(remedy::public_message("the sandbox of the workspace can't start"))
         })?;
-        engine.instantiate(mount, profile)
+        engine.instantiate(mount, role)
     }
 }
 
@@ -93,11 +92,13 @@ pub struct SandboxError(String);
 
 impl FileRunner for SandboxRunner {
     fn reader(&self, mount: MountDirectory, profile: FileProfile) -> io::Result<Box<dyn FileReader>> {
-        Ok(Box::new(SandboxReader(self.instantiate(mount, profile)?)))
+        profile.check(mount.mount)?;
+        Ok(Box::new(SandboxReader(self.instantiate(mount, GuestRole::Reader)?)))
     }
 
     fn writer(&self, mount: MountDirectory) -> io::Result<Box<dyn FileWriter>> {
-        Ok(Box::new(SandboxWriter(self.instantiate(mount, FileProfile::FileReadWrite)?)))
+        FileProfile::FileReadWrite.check(mount.mount)?;
+        Ok(Box::new(SandboxWriter(self.instantiate(mount, GuestRole::Writer)?)))
     }
 }
 
@@ -177,13 +178,18 @@ impl FileWriter for SandboxWriter {
     fn create(&mut self, path: &Path) -> io::Result<File> {
         let length = self.0.put_path(path.as_os_str().as_bytes())?;
         let descriptor = self.0.call_for_number("create", length)?;
-        self.0.state().descriptors.file_handle(descriptor)
+        let handle = self.0.state().descriptors.file_handle(descriptor);
+        handle.or_else(|error| self.remove_file(path).and(Err(error)))
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(BUFFER_BYTES).try_for_each(|chunk| {
             self.0.put_bytes(chunk)?;
-            self.0.call("write", u32::try_from(chunk.len()).map_err(io::Error::other)?, chunk.len())
+            self.0.call("write", u32::try_from(chunk.len()).map_err(io::Error::other)?, chunk.len())?;
+            match self.0.state().bytes_left {
+                0 => Ok(()),
+                missing => Err(io::Error::other(format!("the sandbox's guest left out {missing} bytes"))),
+            }
         })
     }
 

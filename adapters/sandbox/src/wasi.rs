@@ -5,10 +5,12 @@
 
 use std::io;
 
-use satchel_ports::FileProfile;
 use wasmtime::{Caller, Engine, Error, Linker, Memory};
 
-use crate::descriptors::{Descriptors, OpenMode, PathAt, WasiStat};
+use crate::{
+    descriptors::{Descriptors, OpenMode, PathAt, WasiStat},
+    engine::GuestRole,
+};
 
 /// The module of WASI's functions.
 const WASI: &str = "wasi_snapshot_preview1";
@@ -16,7 +18,8 @@ const WASI: &str = "wasi_snapshot_preview1";
 /// The module of our own.
 const SATCHEL: &str = "satchel";
 
-const ENTRY_HEADER_BYTES: usize = 24;
+/// The size of an entry of a directory before its name (`dirent`).
+pub(crate) const ENTRY_HEADER_BYTES: usize = 24;
 
 /// What belongs to one guest.
 pub(crate) struct GuestState {
@@ -43,11 +46,11 @@ pub(crate) enum Violation {
     BadPointer,
 }
 
-/// The functions that a profile opens.
-pub(crate) fn linker(engine: &Engine, profile: FileProfile) -> wasmtime::Result<Linker<GuestState>> {
+/// The functions that a guest may import.
+pub(crate) fn linker(engine: &Engine, role: GuestRole) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     link_reading(&mut linker)?;
-    if profile == FileProfile::FileReadWrite {
+    if role == GuestRole::Writer {
         link_writing(&mut linker)?;
     }
     Ok(linker)
@@ -105,8 +108,12 @@ fn link_writing(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
         |caller: Caller<'_, GuestState>, descriptor: u32, vectors: u32, count: u32, out: u32| {
             host_call(caller, |memory, state| {
                 let (start, length) = first_vector(memory, vectors, count)?;
-                state.bytes_left = state.bytes_left.checked_sub(u64::from(length)).ok_or(Violation::TooManyBytes)?;
+                let after = state.bytes_left.checked_sub(u64::from(length)).ok_or(Violation::TooManyBytes)?;
                 let written = state.descriptors.write(descriptor, bytes(memory, start, length)?);
+                if let Ok(written) = &written {
+                    // A full disk may take a part of them; the guest then asks for the rest.
+                    state.bytes_left = after + (length as usize - written) as u64;
+                }
                 Ok(written.and_then(|written| write_u32(memory, out, written)))
             })
         },
@@ -285,11 +292,10 @@ fn write_u32(memory: &mut [u8], start: u32, value: usize) -> io::Result<()> {
     write_bytes(memory, start, &value.to_le_bytes())
 }
 
-/// Writes a `filestat`: device, inode and the times that no guest needs stay 0.
+/// Writes a `filestat`: device, inode, links and the times that no guest needs stay 0.
 fn write_stat(memory: &mut [u8], start: u32, stat: &WasiStat) -> io::Result<()> {
     let mut filestat = [0; 64];
     filestat[16] = stat.file_type;
-    filestat[24..32].copy_from_slice(&stat.links.to_le_bytes());
     filestat[32..40].copy_from_slice(&stat.bytes.to_le_bytes());
     filestat[48..56].copy_from_slice(&stat.modified_ns.to_le_bytes());
     write_bytes(memory, start, &filestat)

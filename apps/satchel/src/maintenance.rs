@@ -15,6 +15,9 @@ const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// For how long a conversation must have been idle before its `/tmp` is emptied.
 const TMP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// For how long a deleted file can be restored.
+const TRASH_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcReport {
@@ -45,10 +48,21 @@ pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::
 /// # Errors
 /// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
 pub async fn empty_tmp(ledger: &dyn Ledger, workspace: &dyn Workspace, now: SystemTime) -> anyhow::Result<u64> {
-    let ttl_ms = i64::try_from(TMP_TTL.as_millis()).unwrap_or(i64::MAX);
-    let since = Timestamp(ledger.now().0.saturating_sub(ttl_ms));
-    let active = ledger.active_conversations(since).await?;
+    let active = ledger.active_conversations(before(ledger.now(), TMP_TTL)).await?;
     Ok(workspace.sweep_tmp(&active, now).await?)
+}
+
+/// Removes for good what tools deleted at least a day ago; returns the bytes freed.
+///
+/// # Errors
+/// When the disk fails.
+pub async fn empty_trash(ledger: &dyn Ledger, workspace: &dyn Workspace) -> std::io::Result<u64> {
+    workspace.sweep_trash(before(ledger.now(), TRASH_TTL)).await
+}
+
+/// The time that lies this long before another.
+fn before(now: Timestamp, duration: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
 }
 
 /// Cleans up the stores while the lanes are worked.
@@ -73,6 +87,7 @@ impl Maintenance {
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
             let result = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
             log_report("the /tmp of idle conversations", result);
+            log_report("files deleted a day ago", empty_trash(&*self.ledger, &*self.workspace).await);
         }
     }
 }
@@ -130,6 +145,7 @@ mod tests {
         blobs.expect_sweep().times(2).returning(|| Ok(7));
         ledger.expect_now().return_const(Timestamp(0));
         ledger.expect_active_conversations().times(2).returning(|_| Ok(Vec::new()));
+        workspace.expect_sweep_trash().times(2).returning(|_| Ok(3));
         let (swept, stopping) = (AtomicUsize::new(0), stop.clone());
         workspace.expect_sweep_tmp().times(2).returning(move |_, _| {
             if swept.fetch_add(1, Ordering::SeqCst) == 1 {

@@ -8,13 +8,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_domain::{ConversationId, WorkspacePath};
+use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{
     ByteStream, Ledger, LedgerError, Workspace, WorkspaceError, WriteMode,
     ledger::usage::{UsageQuery, UsageScope},
-    workspace::{WorkspaceEntry, WorkspaceFile},
+    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
+use uuid::Uuid;
 
 /// A workspace whose bytes are counted in the ledger.
 pub struct MeteredWorkspace {
@@ -43,8 +44,14 @@ impl MeteredWorkspace {
         // Counted here before the ledger has it: a size recorded in between counts it twice rather than not at all.
         let mut reservation = QuotaHold::new(self, conversation, bytes);
         let mut result = self.ledger.reserve_workspace(conversation, bytes).await;
-        if matches!(result, Err(LedgerError::QuotaExceeded(_))) {
+        for empties_trash in [false, true] {
+            if !matches!(result, Err(LedgerError::QuotaExceeded(_))) {
+                break;
+            }
             drop(reservation);
+            if empties_trash && let Err(error) = self.inner.empty_trash(conversation).await {
+                tracing::warn!(chat.id = %conversation, %error, "emptying the trash of a workspace failed");
+            }
             // Measure again: files may have been removed by hand, and a dropped write leaves its reservation behind.
             self.inner.forget_usage(conversation);
             self.record_usage(conversation).await;
@@ -165,6 +172,26 @@ impl Workspace for MeteredWorkspace {
         if self.inner.is_counted(path.mount()) {
             self.record_usage(conversation).await;
         }
+        result
+    }
+
+    async fn trash(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        batch: TrashBatch,
+        recursive: bool,
+    ) -> Result<TrashedEntry, WorkspaceError> {
+        self.inner.trash(conversation, path, batch, recursive).await
+    }
+
+    async fn restore(&self, conversation: &ConversationId, request: Uuid) -> Result<RestoredFiles, WorkspaceError> {
+        self.inner.restore(conversation, request).await
+    }
+
+    async fn sweep_trash(&self, before: Timestamp) -> io::Result<u64> {
+        let result = self.inner.sweep_trash(before).await;
+        self.record_all_usages().await;
         result
     }
 

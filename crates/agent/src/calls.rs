@@ -194,10 +194,11 @@ async fn execute_call(
         Ok(permitted) => permitted,
         Err(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
     };
-    match decide_action(spec.tier, needs_confirmation(services, scope, call.id, spec), origin) {
+    let tier = tool.tier(&call.arguments);
+    match decide_action(tier, needs_confirmation(services, scope, call.id, tier), origin) {
         CallAction::Run => {}
         CallAction::Confirm => {
-            match confirm_call(services, lane, scope, call, spec, AnswerDeadline::ConfirmTime).await? {
+            match confirm_call(services, lane, scope, call, tool.as_ref(), AnswerDeadline::ConfirmTime).await? {
                 ConfirmOutcome::Allowed => {}
                 ConfirmOutcome::Refused(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
             }
@@ -229,11 +230,13 @@ pub(crate) fn find_permitted_tool<'a>(
         let names: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
         return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
     };
-    if spec.tier == SafetyTier::Privileged && scope.group && !services.settings.privileged_in_groups {
-        return Err(format!("`{}` can't be used in a chat that other people can read", spec.name));
-    }
     if !matches!(call.arguments, Value::Object(_)) {
         return Err(format!("the arguments of `{}` must be a JSON object", spec.name));
+    }
+    let is_privileged = tool.tier(&call.arguments) == SafetyTier::Privileged;
+    if is_privileged && scope.group && !services.settings.privileged_in_groups {
+        let way = if spec.tier == SafetyTier::Privileged { "" } else { " in this way" };
+        return Err(format!("`{}` can't be used{way} in a chat that other people can read", spec.name));
     }
     Ok((spec, tool))
 }
@@ -259,16 +262,16 @@ fn interrupted_message(tool: &str, files: &[Attachment]) -> String {
     )
 }
 
-/// Whether a call of this tool needs a person's decision; for a nested call, `top_level_call` is the outer one. This is
+/// Whether a call of this tier needs a person's decision; for a nested call, `top_level_call` is the outer one. This is
 /// the only place that decides it: a call that the journal has as pending, but that started, would run twice.
 pub(crate) fn needs_confirmation(
     services: &AgentServices,
     scope: &CallScope,
     top_level_call: CallId,
-    spec: &ToolSpec,
+    tier: SafetyTier,
 ) -> bool {
     let is_trusted = services.settings.trust_written_scripts && scope.script_call == Some(top_level_call);
-    services.settings.confirm_tiers.contains(&spec.tier) && !is_trusted
+    services.settings.confirm_tiers.contains(&tier) && !is_trusted
 }
 
 /// What is done first for a call.

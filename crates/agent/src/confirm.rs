@@ -18,7 +18,7 @@ use satchel_domain::{
     pairing::ALPHABET,
 };
 use satchel_ports::{
-    LedgerError, ToolSpec,
+    LedgerError, Tool,
     ledger::{JournalEntry, ToolDecision},
 };
 use satchel_routing::retry::retry_until_stored;
@@ -44,6 +44,9 @@ const MAX_ARGUMENTS: usize = MAX_ARGUMENT_CHARS / MIN_ARGUMENT_CHARS;
 
 /// The shortest time in which a person can read and answer a question.
 const MIN_ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// How long a question waits for a description of what the call would do.
+const PREVIEW_TIME: Duration = Duration::from_secs(5);
 
 const NO_TIME_REASON: &str = "not run: the turn's time limit left no time to ask for confirmation";
 
@@ -135,7 +138,7 @@ pub async fn confirm_call(
     lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
-    spec: &ToolSpec,
+    tool: &dyn Tool,
     deadline: AnswerDeadline,
 ) -> Result<ConfirmOutcome, LedgerError> {
     let CallScope { confirmations, requester, .. } = scope;
@@ -160,14 +163,16 @@ pub async fn confirm_call(
     }
     let answer_time = confirm_timeout.min(remaining);
     let code = confirmation_code(call);
-    let Some((text, buttons)) = format_question(&spec.name, call, &code, answer_time) else {
+    let name = tool.spec().name;
+    let preview = timeout(PREVIEW_TIME, tool.preview(&call.arguments, &lane.lease.conversation)).await.ok().flatten();
+    let Some((text, buttons)) = format_question(&name, call, preview.as_deref(), &code, answer_time) else {
         let reason = format!("not run: a question can show at most {MAX_ARGUMENTS} arguments");
         return Ok(ConfirmOutcome::Refused(reason));
     };
     let _guard = confirmations.track_question();
     let request = Asked {
         call,
-        title: format!("`{}`", spec.name),
+        title: format!("`{name}`"),
         text,
         buttons,
         patience: answer_time,
@@ -246,11 +251,18 @@ async fn wait_for_decision(
 }
 
 /// Formats the question as Markdown with buttons; `None` where there are too many arguments to show.
-fn format_question(tool: &str, call: &ToolCall, code: &str, answer_time: Duration) -> Option<(String, Vec<Button>)> {
+fn format_question(
+    tool: &str,
+    call: &ToolCall,
+    preview: Option<&str>,
+    code: &str,
+    answer_time: Duration,
+) -> Option<(String, Vec<Button>)> {
     let arguments = format_arguments(&call.arguments)?;
     let minutes = answer_time.as_secs().div_ceil(60);
+    let preview = preview.map(|preview| format!("{preview}\n\n")).unwrap_or_default();
     let text = format!(
-        "May I use `{tool}`?\n\n```\n{arguments}\n```\n\nPress a button, or send `/allow {code}` or \
+        "May I use `{tool}`?\n\n```\n{arguments}\n```\n\n{preview}Press a button, or send `/allow {code}` or \
          `/refuse {code}`. Without an answer within {minutes} min I won't do it."
     );
     let button = |label: &str, verb: &str| Button { label: label.to_owned(), command: format!("/{verb} {code}") };
@@ -353,7 +365,7 @@ mod tests {
     fn question_lists_all_arguments_and_commands_fit_buttons() {
         let long = format!("```\nend of the block \u{202e}{}", "x".repeat(5_000));
         let call = call(0, json!({"content": long, "path": "/shared/a"}));
-        let (text, buttons) = format_question("file_write", &call, "ABCD2345", Duration::from_secs(600)).unwrap();
+        let (text, buttons) = format_question("file_write", &call, None, "ABCD2345", Duration::from_secs(600)).unwrap();
         assert!(text.starts_with("May I use `file_write`?") && text.contains("in 10 min"), "{text}");
         assert!(text.contains("\npath: \"/shared/a\"\n") && text.contains("… (50"), "{text}");
         assert!(text.matches("```").count() == 2 && !text.contains('\u{202e}') && text.len() < 4_000, "{text}");
@@ -365,7 +377,10 @@ mod tests {
     #[test]
     fn what_cannot_be_shown_is_not_asked() {
         let many: serde_json::Map<String, Value> = (0..=MAX_ARGUMENTS).map(|n| (format!("a{n}"), json!(1))).collect();
-        assert_eq!(format_question("t", &call(0, Value::Object(many)), "ABCD2345", Duration::from_secs(600)), None);
+        assert_eq!(
+            format_question("t", &call(0, Value::Object(many)), None, "ABCD2345", Duration::from_secs(600)),
+            None
+        );
         assert_eq!(format_arguments(&json!({})), Some(String::new()));
     }
 }

@@ -45,9 +45,9 @@ impl NestedToolCaller {
             Ok(permitted) => permitted,
             Err(reason) => return Ok(ToolOutcome::from_failure(reason)),
         };
-        if needs_confirmation(services, scope, self.call, spec)
+        if needs_confirmation(services, scope, self.call, tool.tier(&call.arguments))
             && let ConfirmOutcome::Refused(reason) =
-                confirm_call(services, lane, scope, call, spec, AnswerDeadline::Within(remaining)).await?
+                confirm_call(services, lane, scope, call, tool.as_ref(), AnswerDeadline::Within(remaining)).await?
         {
             return Ok(ToolOutcome::from_failure(reason));
         }

@@ -282,9 +282,9 @@ async fn run_loop(
 
 /// The ordinals of the calls that a person must allow.
 fn calls_to_confirm(services: &AgentServices, scope: &CallScope, calls: &[ToolCall]) -> Vec<u32> {
-    let tool = |call: &ToolCall| services.tools.find(&call.name);
+    let tier = |call: &ToolCall| services.tools.find(&call.name).map(|(_, tool)| tool.tier(&call.arguments));
     let must_confirm =
-        |call: &&ToolCall| tool(call).is_some_and(|(spec, _)| needs_confirmation(services, scope, call.id, spec));
+        |call: &&ToolCall| tier(call).is_some_and(|tier| needs_confirmation(services, scope, call.id, tier));
     calls.iter().filter(must_confirm).map(|call| call.id.ordinal).collect()
 }
 

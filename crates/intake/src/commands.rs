@@ -16,7 +16,7 @@ pub use self::files::describe_file;
 pub use self::storage::Storage;
 use self::{
     files::{list_files, resend_files, revoke_file_links},
-    storage::{forget_files, show_usage},
+    storage::{forget_files, restore_files, show_usage},
 };
 use crate::pairing::{self, CommandContext, PairCommand};
 
@@ -36,6 +36,8 @@ pub enum ChatCommand {
     Usage,
     /// Removes files for good, by their numbers; as given.
     Forget(Vec<String>),
+    /// Restores the files that were deleted last.
+    Undo,
     /// Lists what is still to be delivered or could not be.
     Outbox,
     /// Stops the running turn.
@@ -89,6 +91,7 @@ impl ChatCommand {
             ("unlink", _) => Some(Self::Unlink(arguments)),
             ("usage", true) => Some(Self::Usage),
             ("forget", _) => Some(Self::Forget(arguments)),
+            ("undo", true) => Some(Self::Undo),
             ("outbox", true) => Some(Self::Outbox),
             ("stop", true) => Some(Self::Stop),
             ("new", true) => Some(Self::New),
@@ -141,6 +144,7 @@ pub async fn handle_command(
         ChatCommand::Unlink(numbers) => revoke_file_links(ledger, context, numbers, links).await?,
         ChatCommand::Usage => show_usage(ledger, context, storage).await?,
         ChatCommand::Forget(arguments) => forget_files(ledger, context, arguments, storage).await?,
+        ChatCommand::Undo => restore_files(context, storage).await,
         ChatCommand::Outbox => list_outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
@@ -170,11 +174,12 @@ pub fn command_menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
     COMMAND_MENU.into_iter().chain(unlink).collect()
 }
 
-const COMMAND_MENU: [(&str, &str); 9] = [
+const COMMAND_MENU: [(&str, &str); 10] = [
     ("files", "the files of this conversation"),
     ("resend", "send a file again, by its number"),
     ("forget", "remove a file for good, by its number"),
     ("usage", "how much space my files take up"),
+    ("undo", "bring back the files that were deleted last"),
     ("outbox", "see what is being sent and what failed"),
     ("stop", "stop what I am doing"),
     ("new", "start a new conversation"),
@@ -188,6 +193,7 @@ Send me messages and files, and ask for your files back at any time.
 - `/files` lists the files of this conversation, each with its number
 - `/resend 17` sends file #17 again; several numbers send several
 - `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
+- `/undo` brings back the files of the workspace that were deleted last, for a day
 - `/outbox` shows what is still being sent and what could not be delivered
 - `/stop` stops what I am doing and sends what is done so far
 - `/new` starts a new conversation; your files stay
@@ -298,8 +304,9 @@ mod tests {
     use std::sync::LazyLock;
 
     use rstest::rstest;
-    use satchel_domain::Sender;
+    use satchel_domain::{Sender, TurnId};
     use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
+    use uuid::Uuid;
 
     use super::*;
     use crate::access::{AccessPolicy, ChannelAccess, IMPLICIT_OWNER_ID};
@@ -310,6 +317,8 @@ mod tests {
     #[case("/resend 17 #18", Some(ChatCommand::Resend(vec!["17".into(), "#18".into()])))]
     #[case("/resend", Some(ChatCommand::Resend(vec![])))]
     #[case("/unlink #17", Some(ChatCommand::Unlink(vec!["#17".into()])))]
+    #[case("/undo", Some(ChatCommand::Undo))]
+    #[case("/undo that", None)]
     #[case("/stop", Some(ChatCommand::Stop))]
     #[case("/stop that", None)]
     #[case("/voice", Some(ChatCommand::Voice(None)))]
@@ -393,7 +402,7 @@ mod tests {
     fn command_context(access: &AccessPolicy) -> CommandContext<'_> {
         static PLACE: LazyLock<(ConversationId, Sender)> =
             LazyLock::new(|| (conversation(), Sender::new(IMPLICIT_OWNER_ID, "Owner")));
-        CommandContext { conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
+        CommandContext { turn: TurnId(Uuid::nil()), conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
     }
 
     /// What a command that needs neither voice nor files is answered.

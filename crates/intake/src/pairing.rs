@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{ChannelName, ConversationId, OutgoingResponse, PairingCode, Sender, Timestamp};
+use satchel_domain::{ChannelName, ConversationId, OutgoingResponse, PairingCode, Sender, Timestamp, TurnId};
 use satchel_ports::{
     Ledger, LedgerError,
     ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
@@ -53,6 +53,8 @@ impl PairCommand {
 /// Who gave a command, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandContext<'a> {
+    /// The turn that answers it; the same when the command is repeated after a crash.
+    pub turn: TurnId,
     pub conversation: &'a ConversationId,
     /// Whether others read along.
     pub group: bool,

@@ -122,16 +122,16 @@ pub enum LinkMode {
 /// - Every call blocks, and may be made on any thread.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 pub trait FileRunner: Send + Sync {
-    /// Begins work that reads.
+    /// Starts work that reads, with any profile.
     ///
     /// # Errors
-    /// When the profile doesn't allow the mount, or the work can't begin.
+    /// When the profile doesn't allow the mount, or the work can't start.
     fn reader(&self, mount: MountDirectory, profile: FileProfile) -> io::Result<Box<dyn FileReader>>;
 
-    /// Begins work that changes files, with the profile [`FileProfile::FileReadWrite`].
+    /// Starts work that changes files, with the profile [`FileProfile::FileReadWrite`].
     ///
     /// # Errors
-    /// When the profile doesn't allow the mount, or the work can't begin.
+    /// When the profile doesn't allow the mount, or the work can't start.
     fn writer(&self, mount: MountDirectory) -> io::Result<Box<dyn FileWriter>>;
 }
 

@@ -154,6 +154,18 @@ pub trait Tool: Send + Sync {
     /// What the model is told of it.
     fn spec(&self) -> ToolSpec;
 
+    /// What a call with these arguments may do to the world: at least what [`spec`](Self::spec) says, and the same for
+    /// the same arguments.
+    fn tier(&self, _arguments: &Value) -> SafetyTier {
+        self.spec().tier
+    }
+
+    /// What a call with these arguments would do, as Markdown for the person who is asked to allow it; `None` where the
+    /// arguments say it all. It changes nothing.
+    async fn preview(&self, _arguments: &Value, _conversation: &ConversationId) -> Option<String> {
+        None
+    }
+
     /// Performs a call.
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError>;
 }

@@ -5,6 +5,7 @@ use std::{io, time::SystemTime};
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::{ByteStream, ledger::usage::QuotaExceeded};
 
@@ -48,6 +49,33 @@ pub struct WorkspaceEntry {
     pub modified_at: Timestamp,
 }
 
+/// One deletion, whose files are restored together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrashBatch {
+    /// When it was.
+    pub deleted_at: Timestamp,
+    /// What tells it from others of the same time.
+    pub id: Uuid,
+}
+
+/// What was moved to the trash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrashedEntry {
+    /// What it is; a link counts as a file.
+    pub kind: WorkspaceEntryKind,
+    /// The size of a file; 0 for directories.
+    pub bytes: u64,
+}
+
+/// What a restore brought back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestoredFiles {
+    /// The files, and the directories that were restored with all that lies in them.
+    pub restored: Vec<WorkspacePath>,
+    /// What stays in the trash, because something has its path.
+    pub blocked: Vec<WorkspacePath>,
+}
+
 /// Why an operation of a workspace failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -77,6 +105,9 @@ pub enum WorkspaceError {
         /// The number of bytes that is allowed.
         limit: u64,
     },
+    /// It is a directory, and something is in it.
+    #[error("`{0}` is a directory that isn't empty")]
+    NotEmpty(WorkspacePath),
     /// The path has more names than any may have.
     #[error("`{path}` lies too deep: a path may have {limit} names below its mount, so choose a shorter one")]
     TooDeep {
@@ -125,6 +156,10 @@ pub enum WorkspaceError {
 /// - Missing parent directories are created.
 /// - Conversations don't see each other's files, unless the operator made `/shared` one directory for all.
 /// - `list` is sorted by path.
+/// - What is in the trash counts for the quota, is neither listed, read nor written, and is removed first when a write
+///   has no room.
+/// - `trash` moves by one rename, so that all of it is in its old place or in the trash.
+/// - `restore` replaces nothing.
 /// - `rename_conversation` moves all of a conversation's files at once, or none; nothing of another conversation's is replaced.
 /// - `remove_leftovers` and `sweep_tmp` touch nothing that a running turn uses.
 #[cfg_attr(feature = "mocks", mockall::automock)]
@@ -150,8 +185,27 @@ pub trait Workspace: Send + Sync {
         path: &WorkspacePath,
     ) -> Result<Vec<WorkspaceEntry>, WorkspaceError>;
 
-    /// Removes a file or an empty directory.
+    /// Removes a file or an empty directory for good.
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
+
+    /// Moves a file or a directory to the trash of its mount. A directory that isn't empty is moved only if `recursive`.
+    async fn trash(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        batch: TrashBatch,
+        recursive: bool,
+    ) -> Result<TrashedEntry, WorkspaceError>;
+
+    /// Brings back what the newest batch of the conversation's trash holds; nothing where the trash is empty. A repeat
+    /// with the same `request` goes on with the same batch.
+    async fn restore(&self, conversation: &ConversationId, request: Uuid) -> Result<RestoredFiles, WorkspaceError>;
+
+    /// Removes for good, from the trash of all conversations, what was deleted before this time, and returns the bytes
+    /// freed. A workspace whose trash doesn't last has nothing to remove.
+    async fn sweep_trash(&self, _before: Timestamp) -> io::Result<u64> {
+        Ok(0)
+    }
 
     /// Moves all files of a conversation to its new name; `false` if there are none, or the new name has files already.
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError>;

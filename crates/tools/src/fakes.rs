@@ -21,7 +21,7 @@ use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob, ToolContext,
     ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
-    workspace::{WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
+    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 use serde_json::Value;
 use sha2::Digest;
@@ -190,6 +190,31 @@ impl Workspace for TestWorkspace {
         self.touch(path);
         let removed = self.files.lock().unwrap().remove(path);
         removed.map(drop).ok_or_else(|| WorkspaceError::NotFound(path.clone()))
+    }
+
+    async fn trash(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        _: TrashBatch,
+        recursive: bool,
+    ) -> Result<TrashedEntry, WorkspaceError> {
+        match self.list(conversation, path).await {
+            Ok(_) if !recursive => Err(WorkspaceError::NotEmpty(path.clone())),
+            Ok(_) => {
+                let beneath = format!("{path}/");
+                self.files.lock().unwrap().retain(|file, _| !file.to_string().starts_with(&beneath));
+                Ok(TrashedEntry { kind: WorkspaceEntryKind::Directory, bytes: 0 })
+            }
+            Err(_) => {
+                self.remove(conversation, path).await?;
+                Ok(TrashedEntry { kind: WorkspaceEntryKind::File, bytes: 0 })
+            }
+        }
+    }
+
+    async fn restore(&self, _: &ConversationId, _: Uuid) -> Result<RestoredFiles, WorkspaceError> {
+        Ok(RestoredFiles::default())
     }
 
     async fn rename_conversation(&self, _: &ConversationId, _: &ConversationId) -> Result<bool, WorkspaceError> {

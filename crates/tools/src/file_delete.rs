@@ -1,26 +1,43 @@
-//! `file_delete`: removes a file, or an empty directory, of the workspace.
+//! `file_delete`: moves files of the workspace to its trash, from which `/undo` brings them back.
+
+mod targets;
 
 use async_trait::async_trait;
-use satchel_domain::ToolOutcome;
-use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError};
+use satchel_domain::{ConversationId, ToolOutcome, WorkspacePath, filename::to_inline_code, size::format_bytes};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, WorkspaceError, workspace::TrashBatch};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::targets::{DeleteRequest, find_targets};
 use crate::{
     ToolServices,
     arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
     error,
 };
 
+/// How many files a question or an answer names.
+const MAX_NAMED: usize = 20;
+
+/// How many characters of a path a question shows.
+const MAX_PATH_CHARS: usize = 100;
+
 pub(crate) struct FileDelete(pub(crate) ToolServices);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The file or empty directory, beneath /shared or /tmp; a.txt is /shared/a.txt.
-    #[schemars(with = "String")]
-    path: WorkspaceFilePath,
+    /// The file or empty directory, beneath /shared or /tmp; a.txt is /shared/a.txt. Or a pattern for several files:
+    /// notes/*.tmp (`*` and `?` within a name, `**` for directories, [ab], {a,b}).
+    #[schemars(with = "Option<String>")]
+    path: Option<WorkspaceFilePath>,
+    /// Several files or empty directories instead of path, each exactly as named.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    paths: Vec<WorkspaceFilePath>,
+    /// Whether to delete a directory with everything in it.
+    #[serde(default)]
+    recursive: bool,
 }
 
 #[async_trait]
@@ -29,66 +46,97 @@ impl Tool for FileDelete {
         tool_spec::<Arguments>(
             "file_delete",
             SafetyTier::SideEffecting,
-            "Deletes one file, or one empty directory, of the workspace for good. Attachments stay, whether or not they \
-             were saved to that path or attached from it.",
+            "Deletes files of the workspace. The person can bring back what the last call deleted with /undo, for a day. \
+             More than one file (a pattern, `paths`, `recursive`) needs the person's permission, which is asked for. \
+             Attachments stay, whether or not they were saved to that path or attached from it.",
         )
     }
 
-    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { path: WorkspaceFilePath(path) } = parse_arguments(arguments)?;
-        let deleted = self.0.workspace.remove(&context.conversation, &path).await;
-        deleted.map_err(|error| match error {
-            WorkspaceError::NotFound(path) => {
-                error::tool_error(format!("nothing was deleted: there is no `{path}`; file_list shows what there is"))
-            }
-            error => error::tool_error_with_cause("nothing was deleted", &error),
-        })?;
-        Ok(ToolOutcome::from_data(json!({ "deleted": true, "path": path })))
+    fn tier(&self, arguments: &Value) -> SafetyTier {
+        match parse_request(arguments.clone()) {
+            Ok(request) if request.can_match_several() => SafetyTier::Privileged,
+            // What can't be read deletes nothing.
+            Ok(_) | Err(_) => SafetyTier::SideEffecting,
+        }
     }
+
+    async fn preview(&self, arguments: &Value, conversation: &ConversationId) -> Option<String> {
+        let request = parse_request(arguments.clone()).ok()?;
+        let targets = find_targets(&self.0, conversation, &request).await.ok()?;
+        let files = targets.file_count;
+        let count = match (targets.has_more, files) {
+            (true, files) => format!("more than {files} files"),
+            (false, 1) => "1 file".to_owned(),
+            (false, files) => format!("{files} files"),
+        };
+        let name = |path: &WorkspacePath| to_inline_code(&path.to_string(), MAX_PATH_CHARS);
+        let mut names: Vec<String> = targets.files.iter().take(MAX_NAMED).map(name).collect();
+        names.extend((files > MAX_NAMED).then(|| format!("and {} more", files - MAX_NAMED)));
+        let list = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        Some(format!("{count}, {}{list}. `/undo` brings them back for a day.", format_bytes(targets.bytes)))
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let request = parse_request(arguments)?;
+        let targets = find_targets(&self.0, &context.conversation, &request).await?;
+        let batch = TrashBatch { deleted_at: self.0.ledger.now(), id: self.0.ledger.new_id() };
+        let (mut deleted, mut failures) = (Vec::new(), Vec::new());
+        for path in targets.entries {
+            if context.cancel.is_cancelled() {
+                failures.push((path, "the call was stopped".to_owned()));
+                continue;
+            }
+            match self.0.workspace.trash(&context.conversation, &path, batch, request.is_recursive()).await {
+                Ok(_) => deleted.push(path),
+                Err(error) => failures.push((path, describe_error(&error))),
+            }
+        }
+        respond(&request, &deleted, &failures)
+    }
+}
+
+fn parse_request(arguments: Value) -> Result<DeleteRequest, ToolError> {
+    let Arguments { path, paths, recursive } = parse_arguments(arguments)?;
+    DeleteRequest::new(path.map(|path| path.0), paths.into_iter().map(|path| path.0).collect(), recursive)
+}
+
+fn describe_error(error: &WorkspaceError) -> String {
+    match error {
+        WorkspaceError::NotFound(path) => format!("there is no `{path}`; file_list shows what there is"),
+        WorkspaceError::NotEmpty(_) => {
+            format!("{error}; set `recursive` to true to delete it with everything in it")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Answers with what was deleted; a call that deleted nothing has failed.
+fn respond(
+    request: &DeleteRequest,
+    deleted: &[WorkspacePath],
+    failures: &[(WorkspacePath, String)],
+) -> Result<ToolOutcome, ToolError> {
+    if deleted.is_empty() {
+        let reasons: Vec<&str> = failures.iter().take(MAX_NAMED).map(|(_, reason)| reason.as_str()).collect();
+        return Err(error::tool_error(format!("nothing was deleted: {}", reasons.join("; "))));
+    }
+    let mut response = json!({ "deleted": true });
+    match (request.can_match_several(), deleted) {
+        (false, [path]) => response["path"] = json!(path),
+        _ => {
+            response["count"] = json!(deleted.len());
+            response["paths"] = json!(deleted.iter().take(MAX_NAMED).collect::<Vec<_>>());
+        }
+    }
+    response["undo"] = json!("the person can send /undo to bring it back, for a day");
+    if failures.is_empty() {
+        return Ok(ToolOutcome::from_data(response));
+    }
+    let describe = |(path, reason): &(WorkspacePath, String)| json!({ "path": path, "reason": reason });
+    response["not_deleted"] = failures.iter().take(MAX_NAMED).map(describe).collect();
+    let text = format!("Error: {} of {} could not be deleted", failures.len(), failures.len() + deleted.len());
+    Ok(ToolOutcome { text: Some(text), failed: true, ..ToolOutcome::from_data(response) })
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use satchel_ports::MockWorkspace;
-
-    use super::*;
-    use crate::fakes::ToolHarness;
-
-    #[tokio::test]
-    async fn file_is_deleted_and_others_stay() {
-        let world = ToolHarness::new();
-        world.put_file("/shared/a/b.txt", b"b");
-        world.put_file("/shared/a/c.txt", b"c");
-        let answer = world.data("file_delete", json!({"path": "a/b.txt"})).await;
-        assert_eq!(answer, json!({"deleted": true, "path": "/shared/a/b.txt"}));
-        assert_eq!((world.file("/shared/a/b.txt"), world.file("/shared/a/c.txt")), (None, Some(b"c".to_vec())));
-        let error = world.error("file_delete", json!({"path": "a/b.txt"})).await;
-        assert_eq!(error, "nothing was deleted: there is no `/shared/a/b.txt`; file_list shows what there is");
-    }
-
-    #[tokio::test]
-    async fn invalid_delete_call_is_explained_and_deletes_nothing() {
-        let world = ToolHarness::new();
-        for (arguments, says) in [
-            (json!({}), "missing field `path`"),
-            (json!({"path": "/vault/key"}), "`/vault/key` can't be written by this tool"),
-            (json!({"path": "/shared"}), "names a directory"),
-            (json!({"path": "/shared/../vault/key"}), "climbs"),
-            (json!({"path": "/shared/a", "recursive": true}), "unknown field `recursive`"),
-        ] {
-            let error = world.error("file_delete", arguments.clone()).await;
-            assert!(error.contains(says), "{arguments}: `{says}` is not in `{error}`");
-        }
-        assert!(world.touched().is_empty());
-
-        let mut workspace = MockWorkspace::new();
-        workspace.expect_remove().returning(|_, path| {
-            Err(WorkspaceError::Failed { path: path.clone(), reason: "directory not empty".to_owned() })
-        });
-        let tool = FileDelete(ToolServices { workspace: Arc::new(workspace), ..world.services() });
-        let error = tool.call(json!({"path": "/tmp/a"}), &world.context()).await.unwrap_err().0;
-        assert_eq!(error, "nothing was deleted: `/tmp/a` failed: directory not empty");
-    }
-}
+mod tests;

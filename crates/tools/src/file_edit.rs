@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use self::{
     diff::{DiffLimits, unified_diff},
     file_locks::FileLocks,
-    replacement::{MatchChoice, Replacement, replace},
+    replacement::{EditResult, MatchChoice, replace},
 };
 use crate::{
     ToolServices,
@@ -75,7 +75,7 @@ impl Tool for FileEdit {
         let file = file.map_err(|error| error::tool_error_with_cause("nothing was edited", &error))?;
         let text = read_text(&path, file, limits.edit_bytes).await?;
         let edited = replace(&path, &text, (&old, &new), choice, limits.save_bytes)?;
-        let Replacement { text: edited_text, replaced } = edited;
+        let EditResult { text: edited_text, replaced } = edited;
         let diff = unified_diff(&text, &edited_text, DiffLimits::new(context.reader));
         let bytes = edited_text.len() as u64;
         let content = Box::pin(stream::iter([Ok(Bytes::from(edited_text))]));

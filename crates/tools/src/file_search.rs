@@ -4,7 +4,6 @@ mod excerpt;
 mod lines;
 mod query;
 mod run;
-mod walk;
 
 use async_trait::async_trait;
 use satchel_domain::{ToolOutcome, WorkspacePath, path::Mount};

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, Filename, ToolOutcome, Visibility, script::fenced_block, size::format_bytes};
-use satchel_ports::{OutcomeReader, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_domain::{
+    Attachment, ConversationId, Filename, ToolOutcome, Visibility, script::fenced_block, size::format_bytes,
+};
+use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{ToolServices, error};
@@ -162,6 +164,14 @@ struct PreviewingTool {
 impl Tool for PreviewingTool {
     fn spec(&self) -> ToolSpec {
         self.tool.spec()
+    }
+
+    fn tier(&self, arguments: &Value) -> SafetyTier {
+        self.tool.tier(arguments)
+    }
+
+    async fn preview(&self, arguments: &Value, conversation: &ConversationId) -> Option<String> {
+        self.tool.preview(arguments, conversation).await
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {

@@ -29,6 +29,7 @@ mod file_edit;
 mod file_list;
 mod file_read;
 mod file_search;
+mod file_walk;
 mod file_write;
 mod response_attachments;
 mod send_voice;

@@ -3,6 +3,7 @@
 //! A tool that isn't in the table can't be registered, so that none escapes the policy by being forgotten.
 
 use satchel_domain::path::Mount;
+use satchel_ports::SafetyTier;
 
 /// What a tool does with what a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,17 @@ pub enum PathFields {
     Some(&'static [PathField]),
 }
 
+impl PathFields {
+    /// The least that a tool with these paths may do to the world: one that reads secrets is privileged.
+    pub(crate) fn lowest_tier(self) -> SafetyTier {
+        let reads_secrets = |field: &PathField| field.mounts.contains(&Mount::Vault);
+        match self {
+            Self::Some(fields) if fields.iter().any(reads_secrets) => SafetyTier::Privileged,
+            Self::None | Self::Some(_) => SafetyTier::ReadOnly,
+        }
+    }
+}
+
 const SHARED_AND_TMP: &[Mount] = &[Mount::Shared, Mount::Tmp];
 
 const fn read_field(name: &'static str) -> PathField {
@@ -48,7 +60,7 @@ const PATH_FIELDS: &[(&str, PathFields)] = &[
     ("attachment.view", PathFields::None),
     ("attachment_save", PathFields::Some(&[write_field("path")])),
     ("execute_script", PathFields::None),
-    ("file_delete", PathFields::Some(&[write_field("path")])),
+    ("file_delete", PathFields::Some(&[write_field("path"), write_field("paths")])),
     ("file_edit", PathFields::Some(&[write_field("path")])),
     ("file_list", PathFields::Some(&[read_field("path")])),
     ("file_read", PathFields::Some(&[read_field("path")])),
@@ -98,7 +110,7 @@ mod tests {
         attachment.view: none
         attachment_save: path Write /shared /tmp
         execute_script: none
-        file_delete: path Write /shared /tmp
+        file_delete: path Write /shared /tmp, paths Write /shared /tmp
         file_edit: path Write /shared /tmp
         file_list: path Read /shared /tmp
         file_read: path Read /shared /tmp

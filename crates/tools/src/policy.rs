@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{ToolOutcome, WorkspacePath};
-use satchel_ports::{Tool, ToolContext, ToolError, ToolSpec};
+use satchel_domain::{ConversationId, ToolOutcome, WorkspacePath};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{
@@ -77,7 +77,17 @@ struct GuardedTool {
 #[async_trait]
 impl Tool for GuardedTool {
     fn spec(&self) -> ToolSpec {
-        self.tool.spec()
+        let spec = self.tool.spec();
+        ToolSpec { tier: spec.tier.max(self.fields.lowest_tier()), ..spec }
+    }
+
+    fn tier(&self, arguments: &Value) -> SafetyTier {
+        self.tool.tier(arguments).max(self.fields.lowest_tier())
+    }
+
+    async fn preview(&self, arguments: &Value, conversation: &ConversationId) -> Option<String> {
+        check_paths(self.fields, arguments).ok()?;
+        self.tool.preview(arguments, conversation).await
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {

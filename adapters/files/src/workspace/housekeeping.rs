@@ -65,7 +65,7 @@ impl DirectoryWorkspace {
         .await
     }
 
-    async fn run_in_background(
+    pub(super) async fn run_in_background(
         &self,
         work: impl FnOnce(&WorkspaceRoot) -> io::Result<u64> + Send + 'static,
     ) -> io::Result<u64> {

@@ -126,6 +126,18 @@ impl WorkspaceRoot {
         Ok(true)
     }
 
+    /// The mounts of a conversation that exist and that it alone uses, by the name of its directory.
+    pub(super) fn own_mounts(&self, directory: &str) -> io::Result<Vec<Dir>> {
+        let mut mounts = Vec::new();
+        for mount in [Mount::Shared, Mount::Tmp] {
+            match self.directory.open_dir(Path::new(directory).join(mount.name())) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                opened => mounts.push(opened?),
+            }
+        }
+        Ok(mounts)
+    }
+
     fn mount_path(conversation: &ConversationId, mount: Mount) -> PathBuf {
         Path::new(&conversation.to_file_name()).join(mount.name())
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use satchel_domain::{ConversationId, WorkspacePath, path::Mount};
+use satchel_domain::{ConversationId, DiskFull, WorkspacePath, path::Mount};
 use satchel_ports::{
     FileWriter, WorkspaceError, WriteMode,
     file_runner::{FileKind, LinkMode},
@@ -15,6 +15,7 @@ use satchel_ports::{
 use super::{
     disk_full_error,
     root::WorkspaceRoot,
+    trash,
     usage::{self, EMPTY_ENTRY_BYTES, QuotaUsage},
     workspace_error,
 };
@@ -58,8 +59,13 @@ impl PendingWrite {
         guard: ReserveGuard,
     ) -> Result<Self, WorkspaceError> {
         let name = require_writable_name(path)?;
-        if temp::is_temp_name(name) {
-            let reason = "names like this one are kept for files that are being written".to_owned();
+        let reserved_for = match (temp::is_temp_name(name), trash::is_trash(path)) {
+            (true, _) => Some("files that are being written"),
+            (_, true) => Some("deleted files"),
+            (false, false) => None,
+        };
+        if let Some(purpose) = reserved_for {
+            let reason = format!("names like this one are kept for {purpose}");
             return Err(WorkspaceError::Failed { path: path.clone(), reason });
         }
         if path.relative().split('/').count() > MAX_PATH_DEPTH {
@@ -70,7 +76,7 @@ impl PendingWrite {
         let (writer, replaced_bytes) = {
             let mut usage = lock_usage(&usage);
             let mount = root.ensure_mount(conversation, path)?;
-            guard.check(&mount, 0).map_err(|full| disk_full_error(path, full))?;
+            make_disk_room(root, &directory, || guard.check(&mount, 0)).map_err(|full| disk_full_error(path, full))?;
             let mut writer = root.writer(mount, path)?;
             let replaced_bytes = replaced_file_bytes(&mut *writer, path, mode)?;
             root.enter_parent(&directory, &mut usage, &mut *writer, path)?;
@@ -123,8 +129,10 @@ impl BlockSink for PendingWrite {
         if !self.reservation.reserve(bytes.len() as u64).map_err(|error| workspace_error(&self.path, error))? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.reservation.root.quota });
         }
-        let full = self.guard.allocate(self.temp.file(), bytes.len() as u64);
-        full.map_err(|full| disk_full_error(&self.path, full))?;
+        let Self { reservation, guard, temp, .. } = self;
+        let allocate = || guard.allocate(temp.file(), bytes.len() as u64);
+        make_disk_room(&reservation.root, &reservation.directory, allocate)
+            .map_err(|full| disk_full_error(&self.path, full))?;
         self.bytes += bytes.len() as u64;
         self.temp.append(bytes).map_err(|error| workspace_error(&self.path, error))
     }
@@ -133,8 +141,8 @@ impl BlockSink for PendingWrite {
 impl QuotaReservation {
     fn reserve(&mut self, bytes: u64) -> io::Result<bool> {
         if self.is_counted {
-            let measure = || self.root.measure(&self.directory);
-            if !lock_usage(&self.usage).reserve(bytes, self.replaced_bytes, self.root.quota, measure)? {
+            let mut usage = lock_usage(&self.usage);
+            if !self.root.reserve_quota(&self.directory, &mut usage, bytes, self.replaced_bytes)? {
                 return Ok(false);
             }
         }
@@ -166,9 +174,7 @@ impl WorkspaceRoot {
             true => count_missing(writer, parent).map_err(map_error)? as u64 * EMPTY_ENTRY_BYTES,
             false => 0,
         };
-        if missing_bytes > 0
-            && !usage.reserve(missing_bytes, 0, self.quota, || self.measure(directory)).map_err(map_error)?
-        {
+        if missing_bytes > 0 && !self.reserve_quota(directory, usage, missing_bytes, 0).map_err(map_error)? {
             return Err(WorkspaceError::QuotaExceeded { quota: self.quota });
         }
         let created = writer.create_dirs(parent);
@@ -186,17 +192,39 @@ impl WorkspaceRoot {
         }
     }
 
+    /// Reserves quota for incoming bytes; where there is none, the trash is emptied first.
+    fn reserve_quota(&self, directory: &str, usage: &mut QuotaUsage, bytes: u64, freed: u64) -> io::Result<bool> {
+        let measure = || self.measure(directory);
+        if usage.reserve(bytes, freed, self.quota, measure)? {
+            return Ok(true);
+        }
+        if trash::empty(self, directory)? == 0 {
+            return Ok(false);
+        }
+        usage.invalidate();
+        usage.reserve(bytes, freed, self.quota, measure)
+    }
+
     /// Measures the conversation's own mounts.
     fn measure(&self, directory: &str) -> io::Result<u64> {
         let mut total = 0;
-        for mount in [Mount::Shared, Mount::Tmp] {
-            match self.directory.open_dir(Path::new(directory).join(mount.name())) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                opened => total += usage::measure_directory(&opened?)?,
-            }
+        for mount in self.own_mounts(directory)? {
+            total += usage::measure_directory(&mount)?;
         }
         Ok(total)
     }
+}
+
+/// Checks for free space on the disk; where there is none, the conversation's trash is emptied first.
+fn make_disk_room(
+    root: &WorkspaceRoot,
+    directory: &str,
+    mut check: impl FnMut() -> Result<(), DiskFull>,
+) -> Result<(), DiskFull> {
+    check().or_else(|full| match trash::empty(root, directory) {
+        Ok(freed) if freed > 0 => check(),
+        _ => Err(full),
+    })
 }
 
 /// Removes a file, a link, or an empty directory.
@@ -206,6 +234,7 @@ pub(super) fn remove(
     path: &WorkspacePath,
 ) -> Result<(), WorkspaceError> {
     let name = Path::new(require_writable_name(path)?);
+    trash::check_visible(path)?;
     let map_error = |error| workspace_error(path, error);
     let mut writer = root.writer(root.mount(conversation, path)?, path)?;
     writer.enter(relative_parent(path)).map_err(map_error)?;
@@ -238,7 +267,7 @@ pub(super) fn forget_usage(root: &WorkspaceRoot, conversation: &ConversationId) 
 }
 
 /// The name of a path that may be changed; an error for any other.
-fn require_writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
+pub(super) fn require_writable_name(path: &WorkspacePath) -> Result<&str, WorkspaceError> {
     match (path.mount(), path.file_name()) {
         (mount @ Mount::Vault, _) => Err(WorkspaceError::ReadOnly(path.clone(), mount)),
         (_, None) => Err(WorkspaceError::NotAFile(path.clone())),
@@ -284,10 +313,10 @@ fn count_missing(writer: &mut dyn FileWriter, path: &Path) -> io::Result<usize> 
     Ok(missing)
 }
 
-fn relative_parent(path: &WorkspacePath) -> &Path {
+pub(super) fn relative_parent(path: &WorkspacePath) -> &Path {
     Path::new(path.relative()).parent().unwrap_or(Path::new(""))
 }
 
-fn lock_usage(usage: &Mutex<QuotaUsage>) -> MutexGuard<'_, QuotaUsage> {
+pub(super) fn lock_usage(usage: &Mutex<QuotaUsage>) -> MutexGuard<'_, QuotaUsage> {
     usage.lock().unwrap_or_else(PoisonError::into_inner)
 }

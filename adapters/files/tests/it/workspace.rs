@@ -14,10 +14,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_contracts::workspace::{QUOTA, WorkspaceFixture, count_temp_files};
-use satchel_domain::{ConversationId, DiskReserve, WorkspacePath, path::Mount};
+use satchel_domain::{ConversationId, DiskReserve, Timestamp, WorkspacePath, path::Mount};
 use satchel_files::{DirectoryWorkspace, NativeRunner};
-use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode};
+use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode, workspace::TrashBatch};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 struct Fixture {
     directory: TempDir,
@@ -188,6 +189,28 @@ async fn operators_shared_directory_is_common_and_uncounted() {
     let large = stream::iter([Ok(Bytes::from(vec![0; 101]))]).boxed();
     let refused = workspace.write(&here(), &path("/tmp/large"), large, WriteMode::CreateNew, 1000).await;
     assert!(matches!(refused, Err(WorkspaceError::QuotaExceeded { quota: 100 })), "{refused:?}");
+}
+
+/// Mutation: a shared directory has one trash, from which anyone restores what others deleted.
+#[tokio::test]
+async fn conversations_share_no_trash_in_operators_directory() {
+    let (root, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let workspace = DirectoryWorkspace::open(root.path(), Some(shared.path()), 1 << 20, native()).unwrap();
+    let other: ConversationId = "web:other".parse().unwrap();
+    let batch = |number| TrashBatch { deleted_at: Timestamp(number), id: Uuid::nil() };
+    for (conversation, name, number) in [(&here(), "/shared/mine", 1), (&other, "/shared/theirs", 2)] {
+        write(&workspace, name).await.unwrap();
+        workspace.trash(conversation, &path(name), batch(number), false).await.unwrap();
+    }
+    assert_eq!(workspace.list(&here(), &path("/shared")).await.unwrap(), []);
+    let mine = here();
+    let restored = async |conversation| workspace.restore(conversation, Uuid::nil()).await.unwrap().restored;
+    assert_eq!(restored(&mine).await, [path("/shared/mine")]);
+    assert_eq!(workspace.sweep_trash(Timestamp(2)).await.unwrap(), 4096, "the directory of what was restored");
+    assert_eq!(restored(&other).await, [path("/shared/theirs")]);
+    workspace.trash(&here(), &path("/shared/mine"), batch(3), false).await.unwrap();
+    assert_eq!(workspace.sweep_trash(Timestamp(3)).await.unwrap(), 4096);
+    assert_eq!(workspace.sweep_trash(Timestamp(4)).await.unwrap(), 4096 + 5);
 }
 
 #[tokio::test]

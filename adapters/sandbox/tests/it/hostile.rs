@@ -86,7 +86,7 @@ fn a_loop_is_stopped_by_its_fuel() {
 }
 
 #[test]
-fn a_loop_with_fuel_is_stopped_at_the_deadline() {
+fn deadline_stops_a_loop_with_fuel() {
     let limits = Limits { fuel: u64::MAX, deadline: Duration::from_millis(100), ..Limits::default() };
     let hostile = Hostile::reader(&stat("(loop $again (br $again))"), limits);
     let start = Instant::now();
@@ -119,7 +119,7 @@ fn endless_calls_of_the_host_are_stopped() {
 }
 
 #[test]
-fn a_guest_writes_no_more_than_it_was_given() {
+fn guest_writes_only_given_bytes() {
     let write = r#"
         (func (export "write") (param $length i32) (result i32)
           (i32.store (i32.const 0) (i32.const 65536))
@@ -145,7 +145,7 @@ fn a_pointer_outside_the_memory_stops_the_guest() {
 
 /// Deny by default: what a profile doesn't open can't even be named.
 #[test]
-fn imports_that_the_profile_does_not_open_are_refused() {
+fn unopened_imports_are_refused() {
     let imports = |name: &str| format!(r#"(import "wasi_snapshot_preview1" "{name}" (func (result i32)))"#);
     for name in [
         "args_get",
@@ -170,7 +170,8 @@ fn imports_that_the_profile_does_not_open_are_refused() {
             Hostile::new(module("", ""), module(&imports(name), ""), Limits::default()),
         ] {
             let error = hostile.runner.warm_up().unwrap_err().to_string();
-            assert!(error.contains(name), "{name}: {error}");
+            let unknown = format!("unknown import: `wasi_snapshot_preview1::{name}`");
+            assert!(error.contains(&unknown), "{name}: {error}");
         }
     }
     let writing = [
@@ -185,8 +186,12 @@ fn imports_that_the_profile_does_not_open_are_refused() {
     for name in writing {
         let hostile = Hostile::new(module(&imports(name), ""), module("", ""), Limits::default());
         let error = hostile.runner.warm_up().unwrap_err().to_string();
-        assert!(error.contains(name), "{name} while reading: {error}");
+        let unknown = format!("unknown import: `wasi_snapshot_preview1::{name}`");
+        assert!(error.contains(&unknown), "{name} while reading: {error}");
     }
+    let own = r#"(import "satchel" "path_rename_new" (func (result i32)))"#;
+    let error = Hostile::new(module(own, ""), module("", ""), Limits::default()).runner.warm_up().unwrap_err();
+    assert!(error.to_string().contains("unknown import: `satchel::path_rename_new`"), "{error}");
 }
 
 /// A guest that reads can't create or change a file by the flags with which it opens.
@@ -208,7 +213,7 @@ fn reading_guest_can_not_open_for_writing() {
 }
 
 #[test]
-fn descriptors_that_the_guest_was_not_given_do_nothing() {
+fn foreign_descriptors_do_nothing() {
     for descriptor in [0, 1, 2, 4, 15, 16, -1] {
         let read = format!(
             "(i32.store (i32.const 4) (i32.const 10))
@@ -229,7 +234,7 @@ fn a_guest_holds_few_descriptors() {
     assert!(error.contains("Too many open files"), "{error}");
 }
 
-/// What a guest returns is as little trusted as what it does.
+/// The host takes no length, descriptor or count from a guest unchecked, and no write for done that wasn't.
 #[test]
 fn false_answers_of_a_guest_are_errors() {
     let answers = r#"
@@ -247,12 +252,29 @@ fn false_answers_of_a_guest_are_errors() {
     assert_eq!(error, "the directory has more than 1000000 entries", "names without end");
     assert_eq!(hostile.stat_error(1), "the sandbox's guest failed with 77");
     assert!(hostile.open_writer().unwrap().sync().is_err(), "a function that is missing");
+    let idle = Hostile::writer(r#"(func (export "write") (param i32) (result i32) (i32.const 0))"#);
+    let mut writer = idle.open_writer().unwrap();
+    writer.create(Path::new("file")).unwrap();
+    assert_eq!(writer.write(b"12345").unwrap_err().to_string(), "the sandbox's guest left out 5 bytes");
     for descriptor in [2, 3, 99, -1] {
         let create =
             format!(r#"(func (export "create") (param i32) (result i32 i32) (i32.const 0) (i32.const {descriptor}))"#);
         let hostile = Hostile::new(module("", ""), module("", &create), Limits::default());
         assert!(hostile.open_writer().unwrap().create(Path::new("a")).is_err(), "{descriptor}");
     }
+}
+
+/// Mutation: the host counts up to the cookie that it is given.
+#[test]
+fn directory_cookie_beyond_the_end_ends() {
+    let read_dir = r#"
+        (import "wasi_snapshot_preview1" "fd_readdir" (func $fd_readdir (param i32 i32 i32 i64 i32) (result i32)))"#;
+    let stat = stat(
+        "(drop (call $fd_readdir (i32.const 3) (i32.const 65536) (i32.const 1000) (i64.const -2) (i32.const 8)))
+         (return (i32.load (i32.const 8)))",
+    );
+    let hostile = Hostile::new(module(read_dir, &stat), module("", ""), Limits::default());
+    assert!(hostile.open_reader().unwrap().stat(Path::new("a"), LinkMode::Keep).is_ok(), "no bytes and no entries");
 }
 
 #[test]

@@ -333,6 +333,7 @@ async fn answered(
     let [QueuedMessage { message, files, .. }] = turn.messages.as_slice() else { return Ok(None) };
     let Some(command) = files.is_empty().then(|| ChatCommand::parse(&message.text)).flatten() else { return Ok(None) };
     let asked = CommandContext {
+        turn: turn.id,
         conversation: &message.conversation,
         group: message.group,
         sender: &message.sender,

@@ -161,7 +161,7 @@ fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp};
+    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId};
     use satchel_ports::{LinkError, MockFileLinks, MockLedger};
     use uuid::Uuid;
 
@@ -228,7 +228,13 @@ mod tests {
         let unlink = async |given: &str, links: &MockFileLinks| {
             let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
             let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
-            let asked = CommandContext { conversation: &conversation, group: false, sender: &sender, access: &access };
+            let asked = CommandContext {
+                turn: TurnId(Uuid::nil()),
+                conversation: &conversation,
+                group: false,
+                sender: &sender,
+                access: &access,
+            };
             revoke_file_links(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
         };
         let told = unlink("#17 17 99", &links).await;
@@ -244,7 +250,13 @@ mod tests {
     #[tokio::test]
     async fn where_no_links_are_given_none_is_ended() {
         let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
-        let asked = CommandContext { conversation: &conversation, group: false, sender: &sender, access: &access };
+        let asked = CommandContext {
+            turn: TurnId(Uuid::nil()),
+            conversation: &conversation,
+            group: false,
+            sender: &sender,
+            access: &access,
+        };
         let answer = revoke_file_links(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
         assert!(answer.text.unwrap().starts_with("File links are off here"));
     }

@@ -9,6 +9,7 @@ use satchel_ports::{
         AttachmentOrder, AttachmentQuery,
         usage::{ForgetOutcome, ForgetRequest, PersonKey, Quotas, Usage, UsageQuery, UsageScope},
     },
+    workspace::RestoredFiles,
 };
 
 use super::files::{MAX_NAME_CHARS, describe_file};
@@ -16,6 +17,9 @@ use crate::{forget::forget_file, pairing::CommandContext};
 
 /// How many of the largest files are listed.
 const MAX_LISTED_LARGEST: u32 = 10;
+
+/// How many restored paths are named.
+const MAX_LISTED_PATHS: usize = 20;
 
 /// How many files one command forgets.
 const MAX_FORGET_TARGETS: usize = 100;
@@ -195,6 +199,39 @@ async fn forget_number(
         ),
     };
     Ok(Some(line))
+}
+
+/// Restores what was deleted last in the workspace.
+pub(super) async fn restore_files(context: &CommandContext<'_>, storage: &Storage<'_>) -> OutgoingResponse {
+    let RestoredFiles { restored, blocked } =
+        match storage.workspace.restore(context.conversation, context.turn.0).await {
+            Ok(files) => files,
+            Err(error) => return OutgoingResponse::from_text(format!("I couldn't bring anything back: {error}.")),
+        };
+    let mut lines = Vec::new();
+    if !restored.is_empty() {
+        lines.push(format!("Brought back {}.", list_paths(&restored)));
+    }
+    if !blocked.is_empty() {
+        let (verb, pronoun) = if blocked.len() == 1 { ("has", "it") } else { ("have", "them") };
+        lines.push(format!(
+            "I kept {} in the trash: something else {verb} the name now. Rename or delete that, then send `/undo` again \
+             to bring {pronoun} back.",
+            list_paths(&blocked)
+        ));
+    }
+    if lines.is_empty() {
+        lines.push("There is nothing to bring back. Deleted files are kept for a day.".to_owned());
+    }
+    OutgoingResponse::from_text(lines.join("\n"))
+}
+
+/// Names the first paths, and how many more there are.
+fn list_paths(paths: &[WorkspacePath]) -> String {
+    let name = |path: &WorkspacePath| to_inline_code(&path.to_string(), MAX_NAME_CHARS);
+    let mut names: Vec<String> = paths.iter().take(MAX_LISTED_PATHS).map(name).collect();
+    names.extend((paths.len() > MAX_LISTED_PATHS).then(|| format!("{} more", paths.len() - MAX_LISTED_PATHS)));
+    names.join(", ")
 }
 
 /// Removes a file of the workspace. In a group its author is unknown, so only an owner may.

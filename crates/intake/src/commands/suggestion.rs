@@ -4,9 +4,9 @@
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 14] = [
-    "files", "resend", "unlink", "usage", "forget", "outbox", "stop", "new", "voice", "allow", "refuse", "help", PAIR,
-    "start",
+const COMMAND_NAMES: [&str; 15] = [
+    "files", "resend", "unlink", "usage", "forget", "undo", "outbox", "stop", "new", "voice", "allow", "refuse",
+    "help", PAIR, "start",
 ];
 
 /// Returns the command that is one letter off `typed`, which is in lower case and no command itself.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
 use satchel_ports::MockLedger;
+use uuid::Uuid;
 
 use super::*;
 use crate::access::{ChannelAccess, IMPLICIT_OWNER_ID};
@@ -30,7 +31,13 @@ async fn say(ledger: &MockLedger, conversation: &str, id: &str, text: &str) -> S
 
 async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, group: bool) -> String {
     let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
-    let asked = CommandContext { conversation: &conversation, group, sender: &sender, access: &access };
+    let asked = CommandContext {
+        turn: TurnId(Uuid::nil()),
+        conversation: &conversation,
+        group,
+        sender: &sender,
+        access: &access,
+    };
     handle_pair_command(&parse(text), ledger, &asked).await.unwrap().text.unwrap()
 }
 

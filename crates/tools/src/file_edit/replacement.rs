@@ -20,7 +20,7 @@ pub(super) enum MatchChoice {
 
 /// What an edit makes of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Replacement {
+pub(super) struct EditResult {
     pub(super) text: String,
     /// How many matches were replaced.
     pub(super) replaced: usize,
@@ -36,7 +36,7 @@ pub(super) fn replace(
     (old, new): (&str, &str),
     choice: MatchChoice,
     max_bytes: u64,
-) -> Result<Replacement, ToolError> {
+) -> Result<EditResult, ToolError> {
     let matches: Vec<usize> = text.match_indices(old).map(|(at, _)| at).collect();
     if matches.is_empty() {
         return Err(error::tool_error(format!(
@@ -62,7 +62,7 @@ pub(super) fn replace(
         end = at + old.len();
     }
     replaced.push_str(&text[end..]);
-    Ok(Replacement { text: replaced, replaced: chosen.len() })
+    Ok(EditResult { text: replaced, replaced: chosen.len() })
 }
 
 fn choose_matches<'m>(

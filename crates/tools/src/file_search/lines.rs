@@ -6,11 +6,11 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// The bytes are no text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotText;
+pub(super) struct NotTextError;
 
 /// Splits chunks into lines, without their ends.
 #[derive(Default)]
-pub(super) struct LineReader {
+pub(super) struct LineSplitter {
     line: Vec<u8>,
     is_line_cut: bool,
     line_number: u64,
@@ -18,14 +18,14 @@ pub(super) struct LineReader {
     pub(super) cut_lines: u64,
 }
 
-impl LineReader {
+impl LineSplitter {
     /// Passes on each line that ends in the chunk, with its number counted from 1.
     ///
     /// # Errors
     /// When the chunk has a NUL byte or a line is not UTF-8. The rest of a line that is cut is not checked for UTF-8.
-    pub(super) fn read_chunk(&mut self, chunk: &[u8], on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotText> {
+    pub(super) fn read_chunk(&mut self, chunk: &[u8], on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotTextError> {
         if chunk.contains(&0) {
-            return Err(NotText);
+            return Err(NotTextError);
         }
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             let content = piece.strip_suffix(b"\n").unwrap_or(piece);
@@ -43,11 +43,11 @@ impl LineReader {
     ///
     /// # Errors
     /// When it is not UTF-8.
-    pub(super) fn finish(&mut self, on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotText> {
+    pub(super) fn finish(&mut self, on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotTextError> {
         if self.line.is_empty() { Ok(()) } else { self.end_line(on_line) }
     }
 
-    fn end_line(&mut self, on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotText> {
+    fn end_line(&mut self, on_line: &mut impl FnMut(u64, &str)) -> Result<(), NotTextError> {
         self.line_number += 1;
         let text = match std::str::from_utf8(&self.line) {
             Ok(text) => text,
@@ -55,7 +55,7 @@ impl LineReader {
             Err(error) if self.is_line_cut && error.error_len().is_none() => {
                 std::str::from_utf8(&self.line[..error.valid_up_to()]).unwrap_or_default()
             }
-            Err(_) => return Err(NotText),
+            Err(_) => return Err(NotTextError),
         };
         let text = if self.line_number == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
         let text = if self.is_line_cut { text } else { text.strip_suffix('\r').unwrap_or(text) };
@@ -71,12 +71,12 @@ impl LineReader {
 mod tests {
     use super::*;
 
-    fn lines(content: &[u8], chunk_bytes: usize) -> Result<(Vec<(u64, String)>, u64), NotText> {
-        let (mut reader, mut lines) = (LineReader::default(), Vec::new());
+    fn lines(content: &[u8], chunk_bytes: usize) -> Result<(Vec<(u64, String)>, u64), NotTextError> {
+        let (mut splitter, mut lines) = (LineSplitter::default(), Vec::new());
         let mut on_line = |number, text: &str| lines.push((number, text.to_owned()));
-        content.chunks(chunk_bytes).try_for_each(|chunk| reader.read_chunk(chunk, &mut on_line))?;
-        reader.finish(&mut on_line)?;
-        Ok((lines, reader.cut_lines))
+        content.chunks(chunk_bytes).try_for_each(|chunk| splitter.read_chunk(chunk, &mut on_line))?;
+        splitter.finish(&mut on_line)?;
+        Ok((lines, splitter.cut_lines))
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
     fn binary_bytes_are_no_text() {
         for content in [&b"a\0b"[..], b"a\n\xff\n", b"a\n\xd0", b"a\nb\0", b"\xd0\n\xb9"] {
             for chunk_bytes in 1..=content.len() {
-                assert_eq!(lines(content, chunk_bytes), Err(NotText), "{content:?} {chunk_bytes}");
+                assert_eq!(lines(content, chunk_bytes), Err(NotTextError), "{content:?} {chunk_bytes}");
             }
         }
     }

@@ -8,11 +8,13 @@ use serde::Serialize;
 
 use super::{
     excerpt::line_excerpt,
-    lines::{LineReader, NotText},
+    lines::{LineSplitter, NotTextError},
     query::SearchQuery,
-    walk::{FileWalk, FoundFile},
 };
-use crate::{ToolLimits, ToolServices};
+use crate::{
+    ToolLimits, ToolServices,
+    file_walk::{FileWalk, FoundFile, TooManyEntries},
+};
 
 /// How much of a file is searched before other tasks run, in bytes.
 const SLICE_BYTES: usize = 64 << 10;
@@ -84,9 +86,9 @@ pub(super) async fn search(
     base: &WorkspacePath,
     query: &SearchQuery,
 ) -> Result<SearchReport, WorkspaceError> {
-    let mut search = Search { services, context, base, query, report: SearchReport::default() };
+    let mut search = SearchRun { services, context, base, query, report: SearchReport::default() };
     let workspace = &*services.workspace;
-    let mut walk = match FileWalk::start(workspace, context, base, services.limits.search_files).await {
+    let mut walk = match FileWalk::start(workspace, &context.conversation, base, services.limits.search_files).await {
         Err(WorkspaceError::NotADirectory(path)) => {
             let bytes = workspace.read(&context.conversation, &path).await?.bytes;
             search.report.limit = search.search_file(FoundFile { path, bytes }).await.err();
@@ -98,7 +100,7 @@ pub(super) async fn search(
         let searched = match walk.next().await {
             Ok(Some(file)) => search.search_file(file).await,
             Ok(None) => break None,
-            Err(limit) => break Some(limit),
+            Err(TooManyEntries) => break Some(SearchLimit::Files),
         };
         if let Err(limit) = searched {
             break Some(limit);
@@ -110,7 +112,7 @@ pub(super) async fn search(
     Ok(search.report)
 }
 
-struct Search<'s> {
+struct SearchRun<'s> {
     services: &'s ToolServices,
     context: &'s ToolContext,
     base: &'s WorkspacePath,
@@ -127,7 +129,7 @@ enum FileError {
     Limit(SearchLimit),
 }
 
-impl Search<'_> {
+impl SearchRun<'_> {
     async fn search_file(&mut self, file: FoundFile) -> Result<(), SearchLimit> {
         if self.query.glob.as_ref().is_some_and(|glob| !glob.matches(path_beneath(self.base, &file.path))) {
             return Ok(());
@@ -169,7 +171,7 @@ impl Search<'_> {
             return Err(FileError::Limit(SearchLimit::Bytes));
         }
         let (mut content, mut file_bytes) = (file.content, 0);
-        let (mut lines, mut found) = (LineReader::default(), Vec::new());
+        let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
         let mut on_line = |line, text: &str| {
             // One match more than there is room for tells that the search ends at its limit.
             if found.len() <= room
@@ -186,11 +188,11 @@ impl Search<'_> {
                 return Err(FileError::TooLarge);
             }
             for slice in chunk.chunks(SLICE_BYTES) {
-                lines.read_chunk(slice, &mut on_line).map_err(|NotText| FileError::Binary)?;
+                lines.read_chunk(slice, &mut on_line).map_err(|NotTextError| FileError::Binary)?;
                 tokio::task::yield_now().await;
             }
         }
-        lines.finish(&mut on_line).map_err(|NotText| FileError::Binary)?;
+        lines.finish(&mut on_line).map_err(|NotTextError| FileError::Binary)?;
         self.report.cut_lines += lines.cut_lines;
         Ok(found)
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sender, Sha256, Timestamp,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId,
     Visibility,
 };
 use satchel_ports::{MockBlobs, MockLedger, MockWorkspace};
@@ -51,7 +51,13 @@ impl Person {
     }
 
     fn asked(&self, group: bool) -> CommandContext<'_> {
-        CommandContext { conversation: &self.conversation, group, sender: &self.sender, access: &self.access }
+        CommandContext {
+            turn: TurnId(Uuid::nil()),
+            conversation: &self.conversation,
+            group,
+            sender: &self.sender,
+            access: &self.access,
+        }
     }
 }
 

@@ -8,8 +8,9 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, FetchRequest, FetchResponse, Fetcher, FetcherError, StoredBlob, Workspace,
     WorkspaceError, WriteMode,
-    workspace::{WorkspaceEntry, WorkspaceFile},
+    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
+use uuid::Uuid;
 
 use super::{CrashWrapper, between};
 
@@ -63,6 +64,20 @@ impl Workspace for CrashWrapper<DirectoryWorkspace> {
 
     async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
         between!(self, "workspace.remove", self.inner.remove(conversation, path))
+    }
+
+    async fn trash(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+        batch: TrashBatch,
+        recursive: bool,
+    ) -> Result<TrashedEntry, WorkspaceError> {
+        between!(self, "workspace.trash", self.inner.trash(conversation, path, batch, recursive))
+    }
+
+    async fn restore(&self, conversation: &ConversationId, request: Uuid) -> Result<RestoredFiles, WorkspaceError> {
+        between!(self, "workspace.restore", self.inner.restore(conversation, request))
     }
 
     async fn rename_conversation(&self, from: &ConversationId, to: &ConversationId) -> Result<bool, WorkspaceError> {
