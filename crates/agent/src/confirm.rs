@@ -372,6 +372,9 @@ mod tests {
         let commands: Vec<_> = buttons.iter().map(|button| button.command.as_str()).collect();
         assert_eq!(commands, ["/allow ABCD2345", "/refuse ABCD2345"]);
         assert!(commands.iter().all(|command| text.contains(*command)));
+        let (text, _) =
+            format_question("file_delete", &call, Some("3 files"), "ABCD2345", Duration::from_secs(600)).unwrap();
+        assert!(text.contains("```\n\n3 files\n\nPress a button"), "{text}");
     }
 
     #[test]

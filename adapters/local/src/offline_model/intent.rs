@@ -72,6 +72,15 @@ pub(super) enum Intent {
         query: String,
         path: Option<String>,
     },
+    /// To delete a file of the workspace, the files that match a pattern, or a folder.
+    Delete {
+        path: String,
+        is_folder: bool,
+    },
+    /// To delete a file of the conversation, for which there is a command.
+    DeleteByNumber {
+        number: String,
+    },
 }
 
 /// Where a file is saved.
@@ -164,6 +173,9 @@ fn parse_clause_intent(clause: &str, text: &str) -> Intent {
         return Intent::Send { what: parse_selectors(rest) };
     }
     if let Some(intent) = after_verb(text, &["search"]).and_then(parse_search) {
+        return intent;
+    }
+    if let Some(intent) = after_verb(text, &["delete", "remove"]).and_then(parse_delete) {
         return intent;
     }
     if let Some(rest) = after_verb(text, &["list", "ls"]) {
@@ -299,6 +311,18 @@ fn parse_search(rest: &str) -> Option<Intent> {
     };
     let query = unquote(words);
     (!query.is_empty()).then(|| Intent::Search { query: query.to_owned(), path })
+}
+
+/// Parses what follows "delete": a path, a pattern, a folder with a slash at its end, or a number.
+fn parse_delete(rest: &str) -> Option<Intent> {
+    let name = unquote(rest);
+    if let Some(number) = name.strip_prefix('#').filter(|number| number.parse::<u64>().is_ok()) {
+        return Some(Intent::DeleteByNumber { number: number.to_owned() });
+    }
+    let folder = name.strip_suffix('/');
+    let is_quoted = name.len() < rest.trim().len();
+    let is_path = is_quoted || folder.is_some() || name.contains(['*', '?']) || is_likely_file_name(name);
+    is_path.then(|| Intent::Delete { path: workspace_path(folder.unwrap_or(name)), is_folder: folder.is_some() })
 }
 
 /// Splits off the name at the beginning: quoted, or up to a space or a colon.

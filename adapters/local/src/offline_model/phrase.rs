@@ -1,7 +1,7 @@
 //! Helpers for parsing English: clauses, quotes, polite words.
 
 /// The verbs with which a clause can start; a sentence is split only before one of them.
-const VERBS: [&str; 25] = [
+const VERBS: [&str; 27] = [
     "save",
     "store",
     "keep",
@@ -17,6 +17,8 @@ const VERBS: [&str; 25] = [
     "show",
     "search",
     "edit",
+    "delete",
+    "remove",
     "write",
     "create",
     "make",

@@ -1,5 +1,6 @@
 //! The texts of the offline model. They are the first that a new user reads, so each states a fact and the next step.
 
+mod deletion;
 mod file_text;
 
 use satchel_domain::size;
@@ -12,6 +13,7 @@ use super::{
     step::ToolAnswer,
 };
 
+pub(super) use self::deletion::{deleted_text, forget_hint_text};
 pub(super) use self::file_text::{edited_text, missing_edit_text, search_text};
 
 /// The model's introduction of itself, used in several texts.
@@ -31,6 +33,7 @@ pub(super) fn help_text() -> String {
          - `write notes.txt: buy milk`\n\
          - `edit notes.txt: milk => bread`\n\
          - `search bread`, `search bread in notes/`\n\
+         - `delete notes.txt`, `delete *.tmp`, and `/undo` to bring them back\n\
          - `/tool file_list {{\"path\": \"/shared\"}}` calls a tool directly; `/tool` lists all tools\n\n\
          Several requests in one message work too: `save it to /shared and read it`. Saved files are in `/shared`; \
          `/tmp` is for temporary files.\n\n\

@@ -76,6 +76,17 @@ pub(super) fn next_step(intent: &Intent, progress: &IntentAnswers<'_>, context: 
             }
             Some(answer) => IntentStep::Reply(replies::edited_text(path, answer)),
         },
+        Intent::Delete { path, is_folder } => match progress.first().and_then(|round| round.first()) {
+            None => {
+                let mut arguments = json!({ "path": path });
+                if *is_folder {
+                    arguments["recursive"] = json!(true);
+                }
+                context.request_tools(vec![tool_request("file_delete", arguments)])
+            }
+            Some(answer) => IntentStep::Reply(replies::deleted_text(path, answer)),
+        },
+        Intent::DeleteByNumber { number } => IntentStep::Reply(replies::forget_hint_text(number)),
         Intent::Search { query, path } => step_search(query, path.as_deref(), progress, context),
     }
 }

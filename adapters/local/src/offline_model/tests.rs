@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::*;
 
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "attachment_save",
     "attachment.save_all",
     "attachment.add",
@@ -22,6 +22,7 @@ const TOOLS: [&str; 11] = [
     "file_write",
     "file_edit",
     "file_search",
+    "file_delete",
 ];
 
 fn file(number: u64, name: &str, mime: &str) -> Attachment {
@@ -110,6 +111,13 @@ fn tool_answer(call: &ModelToolCall) -> String {
         }
         "file_edit" if path.contains("nosuch") => return format!("error: nothing was edited: `{path}` does not exist"),
         "file_edit" => json!({"edited": true, "path": path, "replaced": 1, "diff": "@@ -1 +1 @@\n-```\n+b\n"}),
+        "file_delete" if path.contains("nosuch") => {
+            return format!("error: nothing was deleted: there is no `{path}`; file_list shows what there is");
+        }
+        "file_delete" if path.contains('*') => {
+            json!({"deleted": true, "count": 2, "paths": ["/shared/a.tmp", "/shared/b.tmp"]})
+        }
+        "file_delete" => json!({"deleted": true, "path": path}),
         "file_search" if path.contains("nosuch") => {
             return format!("error: nothing was searched: `{path}` does not exist");
         }
@@ -293,6 +301,13 @@ fn phrases_lead_to_calls_when_files_are_older() {
         ("search tea in a.txt", r#"file_search {"query":"tea","path":"/shared/a.txt","ignore_case":true}"#.to_owned()),
         ("search tea in milk", r#"file_search {"query":"tea in milk","path":"/shared","ignore_case":true}"#.to_owned()),
         ("search", String::new()),
+        ("delete notes.txt", r#"file_delete {"path":"/shared/notes.txt"}"#.to_owned()),
+        ("please remove \"my notes.txt\"", r#"file_delete {"path":"/shared/my notes.txt"}"#.to_owned()),
+        ("delete *.tmp and list /tmp", r#"file_delete {"path":"/shared/*.tmp"} + file_list {"path":"/tmp"}"#.to_owned()),
+        ("delete trip/", r#"file_delete {"path":"/shared/trip","recursive":true}"#.to_owned()),
+        ("delete #3", String::new()),
+        ("delete everything", String::new()),
+        ("delete", String::new()),
         ("write me a poem", String::new()),
         ("make a file notes.txt", String::new()),
         ("help", String::new()),
@@ -359,7 +374,7 @@ fn more_than_ten_wishes_are_told() {
 fn the_words_are_good() {
     let mut told = String::new();
     let files = [photo(), report()];
-    let cases: [(&str, &[Attachment]); 43] = [
+    let cases: [(&str, &[Attachment]); 47] = [
         ("save them to /tmp/full", &files),
         ("read /tmp/long", &[]),
         ("read /tmp/empty and show /tmp/binary", &[]),
@@ -391,6 +406,10 @@ fn the_words_are_good() {
         ("edit notes.txt: ``` => b", &[]),
         ("edit nosuch.txt: a => b", &[]),
         ("edit notes.txt: a", &[]),
+        ("delete notes.txt", &[]),
+        ("delete *.tmp", &[]),
+        ("delete nosuch.txt", &[]),
+        ("delete #3", &[]),
         ("search milk in many/", &[]),
         ("search milk", &[]),
         ("search milk in a.txt", &[]),
@@ -448,6 +467,7 @@ fn garbage_is_borne() {
             ("write a.txt: b", "file_write"),
             ("edit a.txt: b => c", "file_edit"),
             ("search b", "file_search"),
+            ("delete b.txt", "file_delete"),
             ("send /tmp/x", "something_else"),
         ] {
             let asked = ModelMessage::Assistant { text: String::new(), calls: vec![call(name)] };

@@ -4,6 +4,7 @@ mod confirming;
 mod headings;
 mod scripts;
 mod stage;
+mod tiers;
 mod viewing;
 mod voice;
 

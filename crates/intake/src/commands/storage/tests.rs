@@ -110,6 +110,31 @@ async fn forgotten_files_are_listed_and_others_give_reason() {
 }
 
 #[tokio::test]
+async fn undo_says_what_came_back_and_what_is_blocked() {
+    let path = |text: &str| text.parse::<WorkspacePath>().unwrap();
+    let many = (0..30).map(|number| path(&format!("/tmp/{number:02}"))).collect();
+    for (files, says) in [
+        (RestoredFiles::default(), "There is nothing to bring back. Deleted files are kept for a day."),
+        (
+            RestoredFiles { restored: vec![path("/shared/a*.txt")], blocked: vec![path("/tmp/b")] },
+            "Brought back `/shared/a*.txt`.\nI kept `/tmp/b` in the trash: something else has the name now. Rename or \
+             delete that, then send `/undo` again to bring it back.",
+        ),
+        (RestoredFiles { restored: many, blocked: vec![] }, "`/tmp/18`, `/tmp/19`, 10 more."),
+    ] {
+        let mut workspace = MockWorkspace::new();
+        workspace
+            .expect_restore()
+            .withf(|at, request| *at == conversation() && *request == Uuid::nil())
+            .returning(move |_, _| Ok(files.clone()));
+        let blobs = MockBlobs::new();
+        let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+        let text = restore_files(&Person::new("7").asked(true), &storage).await.text.unwrap();
+        assert!(text.ends_with(says), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn forgotten_bytes_are_removed_unless_referenced() {
     for unreferenced in [true, false] {
         let mut ledger = MockLedger::new();
