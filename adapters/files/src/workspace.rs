@@ -17,9 +17,12 @@ use async_trait::async_trait;
 use satchel_domain::{ConversationId, DiskFull, DiskReserve, Timestamp, WorkspacePath, path::Mount, remedy};
 use satchel_ports::{
     ByteStream, FileProfile, FileReader, FileRunner, Workspace, WorkspaceError, WriteMode,
-    file_runner::{FileKind, LinkMode},
-    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
+    file_runner::{FileKind, FileStat, LinkMode},
+    workspace::{
+        MAX_SECRET_BYTES, RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile,
+    },
 };
+use secrecy::SecretString;
 use uuid::Uuid;
 
 use crate::{
@@ -126,9 +129,22 @@ impl Workspace for DirectoryWorkspace {
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| {
-            trash::check_visible(path)?;
+            check_readable(path)?;
             let mount = root.mount(&conversation, path)?;
-            open_file(root.reader(mount, path, read_profile(path))?, path)
+            open_file(root.reader(mount, path, FileProfile::FileReadOnly)?, path)
+        })
+        .await
+    }
+
+    async fn read_secret(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<SecretString, WorkspaceError> {
+        let conversation = conversation.clone();
+        self.spawn_disk_task(path, move |root, path| {
+            let mount = root.mount(&conversation, path)?;
+            read_secret(root.reader(mount, path, FileProfile::VaultRead)?, path)
         })
         .await
     }
@@ -170,11 +186,11 @@ impl Workspace for DirectoryWorkspace {
     ) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| {
-            trash::check_visible(path)?;
+            check_readable(path)?;
             match root.mount(&conversation, path) {
                 // Nothing has been written yet: the mount is listed as empty.
                 Err(WorkspaceError::NotFound(_)) if path.relative().is_empty() => Ok(Vec::new()),
-                mount => list_directory(&mut *root.reader(mount?, path, read_profile(path))?, path),
+                mount => list_directory(&mut *root.reader(mount?, path, FileProfile::FileReadOnly)?, path),
             }
         })
         .await
@@ -229,15 +245,34 @@ impl Workspace for DirectoryWorkspace {
     }
 }
 
-/// The profile with which the mount of a path is read.
-fn read_profile(path: &WorkspacePath) -> FileProfile {
+/// Refuses paths that are not for reading like others: secrets, and what was deleted.
+fn check_readable(path: &WorkspacePath) -> Result<(), WorkspaceError> {
     match path.mount() {
-        Mount::Shared | Mount::Tmp => FileProfile::FileReadOnly,
-        Mount::Vault => FileProfile::VaultRead,
+        Mount::Vault => Err(WorkspaceError::Secret(path.clone())),
+        Mount::Shared | Mount::Tmp => trash::check_visible(path),
     }
 }
 
+fn read_secret(mut reader: Box<dyn FileReader>, path: &WorkspacePath) -> Result<SecretString, WorkspaceError> {
+    let opened = open_regular_file(&mut *reader, path)?;
+    if opened.bytes > MAX_SECRET_BYTES {
+        return Err(WorkspaceError::TooLarge { path: path.clone(), limit: MAX_SECRET_BYTES });
+    }
+    let mut content = vec![0; usize::try_from(opened.bytes).unwrap_or_default()];
+    let length = reader.read(&mut content).map_err(|error| workspace_error(path, error))?;
+    content.truncate(length);
+    let text = String::from_utf8(content)
+        .map_err(|_| WorkspaceError::Failed { path: path.clone(), reason: "it is not text (UTF-8)".to_owned() })?;
+    Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
+}
+
 fn open_file(mut reader: Box<dyn FileReader>, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
+    let opened = open_regular_file(&mut *reader, path)?;
+    let content = copy::stream_blocks(FileSource(reader), 0..opened.bytes);
+    Ok(WorkspaceFile { bytes: opened.bytes, content })
+}
+
+fn open_regular_file(reader: &mut dyn FileReader, path: &WorkspacePath) -> Result<FileStat, WorkspaceError> {
     let map_error = |error| workspace_error(path, error);
     let (target, not_a_file) = (Path::new(path.relative()), || WorkspaceError::NotAFile(path.clone()));
     if reader.stat(target, LinkMode::Follow).map_err(map_error)?.kind != FileKind::File {
@@ -247,8 +282,7 @@ fn open_file(mut reader: Box<dyn FileReader>, path: &WorkspacePath) -> Result<Wo
     if opened.kind != FileKind::File {
         return Err(not_a_file());
     }
-    let content = copy::stream_blocks(FileSource(reader), 0..opened.bytes);
-    Ok(WorkspaceFile { bytes: opened.bytes, content })
+    Ok(opened)
 }
 
 /// The open file of a reader.

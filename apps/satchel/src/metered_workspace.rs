@@ -15,6 +15,7 @@ use satchel_ports::{
     ledger::usage::{UsageQuery, UsageScope},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
+use secrecy::SecretString;
 use uuid::Uuid;
 
 /// A workspace whose bytes are counted in the ledger.
@@ -139,6 +140,14 @@ impl Drop for QuotaHold<'_> {
 impl Workspace for MeteredWorkspace {
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         self.inner.read(conversation, path).await
+    }
+
+    async fn read_secret(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<SecretString, WorkspaceError> {
+        self.inner.read_secret(conversation, path).await
     }
 
     async fn write(

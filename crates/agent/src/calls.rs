@@ -320,6 +320,7 @@ pub(crate) async fn perform_call(
         cancel: scope.cancel.child_token(),
         tools: tool_caller,
         reader,
+        vault: None,
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();

@@ -42,7 +42,9 @@ pub use ledger::{HolderId, Lease, Ledger, LedgerError};
 pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
-pub use tool::{MAX_DESCRIPTION_CHARS, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec};
+pub use tool::{
+    MAX_DESCRIPTION_CHARS, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolError, ToolSpec, Vault,
+};
 pub use workspace::{Workspace, WorkspaceError, WriteMode};
 
 #[cfg(feature = "mocks")]
@@ -58,6 +60,6 @@ pub use {
     ledger::MockLedger,
     script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,
-    tool::{MockTool, MockToolCaller},
+    tool::{MockTool, MockToolCaller, MockVault},
     workspace::MockWorkspace,
 };

@@ -7,12 +7,14 @@ use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, Sender, StoredBlob, ToolOutcome,
+    WorkspacePath,
 };
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{BlobError, BlobHint, Blobs, Ledger};
+use crate::{BlobError, BlobHint, Blobs, Ledger, WorkspaceError};
 
 /// What a tool may do to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,6 +63,18 @@ impl OutcomeReader {
     pub const MAX_PROGRAM_BYTES: u64 = 8 << 20;
 }
 
+/// The secrets that a tool may read.
+///
+/// # Contract
+/// - A secret that was read doesn't leave the call: where the outcome or the error holds it, it is masked. What a tool
+///   sends elsewhere, or writes into a file in another form, is its own responsibility.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Vault: Send + Sync {
+    /// Reads the text of a file in `/vault`, without line breaks at its end.
+    async fn read(&self, path: &WorkspacePath) -> Result<SecretString, WorkspaceError>;
+}
+
 /// What a call knows of the turn around it. Cheap to clone, however large the files.
 #[derive(Clone)]
 pub struct ToolContext {
@@ -78,6 +92,8 @@ pub struct ToolContext {
     pub tools: Option<Arc<dyn ToolCaller>>,
     /// Who reads the outcome.
     pub reader: OutcomeReader,
+    /// The secrets of the conversation, for a tool whose paths are declared to lie in `/vault`; `None` for all others.
+    pub vault: Option<Arc<dyn Vault>>,
 }
 
 impl ToolContext {

@@ -4,6 +4,7 @@ use std::{io, time::SystemTime};
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -17,6 +18,9 @@ pub enum WriteMode {
     /// It is replaced at once, when all new bytes are on disk.
     Replace,
 }
+
+/// The largest secret in bytes.
+pub const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// An opened file.
 pub struct WorkspaceFile {
@@ -94,6 +98,9 @@ pub enum WorkspaceError {
     /// The path leads out of the workspace through a link.
     #[error("`{0}` leads out of the workspace")]
     Escapes(WorkspacePath),
+    /// It holds secrets, which are read in another way.
+    #[error("`{0}` holds secrets: only a tool that declares /vault can read it")]
+    Secret(WorkspacePath),
     /// The mount can't be written to.
     #[error("`{0}` can't be written to: {1} is read-only")]
     ReadOnly(WorkspacePath, satchel_domain::path::Mount),
@@ -150,6 +157,7 @@ pub enum WorkspaceError {
 ///
 /// # Contract
 /// - Nothing outside the mounts is read or written, whatever links and swaps happen meanwhile.
+/// - `/vault` is read by `read_secret` alone.
 /// - `write` returns after the bytes, the name and its directory are on disk.
 /// - A write that fails, is dropped, or dies with the process leaves the old file or the new one, never a part of one.
 /// - Two `CreateNew` writes of one path: exactly one succeeds.
@@ -167,6 +175,13 @@ pub enum WorkspaceError {
 pub trait Workspace: Send + Sync {
     /// Opens a file.
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError>;
+
+    /// Reads a secret: a text file of `/vault` of at most [`MAX_SECRET_BYTES`], without line breaks at its end.
+    async fn read_secret(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<SecretString, WorkspaceError>;
 
     /// Writes a file of at most `limit` bytes and returns its size.
     async fn write(

@@ -23,6 +23,7 @@ use satchel_ports::{
     ledger::{AttachmentKey, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
+use secrecy::SecretString;
 use serde_json::Value;
 use sha2::Digest;
 use uuid::Uuid;
@@ -160,6 +161,12 @@ impl Workspace for TestWorkspace {
         let bytes = content.len() as u64;
         files.insert(path.clone(), content);
         Ok(bytes)
+    }
+
+    async fn read_secret(&self, _: &ConversationId, path: &WorkspacePath) -> Result<SecretString, WorkspaceError> {
+        let files = self.files.lock().unwrap();
+        let content = files.get(path).ok_or_else(|| WorkspaceError::NotFound(path.clone()))?;
+        Ok(SecretString::from(String::from_utf8(content.clone()).unwrap()))
     }
 
     async fn list(&self, _: &ConversationId, path: &WorkspacePath) -> Result<Vec<WorkspaceEntry>, WorkspaceError> {
@@ -379,6 +386,7 @@ impl ToolHarness {
             cancel: tokio_util::sync::CancellationToken::new(),
             tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),
             reader: OutcomeReader::Model,
+            vault: None,
         }
     }
 

@@ -10,6 +10,7 @@ pub mod registry;
 pub mod services;
 
 mod arguments;
+mod conversation_vault;
 mod error;
 mod listing;
 mod lookup;

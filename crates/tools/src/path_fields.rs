@@ -32,10 +32,24 @@ pub enum PathFields {
 impl PathFields {
     /// The least that a tool with these paths may do to the world: one that reads secrets is privileged.
     pub(crate) fn lowest_tier(self) -> SafetyTier {
-        let reads_secrets = |field: &PathField| field.mounts.contains(&Mount::Vault);
+        if self.reads_secrets() { SafetyTier::Privileged } else { SafetyTier::ReadOnly }
+    }
+
+    /// Whether an argument may name a secret.
+    pub(crate) fn reads_secrets(self) -> bool {
+        self.fields().iter().any(|field| field.mounts.contains(&Mount::Vault))
+    }
+
+    /// Whether an argument may name a secret that is to be changed.
+    pub(crate) fn writes_secrets(self) -> bool {
+        let writes = |field: &PathField| field.access == PathAccess::Write && field.mounts.contains(&Mount::Vault);
+        self.fields().iter().any(writes)
+    }
+
+    fn fields(self) -> &'static [PathField] {
         match self {
-            Self::Some(fields) if fields.iter().any(reads_secrets) => SafetyTier::Privileged,
-            Self::None | Self::Some(_) => SafetyTier::ReadOnly,
+            Self::None => &[],
+            Self::Some(fields) => fields,
         }
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, ToolOutcome, WorkspacePath};
-use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, Vault, Workspace};
 use serde_json::Value;
 
 use crate::{
+    conversation_vault::ConversationVault,
     error,
     path_fields::{PathAccess, PathField, PathFields},
 };
@@ -65,13 +66,15 @@ fn check_path(field: &PathField, given: &Value) -> Result<(), ToolError> {
 }
 
 /// Puts a tool behind the policy.
-pub(crate) fn guard(tool: Arc<dyn Tool>, fields: PathFields) -> Arc<dyn Tool> {
-    Arc::new(GuardedTool { tool, fields })
+pub(crate) fn guard(tool: Arc<dyn Tool>, fields: PathFields, secrets: Option<Arc<dyn Workspace>>) -> Arc<dyn Tool> {
+    Arc::new(GuardedTool { tool, fields, secrets })
 }
 
 struct GuardedTool {
     tool: Arc<dyn Tool>,
     fields: PathFields,
+    /// Holds the secrets that the tool may read; `None` where it may read none.
+    secrets: Option<Arc<dyn Workspace>>,
 }
 
 #[async_trait]
@@ -92,9 +95,19 @@ impl Tool for GuardedTool {
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         check_paths(self.fields, &arguments)?;
-        self.tool.call(arguments, context).await
+        let Some(secrets) = &self.secrets else { return self.tool.call(arguments, context).await };
+        let vault = Arc::new(ConversationVault::new(Arc::clone(secrets), context.conversation.clone()));
+        let context = ToolContext { vault: Some(Arc::clone(&vault) as Arc<dyn Vault>), ..context.clone() };
+        let result = self.tool.call(arguments, &context).await;
+        let mask = vault.secrets_read();
+        match result {
+            Ok(outcome) => Ok(mask.mask_outcome(outcome)),
+            Err(ToolError(text)) => Err(ToolError(mask.mask_text(&text))),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vault_tests;

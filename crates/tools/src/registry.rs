@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use satchel_ports::{MAX_DESCRIPTION_CHARS, Tool, ToolSpec};
+use satchel_ports::{MAX_DESCRIPTION_CHARS, Tool, ToolSpec, Workspace};
 
 use crate::{
     ToolServices,
@@ -39,6 +39,8 @@ pub struct RegisterError {
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Holds the secrets of the tools that declare `/vault`.
+    workspace: Option<Arc<dyn Workspace>>,
 }
 
 impl ToolRegistry {
@@ -59,7 +61,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     /// When a tool of that name, as providers see it, is registered already, or when its description is longer than
-    /// [`MAX_DESCRIPTION_CHARS`]: half a description is none, so that it isn't cut here.
+    /// [`MAX_DESCRIPTION_CHARS`]: half a description is none, so that it isn't cut here. When it would write to `/vault`,
+    /// or read it from a registry that isn't [`built_in`].
     pub fn register_with_paths(&mut self, tool: Arc<dyn Tool>, fields: PathFields) -> Result<(), RegisterError> {
         let ToolSpec { name, description, .. } = tool.spec();
         if description.chars().count() > MAX_DESCRIPTION_CHARS {
@@ -68,7 +71,14 @@ impl ToolRegistry {
         if self.get(&provider_name(&name)).is_some() {
             return Err(RegisterError { tool: name, reason: "there is a tool of that name already" });
         }
-        self.tools.insert(name, policy::guard(tool, fields));
+        if fields.writes_secrets() {
+            return Err(RegisterError { tool: name, reason: "it would write to /vault, which is read-only" });
+        }
+        let secrets = self.workspace.clone().filter(|_| fields.reads_secrets());
+        if fields.reads_secrets() && secrets.is_none() {
+            return Err(RegisterError { tool: name, reason: "it reads /vault, and there is no workspace" });
+        }
+        self.tools.insert(name, policy::guard(tool, fields, secrets));
         Ok(())
     }
 
@@ -103,6 +113,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
+    let workspace = Arc::clone(&services.workspace);
     let tools: [Arc<dyn Tool>; 15] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),
@@ -120,7 +131,7 @@ pub fn built_in(services: ToolServices) -> ToolRegistry {
         Arc::new(FileList(services.clone())),
         Arc::new(FileSearch(services)),
     ];
-    let mut registry = ToolRegistry::default();
+    let mut registry = ToolRegistry { workspace: Some(workspace), ..ToolRegistry::default() };
     for tool in tools {
         registry.register(tool).expect("the built-in tools have names and path entries of their own");
     }

@@ -175,7 +175,7 @@ impl OpenMount {
                 Ok(()) => restored.restored.extend(self.workspace_path(&target)),
                 Err(error) if !is_occupied(&error) => return Err(error),
                 // A directory of that name is there: what lies in ours is restored into it.
-                Err(_) if kind == FileKind::Directory && self.is_directory(&target) => {
+                Err(_) if kind == FileKind::Directory && self.find_kind(&target) == Some(FileKind::Directory) => {
                     self.restore_directory(batch, &target, restored)?;
                 }
                 Err(_) => restored.blocked.extend(self.workspace_path(&target)),
@@ -185,8 +185,8 @@ impl OpenMount {
         if is_empty { self.writer.remove_dir(&batch.join(relative)) } else { Ok(()) }
     }
 
-    fn is_directory(&mut self, path: &Path) -> bool {
-        self.writer.stat(path, LinkMode::Follow).is_ok_and(|stat| stat.kind == FileKind::Directory)
+    fn find_kind(&mut self, path: &Path) -> Option<FileKind> {
+        self.writer.stat(path, LinkMode::Follow).ok().map(|stat| stat.kind)
     }
 
     /// The path as tools know it; none for a name that no tool can write.

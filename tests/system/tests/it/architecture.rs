@@ -1,6 +1,7 @@
 //! The project's testable rules: dependencies between packages, and the form of source files.
 
 mod names;
+mod vendors;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,6 +11,8 @@ use std::{
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
 use satchel_system::real_binary::workspace_root;
+
+use self::vendors::{FOUNDATIONS, VENDOR_HOMES};
 
 /// The workspace crates that each crate under `crates/` may depend on.
 const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
@@ -42,117 +45,6 @@ const ADAPTER_TEST_DEPENDENCIES: [&str; 11] = [
     "satchel-local",
     "satchel-requirements",
     "satchel-routing",
-];
-
-/// Libraries that any package may use.
-const FOUNDATIONS: [&str; 16] = [
-    "async-trait",
-    "bytes",
-    "futures",
-    "pulldown-cmark",
-    "serde",
-    "serde_json",
-    "sha2",
-    "thiserror",
-    "tokio",
-    "tokio-stream",
-    "tokio-util",
-    "tracing",
-    "unicode-normalization",
-    "unicode-segmentation",
-    "unicode-width",
-    "uuid",
-];
-
-/// The only package that may name a vendor, besides those under `tests/`.
-const VENDOR_HOMES: [(&str, &[&str]); 54] = [
-    ("anstyle", &["satchel-console"]),
-    ("anyhow", &["satchel", "xtask"]),
-    ("async-compression", &["satchel-http"]),
-    ("async-nats", &["satchel-nats"]),
-    ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
-    ("backon", &["satchel-models"]),
-    ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
-    ("cap-std", &["satchel-files", "satchel-sandbox"]),
-    ("clap", &["satchel", "xtask"]),
-    ("croner", &["satchel"]),
-    ("genai", &["satchel-models"]),
-    ("getrandom", &["satchel-platform-http", "satchel-telegram", "satchel-web"]),
-    ("globset", &["satchel-attachments", "satchel-tools"]),
-    ("hmac", &["satchel-web"]),
-    ("hyper", &["satchel-http-server"]),
-    ("hyper-util", &["satchel-http-server"]),
-    ("imagesize", &["satchel-files"]),
-    ("indicatif", &["satchel-console"]),
-    ("infer", &["satchel-files"]),
-    ("ipnet", &["satchel-http", "satchel-http-server"]),
-    ("jiff", &["satchel", "satchel-agent"]),
-    ("mimetype-detector", &["satchel-files"]),
-    ("minijinja", &["satchel-attachments"]),
-    ("mockall", &["satchel-ports"]),
-    ("object_store", &["satchel-files"]),
-    ("opentelemetry", &["satchel"]),
-    ("opentelemetry-otlp", &["satchel"]),
-    ("opentelemetry_sdk", &["satchel"]),
-    ("opus-pure", &["satchel-speech"]),
-    ("prometheus-client", &["satchel"]),
-    ("regex", &["satchel-tools"]),
-    ("regex-syntax", &["satchel-tools"]),
-    (
-        "reqwest",
-        &[
-            "satchel",
-            "satchel-discord",
-            "satchel-http",
-            "satchel-models",
-            "satchel-platform-http",
-            "satchel-speech",
-            "satchel-telegram",
-        ],
-    ),
-    ("reqwest-websocket", &["satchel-discord"]),
-    ("rmcp", &["satchel-mcp"]),
-    (
-        "rustix",
-        &[
-            "satchel",
-            "satchel-console",
-            "satchel-files",
-            "satchel-sandbox",
-            "satchel-speech",
-            "satchel-starlark",
-            "satchel-telegram",
-        ],
-    ),
-    ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
-    ("rustyline", &["satchel-console"]),
-    ("schemars", &["satchel", "satchel-tools"]),
-    (
-        "secrecy",
-        &[
-            "satchel",
-            "satchel-discord",
-            "satchel-models",
-            "satchel-platform-http",
-            "satchel-speech",
-            "satchel-telegram",
-            "satchel-web",
-        ],
-    ),
-    ("serde-saphyr", &["satchel"]),
-    ("serde_path_to_error", &["satchel-tools"]),
-    ("serenity", &["satchel-discord"]),
-    ("similar", &["satchel-tools"]),
-    ("sqlx", &["satchel-ledger"]),
-    ("strsim", &["satchel"]),
-    ("symphonia", &["satchel-speech"]),
-    ("teloxide", &["satchel-telegram"]),
-    ("tempfile", &["satchel-files"]),
-    ("tracing-opentelemetry", &["satchel"]),
-    ("tracing-subscriber", &["satchel"]),
-    ("utoipa", &["satchel-web"]),
-    ("utoipa-axum", &["satchel-web"]),
-    ("wasmtime", &["satchel-sandbox"]),
 ];
 
 /// What unit tests under `crates/` may use besides what the code itself uses there.

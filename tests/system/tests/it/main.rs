@@ -26,3 +26,4 @@ mod selection;
 mod storage;
 mod test_platform;
 mod tool_result;
+mod vault;

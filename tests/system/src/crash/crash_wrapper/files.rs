@@ -10,6 +10,7 @@ use satchel_ports::{
     WorkspaceError, WriteMode,
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
+use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::{CrashWrapper, between};
@@ -41,6 +42,14 @@ impl Blobs for CrashWrapper<DirectoryBlobs> {
 impl Workspace for CrashWrapper<DirectoryWorkspace> {
     async fn read(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<WorkspaceFile, WorkspaceError> {
         between!(self, "workspace.read", self.inner.read(conversation, path))
+    }
+
+    async fn read_secret(
+        &self,
+        conversation: &ConversationId,
+        path: &WorkspacePath,
+    ) -> Result<SecretString, WorkspaceError> {
+        between!(self, "workspace.read_secret", self.inner.read_secret(conversation, path))
     }
 
     async fn write(
