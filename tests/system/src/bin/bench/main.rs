@@ -14,6 +14,7 @@ mod page;
 mod plans;
 mod process;
 mod product;
+mod sandbox;
 mod schedules;
 mod scripts;
 mod starts;
@@ -23,6 +24,7 @@ mod telegram;
 mod telegram_harness;
 mod throughput;
 mod turns;
+mod workspace_memory;
 
 use std::path::{Path, PathBuf};
 
@@ -49,13 +51,14 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 11] = [
+const GROUPS: [RowGroup; 12] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
     RowGroup { name: "start", measure: starts::measure },
     RowGroup { name: "idle", measure: idle::measure },
     RowGroup { name: "files", measure: files::measure },
+    RowGroup { name: "sandbox", measure: sandbox::measure },
     RowGroup { name: "page", measure: page::measure },
     RowGroup { name: "telegram", measure: telegram::measure },
     RowGroup { name: "discord", measure: discord::measure },
@@ -68,6 +71,7 @@ fn main() -> Result<()> {
     match (arguments.next().as_deref(), arguments.next()) {
         (Some(product::ROLE), Some(settings)) => product::run_product(&settings),
         (Some(load::ROLE), Some(settings)) => load::run_load(&settings),
+        (Some(workspace_memory::ROLE), Some(settings)) => workspace_memory::run_workspace(&settings),
         (filter, None) => measure(filter.unwrap_or_default()),
         (_, Some(_)) => bail!("one word at most: part of the name of what is to be measured"),
     }

@@ -63,15 +63,43 @@ impl ChildProcess {
     }
 
     fn read_memory_field(&self, file: &str, field: &str) -> Result<u64> {
-        let text = fs::read_to_string(self.proc_path(file)).context("the process is gone")?;
-        let line = text.lines().find_map(|line| line.strip_prefix(field));
-        let number = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
-        Ok(number.with_context(|| format!("{file} has no {field}"))? * 1024)
+        parse_memory_field(&fs::read_to_string(self.proc_path(file)).context("the process is gone")?, field)
     }
 
     fn proc_path(&self, name: &str) -> String {
         format!("/proc/{}/{name}", self.child.id())
     }
+}
+
+/// The memory of this process, in bytes.
+pub(crate) struct OwnMemory {
+    /// What it has allocated.
+    pub(crate) anonymous: u64,
+    /// Pages of the files that it has mapped, such as its program.
+    pub(crate) file_backed: u64,
+    /// The most of both together, since the start or the last reset.
+    pub(crate) peak: u64,
+}
+
+impl OwnMemory {
+    pub(crate) fn read() -> Result<Self> {
+        let status = fs::read_to_string("/proc/self/status").context("this process's memory can't be read")?;
+        let field = |name| parse_memory_field(&status, name);
+        Ok(Self { anonymous: field("RssAnon:")?, file_backed: field("RssFile:")?, peak: field("VmHWM:")? })
+    }
+
+    /// Makes the memory of this moment the peak.
+    pub(crate) fn reset_peak() -> Result<()> {
+        // 5 stands for the peak in proc(5).
+        fs::write("/proc/self/clear_refs", "5").context("the peak of this process's memory can't be reset")
+    }
+}
+
+/// Parses a field of `/proc`, which is in KiB, as bytes.
+fn parse_memory_field(text: &str, field: &str) -> Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
+    Ok(number.with_context(|| format!("`/proc` has no {field}"))? * 1024)
 }
 
 impl Drop for ChildProcess {

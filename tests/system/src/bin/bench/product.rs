@@ -35,7 +35,7 @@ use crate::{BenchRunner, process::ChildProcess};
 pub(crate) const ROLE: &str = "as-product";
 
 /// The room of a workspace; no measurement needs as much.
-const WORKSPACE_QUOTA_BYTES: u64 = 4 << 30;
+pub(crate) const WORKSPACE_QUOTA_BYTES: u64 = 4 << 30;
 
 /// The product's own timeouts.
 const TIMEOUTS: AdapterTimeouts =
