@@ -174,10 +174,15 @@ fn is_link_unsupported(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
 }
 
+/// Whether a rename that never replaces failed because the file system has none.
+pub(crate) fn is_rename_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
+    Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
+}
+
 /// Maps an error of the rename, which is the last way to create a new file.
 fn rename_error(error: io::Error) -> io::Error {
-    let unsupported = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS];
-    if Errno::from_io_error(&error).is_some_and(|errno| unsupported.contains(&errno)) {
+    if is_rename_unsupported(&error) {
         let message = "the file system supports neither hard links nor renaming without replacing, so new files can't be \
                        created safely; write with `overwrite` instead";
         return io::Error::new(io::ErrorKind::Unsupported, message);

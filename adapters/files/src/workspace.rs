@@ -209,7 +209,7 @@ impl Workspace for DirectoryWorkspace {
         recursive: bool,
     ) -> Result<TrashedEntry, WorkspaceError> {
         let conversation = conversation.clone();
-        self.spawn_disk_task(path, move |root, path| trash::move_there(root, &conversation, path, batch, recursive))
+        self.spawn_disk_task(path, move |root, path| trash::move_to_trash(root, &conversation, path, batch, recursive))
             .await
     }
 

@@ -18,6 +18,7 @@ use satchel_ports::{
 use uuid::Uuid;
 
 use super::{root::WorkspaceRoot, usage, workspace_error, write};
+use crate::temp;
 
 const TRASH_DIRECTORY: &str = ".deleted";
 
@@ -32,7 +33,7 @@ pub(super) fn check_visible(path: &WorkspacePath) -> Result<(), WorkspaceError> 
 }
 
 /// Moves what is at a path to the trash of its mount.
-pub(super) fn move_there(
+pub(super) fn move_to_trash(
     root: &WorkspaceRoot,
     conversation: &ConversationId,
     path: &WorkspacePath,
@@ -73,13 +74,31 @@ fn is_empty(root: &WorkspaceRoot, conversation: &ConversationId, path: &Workspac
     Ok(entries.map_err(|error| workspace_error(path, error))?.is_empty())
 }
 
-/// Renames durably, in place of nothing; missing parents are created.
+/// Renames in place of nothing; missing parents are created. An error means that nothing was moved.
 fn move_entry(writer: &mut dyn FileWriter, from: &Path, to: &Path) -> io::Result<()> {
     let parent = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
     writer.create_dirs(&parent(to))?;
-    writer.rename_new(from, to)?;
-    writer.sync_dir(&parent(to))?;
-    writer.sync_dir(&parent(from))
+    rename_new(writer, from, to)?;
+    for directory in [parent(to), parent(from)] {
+        // It is moved; after a power cut it may be in its old place.
+        if let Err(error) = writer.sync_dir(&directory) {
+            tracing::warn!(%error, "the disk did not confirm that a file was moved to or from the trash");
+        }
+    }
+    Ok(())
+}
+
+/// Renames in place of nothing, also on file systems that can't promise it: the conversation's own files are published
+/// under the lock that callers hold.
+fn rename_new(writer: &mut dyn FileWriter, from: &Path, to: &Path) -> io::Result<()> {
+    match writer.rename_new(from, to) {
+        Err(error) if temp::is_rename_unsupported(&error) => match writer.stat(to, LinkMode::Keep) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => writer.rename(from, to),
+            Err(error) => Err(error),
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        },
+        renamed => renamed,
+    }
 }
 
 /// Restores the newest batch that holds anything.
@@ -168,7 +187,6 @@ impl OpenMount {
 
     /// Restores what lies in `relative` of a batch, and removes the directory if nothing stays in it.
     fn restore_directory(&mut self, batch: &Path, relative: &Path, restored: &mut RestoredFiles) -> io::Result<()> {
-        let blocked = restored.blocked.len();
         for (name, kind) in self.reader.list(&batch.join(relative))? {
             let (source, target) = (batch.join(relative).join(&name), relative.join(&name));
             match move_entry(&mut *self.writer, &source, &target) {
@@ -181,8 +199,14 @@ impl OpenMount {
                 Err(_) => restored.blocked.extend(self.workspace_path(&target)),
             }
         }
-        let is_empty = restored.blocked.len() == blocked && !relative.as_os_str().is_empty();
-        if is_empty { self.writer.remove_dir(&batch.join(relative)) } else { Ok(()) }
+        if relative.as_os_str().is_empty() {
+            return Ok(());
+        }
+        match self.writer.remove_dir(&batch.join(relative)) {
+            // Something in it is blocked.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => removed,
+        }
     }
 
     fn find_kind(&mut self, path: &Path) -> Option<FileKind> {
@@ -290,4 +314,51 @@ fn parse_batch(name: &str) -> Option<(TrashBatch, Option<Uuid>)> {
     let id = Uuid::parse_str(fields.next()?).ok()?;
     let request = fields.next().map(Uuid::parse_str).transpose().ok()?;
     Some((TrashBatch { deleted_at, id }, request))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use rustix::io::Errno;
+    use satchel_ports::{MockFileWriter, file_runner::FileStat};
+
+    use super::*;
+
+    /// A file system that can't rename without replacing, and doesn't confirm what it did.
+    fn poor_file_system(occupied: bool) -> MockFileWriter {
+        let mut writer = MockFileWriter::new();
+        writer.expect_create_dirs().returning(|_| Ok(()));
+        writer.expect_rename_new().returning(|_, _| Err(Errno::INVAL.into()));
+        writer.expect_stat().returning(move |_, _| match occupied {
+            true => Ok(FileStat { kind: FileKind::File, bytes: 1, modified_at: UNIX_EPOCH }),
+            false => Err(io::ErrorKind::NotFound.into()),
+        });
+        writer.expect_rename().times(usize::from(!occupied)).returning(|_, _| Ok(()));
+        writer.expect_sync_dir().returning(|_| Err(Errno::IO.into()));
+        writer
+    }
+
+    #[test]
+    fn file_is_moved_where_renames_always_replace() {
+        let (from, to) = (Path::new("a"), Path::new(".deleted/b/a"));
+        move_entry(&mut poor_file_system(false), from, to).unwrap();
+        let refused = move_entry(&mut poor_file_system(true), from, to).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn batch_names_are_parsed_and_sorted_by_time() {
+        let batch = |deleted_at| TrashBatch { deleted_at: Timestamp(deleted_at), id: Uuid::from_u128(7) };
+        for request in [None, Some(Uuid::from_u128(8))] {
+            assert_eq!(
+                parse_batch(&batch_name(batch(1_764_000_000_000), request)),
+                Some((batch(1_764_000_000_000), request))
+            );
+        }
+        assert!(batch_name(batch(2), None) < batch_name(batch(10), None));
+        for other in ["", "1", "1-x", "x-00000000000000000000000000000007", "1-00000000000000000000000000000007-x"] {
+            assert_eq!(parse_batch(other), None, "{other}");
+        }
+    }
 }

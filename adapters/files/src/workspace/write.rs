@@ -76,7 +76,8 @@ impl PendingWrite {
         let (writer, replaced_bytes) = {
             let mut usage = lock_usage(&usage);
             let mount = root.ensure_mount(conversation, path)?;
-            make_disk_room(root, &directory, || guard.check(&mount, 0)).map_err(|full| disk_full_error(path, full))?;
+            make_disk_room(root, &directory, &mut usage, || guard.check(&mount, 0))
+                .map_err(|full| disk_full_error(path, full))?;
             let mut writer = root.writer(mount, path)?;
             let replaced_bytes = replaced_file_bytes(&mut *writer, path, mode)?;
             root.enter_parent(&directory, &mut usage, &mut *writer, path)?;
@@ -131,7 +132,7 @@ impl BlockSink for PendingWrite {
         }
         let Self { reservation, guard, temp, .. } = self;
         let allocate = || guard.allocate(temp.file(), bytes.len() as u64);
-        make_disk_room(&reservation.root, &reservation.directory, allocate)
+        make_disk_room(&reservation.root, &reservation.directory, &mut lock_usage(&reservation.usage), allocate)
             .map_err(|full| disk_full_error(&self.path, full))?;
         self.bytes += bytes.len() as u64;
         self.temp.append(bytes).map_err(|error| workspace_error(&self.path, error))
@@ -219,10 +220,14 @@ impl WorkspaceRoot {
 fn make_disk_room(
     root: &WorkspaceRoot,
     directory: &str,
+    usage: &mut QuotaUsage,
     mut check: impl FnMut() -> Result<(), DiskFull>,
 ) -> Result<(), DiskFull> {
     check().or_else(|full| match trash::empty(root, directory) {
-        Ok(freed) if freed > 0 => check(),
+        Ok(freed) if freed > 0 => {
+            usage.invalidate();
+            check()
+        }
         _ => Err(full),
     })
 }

@@ -206,7 +206,11 @@ pub(super) async fn restore_files(context: &CommandContext<'_>, storage: &Storag
     let RestoredFiles { restored, blocked } =
         match storage.workspace.restore(context.conversation, context.turn.0).await {
             Ok(files) => files,
-            Err(error) => return OutgoingResponse::from_text(format!("I couldn't bring anything back: {error}.")),
+            Err(error) => {
+                return OutgoingResponse::from_text(format!(
+                    "I couldn't bring everything back: {error}. `/undo` tries the rest again."
+                ));
+            }
         };
     let mut lines = Vec::new();
     if !restored.is_empty() {

@@ -125,6 +125,9 @@ pub(super) async fn find_targets(
         DeleteRequest::Pattern { directory, pattern, given } => {
             let beneath = directory.relative();
             let is_match = |path: &WorkspacePath| {
+                if path == given {
+                    return true;
+                }
                 let relative = path.relative().strip_prefix(beneath).unwrap_or_default();
                 pattern.is_match(relative.trim_start_matches('/'))
             };
@@ -137,6 +140,11 @@ pub(super) async fn find_targets(
                     "nothing was deleted: more than {MAX_FILES} files match `{given}`, or are beside those that do; \
                      delete them in smaller groups"
                 )));
+            }
+            // A file that is called so, such as `photo [1].jpg`, is meant alone.
+            if targets.files.contains(given) {
+                targets = DeleteTargets::default();
+                targets.add_tree(services, conversation, given, |_| true).await;
             }
             targets.entries.clone_from(&targets.files);
         }

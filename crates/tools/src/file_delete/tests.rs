@@ -63,6 +63,18 @@ async fn pattern_deletes_the_files_that_match() {
     assert!(world.file("/tmp/f.txt").is_some());
 }
 
+/// Mutation: `photo 1.jpg` is deleted, which the pattern matches.
+#[tokio::test]
+async fn file_that_is_named_like_a_pattern_is_meant_alone() {
+    let world = ToolHarness::new();
+    for name in ["/shared/photo [1].jpg", "/shared/photo 1.jpg"] {
+        world.put_file(name, b"1");
+    }
+    let answer = world.data("file_delete", json!({"path": "photo [1].jpg"})).await;
+    assert_eq!(answer["paths"], json!(["/shared/photo [1].jpg"]));
+    assert!(world.file("/shared/photo 1.jpg").is_some());
+}
+
 #[tokio::test]
 async fn directory_is_deleted_only_on_request() {
     let world = world_with_files();
