@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     attachments::{self, Admission},
+    audit,
     batch::Batch,
     error::Result,
     journal::{Standing, standing},
@@ -51,6 +52,7 @@ pub(crate) async fn complete_turn(
     consume(&mut batch, lease, &completed);
     write_history(&mut batch, lease, &completed);
     end(&mut batch, lease, &completed, now, way);
+    audit::insert(&mut batch, &lease.conversation, completed.turn, &completed.changes, now);
     if !completed.reported_failures.is_empty() {
         batch
             .add(

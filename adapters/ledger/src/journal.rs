@@ -4,12 +4,16 @@ use satchel_domain::{
     Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId,
     delivery::{self, DeliveryRules, PartEvent},
 };
-use satchel_ports::ledger::{JournalEntry, Lease};
+use satchel_ports::{
+    FileChange,
+    ledger::{JournalEntry, Lease},
+};
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments::{self, Admission},
+    audit,
     batch::{Answers, Batch, Statement},
     error::{Error, Result},
     lanes, parts,
@@ -94,6 +98,7 @@ pub(crate) async fn journal_outcome(
     turn: TurnId,
     ordinal: u32,
     mut outcome: ToolOutcome,
+    changes: &[FileChange],
 ) -> Result<ToolOutcome> {
     standing(session, lease, turn).await?;
     for attachment in attachments::of_outcome(&mut outcome) {
@@ -102,6 +107,7 @@ pub(crate) async fn journal_outcome(
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };
     let mut batch = Batch::default();
     append(&mut batch, turn, Some(ordinal), &entry);
+    audit::insert(&mut batch, &lease.conversation, turn, changes, process.now());
     session.run(batch).await?;
     Ok(outcome)
 }

@@ -1,6 +1,7 @@
 //! The ledger on SQLite: one file in the data directory, one writer with group commit, readers beside it.
 
 mod attachments;
+mod audit;
 mod batch;
 mod bookmarks;
 mod clock;
@@ -46,12 +47,15 @@ use satchel_domain::{
     Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
     RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
-use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, HolderId, JournalEntry, Lease,
-    Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
-    RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
-    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+use satchel_ports::{
+    AuditQuery, AuditRecord, FileChange,
+    ledger::{
+        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, HolderId, JournalEntry, Lease,
+        Ledger, LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+        RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+        people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+    },
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -387,12 +391,16 @@ impl Ledger for SqliteLedger {
         turn: TurnId,
         ordinal: u32,
         outcome: &ToolOutcome,
+        changes: &[FileChange],
     ) -> Result<ToolOutcome, LedgerError> {
         self.held.turn_changes(&lease.conversation);
         let (process, lease, outcome) = (Arc::clone(&self.process), lease.clone(), outcome.clone());
+        let changes = changes.to_vec();
         self.writer
             .write("journalling an outcome", move |s| {
-                Box::pin(async move { journal::journal_outcome(s, &process, &lease, turn, ordinal, outcome).await })
+                Box::pin(async move {
+                    journal::journal_outcome(s, &process, &lease, turn, ordinal, outcome, &changes).await
+                })
             })
             .await
     }
@@ -554,6 +562,14 @@ impl Ledger for SqliteLedger {
 
     async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError> {
         self.writer.write("settling a question", move |s| Box::pin(questions::settle(s, question, message))).await
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, LedgerError> {
+        read!(self, "reading the audit log", audit::list, query)
+    }
+
+    async fn prune_audit(&self, before: Timestamp) -> Result<u64, LedgerError> {
+        self.writer.write("pruning the audit log", move |s| Box::pin(audit::prune(s, before))).await
     }
 
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {

@@ -94,6 +94,7 @@ fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     ] {
         batch.add(sql).bind(&names.0).bind(&names.1).bind(&fields.0).bind(&fields.1);
     }
+    batch.add("UPDATE audit SET conversation = $2 WHERE conversation = $1").bind(&names.0).bind(&names.1);
     batch
         .add(
             "UPDATE journal SET entry = replace(entry, $2, $3) \

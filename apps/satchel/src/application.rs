@@ -14,10 +14,10 @@ use clap::Parser;
 
 use crate::{
     cli::{
-        AttachmentsCommand, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction, PlanOptions,
-        ScriptCommand, WebCommand,
+        AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
+        PlanOptions, ScriptCommand, WebCommand,
     },
-    commands::{self, not_built, terminal::TerminalEnv},
+    commands::{self, audit::AuditFilter, not_built, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
     models, runtime,
@@ -90,6 +90,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Outbox(subcommand) => {
             run_in_runtime(run_outbox_command(subcommand, &load_existing_data(&command)?))
         }
+        CliCommand::Audit(options) => run_in_runtime(run_audit_command(options, &load_existing_data(&command)?)),
         CliCommand::Config(ConfigCommand::Schema) => commands::config::print_schema(&mut std::io::stdout().lock()),
         CliCommand::Config(subcommand) => run_config_command(subcommand, load_config(&cli.global, environment, cwd)?),
         CliCommand::Init(options) => {
@@ -192,6 +193,14 @@ async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> any
         OutboxCommand::Resend { part } => commands::outbox::resend(ledger, *part, out).await,
         OutboxCommand::Discard { part } => commands::outbox::discard(ledger, *part, out).await,
     }
+}
+
+async fn run_audit_command(options: &AuditOptions, data: &ExistingData) -> anyhow::Result<()> {
+    let stores = data.open().await?;
+    let AuditOptions { conversation, since, limit, json } = options;
+    let since = since.map(|since| since.0);
+    let filter = AuditFilter { conversation: conversation.clone(), since, limit: *limit };
+    commands::audit::list(&*stores.ledger, filter, *json, &mut std::io::stdout().lock()).await
 }
 
 async fn run_pair_command(command: &PairAction, data: &ExistingData) -> anyhow::Result<()> {

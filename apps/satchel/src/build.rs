@@ -8,7 +8,9 @@ use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
 };
 use satchel_ports::{Channel, Inbound, ledger::usage::Quotas};
-use satchel_tools::{RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice};
+use satchel_tools::{
+    AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +101,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let tool_services = ToolServices {
         ledger: Arc::clone(&ledger),
         blobs: Arc::clone(&blobs),
-        workspace: Arc::clone(&workspace),
+        workspace: AuditedWorkspace::new(Arc::clone(&workspace)),
         fetcher,
         download_hosts: options.download_hosts,
         limits: options.tools,

@@ -1,10 +1,12 @@
 //! The command line, as clap parses it.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use satchel_domain::{AttachmentId, ChannelName, ConversationId, PairingCode, PartId};
 use secrecy::SecretString;
+
+use crate::config::leaf::amount::ConfigDuration;
 
 /// A self-hosted assistant that loses no file.
 #[derive(Debug, Parser)]
@@ -72,6 +74,12 @@ pub enum CliCommand {
     /// List, resend and discard replies that are in progress or failed
     #[command(subcommand)]
     Outbox(OutboxCommand),
+    /// Show which files of workspaces were written and deleted: when, for whom, by what, and how it ended
+    #[command(
+        after_help = "The last 90 days are kept, with paths and without contents.\n\nExamples:\n  satchel audit\n  \
+                            satchel audit --conversation telegram:-100123 --since 7d --json"
+    )]
+    Audit(AuditOptions),
     /// Show and check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -135,6 +143,23 @@ pub struct ScriptRunOptions {
     /// Conversation whose files and workspace the script sees; elsewhere it is called `console:NAME`
     #[arg(long, value_name = "NAME", default_value = "scripts", value_parser = parse_console_conversation)]
     pub conversation: ConversationId,
+}
+
+/// The arguments of `audit`.
+#[derive(Debug, Args)]
+pub struct AuditOptions {
+    /// Only this conversation, such as console:main
+    #[arg(long, value_name = "CONVERSATION")]
+    pub conversation: Option<ConversationId>,
+    /// Only the last stretch of time, such as 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = ConfigDuration::from_str)]
+    pub since: Option<ConfigDuration>,
+    /// Show at most this many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The arguments of `chat`.
@@ -449,6 +474,8 @@ mod tests {
             "attachments usage --json",
             "attachments remove 17 #18 --conversation console:main",
             "attachments gc",
+            "audit",
+            "audit --conversation telegram:-100123 --since 7d --limit 5 --json",
             "outbox list --all",
             "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
             "pair list --json",
@@ -497,6 +524,8 @@ mod tests {
             "plan a.json",
             "plan a.json --channel fax",
             "attachments show seventeen",
+            "audit --since 7",
+            "audit --limit -1",
             "attachments remove",
             "attachments export 17",
             "outbox show 17",

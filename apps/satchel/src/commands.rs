@@ -1,6 +1,7 @@
 //! The commands, each a function that prints to a given writer, and what they share: errors, exit codes, output forms.
 
 pub mod attachments;
+pub mod audit;
 pub mod chat;
 pub mod config;
 pub mod doctor;

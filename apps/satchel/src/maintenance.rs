@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::Timestamp;
 use satchel_intake::forget::BLOB_GRACE;
-use satchel_ports::{Blobs, Ledger, Workspace};
+use satchel_ports::{Blobs, Ledger, LedgerError, Workspace};
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -17,6 +17,9 @@ const TMP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// For how long a deleted file can be restored.
 const TRASH_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// For how long a line of the audit log is kept.
+const AUDIT_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,14 @@ pub async fn empty_trash(ledger: &dyn Ledger, workspace: &dyn Workspace) -> std:
     workspace.sweep_trash(before(ledger.now(), TRASH_TTL)).await
 }
 
+/// Removes the lines of the audit log that are older than [`AUDIT_TTL`], and returns how many there were.
+///
+/// # Errors
+/// When the ledger fails.
+pub async fn prune_audit(ledger: &dyn Ledger) -> Result<u64, LedgerError> {
+    ledger.prune_audit(before(ledger.now(), AUDIT_TTL)).await
+}
+
 /// The time that lies this long before another.
 fn before(now: Timestamp, duration: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
@@ -88,6 +99,7 @@ impl Maintenance {
             let result = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.ledger, &*self.workspace).await);
+            log_report("lines of the audit log that are 90 days old", prune_audit(&*self.ledger).await);
         }
     }
 }
@@ -135,7 +147,7 @@ mod tests {
 
     /// Programs that embed Satchel run only what `build` returns.
     #[tokio::test(start_paused = true)]
-    async fn bytes_and_tmp_are_collected_every_hour() {
+    async fn stores_are_cleaned_every_hour() {
         let (mut ledger, mut blobs, mut workspace) = (MockLedger::new(), MockBlobs::new(), MockWorkspace::new());
         let stop = CancellationToken::new();
         workspace.expect_remove_leftovers().once().returning(|| Ok(0));
@@ -146,6 +158,8 @@ mod tests {
         ledger.expect_now().return_const(Timestamp(0));
         ledger.expect_active_conversations().times(2).returning(|_| Ok(Vec::new()));
         workspace.expect_sweep_trash().times(2).returning(|_| Ok(3));
+        let is_90_days_ago = |before: &Timestamp| before.0 == -90 * 24 * 60 * 60 * 1000;
+        ledger.expect_prune_audit().times(2).withf(is_90_days_ago).returning(|_| Ok(3));
         let (swept, stopping) = (AtomicUsize::new(0), stop.clone());
         workspace.expect_sweep_tmp().times(2).returning(move |_, _| {
             if swept.fetch_add(1, Ordering::SeqCst) == 1 {

@@ -8,6 +8,7 @@ mod channel;
 mod inbound;
 mod model;
 pub mod server;
+mod workspace;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,10 @@ use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
 use crate::stores::{self, FileDirectory};
 
-pub use self::{bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel};
+pub use self::{
+    bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel,
+    workspace::MeasuredWorkspace,
+};
 
 /// The `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -89,6 +93,12 @@ struct DiskLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FileChangeLabels {
+    action: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
     model: String,
 }
@@ -125,6 +135,7 @@ pub struct Metrics {
     model_first_delta_seconds: DurationFamily<ModelLabels>,
     model_answer_seconds: DurationFamily<ModelLabels>,
     model_tokens: Family<TokenLabels, Counter>,
+    file_changes: Family<FileChangeLabels, Counter>,
     stored_files: Family<ChannelLabels, Gauge>,
     stored_bytes: Family<ChannelLabels, Gauge>,
     directories: Vec<FileDirectory>,
@@ -155,6 +166,7 @@ impl Metrics {
             model_first_delta_seconds: duration_family(),
             model_answer_seconds: duration_family(),
             model_tokens: Family::default(),
+            file_changes: Family::default(),
             stored_files: Family::default(),
             stored_bytes: Family::default(),
             directories,
@@ -193,6 +205,8 @@ impl Metrics {
         let help = "Time until a model's answer was complete";
         registry.register_with_unit("model_answer", help, seconds(), self.model_answer_seconds.clone());
         registry.register("model_tokens", "Input and output tokens of a model", self.model_tokens.clone());
+        let help = "Files of workspaces that tools and commands wrote, deleted or restored";
+        registry.register("file_changes", help, self.file_changes.clone());
         let help = "Files stored in conversations, counted in the ledger";
         registry.register("kept_files", help, self.stored_files.clone());
         let help = "Bytes of these files and of the conversations' workspaces, counted in the ledger";

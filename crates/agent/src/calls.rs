@@ -3,9 +3,12 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, size};
+use satchel_domain::{
+    Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, script::SCRIPT_TOOL, size,
+};
 use satchel_ports::{
-    BusEvent, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext, ToolSpec,
+    BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
+    ToolSpec,
     ledger::{AttachmentQuery, usage::QuotaExceeded},
 };
 use satchel_routing::retry::retry_until_stored;
@@ -98,11 +101,22 @@ pub async fn run_calls(
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().map(start_call).collect();
     while let Some(finished) = running.next().await {
-        if let Some((ordinal, outcome)) = finished? {
-            rounds.outcomes.insert(ordinal, outcome);
+        match finished? {
+            CallEnd::Recorded(ordinal, outcome) => {
+                rounds.outcomes.insert(ordinal, *outcome);
+            }
+            CallEnd::CutOff(changes) => rounds.unrecorded_changes.extend(changes),
         }
     }
     Ok(())
+}
+
+/// How a call ended.
+enum CallEnd {
+    /// With an outcome, recorded under this ordinal.
+    Recorded(u32, Box<ToolOutcome>),
+    /// Without an outcome, because the turn was stopped; its changes are recorded at the turn's end.
+    CutOff(Vec<FileChange>),
 }
 
 async fn run_and_record(
@@ -111,7 +125,7 @@ async fn run_and_record(
     scope: &CallScope,
     call: ToolCall,
     origin: CallOrigin,
-) -> Result<Option<(u32, ToolOutcome)>, LedgerError> {
+) -> Result<CallEnd, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let tool = call.name.clone();
     publish(services, BusEvent::ToolStarted { conversation: conversation.clone(), call: call.id, tool: tool.clone() })
@@ -120,17 +134,19 @@ async fn run_and_record(
         scope.cancel.cancelled().await;
         tokio::time::sleep(STOP_GRACE).await;
     };
+    let changes = ChangeLog::default();
     let outcome = tokio::select! {
         biased;
-        outcome = execute_call(services, lane, scope, &call, origin) => outcome?,
+        outcome = execute_call(services, lane, scope, &call, origin, &changes) => outcome?,
         () = grace_elapsed => None,
     };
-    let Some(outcome) = outcome else { return Ok(None) };
+    let changes = changes.to_vec();
+    let Some(outcome) = outcome else { return Ok(CallEnd::CutOff(changes)) };
     // It has happened, so it is recorded whether the turn continues or not.
-    let recorded = match record_outcome(services, lane, &call, &outcome).await {
+    let recorded = match record_outcome(services, lane, &call, &outcome, &changes).await {
         // The call has happened: everything but its new files is recorded.
         Err(LedgerError::QuotaExceeded(exceeded)) => {
-            record_outcome(services, lane, &call, &drop_new_files(outcome, &exceeded)).await
+            record_outcome(services, lane, &call, &drop_new_files(outcome, &exceeded), &changes).await
         }
         recorded => recorded,
     };
@@ -140,13 +156,13 @@ async fn run_and_record(
             let failure = ToolOutcome::from_failure(format!(
                 "`{tool}` returned something that this conversation doesn't have: {what}"
             ));
-            record_outcome(services, lane, &call, &failure).await?
+            record_outcome(services, lane, &call, &failure, &changes).await?
         }
         recorded => recorded?,
     };
     let failed = outcome.failed;
     publish(services, BusEvent::ToolFinished { conversation, call: call.id, tool, failed }).await;
-    Ok(Some((call.id.ordinal, outcome)))
+    Ok(CallEnd::Recorded(call.id.ordinal, Box::new(outcome)))
 }
 
 /// Removes the new files, for which there is no quota, from an outcome and names them in its text.
@@ -175,9 +191,10 @@ async fn record_outcome(
     lane: &LaneHandle,
     call: &ToolCall,
     outcome: &ToolOutcome,
+    changes: &[FileChange],
 ) -> Result<ToolOutcome, LedgerError> {
     retry_until_stored(&lane.stop, || {
-        services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome)
+        services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
     })
     .await
 }
@@ -189,6 +206,7 @@ async fn execute_call(
     scope: &CallScope,
     call: &ToolCall,
     origin: CallOrigin,
+    changes: &ChangeLog,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(permitted) => permitted,
@@ -205,6 +223,7 @@ async fn execute_call(
         }
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
+            record_possible_changes(changes, scope, call, &spec.name, tool.as_ref());
             let files = list_turn_files(services, call.id.turn).await?;
             return Ok(Some(ToolOutcome::from_failure(match scope.script_call == Some(call.id) {
                 true => script_turn::interrupted_message(&files),
@@ -216,8 +235,17 @@ async fn execute_call(
     if scope.cancel.is_cancelled() {
         return Ok(None);
     }
-    let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id));
-    Ok(Some(perform_call(services, lane, scope, call, spec, tool.as_ref(), Some(tool_caller)).await))
+    let tool_caller: Arc<dyn ToolCaller> = Arc::new(NestedToolCaller::new(services, lane, scope, call.id, changes));
+    Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
+}
+
+/// Records what a call may have changed that a dead process ran: of a script, only that it ran is known.
+fn record_possible_changes(changes: &ChangeLog, scope: &CallScope, call: &ToolCall, tool_name: &str, tool: &dyn Tool) {
+    let named = tool.changed_paths(&call.arguments).into_iter().map(Some);
+    for path in named.chain((tool_name == SCRIPT_TOOL).then_some(None)) {
+        // Never finished, since nobody knows how it did.
+        let _pending = changes.start(FileChange::started(scope.requester.clone(), tool_name, FileAction::Change, path));
+    }
 }
 
 /// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.
@@ -303,8 +331,8 @@ pub(crate) async fn perform_call(
     lane: &LaneHandle,
     scope: &CallScope,
     call: &ToolCall,
-    spec: &ToolSpec,
-    tool: &dyn Tool,
+    (spec, tool): (&ToolSpec, &dyn Tool),
+    changes: &ChangeLog,
     tool_caller: Option<Arc<dyn ToolCaller>>,
 ) -> ToolOutcome {
     let reader = match &tool_caller {
@@ -315,12 +343,14 @@ pub(crate) async fn perform_call(
     let context = ToolContext {
         conversation: lane.lease.conversation.clone(),
         call: call.id,
+        tool: spec.name.clone(),
         requester: scope.requester.clone(),
         inbound: Arc::clone(&scope.inbound),
         cancel: scope.cancel.child_token(),
         tools: tool_caller,
         reader,
         vault: None,
+        changes: changes.clone(),
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();

@@ -7,7 +7,7 @@ use satchel_domain::{
     part::{Plan, PlannedPart},
 };
 use satchel_ports::{
-    BusEvent, LedgerError,
+    BusEvent, FileChange, LedgerError,
     ledger::{CompletedTurn, HistoryChange},
 };
 use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
@@ -34,6 +34,8 @@ pub struct TurnResult {
     pub streamed: bool,
     /// The buttons below the text.
     pub buttons: Vec<Button>,
+    /// The changes of files that no recorded outcome has.
+    pub changes: Vec<FileChange>,
 }
 
 /// Plans and commits a turn's result and publishes it on the bus. Returns the first part, if it was started.
@@ -61,6 +63,7 @@ pub async fn complete_turn(
         steered: result.steered,
         reported_failures: result.reported_failures,
         reply_to: result.reply_to,
+        changes: result.changes,
     };
     let first_part = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
     let CompletedTurn { turn, ending, response, .. } = completed;
@@ -209,6 +212,7 @@ mod tests {
             reply_to: None,
             streamed: false,
             buttons: Vec::new(),
+            changes: Vec::new(),
         };
         let response = result.response.clone();
         assert_eq!(complete_turn(&services, &lane, result).await.unwrap(), None);

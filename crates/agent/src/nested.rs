@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{CallId, ToolCall, ToolOutcome};
-use satchel_ports::{LedgerError, ToolCaller, ToolError, ToolSpec};
+use satchel_ports::{ChangeLog, LedgerError, ToolCaller, ToolError, ToolSpec};
 use serde_json::Value;
 
 use crate::{
@@ -25,16 +25,24 @@ pub(crate) struct NestedToolCaller {
     lane: LaneHandle,
     scope: CallScope,
     call: CallId,
+    changes: ChangeLog,
     calls_made: AtomicU32,
 }
 
 impl NestedToolCaller {
-    pub(crate) fn new(services: &AgentServices, lane: &LaneHandle, scope: &CallScope, call: CallId) -> Self {
+    pub(crate) fn new(
+        services: &AgentServices,
+        lane: &LaneHandle,
+        scope: &CallScope,
+        call: CallId,
+        changes: &ChangeLog,
+    ) -> Self {
         Self {
             services: services.clone(),
             lane: lane.clone(),
             scope: scope.clone(),
             call,
+            changes: changes.clone(),
             calls_made: AtomicU32::new(0),
         }
     }
@@ -54,7 +62,7 @@ impl NestedToolCaller {
         if scope.cancel.is_cancelled() {
             return Ok(ToolOutcome::from_failure("the turn was stopped"));
         }
-        Ok(perform_call(services, lane, scope, call, spec, tool.as_ref(), None).await)
+        Ok(perform_call(services, lane, scope, call, (spec, tool.as_ref()), &self.changes, None).await)
     }
 }
 

@@ -7,7 +7,7 @@ use satchel_domain::{
     markdown::{append_paragraph, trim_blank_edges},
 };
 use satchel_ports::{
-    ModelMessage,
+    FileChange, ModelMessage,
     language_model::ModelToolCall,
     ledger::{InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage},
 };
@@ -47,6 +47,8 @@ pub struct Rounds {
     pub steered: Vec<SteeringMessage>,
     /// The text of the model's unfinished answer.
     pub partial: String,
+    /// The changes of files by calls that were cut off without an outcome.
+    pub unrecorded_changes: Vec<FileChange>,
     /// Whether the model has answered in this process, and so has seen what is reported only once.
     pub model_answered: bool,
 }

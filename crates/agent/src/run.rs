@@ -137,6 +137,7 @@ pub async fn run_turn(
         reply_to: reply_to(&turn),
         streamed,
         buttons: Vec::new(),
+        changes: std::mem::take(&mut rounds.unrecorded_changes),
     };
     let first_part = complete_turn(services, lane, result).await?;
     completed_tx.send_replace(true);
@@ -351,6 +352,7 @@ async fn complete_immediate_replies(
             reply_to,
             streamed: false,
             buttons: Vec::new(),
+            changes: Vec::new(),
         };
         match complete_turn(services, lane, result).await {
             Ok(_) => lane.planned.notify_one(),

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use satchel_domain::{Button, ConversationId, OutgoingResponse, Part, PartState};
 use satchel_ports::{
-    FileLinks, Ledger, LedgerError,
+    ChangeLog, FileChange, FileLinks, Ledger, LedgerError,
     ledger::{HistoryChange, OutboxQuery},
 };
 
@@ -123,6 +123,8 @@ pub struct CommandReply {
     pub history: HistoryChange,
     /// The buttons under the reply.
     pub buttons: Vec<Button>,
+    /// The files that the command changed.
+    pub changes: Vec<FileChange>,
 }
 
 /// Runs a command and returns the reply; `links` is `None` where file links are off.
@@ -138,13 +140,14 @@ pub async fn handle_command(
     storage: &Storage<'_>,
 ) -> Result<CommandReply, LedgerError> {
     let conversation = context.conversation;
+    let changes = ChangeLog::default();
     let response = match command {
         ChatCommand::Files => list_files(ledger, conversation).await?,
         ChatCommand::Resend(numbers) => resend_files(ledger, conversation, numbers).await?,
         ChatCommand::Unlink(numbers) => revoke_file_links(ledger, context, numbers, links).await?,
         ChatCommand::Usage => show_usage(ledger, context, storage).await?,
-        ChatCommand::Forget(arguments) => forget_files(ledger, context, arguments, storage).await?,
-        ChatCommand::Undo => restore_files(context, storage).await,
+        ChatCommand::Forget(arguments) => forget_files(ledger, context, arguments, storage, &changes).await?,
+        ChatCommand::Undo => restore_files(context, storage, &changes).await,
         ChatCommand::Outbox => list_outbox(ledger, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
@@ -163,7 +166,7 @@ pub async fn handle_command(
         }
     };
     let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
-    Ok(CommandReply { response, history, buttons: Vec::new() })
+    Ok(CommandReply { response, history, buttons: Vec::new(), changes: changes.to_vec() })
 }
 
 /// The commands as platforms list them while a person types: name and what it does. Links are ended only where they

@@ -32,7 +32,7 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         SystemTask::RunSchedule { .. } => return None,
     };
     let history = HistoryChange::Append(Vec::new());
-    Some(CommandReply { response: OutgoingResponse::from_text(text), history, buttons })
+    Some(CommandReply { response: OutgoingResponse::from_text(text), history, buttons, changes: Vec::new() })
 }
 
 fn expired_files_text(files: &[String], more: u32) -> String {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn stranger_is_sent_only_the_code() {
-        let CommandReply { response, history, buttons } =
+        let CommandReply { response, history, buttons, .. } =
             system_reply(&SystemTask::OfferPairing { code: code() }).unwrap();
         let expected = "I don't know you yet. Ask the owner to approve code **ABCD-EFGH** (valid for an hour).";
         assert_eq!(response, OutgoingResponse::from_text(expected));

@@ -24,6 +24,7 @@ use self::{
     people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
     usage::{ForgetOutcome, ForgetRequest, QuotaExceeded, Usage, UsageQuery},
 };
+use crate::audit::{AuditQuery, AuditRecord, FileChange};
 
 /// Why a verb failed. Nothing of a failed verb is committed.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,8 @@ pub enum LedgerError {
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
 /// - `next_turn` returns the transcriptions that `record_transcription` stored and the latest `set_voice_replies`.
 /// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
+/// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
+///   order.
 /// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
 ///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, response and parts together, and only once.
@@ -216,13 +219,15 @@ pub trait Ledger: Send + Sync {
     /// Records a model message with tool calls, before they start, or a person's decision about one of them.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
 
-    /// Records a call's outcome together with its new files, and returns it with their numbers.
+    /// Records a call's outcome together with its new files and the changes that it made, and returns it with the files'
+    /// numbers.
     async fn journal_outcome(
         &self,
         lease: &Lease,
         turn: TurnId,
         ordinal: u32,
         outcome: &ToolOutcome,
+        changes: &[FileChange],
     ) -> Result<ToolOutcome, LedgerError>;
 
     /// Records files that a running call of a turn has made, all or none, and returns them with their numbers.
@@ -307,6 +312,12 @@ pub trait Ledger: Send + Sync {
 
     /// Records the message as which a question arrived; `None` if it certainly did not.
     async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError>;
+
+    /// Returns lines of the audit log, newest first.
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, LedgerError>;
+
+    /// Removes the lines of the audit log that were committed before this time, and returns how many there were.
+    async fn prune_audit(&self, before: Timestamp) -> Result<u64, LedgerError>;
 
     /// Returns those of the addresses that no row references: no file's record, prepared voice or queued message.
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;

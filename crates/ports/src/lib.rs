@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod audit;
 pub mod blobs;
 pub mod channel;
 pub mod event_bus;
@@ -28,6 +29,7 @@ use futures::Stream;
 /// The bytes of a file as they flow: never the whole file at once.
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
+pub use audit::{AuditQuery, AuditRecord, ChangeLog, ChangeOutcome, FileAction, FileChange};
 pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{BlobError, BlobHint, Blobs, Ledger, WorkspaceError};
+use crate::{BlobError, BlobHint, Blobs, ChangeLog, Ledger, WorkspaceError};
 
 /// What a tool may do to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -82,6 +82,8 @@ pub struct ToolContext {
     pub conversation: ConversationId,
     /// The call itself, and with it the turn.
     pub call: CallId,
+    /// The name of the tool.
+    pub tool: String,
     /// The person for whom the turn runs.
     pub requester: Sender,
     /// The files that came with this turn, by index.
@@ -94,6 +96,8 @@ pub struct ToolContext {
     pub reader: OutcomeReader,
     /// The secrets of the conversation, for a tool whose paths are declared to lie in `/vault`; `None` for all others.
     pub vault: Option<Arc<dyn Vault>>,
+    /// Where the call's changes of files are recorded for the audit log.
+    pub changes: ChangeLog,
 }
 
 impl ToolContext {
@@ -180,6 +184,11 @@ pub trait Tool: Send + Sync {
     /// arguments say it all. It changes nothing.
     async fn preview(&self, _arguments: &Value, _conversation: &ConversationId) -> Option<String> {
         None
+    }
+
+    /// The paths at which a call with these arguments may change files, as far as the arguments name them.
+    fn changed_paths(&self, _arguments: &Value) -> Vec<WorkspacePath> {
+        Vec::new()
     }
 
     /// Performs a call.

@@ -143,7 +143,7 @@ impl AttachmentDownload {
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         let content = self.0.blobs.open(&sha256, None).await;
         let content = content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
-        let result = self.0.workspace.write(&context.conversation, &path, content, WriteMode::CreateNew, bytes).await;
+        let result = self.0.workspace.write(context, &path, content, WriteMode::CreateNew, bytes).await;
         match result {
             Ok(_) => {}
             // Ten digits don't prove it, and anybody may have written there.

@@ -135,7 +135,7 @@ pub(crate) async fn save_attachment(
         let message = format!("the bytes of {} could not be read", attachment.filename);
         SaveError::Other(error::tool_error_with_cause(&message, &error))
     })?;
-    let written = services.workspace.write(&context.conversation, path, content, mode, attachment.bytes).await;
+    let written = services.workspace.write(context, path, content, mode, attachment.bytes).await;
     let bytes_written = written.map_err(|error| match error {
         WorkspaceError::Exists(_) => SaveError::Exists,
         error => SaveError::Write(error),
@@ -158,7 +158,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fakes::{ToolHarness, attachment, digest};
+    use crate::{
+        AuditedWorkspace,
+        fakes::{ToolHarness, attachment, digest},
+    };
 
     fn world_with_two_files() -> ToolHarness {
         let world = ToolHarness::new();
@@ -259,7 +262,8 @@ mod tests {
             assert_eq!((mode, limit), (WriteMode::CreateNew, 18), "no more room is taken than it needs");
             Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
         });
-        let tool = AttachmentSave(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool =
+            AttachmentSave(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
         let error = tool.call(json!({"index": 0, "path": "/shared/a"}), &world.context()).await.unwrap_err().0;
         assert_eq!(error, "the write failed and nothing was saved: `/shared/a` failed: the disk is on fire");
 
@@ -267,7 +271,8 @@ mod tests {
         workspace.expect_write().returning(|_, path, _, _, _| {
             Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
         });
-        let tool = AttachmentSave(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool =
+            AttachmentSave(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
         let error = tool.call(json!({"index": 0, "path": "/shared/a"}), &world.context()).await.unwrap_err().0;
         let unconfirmed = "`/shared/a` was written, but the disk did not confirm that it will stay: input/output error";
         assert_eq!(error, unconfirmed);
@@ -277,7 +282,11 @@ mod tests {
         let mut untouched = MockWorkspace::new();
         untouched.expect_write().never();
         let services = world.services();
-        let tool = AttachmentSave(ToolServices { blobs: Arc::new(blobs), workspace: Arc::new(untouched), ..services });
+        let tool = AttachmentSave(ToolServices {
+            blobs: Arc::new(blobs),
+            workspace: AuditedWorkspace::new(Arc::new(untouched)),
+            ..services
+        });
         let error = tool.call(json!({"index": 0, "path": "/shared/a"}), &world.context()).await.unwrap_err().0;
         assert!(error.contains("the bytes of photo.jpg could not be read") && error.contains("damaged"), "{error}");
     }

@@ -169,7 +169,7 @@ mod tests {
     use satchel_ports::MockWorkspace;
 
     use super::*;
-    use crate::fakes::ToolHarness;
+    use crate::{AuditedWorkspace, fakes::ToolHarness};
 
     fn paths(answer: &Value) -> Vec<&str> {
         answer.as_array().into_iter().flatten().filter_map(|entry| entry["path"].as_str()).collect()
@@ -229,7 +229,10 @@ mod tests {
         let mut workspace = MockWorkspace::new();
         workspace.expect_list().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
         workspace.expect_write().times(2).returning(move |_, path, _, _, _| answer(path));
-        let tool = AttachmentSaveAll(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool = AttachmentSaveAll(ToolServices {
+            workspace: AuditedWorkspace::new(Arc::new(workspace)),
+            ..world.services()
+        });
         tool.call(json!({"dir": "/shared"}), &world.context()).await.unwrap()
     }
 
@@ -269,7 +272,10 @@ mod tests {
             Some("a.txt") => Err(WorkspaceError::Exists(path.clone())),
             _ => Ok(1),
         });
-        let tool = AttachmentSaveAll(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool = AttachmentSaveAll(ToolServices {
+            workspace: AuditedWorkspace::new(Arc::new(workspace)),
+            ..world.services()
+        });
         let outcome = tool.call(json!({"dir": "/shared"}), &world.context()).await.unwrap();
         assert_eq!(paths(&outcome.data.unwrap()), ["/shared/a-2.txt"]);
     }

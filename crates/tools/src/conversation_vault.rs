@@ -3,26 +3,28 @@
 //! It guards against a secret that is passed on by mistake, in an error or an echo. A tool that encodes a secret before it
 //! returns it gets past it: a tool that declares `/vault` is trusted with what it reads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use satchel_domain::{Attachment, ConversationId, Filename, ToolOutcome, VoiceRequest, WakeRequest, WorkspacePath};
-use satchel_ports::{Vault, Workspace, WorkspaceError};
+use satchel_ports::{Vault, WorkspaceError};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+
+use crate::AuditedWorkspace;
 
 /// Lines shorter than this, in bytes, are masked only as part of the whole secret: they would occur by chance.
 const MIN_LINE_BYTES: usize = 8;
 
 /// Reads the secrets of a conversation and remembers them.
 pub(crate) struct ConversationVault {
-    workspace: Arc<dyn Workspace>,
+    workspace: AuditedWorkspace,
     conversation: ConversationId,
     read: Mutex<Vec<(WorkspacePath, SecretString)>>,
 }
 
 impl ConversationVault {
-    pub(crate) fn new(workspace: Arc<dyn Workspace>, conversation: ConversationId) -> Self {
+    pub(crate) fn new(workspace: AuditedWorkspace, conversation: ConversationId) -> Self {
         Self { workspace, conversation, read: Mutex::default() }
     }
 

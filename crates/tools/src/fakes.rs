@@ -18,8 +18,8 @@ use satchel_domain::{
     Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob, ToolContext,
-    ToolError, Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob,
+    ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
@@ -28,7 +28,7 @@ use serde_json::Value;
 use sha2::Digest;
 use uuid::Uuid;
 
-use crate::{ToolLimits, ToolRegistry, ToolServices, built_in};
+use crate::{AuditedWorkspace, ToolLimits, ToolRegistry, ToolServices, built_in};
 
 pub(crate) fn conversation() -> ConversationId {
     "console:main".parse().unwrap()
@@ -214,8 +214,9 @@ impl Workspace for TestWorkspace {
                 Ok(TrashedEntry { kind: WorkspaceEntryKind::Directory, bytes: 0 })
             }
             Err(_) => {
+                let bytes = self.files.lock().unwrap().get(path).map_or(0, |content| content.len() as u64);
                 self.remove(conversation, path).await?;
-                Ok(TrashedEntry { kind: WorkspaceEntryKind::File, bytes: 0 })
+                Ok(TrashedEntry { kind: WorkspaceEntryKind::File, bytes })
             }
         }
     }
@@ -366,7 +367,7 @@ impl ToolHarness {
         ToolServices {
             ledger: Arc::new(ledger),
             blobs: self.blobs.clone(),
-            workspace: self.workspace.clone(),
+            workspace: AuditedWorkspace::new(self.workspace.clone()),
             fetcher: self.fetcher.clone(),
             download_hosts: vec!["files.lan".to_owned()],
             limits: self.limits.clone(),
@@ -381,12 +382,14 @@ impl ToolHarness {
         ToolContext {
             conversation: conversation(),
             call: CallId { turn: turn(), ordinal: 3 },
+            tool: "a_tool".to_owned(),
             requester: Sender::new("1", "Ada"),
             inbound: self.inbound.lock().unwrap().clone().into(),
             cancel: tokio_util::sync::CancellationToken::new(),
             tools: Some(Arc::new(satchel_ports::MockToolCaller::new())),
             reader: OutcomeReader::Model,
             vault: None,
+            changes: ChangeLog::default(),
         }
     }
 

@@ -86,7 +86,7 @@ impl Tool for FileDelete {
                 failures.push((path, "the call was stopped".to_owned()));
                 continue;
             }
-            match self.0.workspace.trash(&context.conversation, &path, batch, request.is_recursive()).await {
+            match self.0.workspace.trash(context, &path, batch, request.is_recursive()).await {
                 Ok(_) => deleted.push(path),
                 Err(error) => failures.push((path, describe_error(&error))),
             }

@@ -79,7 +79,7 @@ impl Tool for FileEdit {
         let diff = unified_diff(&text, &edited_text, DiffLimits::new(context.reader));
         let bytes = edited_text.len() as u64;
         let content = Box::pin(stream::iter([Ok(Bytes::from(edited_text))]));
-        let written = workspace.write(&context.conversation, &path, content, WriteMode::Replace, bytes).await;
+        let written = workspace.write(context, &path, content, WriteMode::Replace, bytes).await;
         let bytes_written =
             written.map_err(|error| error::write_error("the write failed and nothing was edited", &error))?;
         Ok(ToolOutcome::from_data(json!({

@@ -4,9 +4,11 @@ use std::vec;
 
 use satchel_domain::{ConversationId, WorkspacePath};
 use satchel_ports::{
-    Workspace, WorkspaceError,
+    WorkspaceError,
     workspace::{WorkspaceEntry, WorkspaceEntryKind},
 };
+
+use crate::AuditedWorkspace;
 
 /// How many directories deep a walk goes. Paths of a workspace have no more names; a directory of the operator's may.
 const MAX_DEPTH: usize = 32;
@@ -25,7 +27,7 @@ pub(crate) struct TooManyEntries;
 /// A walk through a directory and what is beneath it: depth first, each directory in the order of its paths. Links are
 /// not listed, so it goes round in no circle.
 pub(crate) struct FileWalk<'w> {
-    workspace: &'w dyn Workspace,
+    workspace: &'w AuditedWorkspace,
     conversation: &'w ConversationId,
     max_entries: usize,
     /// What remains of each directory from the first one down.
@@ -42,7 +44,7 @@ impl<'w> FileWalk<'w> {
     /// # Errors
     /// When there is neither at this path.
     pub(crate) async fn start(
-        workspace: &'w dyn Workspace,
+        workspace: &'w AuditedWorkspace,
         conversation: &'w ConversationId,
         path: &WorkspacePath,
         max_entries: usize,

@@ -53,7 +53,7 @@ impl Tool for FileWrite {
         }
         let mode = if overwrite { WriteMode::Replace } else { WriteMode::CreateNew };
         let content = Box::pin(stream::iter([Ok(Bytes::from(content))]));
-        let written = self.0.workspace.write(&context.conversation, &path, content, mode, bytes).await;
+        let written = self.0.workspace.write(context, &path, content, mode, bytes).await;
         let bytes_written = written.map_err(|error| match error {
             WorkspaceError::Exists(path) => error::tool_error(format!(
                 "`{path}` exists already: choose another path, or set `overwrite` to true to replace it"
@@ -71,7 +71,7 @@ mod tests {
     use satchel_ports::MockWorkspace;
 
     use super::*;
-    use crate::fakes::ToolHarness;
+    use crate::{AuditedWorkspace, fakes::ToolHarness};
 
     #[tokio::test]
     async fn file_write_replaces_only_on_request() {
@@ -104,7 +104,8 @@ mod tests {
 
         let mut workspace = MockWorkspace::new();
         workspace.expect_write().returning(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 2_000_000_000 }));
-        let tool = FileWrite(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool =
+            FileWrite(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
         let error = tool.call(json!({"path": "/tmp/a", "content": "a"}), &world.context()).await.unwrap_err().0;
         assert_eq!(
             error,
@@ -116,7 +117,8 @@ mod tests {
         workspace.expect_write().returning(|_, path, _, _, _| {
             Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
         });
-        let tool = FileWrite(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool =
+            FileWrite(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
         let error = tool.call(json!({"path": "/tmp/a", "content": "a"}), &world.context()).await.unwrap_err().0;
         assert!(error.starts_with("`/tmp/a` was written, but the disk did not confirm"), "{error}");
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ConversationId, Filename, ToolOutcome, Visibility, script::fenced_block, size::format_bytes,
+    Attachment, ConversationId, Filename, ToolOutcome, Visibility, WorkspacePath, script::fenced_block,
+    size::format_bytes,
 };
 use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::Value;
@@ -168,6 +169,10 @@ impl Tool for PreviewingTool {
 
     fn tier(&self, arguments: &Value) -> SafetyTier {
         self.tool.tier(arguments)
+    }
+
+    fn changed_paths(&self, arguments: &Value) -> Vec<WorkspacePath> {
+        self.tool.changed_paths(arguments)
     }
 
     async fn preview(&self, arguments: &Value, conversation: &ConversationId) -> Option<String> {

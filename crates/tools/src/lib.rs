@@ -10,6 +10,7 @@ pub mod registry;
 pub mod services;
 
 mod arguments;
+mod audited_workspace;
 mod conversation_vault;
 mod error;
 mod listing;
@@ -38,6 +39,7 @@ mod send_voice;
 #[cfg(test)]
 mod fakes;
 
+pub use audited_workspace::AuditedWorkspace;
 pub use execute_script::{ScriptRules, execute_script};
 pub use large_result::truncate_outcome;
 pub use registry::{RegisterError, ToolRegistry, built_in};

@@ -2,8 +2,9 @@
 //!
 //! A tool that isn't in the table can't be registered, so that none escapes the policy by being forgotten.
 
-use satchel_domain::path::Mount;
+use satchel_domain::{WorkspacePath, path::Mount};
 use satchel_ports::SafetyTier;
+use serde_json::Value;
 
 /// What a tool does with what a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,16 @@ impl PathFields {
     pub(crate) fn writes_secrets(self) -> bool {
         let writes = |field: &PathField| field.access == PathAccess::Write && field.mounts.contains(&Mount::Vault);
         self.fields().iter().any(writes)
+    }
+
+    /// The paths in a call's arguments at which the tool changes files.
+    pub(crate) fn changed_paths(self, arguments: &Value) -> Vec<WorkspacePath> {
+        let changing = self.fields().iter().filter(|field| field.access == PathAccess::Write);
+        let given = changing.flat_map(|field| match &arguments[field.name] {
+            Value::Array(paths) => paths.as_slice(),
+            path => std::slice::from_ref(path),
+        });
+        given.filter_map(|path| path.as_str()?.parse().ok()).collect()
     }
 
     fn fields(self) -> &'static [PathField] {
@@ -97,6 +108,8 @@ pub fn tool_names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -133,6 +146,17 @@ mod tests {
         response_attachments: none
         send_voice: none
         "#);
+    }
+
+    #[test]
+    fn changed_paths_are_those_of_written_fields() {
+        let paths = |tool: &str, arguments: Value| -> Vec<String> {
+            path_fields(tool).unwrap().changed_paths(&arguments).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(paths("file_delete", json!({"paths": ["a", "/tmp/b"]})), ["/shared/a", "/tmp/b"]);
+        assert_eq!(paths("file_delete", json!({"path": "notes/*.tmp"})), ["/shared/notes/*.tmp"]);
+        assert_eq!(paths("attachment.save_all", json!({"dir": "/tmp"})), ["/tmp"]);
+        assert!(paths("file_read", json!({"path": "a"})).is_empty() && paths("file_write", json!({})).is_empty());
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, ToolOutcome, WorkspacePath};
-use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, Vault, Workspace};
+use satchel_ports::{SafetyTier, Tool, ToolContext, ToolError, ToolSpec, Vault};
 use serde_json::Value;
 
 use crate::{
+    AuditedWorkspace,
     conversation_vault::ConversationVault,
     error,
     path_fields::{PathAccess, PathField, PathFields},
@@ -66,7 +67,7 @@ fn check_path(field: &PathField, given: &Value) -> Result<(), ToolError> {
 }
 
 /// Puts a tool behind the policy.
-pub(crate) fn guard(tool: Arc<dyn Tool>, fields: PathFields, secrets: Option<Arc<dyn Workspace>>) -> Arc<dyn Tool> {
+pub(crate) fn guard(tool: Arc<dyn Tool>, fields: PathFields, secrets: Option<AuditedWorkspace>) -> Arc<dyn Tool> {
     Arc::new(GuardedTool { tool, fields, secrets })
 }
 
@@ -74,7 +75,7 @@ struct GuardedTool {
     tool: Arc<dyn Tool>,
     fields: PathFields,
     /// Holds the secrets that the tool may read; `None` where it may read none.
-    secrets: Option<Arc<dyn Workspace>>,
+    secrets: Option<AuditedWorkspace>,
 }
 
 #[async_trait]
@@ -93,10 +94,14 @@ impl Tool for GuardedTool {
         self.tool.preview(arguments, conversation).await
     }
 
+    fn changed_paths(&self, arguments: &Value) -> Vec<WorkspacePath> {
+        self.fields.changed_paths(arguments)
+    }
+
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         check_paths(self.fields, &arguments)?;
         let Some(secrets) = &self.secrets else { return self.tool.call(arguments, context).await };
-        let vault = Arc::new(ConversationVault::new(Arc::clone(secrets), context.conversation.clone()));
+        let vault = Arc::new(ConversationVault::new(secrets.clone(), context.conversation.clone()));
         let context = ToolContext { vault: Some(Arc::clone(&vault) as Arc<dyn Vault>), ..context.clone() };
         let result = self.tool.call(arguments, &context).await;
         let mask = vault.secrets_read();

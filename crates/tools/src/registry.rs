@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use satchel_ports::{MAX_DESCRIPTION_CHARS, Tool, ToolSpec, Workspace};
+use satchel_ports::{MAX_DESCRIPTION_CHARS, Tool, ToolSpec};
 
 use crate::{
-    ToolServices,
+    AuditedWorkspace, ToolServices,
     attachment_add::AttachmentAdd,
     attachment_download::AttachmentDownload,
     attachment_get::AttachmentGet,
@@ -40,7 +40,7 @@ pub struct RegisterError {
 pub struct ToolRegistry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
     /// Holds the secrets of the tools that declare `/vault`.
-    workspace: Option<Arc<dyn Workspace>>,
+    workspace: Option<AuditedWorkspace>,
 }
 
 impl ToolRegistry {
@@ -113,7 +113,7 @@ pub fn provider_name(name: &str) -> String {
 /// Builds the registry of the tools that Satchel brings along.
 #[must_use]
 pub fn built_in(services: ToolServices) -> ToolRegistry {
-    let workspace = Arc::clone(&services.workspace);
+    let workspace = services.workspace.clone();
     let tools: [Arc<dyn Tool>; 15] = [
         Arc::new(AttachmentSave(services.clone())),
         Arc::new(AttachmentSaveAll(services.clone())),

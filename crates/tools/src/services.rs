@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use satchel_ports::{Blobs, Fetcher, Ledger, Workspace};
+use satchel_ports::{Blobs, Fetcher, Ledger};
 use serde::{Deserialize, Serialize};
+
+use crate::AuditedWorkspace;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -77,7 +79,7 @@ pub struct ToolServices {
     /// Where files' bytes are.
     pub blobs: Arc<dyn Blobs>,
     /// Where the conversations' own files are.
-    pub workspace: Arc<dyn Workspace>,
+    pub workspace: AuditedWorkspace,
     /// What fetches files that aren't stored.
     pub fetcher: Arc<dyn Fetcher>,
     /// The hosts that `attachment.download` may ask besides Discord's, by their exact names.

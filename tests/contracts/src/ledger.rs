@@ -2,6 +2,7 @@
 //!
 //! Each names the mutation that it catches: the change to an adapter that would break the promise unseen.
 
+pub mod audit;
 pub mod files;
 pub mod inbox;
 pub mod lane_cache;
@@ -47,6 +48,11 @@ pub trait LedgerFixture: Send + Sync {
 macro_rules! ledger_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
+            audit::changes_are_committed_with_their_outcome
+            audit::completed_turn_commits_remaining_changes
+            audit::audit_is_filtered_and_limited
+            audit::audit_is_pruned_by_age
+            audit::renamed_conversation_keeps_its_audit
             inbox::key_is_stored_once_per_channel
             inbox::edit_replaces_queued_message
             inbox::edit_of_running_message_is_new_message
@@ -218,6 +224,7 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: Some(MessageRef("m-1".into())),
+        changes: Vec::new(),
     }
 }
 

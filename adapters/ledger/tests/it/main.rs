@@ -77,6 +77,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: None,
+        changes: Vec::new(),
     }
 }
 

@@ -134,6 +134,7 @@ async fn steering_messages_move_into_consuming_turn() {
         steered: vec![injected[0].id],
         reported_failures: Vec::new(),
         reply_to: None,
+        changes: Vec::new(),
     };
     stage.ledger.complete_turn(&lease, &completed).await.unwrap();
     let event = BusEvent::TurnCompleted {

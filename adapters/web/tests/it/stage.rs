@@ -288,6 +288,7 @@ impl Stage {
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to: None,
+            changes: Vec::new(),
         };
         self.ledger.complete_turn(lease, &completed).await.unwrap();
         let event = BusEvent::TurnCompleted { conversation: conversation(), turn, ending: "done".into(), response };

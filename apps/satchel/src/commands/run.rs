@@ -32,7 +32,7 @@ use crate::{
     adapters,
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
-    metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, Metrics},
+    metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
     models::{self, ModelSelection},
     ports::Ports,
     retention::RetentionTask,
@@ -163,7 +163,7 @@ async fn start_services(
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
         blobs: Arc::clone(&stores.blobs),
-        workspace: Arc::clone(&stores.metered_workspace),
+        workspace: Arc::new(MeasuredWorkspace::new(Arc::clone(&stores.metered_workspace), Arc::clone(metrics))),
         bus: Arc::clone(&bus),
         fetcher,
         model,

@@ -270,7 +270,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     };
     // A voice that is there no more is not missed at every reply.
     turn.voice &= speaking.available;
-    if let Some(CommandReply { response, history, buttons }) = answered(hosting, &turn, speaking).await? {
+    if let Some(CommandReply { response, history, buttons, changes }) = answered(hosting, &turn, speaking).await? {
         let completion = TurnResult {
             turn: turn.id,
             ending: Ending::Done,
@@ -282,6 +282,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
             reply_to: reply_to(&turn),
             streamed: false,
             buttons,
+            changes,
         };
         return complete_turn(services, lane, completion).await;
     }

@@ -1,13 +1,13 @@
 //! What the wrappers count, seen as a scraper sees it.
 
-use std::path::Path;
+use std::{panic::AssertUnwindSafe, path::Path};
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, DiskReserve, FileReference, Filename,
     InboundMessage, MediaInfo, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState, Sender, Sha256,
-    Timestamp, TurnId, Visibility,
+    Timestamp, TurnId, Visibility, WorkspacePath,
     delivery::SendError,
     part::{FileForm, FileItem},
 };
@@ -15,7 +15,9 @@ use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::ledger::usage::Usage;
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
-    MockInbound, MockLedger, ModelRequest, SendRequest, StoredBlob,
+    MockInbound, MockLedger, MockWorkspace, ModelRequest, SendRequest, StoredBlob, Workspace, WorkspaceError,
+    WriteMode,
+    workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntryKind},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -328,6 +330,52 @@ async fn kept_files_are_summed_by_channel() {
     }
     let guide = include_str!("../../../../docs/guide/operating.md");
     assert!(guide.contains("`satchel_kept_files`") && guide.contains("`satchel_kept_bytes`"));
+}
+
+/// Mutation: a change that fails, or is cut off, counts as done or not at all.
+#[tokio::test]
+async fn file_changes_are_counted_without_paths() {
+    let path: WorkspacePath = "/shared/secret-plan".parse().unwrap();
+    let mut inner = MockWorkspace::new();
+    inner.expect_write().times(1).return_once(|_, _, _, _, _| Ok(3));
+    inner.expect_write().times(1).return_once(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 1 }));
+    inner.expect_write().times(1).return_once(|_, _, _, _, _| panic!("the turn is stopped"));
+    inner.expect_remove().returning(|_, path| {
+        Err(WorkspaceError::Unconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
+    });
+    let trashed = TrashedEntry { kind: WorkspaceEntryKind::File, bytes: 3 };
+    inner.expect_trash().returning(move |_, _, _, _| Ok(trashed));
+    let restored = vec![path.clone(), "/tmp/b".parse().unwrap()];
+    inner
+        .expect_restore()
+        .returning(move |_, _| Ok(RestoredFiles { restored: restored.clone(), ..RestoredFiles::default() }));
+    let metrics = Metrics::new(&["web"], Vec::new());
+    let workspace = MeasuredWorkspace::new(Arc::new(inner), Arc::clone(&metrics));
+    let web = conversation("web:a");
+    for _ in 0..3 {
+        let write = workspace.write(&web, &path, Box::pin(stream::empty()), WriteMode::Replace, 3);
+        let _whatever = AssertUnwindSafe(write).catch_unwind().await;
+    }
+    let _unconfirmed = workspace.remove(&web, &path).await;
+    let batch = TrashBatch { deleted_at: Timestamp(1), id: Uuid::nil() };
+    workspace.trash(&web, &path, batch, false).await.unwrap();
+    workspace.restore(&web, Uuid::nil()).await.unwrap();
+    let mut samples = samples(&metrics).await;
+    samples.retain(|sample| sample.contains("file_changes"));
+    samples.sort();
+    assert_eq!(
+        samples,
+        [
+            r#"satchel_file_changes_total{action="delete",outcome="done"} 1"#,
+            r#"satchel_file_changes_total{action="delete",outcome="unconfirmed"} 1"#,
+            r#"satchel_file_changes_total{action="restore",outcome="done"} 2"#,
+            r#"satchel_file_changes_total{action="write",outcome="done"} 1"#,
+            r#"satchel_file_changes_total{action="write",outcome="failed"} 1"#,
+            r#"satchel_file_changes_total{action="write",outcome="unknown"} 1"#,
+        ]
+    );
+    let guide = include_str!("../../../../docs/guide/operating.md");
+    assert!(guide.contains("`satchel_file_changes_total`"));
 }
 
 fn file_directory(path: &Path) -> FileDirectory {

@@ -65,7 +65,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     let (lease, turn) = (received.lease.unwrap(), received.turn);
     let attachments = (1..=count).map(|number| file(number, ledger.now())).collect();
     let made = ToolOutcome { attachments, ..ToolOutcome::from_text("made") };
-    ledger.journal_outcome(&lease, turn, 0, &made).await.unwrap();
+    ledger.journal_outcome(&lease, turn, 0, &made, &[]).await.unwrap();
     let completed = CompletedTurn {
         turn,
         ending: Ending::Done,
@@ -75,6 +75,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: None,
+        changes: Vec::new(),
     };
     ledger.complete_turn(&lease, &completed).await.unwrap();
     (directory, ledger)

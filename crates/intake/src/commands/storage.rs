@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{OutgoingResponse, WorkspacePath, filename::to_inline_code, size};
 use satchel_ports::{
-    Blobs, Ledger, LedgerError, Workspace, WorkspaceError,
+    Blobs, ChangeLog, ChangeOutcome, FileAction, FileChange, Ledger, LedgerError, Workspace, WorkspaceError,
     ledger::{
         AttachmentOrder, AttachmentQuery,
         usage::{ForgetOutcome, ForgetRequest, PersonKey, Quotas, Usage, UsageQuery, UsageScope},
@@ -102,6 +102,7 @@ pub(super) async fn forget_files(
     context: &CommandContext<'_>,
     arguments: &[String],
     storage: &Storage<'_>,
+    changes: &ChangeLog,
 ) -> Result<OutgoingResponse, LedgerError> {
     if arguments.is_empty() {
         return Ok(OutgoingResponse::from_text(
@@ -119,7 +120,7 @@ pub(super) async fn forget_files(
             ForgetTarget::File { number, in_range } => {
                 forget_number(ledger, context, storage, number, in_range).await?
             }
-            ForgetTarget::Workspace(path) => Some(remove_workspace_file(context, storage, &path).await),
+            ForgetTarget::Workspace(path) => Some(remove_workspace_file(context, storage, &path, changes).await),
         });
     }
     if lines.is_empty() {
@@ -202,16 +203,25 @@ async fn forget_number(
 }
 
 /// Restores what was deleted last in the workspace.
-pub(super) async fn restore_files(context: &CommandContext<'_>, storage: &Storage<'_>) -> OutgoingResponse {
+pub(super) async fn restore_files(
+    context: &CommandContext<'_>,
+    storage: &Storage<'_>,
+    changes: &ChangeLog,
+) -> OutgoingResponse {
+    let started = |path| changes.start(FileChange::started(context.sender.clone(), "/undo", FileAction::Restore, path));
     let RestoredFiles { restored, blocked } =
         match storage.workspace.restore(context.conversation, context.turn.0).await {
             Ok(files) => files,
             Err(error) => {
+                started(None).finish(None, ChangeOutcome::from_error(&error));
                 return OutgoingResponse::from_text(format!(
                     "I couldn't bring everything back: {error}. `/undo` tries the rest again."
                 ));
             }
         };
+    for path in &restored {
+        started(Some(path.clone())).finish(None, ChangeOutcome::Done);
+    }
     let mut lines = Vec::new();
     if !restored.is_empty() {
         lines.push(format!("Brought back {}.", list_paths(&restored)));
@@ -239,12 +249,21 @@ fn list_paths(paths: &[WorkspacePath]) -> String {
 }
 
 /// Removes a file of the workspace. In a group its author is unknown, so only an owner may.
-async fn remove_workspace_file(context: &CommandContext<'_>, storage: &Storage<'_>, path: &WorkspacePath) -> String {
+async fn remove_workspace_file(
+    context: &CommandContext<'_>,
+    storage: &Storage<'_>,
+    path: &WorkspacePath,
+    changes: &ChangeLog,
+) -> String {
     let quoted_path = to_inline_code(&path.to_string(), MAX_NAME_CHARS);
     if context.group && !context.is_by_owner() {
         return format!("I kept {quoted_path}: in a group only an owner can remove workspace files.");
     }
-    match storage.workspace.remove(context.conversation, path).await {
+    let change = FileChange::started(context.sender.clone(), "/forget", FileAction::Delete, Some(path.clone()));
+    let change = changes.start(change);
+    let result = storage.workspace.remove(context.conversation, path).await;
+    change.finish(None, result.as_ref().map_or_else(ChangeOutcome::from_error, |()| ChangeOutcome::Done));
+    match result {
         Ok(()) => format!("Removed {quoted_path} from the workspace."),
         Err(WorkspaceError::NotFound(_)) => format!("There is no file {quoted_path} in the workspace."),
         Err(error) => format!("I couldn't remove {quoted_path}: {error}."),

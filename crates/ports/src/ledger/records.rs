@@ -12,6 +12,8 @@ use satchel_domain::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::FileChange;
+
 /// The process that holds a lease. A restarted process is another holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -240,6 +242,8 @@ pub struct CompletedTurn {
     pub reported_failures: Vec<PartId>,
     /// The person's message to which the parts reply.
     pub reply_to: Option<MessageRef>,
+    /// The changes of files that no recorded outcome has.
+    pub changes: Vec<FileChange>,
 }
 
 /// The result of a part, with what follows from it.

@@ -6,7 +6,10 @@ use satchel_domain::{AttachmentId, CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
 
 use super::*;
-use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, disk_full_error};
+use crate::{
+    AuditedWorkspace,
+    fakes::{ToolHarness, attachment, chunked, conversation, digest, disk_full_error},
+};
 
 fn world() -> ToolHarness {
     let world = ToolHarness::new();
@@ -217,7 +220,10 @@ async fn file_changed_during_add_is_not_attached() {
                 (_, None) => Err(WorkspaceError::NotFound(path.clone())),
             }
         });
-        let tool = AttachmentAdd::new(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool = AttachmentAdd::new(ToolServices {
+            workspace: AuditedWorkspace::new(Arc::new(workspace)),
+            ..world.services()
+        });
         let error = tool.call(json!({"path": "/tmp/notes"}), &world.context()).await.expect_err(says).0;
         assert!(error.starts_with("nothing was attached") && error.contains(says), "{error}");
     }

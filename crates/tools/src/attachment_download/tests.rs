@@ -20,7 +20,10 @@ use satchel_ports::{
 use uuid::Uuid;
 
 use super::*;
-use crate::fakes::{ToolHarness, attachment, chunked, conversation, digest, turn};
+use crate::{
+    AuditedWorkspace,
+    fakes::{ToolHarness, attachment, chunked, conversation, digest, turn},
+};
 
 const PNG: &[u8] = b"\x89PNG a picture";
 
@@ -221,7 +224,10 @@ async fn directory_or_link_with_same_name_is_rejected() {
             true => Err(WorkspaceError::Escapes(path.clone())),
             false => Err(WorkspaceError::NotAFile(path.clone())),
         });
-        let tool = AttachmentDownload(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+        let tool = AttachmentDownload(ToolServices {
+            workspace: AuditedWorkspace::new(Arc::new(workspace)),
+            ..world.services()
+        });
         let outcome = tool.call(json!({}), &world.context()).await.unwrap();
         assert!(outcome.failed && outcome.text.unwrap().contains("another file has this name: "));
     }
@@ -361,7 +367,8 @@ async fn failed_duplicate_file_is_reported() {
     workspace.expect_write().returning(|_, path, _, _, _| {
         Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
     });
-    let tool = AttachmentDownload(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool =
+        AttachmentDownload(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let outcome = tool.call(json!({}), &world.context()).await.unwrap();
     let text = outcome.text.unwrap();
     assert!(text.starts_with("2 of 2 files could not be downloaded: a.csv: "), "{text}");
@@ -494,7 +501,8 @@ async fn a_failed_write_or_read_says_why() {
     world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
     let mut workspace = MockWorkspace::new();
     workspace.expect_write().returning(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 1_000 }));
-    let tool = AttachmentDownload(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool =
+        AttachmentDownload(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let outcome = tool.call(json!({}), &world.context()).await.unwrap();
     assert!(outcome.failed && outcome.text.unwrap().contains("it could not be written: the workspace is full"));
 

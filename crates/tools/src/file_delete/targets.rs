@@ -169,7 +169,7 @@ impl DeleteTargets {
         path: &WorkspacePath,
         is_match: impl Fn(&WorkspacePath) -> bool,
     ) {
-        let workspace = &*services.workspace;
+        let workspace = &services.workspace;
         let mut walk = match FileWalk::start(workspace, conversation, path, services.limits.search_files).await {
             // A file. One that can't be opened is still deleted.
             Err(WorkspaceError::NotADirectory(_)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_ports::MockWorkspace;
 
 use super::*;
-use crate::fakes::ToolHarness;
+use crate::{AuditedWorkspace, fakes::ToolHarness};
 
 fn world_with_files() -> ToolHarness {
     let world = ToolHarness::new();
@@ -154,7 +154,7 @@ async fn invalid_delete_call_is_explained_and_deletes_nothing() {
     workspace.expect_trash().returning(|_, path, _, _| {
         Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
     });
-    let tool = FileDelete(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool = FileDelete(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let error = tool.call(json!({"path": "/tmp/a"}), &world.context()).await.unwrap_err().0;
     assert_eq!(error, "nothing was deleted: `/tmp/a` failed: the disk is on fire");
 }

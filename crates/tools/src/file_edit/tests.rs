@@ -6,7 +6,10 @@ use futures::FutureExt;
 use satchel_ports::{MockWorkspace, WorkspaceError};
 
 use super::*;
-use crate::fakes::{ToolHarness, chunked};
+use crate::{
+    AuditedWorkspace,
+    fakes::{ToolHarness, chunked},
+};
 
 #[tokio::test]
 async fn one_match_is_replaced_and_diffed() {
@@ -95,7 +98,8 @@ async fn concurrent_edits_of_a_file_all_count() {
         Ok(bytes)
     });
     let world = ToolHarness::new();
-    let tool = FileEdit::new(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool =
+        FileEdit::new(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let context = world.context();
     let edits = lines
         .iter()
@@ -125,7 +129,7 @@ async fn failed_edit(
         assert_eq!(mode, WriteMode::Replace);
         Err(failure(path))
     });
-    let mut services = ToolServices { workspace: Arc::new(workspace), ..world.services() };
+    let mut services = ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() };
     services.limits.edit_bytes = 20;
     let tool = FileEdit::new(services);
     tool.call(json!({"path": "/tmp/a", "old": "a", "new": "b"}), &world.context()).await.unwrap_err().0

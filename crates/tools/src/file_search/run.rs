@@ -87,7 +87,7 @@ pub(super) async fn search(
     query: &SearchQuery,
 ) -> Result<SearchReport, WorkspaceError> {
     let mut search = SearchRun { services, context, base, query, report: SearchReport::default() };
-    let workspace = &*services.workspace;
+    let workspace = &services.workspace;
     let mut walk = match FileWalk::start(workspace, &context.conversation, base, services.limits.search_files).await {
         Err(WorkspaceError::NotADirectory(path)) => {
             let bytes = workspace.read(&context.conversation, &path).await?.bytes;

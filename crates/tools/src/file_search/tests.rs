@@ -11,7 +11,10 @@ use satchel_ports::{
 };
 
 use super::*;
-use crate::fakes::{ToolHarness, chunked};
+use crate::{
+    AuditedWorkspace,
+    fakes::{ToolHarness, chunked},
+};
 
 fn world_with(files: &[(&str, &[u8])]) -> ToolHarness {
     let world = ToolHarness::new();
@@ -211,7 +214,7 @@ async fn search_ends_in_endless_directories() {
     let world = ToolHarness::new();
     let mut workspace = endless_workspace(&["a.txt"]);
     workspace.expect_read().returning(|_, _| Ok(WorkspaceFile { bytes: 1, content: chunked(b"x") }));
-    let tool = FileSearch(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool = FileSearch(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let answer = tool.call(json!({"query": "x"}), &world.context()).await.unwrap().data.unwrap();
     // The one at the top, and 32 beneath it.
     assert_eq!((&answer["total"], &answer["skipped"]["unreadable"]), (&json!(33), &json!(1)));
@@ -247,7 +250,7 @@ async fn unreadable_files_and_directories_are_counted() {
         Some("c") => Ok(WorkspaceFile { bytes: 1, content: chunked(b"x\n0123456789") }),
         _ => Ok(WorkspaceFile { bytes: 1, content: chunked(b"x") }),
     });
-    let mut services = ToolServices { workspace: Arc::new(workspace), ..world.services() };
+    let mut services = ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() };
     services.limits.search_file_bytes = 10;
     let answer = FileSearch(services).call(json!({"query": "x"}), &world.context()).await.unwrap().data.unwrap();
     assert_eq!(match_paths(&answer), ["/shared/e"]);
@@ -266,7 +269,7 @@ async fn cancelled_search_ends_between_files() {
         }
         Ok(WorkspaceFile { bytes: 0, content: chunked(b"") })
     });
-    let tool = FileSearch(ToolServices { workspace: Arc::new(workspace), ..world.services() });
+    let tool = FileSearch(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
     let error = tool.call(json!({"query": "x"}), &context).await.unwrap_err().0;
     assert_eq!(error, "the search was stopped");
 }

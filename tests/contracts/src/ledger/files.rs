@@ -23,19 +23,19 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     let (other, other_turn) = receive(&ledger, &elsewhere).await;
     let file = |name: &str| attachment(&ledger, &lease.conversation, name);
     let outcome = ToolOutcome { attachments: vec![file("a"), file("b")], ..ToolOutcome::default() };
-    let first = ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap();
+    let first = ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let second = ToolOutcome {
         attachments: vec![first.attachments[1].clone(), outcome.attachments[0].clone()],
         selection: Some(vec![outcome.attachments[1].clone(), file("c")]),
         ..ToolOutcome::default()
     };
-    let second = ledger.journal_outcome(&lease, turn, 1, &second).await.unwrap();
+    let second = ledger.journal_outcome(&lease, turn, 1, &second, &[]).await.unwrap();
     let numbers = |files: &[satchel_domain::Attachment]| files.iter().map(|file| file.number).collect::<Vec<_>>();
     assert_eq!(numbers(&first.attachments), [1, 2]);
     assert_eq!(numbers(&second.attachments), [2, 1], "known files keep their number");
     assert_eq!(numbers(&second.selection.unwrap()), [2, 3]);
     let there = ToolOutcome { attachments: vec![attachment(&ledger, &other.conversation, "d")], ..outcome };
-    assert_eq!(numbers(&ledger.journal_outcome(&other, other_turn, 0, &there).await.unwrap().attachments), [1]);
+    assert_eq!(numbers(&ledger.journal_outcome(&other, other_turn, 0, &there, &[]).await.unwrap().attachments), [1]);
 
     let listed = |query: AttachmentQuery| {
         let ledger = ledger.clone();
@@ -62,7 +62,7 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
         attachments: vec![attachment(&ledger, &lease.conversation, "secret.txt")],
         ..ToolOutcome::default()
     };
-    let stored = ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap().attachments.remove(0);
+    let stored = ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
     for key in [AttachmentKey::Id(stored.id), AttachmentKey::Number(stored.number)] {
         assert_eq!(ledger.attachment(&lease.conversation, key).await.unwrap().as_ref(), Some(&stored));
         assert_eq!(ledger.attachment(&other.conversation, key).await.unwrap(), None, "{key:?}");
@@ -71,7 +71,7 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
     renamed.conversation = other.conversation.clone();
     for file in [stored, renamed] {
         let stolen = ToolOutcome { attachments: vec![file], ..ToolOutcome::default() };
-        let answer = ledger.journal_outcome(&other, other_turn, 0, &stolen).await;
+        let answer = ledger.journal_outcome(&other, other_turn, 0, &stolen, &[]).await;
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
     }
     assert_eq!(ledger.next_turn(&other).await.unwrap().unwrap().journal, [], "nothing of it was recorded");
@@ -94,7 +94,7 @@ pub async fn call_attachment_survives_crash(fixture: &impl LedgerFixture) {
     assert!(matches!(refused, Err(LedgerError::Unknown { .. })), "{refused:?}");
 
     let outcome = ToolOutcome { attachments: files.to_vec(), ..ToolOutcome::default() };
-    assert_eq!(ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap().attachments, registered);
+    assert_eq!(ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments, registered);
     ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let late = ledger.register_files(turn, &files).await;
     assert!(matches!(late, Err(LedgerError::Unknown { .. })), "a turn that is complete takes no more: {late:?}");
@@ -144,7 +144,7 @@ pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&ledger, &lease.conversation, name));
     let outcome = ToolOutcome { attachments: vec![file.clone()], ..ToolOutcome::default() };
-    ledger.journal_outcome(&lease, turn, 0, &outcome).await.unwrap();
+    ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let spoken = |prepared| PartContent::Voice {
         text: "hello".into(),
         in_text: true,

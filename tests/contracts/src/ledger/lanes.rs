@@ -79,7 +79,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");
     assert_lost(one.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
     assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
-    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done")).await, "journal_outcome");
+    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done"), &[]).await, "journal_outcome");
     assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
     for plan in [Vec::new(), text_parts(&["late"])] {
         assert_lost(one.complete_turn(&old, &completed_turn(turn, plan)).await, "complete_turn");

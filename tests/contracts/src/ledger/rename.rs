@@ -33,7 +33,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
         awaiting_decision: Vec::new(),
     };
     ledger.journal_message(&lease, first, &entry).await.unwrap();
-    let file = ledger.journal_outcome(&lease, first, 0, &outcome).await.unwrap().attachments.remove(0);
+    let file = ledger.journal_outcome(&lease, first, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
     done.plan.parts.push(file_part(&file));
     done.response.attachments.push(file.clone());
     let said = HistoryMessage::Person {
@@ -46,7 +46,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     ledger.complete_turn(&lease, &done).await.unwrap();
     let second = ledger.receive(&in_conversation(&old, message("2", "and then")), ClaimMode::Never).await.unwrap().turn;
     ledger.journal_message(&lease, second, &entry).await.unwrap();
-    let journalled = ledger.journal_outcome(&lease, second, 0, &outcome).await.unwrap().attachments.remove(0);
+    let journalled = ledger.journal_outcome(&lease, second, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
 
     assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     assert_lost(ledger.next_turn(&lease).await, "next_turn");

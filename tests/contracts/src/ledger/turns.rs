@@ -67,7 +67,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     for ordinal in [1, 0] {
         let file = attachment(&ledger, &lease.conversation, "made.txt");
         let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") };
-        let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome).await.unwrap();
+        let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
     }
     expected.push(asked([2, 3], "two"));

@@ -39,7 +39,7 @@ async fn store_file(
         attachments: vec![sized_attachment(ledger, &lease.conversation, bytes)],
         ..ToolOutcome::from_text("made")
     };
-    Ok(ledger.journal_outcome(lease, turn, 0, &outcome).await?.attachments.remove(0))
+    Ok(ledger.journal_outcome(lease, turn, 0, &outcome, &[]).await?.attachments.remove(0))
 }
 
 /// The whole of a scope: the number of files, their bytes, and those of the workspace.
@@ -159,7 +159,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
     ledger.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
-    ledger.journal_outcome(&lease, turn, 0, &viewed).await.unwrap();
+    ledger.journal_outcome(&lease, turn, 0, &viewed, &[]).await.unwrap();
     let attachments = vec![other_file.clone(), secret.clone()];
     let text = "hello\n[voice message, transcribed] bring bread".to_owned();
     let said = HistoryMessage::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
@@ -205,7 +205,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("3", "next")).await;
     assert_eq!(store_file(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
     let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
-    let stale = ledger.journal_outcome(&lease, turn, 1, &stale).await.unwrap();
+    let stale = ledger.journal_outcome(&lease, turn, 1, &stale, &[]).await.unwrap();
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
 }
 
@@ -221,7 +221,7 @@ pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
 
     let (lease, turn) = receive(&ledger, &message("2", "send it again")).await;
     let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::from_text("selected") };
-    ledger.journal_outcome(&lease, turn, 0, &selected).await.unwrap();
+    ledger.journal_outcome(&lease, turn, 0, &selected, &[]).await.unwrap();
     assert_eq!(
         ledger.forget_file(&forget_request(&made)).await.unwrap(),
         ForgetOutcome::InUse,

@@ -1,5 +1,6 @@
-//! The owner's commands over the real binary: `run`, logging in, choosing a model, `init`, `doctor`, `config schema`.
+//! The owner's commands over the real binary: `run`, logging in, choosing a model, `init`, `doctor`, `config schema`, `audit`.
 
+mod audit;
 mod doctor;
 mod file_modes;
 mod garbage_collection;

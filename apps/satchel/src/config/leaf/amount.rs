@@ -1,6 +1,6 @@
 //! Sizes, spans of time and counts.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{borrow::Cow, path::Path, str::FromStr, time::Duration};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,14 @@ impl Leaf for SizeOrZero {
 
     fn show(&self) -> Json {
         json!(format_size(self.0))
+    }
+}
+
+impl FromStr for ConfigDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text, Path::new("")).ok_or_else(|| format!("expected {}", Self::EXPECTED))
     }
 }
 

@@ -14,12 +14,15 @@ use satchel_domain::{
     RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use satchel_ledger::SqliteLedger;
-use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
-    SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
-    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+use satchel_ports::{
+    AuditQuery, AuditRecord, FileChange,
+    ledger::{
+        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+        LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+        RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+        people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+    },
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -133,7 +136,7 @@ troubled! {
     fn record_transcription(lease: &Lease, message: InboxId, index: u32, heard: &Transcription) -> ();
     fn set_voice_replies(conversation: &ConversationId, on: bool) -> ();
     fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
-    fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome) -> ToolOutcome;
+    fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> ToolOutcome;
     fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
     fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
     fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
@@ -157,5 +160,7 @@ troubled! {
     fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
     fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
     fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
+    fn audit(query: &AuditQuery) -> Vec<AuditRecord>;
+    fn prune_audit(before: Timestamp) -> u64;
     fn find_unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
 }

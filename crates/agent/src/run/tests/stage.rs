@@ -16,8 +16,8 @@ use satchel_domain::{
     delivery::SendError,
 };
 use satchel_ports::{
-    HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage,
-    ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    FileChange, HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent,
+    ModelMessage, ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
     language_model::ModelToolCall,
     ledger::{CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision},
 };
@@ -171,6 +171,9 @@ pub(super) struct Stage {
     arrivals: Vec<(Duration, QueuedMessage)>,
 }
 
+/// An ordinal and the changes that were recorded with its outcome.
+type RecordedChanges = (u32, Vec<FileChange>);
+
 pub(super) struct Played {
     pub(super) log: Vec<String>,
     pub(super) journal: Vec<JournalEntry>,
@@ -178,6 +181,8 @@ pub(super) struct Played {
     /// The questions that were put, whole.
     pub(super) questions: Vec<String>,
     pub(super) completed: CompletedTurn,
+    /// The changes that were recorded with each outcome.
+    pub(super) changes: Vec<RecordedChanges>,
 }
 
 impl Played {
@@ -259,8 +264,10 @@ impl Stage {
             entries.lock().unwrap().push(entry.clone());
             Ok(())
         });
-        let lines = Arc::clone(&log);
-        ledger.expect_journal_outcome().returning(move |_, _, ordinal, outcome| {
+        let changes = Arc::<Mutex<Vec<RecordedChanges>>>::default();
+        let (lines, changed) = (Arc::clone(&log), Arc::clone(&changes));
+        ledger.expect_journal_outcome().returning(move |_, _, ordinal, outcome, changes| {
+            changed.lock().unwrap().push((ordinal, changes.to_vec()));
             lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
             let mut recorded = outcome.clone();
             // As the ledger does: files that it knows keep their number.
@@ -348,6 +355,7 @@ impl Stage {
             requests: requests.lock().unwrap().clone(),
             questions: questions.lock().unwrap().clone(),
             completed: completed.lock().unwrap().take().expect("the turn was completed"),
+            changes: changes.lock().unwrap().clone(),
         }
     }
 }

@@ -78,7 +78,7 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: ForgetOutco
     workspace.expect_remove().returning(|_, _| Ok(()));
     let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
-    let answer = forget_files(&ledger, &person.asked(group), &given, &storage).await.unwrap();
+    let answer = forget_files(&ledger, &person.asked(group), &given, &storage, &ChangeLog::default()).await.unwrap();
     let requests = requests.lock().unwrap().clone();
     (answer.text.unwrap(), requests)
 }
@@ -129,7 +129,7 @@ async fn undo_says_what_came_back_and_what_is_blocked() {
             .returning(move |_, _| Ok(files.clone()));
         let blobs = MockBlobs::new();
         let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
-        let text = restore_files(&Person::new("7").asked(true), &storage).await.text.unwrap();
+        let text = restore_files(&Person::new("7").asked(true), &storage, &ChangeLog::default()).await.text.unwrap();
         assert!(text.ends_with(says), "{text}");
     }
 }
@@ -232,5 +232,43 @@ async fn usage_shows_sums_quotas_and_largest_files() {
     assert!(
         text.contains("3 MB\nAs an owner you have no quota; only the disk limits you.") && !text.contains("20 GB"),
         "{text}"
+    );
+}
+
+/// Mutation: what people delete and restore with commands is in no log.
+#[tokio::test]
+async fn commands_record_what_they_change() {
+    let path = |text: &str| text.parse::<WorkspacePath>().unwrap();
+    let restored = RestoredFiles { restored: vec![path("/shared/a"), path("/tmp/b")], blocked: vec![path("/tmp/c")] };
+    let mut workspace = MockWorkspace::new();
+    workspace.expect_restore().times(1).return_once(move |_, _| Ok(restored));
+    workspace
+        .expect_restore()
+        .returning(|_, _| Err(WorkspaceError::Failed { path: "/tmp".parse().unwrap(), reason: "no disk".to_owned() }));
+    workspace.expect_remove().returning(|_, path| match path.file_name() {
+        Some("gone") => Err(WorkspaceError::NotFound(path.clone())),
+        _ => Ok(()),
+    });
+    let (ledger, blobs) = (MockLedger::new(), MockBlobs::new());
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let (person, changes) = (Person::new("7"), ChangeLog::default());
+    let context = person.asked(false);
+    restore_files(&context, &storage, &changes).await;
+    restore_files(&context, &storage, &changes).await;
+    let arguments = ["workspace:/tmp/b".to_owned(), "workspace:gone".to_owned()];
+    forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap();
+    let line = |change: &FileChange| {
+        let path = change.path.as_ref().map_or("?".to_owned(), ToString::to_string);
+        format!("{} {} {} {path} {}", change.person.id, change.tool, change.action.as_str(), change.outcome.as_str())
+    };
+    assert_eq!(
+        changes.to_vec().iter().map(line).collect::<Vec<_>>(),
+        [
+            "7 /undo restore /shared/a done",
+            "7 /undo restore /tmp/b done",
+            "7 /undo restore ? failed",
+            "7 /forget delete /tmp/b done",
+            "7 /forget delete /shared/gone failed",
+        ]
     );
 }

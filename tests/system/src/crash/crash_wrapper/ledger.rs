@@ -8,12 +8,15 @@ use satchel_domain::{
     RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use satchel_ledger::SqliteLedger;
-use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
-    LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome,
-    SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
-    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-    usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+use satchel_ports::{
+    AuditQuery, AuditRecord, FileChange,
+    ledger::{
+        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+        LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+        RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+        people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+    },
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -158,8 +161,9 @@ impl Ledger for CrashWrapper<Arc<SqliteLedger>> {
         turn: TurnId,
         ordinal: u32,
         outcome: &ToolOutcome,
+        changes: &[FileChange],
     ) -> Result<ToolOutcome, LedgerError> {
-        between!(self, "ledger.journal_outcome", self.inner.journal_outcome(lease, turn, ordinal, outcome))
+        between!(self, "ledger.journal_outcome", self.inner.journal_outcome(lease, turn, ordinal, outcome, changes))
     }
 
     async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError> {
@@ -266,6 +270,14 @@ impl Ledger for CrashWrapper<Arc<SqliteLedger>> {
 
     async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
         between!(self, "ledger.sent_before", self.inner.last_sent_before(part))
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, LedgerError> {
+        between!(self, "ledger.audit", self.inner.audit(query))
+    }
+
+    async fn prune_audit(&self, before: Timestamp) -> Result<u64, LedgerError> {
+        between!(self, "ledger.prune_audit", self.inner.prune_audit(before))
     }
 
     async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError> {

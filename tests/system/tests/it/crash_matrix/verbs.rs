@@ -45,7 +45,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 24] = [
+const EXEMPT_VERBS: [(&str, &str); 26] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -54,6 +54,7 @@ const EXEMPT_VERBS: [(&str, &str); 24] = [
         "only where a reply that was shown while it grew has no text in the end, or a duplicate turns up late",
     ),
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
+    ("ledger.audit", "only operators ask"),
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
@@ -64,6 +65,7 @@ const EXEMPT_VERBS: [(&str, &str); 24] = [
     ("ledger.pairings", "only owners and operators ask"),
     ("ledger.people", "only owners and operators ask"),
     ("ledger.ping", "only the page's `/readyz` asks"),
+    ("ledger.prune_audit", "only the hourly maintenance does it, not a turn"),
     ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
     ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),

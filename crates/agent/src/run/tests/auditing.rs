@@ -1,0 +1,120 @@
+//! What the audit log gets of a turn: the changes of its calls, with their outcomes or at the end.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use satchel_domain::{ToolOutcome, WorkspacePath};
+use satchel_ports::{
+    ChangeOutcome, FileAction, FileChange, SafetyTier, Tool, ToolContext, ToolError, ToolSpec, ledger::JournalEntry,
+};
+use serde_json::{Value, json};
+
+use super::{
+    recorded,
+    stage::{Stage, calls, says, tool_that_calls, waiting},
+};
+
+fn path() -> WorkspacePath {
+    "/shared/a".parse().unwrap()
+}
+
+/// Writes a file, and never returns if it is told so.
+struct WritingTool;
+
+#[async_trait]
+impl Tool for WritingTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write".to_owned(),
+            description: String::new(),
+            parameters: json!({}),
+            tier: SafetyTier::SideEffecting,
+            time_limit: Some(Duration::from_secs(60)),
+        }
+    }
+
+    fn changed_paths(&self, _: &Value) -> Vec<WorkspacePath> {
+        vec![path()]
+    }
+
+    async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
+        let person = context.requester.clone();
+        let change = FileChange::started(person, context.tool.clone(), FileAction::Write, Some(path()));
+        let change = context.changes.start(change);
+        if arguments["forever"] == true {
+            std::future::pending::<()>().await;
+        }
+        change.finish(Some(7), ChangeOutcome::Done);
+        Ok(ToolOutcome::from_text("written"))
+    }
+}
+
+fn stage(model: Vec<Vec<Result<satchel_ports::ModelEvent, &'static str>>>) -> Stage {
+    let mut stage = Stage::with_model(model);
+    stage.tools.push(Arc::new(WritingTool));
+    stage
+}
+
+/// Each change as person, tool, action, path, bytes, outcome.
+fn lines(changes: &[FileChange]) -> Vec<String> {
+    let line = |change: &FileChange| {
+        let path = change.path.as_ref().map_or("?".to_owned(), ToString::to_string);
+        let (action, outcome) = (change.action.as_str(), change.outcome.as_str());
+        format!("{} {} {action} {path} {:?} {outcome}", change.person.id, change.tool, change.bytes)
+    };
+    changes.iter().map(line).collect()
+}
+
+/// Mutation: the calls that a script makes have a log of their own, which is lost.
+#[tokio::test(start_paused = true)]
+async fn changes_are_recorded_with_the_outermost_outcome() {
+    let mut stage = stage(vec![calls(&[("write", json!({})), ("execute_script", json!({}))]), says("Done.")]);
+    stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, context| async move {
+        let tools = context.tools.unwrap();
+        for _ in 0..2 {
+            tools.call("write", json!({}), Duration::from_secs(60)).await?;
+        }
+        Err(ToolError("and then it fails".to_owned()))
+    }));
+    let played = stage.play().await;
+    let line = "owner write write /shared/a Some(7) done".to_owned();
+    let changes: Vec<_> = played.changes.iter().map(|(ordinal, changes)| (*ordinal, lines(changes))).collect();
+    assert_eq!(changes, [(0, vec![line.clone()]), (1, vec![line.clone(), line])]);
+    assert_eq!(played.completed.changes, [], "once only");
+}
+
+/// Mutation: what a call did until it was cut off is forgotten with it.
+#[tokio::test(start_paused = true)]
+async fn changes_of_cut_off_calls_end_the_turn() {
+    let mut stage = stage(vec![calls(&[("write", json!({"forever": true}))])]);
+    stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
+    let played = stage.play().await;
+    assert_eq!(played.changes, []);
+    assert_eq!(lines(&played.completed.changes), ["owner write write /shared/a None unknown"]);
+}
+
+/// A call that took too long has an outcome, and what it may have changed goes with that.
+#[tokio::test(start_paused = true)]
+async fn change_of_timed_out_call_is_unknown() {
+    let played = stage(vec![calls(&[("write", json!({"forever": true}))]), says("Done.")]).play().await;
+    assert_eq!(lines(&played.changes[0].1), ["owner write write /shared/a None unknown"]);
+}
+
+/// Mutation: nothing is said of the call that ran when its process died.
+#[tokio::test(start_paused = true)]
+async fn interrupted_calls_possible_changes_are_recorded() {
+    let mut stage = stage(vec![says("Done.")]);
+    stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
+    stage.tools.push(tool_that_calls("other", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
+    stage.turn.journal = vec![JournalEntry::Model {
+        steered: vec![],
+        text: String::new(),
+        calls: vec![recorded("write", 0), recorded("execute_script", 1), recorded("other", 2)],
+        awaiting_decision: vec![],
+    }];
+    let played = stage.play().await;
+    let changes: Vec<_> = played.changes.iter().map(|(ordinal, changes)| (*ordinal, lines(changes))).collect();
+    let written = vec!["owner write change /shared/a None unknown".to_owned()];
+    let script = vec!["owner execute_script change ? None unknown".to_owned()];
+    assert_eq!(changes, [(0, written), (1, script), (2, vec![])]);
+}
