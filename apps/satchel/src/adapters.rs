@@ -79,6 +79,16 @@ pub fn open_script_host(config: &Config) -> Option<Arc<dyn ScriptHost>> {
     Some(Arc::new(WorkerPool::new(ScriptPoolSettings::new(worker))))
 }
 
+/// Opens the worker pool for a worker that may still be being built: until it exists, scripts wait for it.
+#[must_use]
+pub fn open_pending_script_host(config: &Config) -> Arc<dyn ScriptHost> {
+    let worker = worker_path(config);
+    if !worker.is_file() {
+        tracing::info!(worker = %worker.display(), "the script worker is not built yet; scripts wait for it");
+    }
+    Arc::new(WorkerPool::new(ScriptPoolSettings { wait_for_program: true, ..ScriptPoolSettings::new(worker) }))
+}
+
 /// The path of the worker program, which may not exist.
 #[must_use]
 pub fn worker_path(config: &Config) -> PathBuf {

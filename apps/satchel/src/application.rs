@@ -13,9 +13,10 @@ use anyhow::Context;
 use clap::Parser;
 
 use crate::{
+    adapters,
     cli::{
         AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
-        PlanOptions, ScriptCommand, WebCommand,
+        PlanOptions, RunOptions, ScriptCommand, WebCommand,
     },
     commands::{self, audit::AuditFilter, not_built, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -44,7 +45,7 @@ pub fn start(
 }
 
 fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> anyhow::Result<()> {
-    let command = cli.command.unwrap_or(CliCommand::Run { open: false });
+    let command = cli.command.unwrap_or(CliCommand::Run(RunOptions::default()));
     // Kept until the command has ended, so that buffered spans are sent.
     let mut logging = None;
     let mut load_ready_config = |command: &CliCommand| {
@@ -62,14 +63,18 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         anyhow::Ok(ExistingData { config, running_data_dirs })
     };
     match &command {
-        CliCommand::Run { open } => {
+        CliCommand::Run(RunOptions { open, wait_for_worker }) => {
             let config = load_ready_config(&command)?;
             commands::run::check_channels(&config)?;
             serve_in_runtime(async {
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, None).await?;
                 let browser = commands::run::browser(environment).filter(|_| *open);
-                commands::run::run(&config, stores, &selection, browser, &mut std::io::stdout()).await
+                let scripts = match wait_for_worker {
+                    true => Some(adapters::open_pending_script_host(&config)),
+                    false => adapters::open_script_host(&config),
+                };
+                commands::run::run(&config, stores, &selection, scripts, browser, &mut std::io::stdout()).await
             })
         }
         CliCommand::Chat(options) => {

@@ -50,11 +50,7 @@ pub struct GlobalOptions {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Serve all channels that are configured, until SIGINT or SIGTERM
-    Run {
-        /// Open the page in this desktop's browser
-        #[arg(long)]
-        open: bool,
-    },
+    Run(RunOptions),
     /// Talk to Satchel in the terminal
     #[command(
         after_help = "Files in replies are saved to ./files, as NUMBER-NAME.\n\nExamples:\n  satchel chat\n  satchel chat --conversation holiday\n  satchel chat --once \
@@ -119,6 +115,17 @@ pub struct NotBuilt {
     /// Ignored.
     #[arg(allow_hyphen_values = true, hide = true)]
     pub rest: Vec<OsString>,
+}
+
+/// The arguments of `run`.
+#[derive(Debug, Default, Args)]
+pub struct RunOptions {
+    /// Open the page in this desktop's browser
+    #[arg(long)]
+    pub open: bool,
+    /// Let scripts wait for a script worker that doesn't exist yet, instead of turning them off; for builds of both
+    #[arg(long, hide = true)]
+    pub wait_for_worker: bool,
 }
 
 /// The subcommands of `script`.
@@ -463,6 +470,7 @@ mod tests {
         for line in [
             "",
             "run",
+            "run --open --wait-for-worker",
             "--config a.yaml run --set a=b --set c=d --log debug",
             "chat",
             "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",

@@ -2,6 +2,7 @@
 
 mod gate;
 mod nightly;
+mod run;
 mod skipped_tests;
 mod suites;
 mod worker;
@@ -21,7 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum XtaskCommand {
-    /// Builds Satchel and opens its page: no account and no key needed
+    /// Builds Satchel, opens its page, and builds the script worker meanwhile: no account and no key needed
     Run {
         /// Arguments for `satchel run`, after `--`
         #[arg(last = true)]
@@ -48,11 +49,7 @@ enum XtaskCommand {
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
-        XtaskCommand::Run { arguments } => {
-            worker::build(false)?;
-            let run = ["run", "--quiet", "--package", "satchel", "--", "run", "--open"];
-            run_cargo("Satchel", run.into_iter().chain(arguments.iter().map(String::as_str)))
-        }
+        XtaskCommand::Run { arguments } => run::run(&arguments),
         XtaskCommand::Worker { release } => worker::build(release),
         XtaskCommand::Docs => {
             let tables = ["test", "--quiet", "--package", "satchel", "--lib", "--", "config::tests::guide"];

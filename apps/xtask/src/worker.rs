@@ -1,6 +1,7 @@
 //! The script worker, which has its own workspace (ADR 0013): every task needs a separate cargo invocation.
 
 use std::{
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,6 +15,17 @@ pub(crate) fn build(release: bool) -> Result<()> {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     let arguments = ["build", "--quiet"].iter().chain(profile).copied();
     run_cargo("the script worker's build", arguments, &[])
+}
+
+/// Removes the worker of the debug build, if there is one.
+pub(crate) fn remove() -> Result<()> {
+    let program = target_directory()?.join("debug/satchel-script");
+    match fs::remove_file(&program) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("failed to remove `{}`", program.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs cargo on the worker's workspace. `trailing_arguments` follow after `--`.
@@ -31,7 +43,17 @@ pub(crate) fn run_cargo<'a>(
 
 /// A cargo command for the worker's workspace.
 pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
-    let mut command = cargo_command();
+    on_worker(cargo_command(), arguments)
+}
+
+/// As [`command`], but other processes come first.
+pub(crate) fn low_priority_command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "10"]).arg(cargo_command().get_program());
+    on_worker(nice, arguments)
+}
+
+fn on_worker<'a>(mut command: Command, arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
     command.args(arguments).arg("--manifest-path").arg(manifest(&root()?));
     command.env("CARGO_TARGET_DIR", target_directory()?);
     Ok(command)

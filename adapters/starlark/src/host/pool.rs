@@ -30,17 +30,23 @@ use super::{
 /// scripts do.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
 
+/// How often a waiting script looks for a worker program that doesn't exist yet.
+const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How scripts are evaluated.
 #[derive(Debug, Clone)]
 pub struct ScriptPoolSettings {
     pub worker: PathBuf,
+    /// Whether scripts wait for a worker program that doesn't exist yet: one that is still being built. Otherwise they
+    /// fail at once.
+    pub wait_for_program: bool,
     /// How many workers are kept warm after the first script.
     pub max_warm: usize,
     /// How many scripts run at a time.
     pub max_concurrent: usize,
     /// How many of them may belong to one person, and to one conversation.
     pub max_concurrent_per_holder: usize,
-    /// How long a script waits for a slot.
+    /// How long a script waits for the worker program and a slot.
     pub queue_timeout: Duration,
     /// After how long without scripts the warm workers are stopped.
     pub idle_timeout: Duration,
@@ -53,12 +59,17 @@ impl ScriptPoolSettings {
         let cores = available_parallelism().map_or(1, NonZero::get);
         Self {
             worker,
+            wait_for_program: false,
             max_warm: 2,
             max_concurrent: cores,
             max_concurrent_per_holder: (cores - 1).clamp(1, 2),
             queue_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(5 * 60),
         }
+    }
+
+    fn is_program_pending(&self) -> bool {
+        self.wait_for_program && !self.worker.is_file()
     }
 }
 
@@ -105,11 +116,31 @@ impl WorkerPool {
     }
 
     async fn acquire_slot(&self, script: &ScriptRequest) -> Result<SlotPermit, ScriptError> {
-        let queue_timeout = self.0.warm_pool.settings.queue_timeout;
-        timeout(queue_timeout, self.0.slots.acquire(script)).await.map_err(|_| {
-            let reason = "too many scripts are running; try again in a moment".to_owned();
-            ScriptError::Unavailable { reason }
+        let settings = &self.0.warm_pool.settings;
+        let acquire = async {
+            // Before it takes a slot, which others may need as soon as there is a program.
+            self.wait_until_program_exists(script).await;
+            self.0.slots.acquire(script).await
+        };
+        timeout(settings.queue_timeout, acquire).await.map_err(|_| {
+            let reason = match settings.is_program_pending() {
+                true => "the script worker is not built yet; try again in a minute",
+                false => "too many scripts are running; try again in a moment",
+            };
+            ScriptError::Unavailable { reason: reason.to_owned() }
         })
+    }
+
+    async fn wait_until_program_exists(&self, script: &ScriptRequest) {
+        let settings = &self.0.warm_pool.settings;
+        if !settings.is_program_pending() {
+            return;
+        }
+        let (conversation, worker) = (&script.conversation, settings.worker.display());
+        tracing::info!(%conversation, %worker, "a script waits until the script worker is built");
+        while settings.is_program_pending() {
+            sleep(PROGRAM_POLL_INTERVAL).await;
+        }
     }
 
     async fn start_worker(&self) -> Result<ScriptWorker, ScriptError> {

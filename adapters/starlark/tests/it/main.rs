@@ -7,6 +7,7 @@ mod contract;
 mod deaths;
 mod files;
 mod memory;
+mod pending;
 mod places;
 mod real;
 mod stage;

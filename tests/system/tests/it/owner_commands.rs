@@ -9,6 +9,7 @@ mod links;
 mod login;
 mod model_choice;
 mod open_option;
+mod pending_worker;
 mod run;
 mod server_process;
 mod stub_server;
