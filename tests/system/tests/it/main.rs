@@ -21,6 +21,7 @@ mod model_wires;
 mod owner_commands;
 mod pairing;
 mod product;
+mod save_acceptance;
 mod scripts;
 mod selection;
 mod storage;

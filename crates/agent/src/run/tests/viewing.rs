@@ -1,13 +1,15 @@
 //! Files that a tool shows to the model: before its eyes in the turn, in words alone afterwards, delivered never.
 
+use std::sync::{Arc, Mutex};
+
 use satchel_domain::{Attachment, HistoryMessage, ToolOutcome};
 use satchel_ports::{
-    ModelMessage, SafetyTier,
-    ledger::{HistoryChange, JournalEntry},
+    ModelMessage, SafetyTier, ToolContext,
+    ledger::{HistoryChange, InboundFileState, JournalEntry},
 };
 use serde_json::json;
 
-use super::stage::{Played, Stage, calls, file, says, tool};
+use super::stage::{Played, Stage, calls, file, says, tool, tool_that_calls};
 
 fn outcome() -> ToolOutcome {
     ToolOutcome { viewed_files: vec![file(5, "beach.jpg")], ..ToolOutcome::from_text("beach.jpg") }
@@ -42,4 +44,26 @@ async fn viewed_file_is_not_delivered() {
         journal.map(|entry| serde_json::from_value(serde_json::to_value(entry).unwrap()).unwrap()).collect();
     let resumed = resumed.play().await;
     assert_eq!(resumed.requests[0].messages, played.requests[1].messages, "a replay reads the same");
+}
+
+/// Mutation: each call gets copies of what came with the turn, or of an earlier turn's files.
+#[tokio::test(start_paused = true)]
+async fn calls_share_the_files_of_their_turn() {
+    let mut stage = Stage::with_model(vec![calls(&[("look", json!({})), ("look", json!({}))]), says("Done.")]);
+    let files = [file(1, "a.txt"), file(2, "b.txt")].map(|file| InboundFileState::Stored(file));
+    stage.turn.messages[0].files = files.into();
+    let seen: Arc<Mutex<Vec<ToolContext>>> = Arc::default();
+    let contexts = Arc::clone(&seen);
+    stage.tools.push(tool_that_calls("look", SafetyTier::ReadOnly, move |_, context| {
+        contexts.lock().unwrap().push(context);
+        async { Ok(ToolOutcome::from_text("seen")) }
+    }));
+    stage.play().await;
+    let seen = seen.lock().unwrap();
+    let [one, two] = seen.as_slice() else { panic!("{seen:?}") };
+    assert!(Arc::ptr_eq(&one.inbound, &two.inbound));
+    let names: Vec<&str> = one.inbound.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(names, ["a.txt", "b.txt"]);
+    let debug = format!("{one:?}");
+    assert!(debug.contains("inbound: 2") && !debug.contains("a.txt"), "{debug}");
 }
