@@ -4,6 +4,7 @@
 
 pub mod blobs;
 pub mod channel;
+pub mod faulty_runner;
 pub mod file_runner;
 pub mod ledger;
 pub mod workspace;

@@ -1,5 +1,6 @@
 //! The promises of [`Workspace`], one function each; [`workspace_contract!`](crate::workspace_contract) runs them all.
 
+pub mod faults;
 mod trash;
 
 use std::{

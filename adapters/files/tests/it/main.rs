@@ -6,3 +6,4 @@ mod blobs;
 mod memory_blobs;
 mod native_runner;
 mod workspace;
+mod workspace_faults;

@@ -6,3 +6,4 @@ mod differential;
 mod hostile;
 mod runner;
 mod workspace;
+mod workspace_faults;

@@ -1,0 +1,84 @@
+//! The promises of a workspace whose process dies or whose disk fails, one function each;
+//! [`workspace_fault_contract!`](crate::workspace_fault_contract) runs them all on a [`FileRunner`].
+
+mod kills;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode};
+
+use super::{QUOTA, main_conversation, path};
+
+pub use self::kills::*;
+
+/// How a process opens its workspaces when it starts.
+pub trait WorkspaceStart {
+    /// Makes what reads and changes the files.
+    fn runner() -> Arc<dyn FileRunner>;
+
+    /// Opens the workspaces beneath `root`, each with [`QUOTA`] bytes of room.
+    fn open(root: &Path, runner: Arc<dyn FileRunner>) -> Arc<dyn Workspace>;
+}
+
+/// Runs every promise against a [`WorkspaceStart`].
+#[macro_export]
+macro_rules! workspace_fault_contract {
+    ($start:ty) => {
+        $crate::workspace_fault_contract!(@each $start:
+            killed_save_leaves_old_file_or_new
+        );
+    };
+    (@each $start:ty: $($promise:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                $crate::workspace::faults::$promise::<$start>().await;
+            }
+        )*
+    };
+}
+
+/// The files beneath a directory with their bytes, by their path in it.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+fn read_files(root: &Path) -> Files {
+    let (mut files, mut pending) = (Files::new(), vec![root.to_owned()]);
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                files.insert(path.strip_prefix(root).unwrap().to_owned(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// Names the files with their sizes, for the message of a test that fails.
+fn describe_files(files: &Files) -> String {
+    let describe = |(path, bytes): (&PathBuf, &Vec<u8>)| format!("{} ({} bytes)", path.display(), bytes.len());
+    files.iter().map(describe).collect::<Vec<_>>().join(", ")
+}
+
+/// The bytes of a file that takes several writes.
+fn long_content(seed: u8) -> Vec<u8> {
+    (0..700_000_usize).map(|at| seed ^ (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+fn to_stream(content: &[u8]) -> ByteStream {
+    let chunks: Vec<_> = content.chunks(100_000).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+    stream::iter(chunks).boxed()
+}
+
+async fn save(workspace: &dyn Workspace, name: &str, content: &[u8], mode: WriteMode) -> Result<(), WorkspaceError> {
+    workspace.write(&main_conversation(), &path(name), to_stream(content), mode, QUOTA).await.map(drop)
+}

@@ -1,0 +1,115 @@
+//! The files on the disk after a process died at any call of its runner, and after the next start.
+
+use std::{cell::Cell, path::Path, sync::Arc};
+
+use satchel_ports::{Workspace, WorkspaceError, WriteMode};
+use tempfile::TempDir;
+
+use super::{Files, WorkspaceStart, describe_files, long_content, read_files, save};
+use crate::faulty_runner::{FaultyRunner, RunnerKill};
+
+/// A workspace after a kill and the next start.
+struct KilledWorkspace<'a> {
+    directory: TempDir,
+    next: Arc<dyn Workspace>,
+    /// The kill, in words.
+    kill: String,
+    /// The files before the operation.
+    before: &'a Files,
+    /// The files after an undisturbed operation.
+    after: &'a Files,
+}
+
+impl KilledWorkspace<'_> {
+    fn files(&self) -> Files {
+        read_files(self.directory.path())
+    }
+
+    /// Whether the operation is done, as the files say: all of them are as before it, or all as after it.
+    fn is_done(&self) -> bool {
+        let files = self.files();
+        assert!(files == *self.before || files == *self.after, "{}: {}", self.kill, describe_files(&files));
+        files == *self.after
+    }
+}
+
+/// What happened at all kills of an operation.
+struct KillRuns {
+    /// The calls of an undisturbed operation.
+    calls: Vec<&'static str>,
+    /// How many leftovers the next starts removed.
+    leftovers: u64,
+}
+
+impl KillRuns {
+    /// The calls that change something or wait for the disk, each named once in a row.
+    fn steps(&self) -> Vec<&'static str> {
+        let mut steps = self.calls.clone();
+        steps.retain(|call| *call != "stat");
+        steps.dedup();
+        steps
+    }
+}
+
+/// Performs an operation once undisturbed and once for each kill that can hit it. `check` judges what each kill left,
+/// after the next start.
+async fn kill_everywhere<S: WorkspaceStart>(
+    prepare: impl AsyncFn(&dyn Workspace),
+    operation: impl AsyncFn(&dyn Workspace) -> Result<(), WorkspaceError>,
+    check: impl AsyncFn(KilledWorkspace<'_>),
+) -> KillRuns {
+    let runner = S::runner();
+    let start = |directory: &Path| S::open(directory, Arc::clone(&runner));
+    let directory = tempfile::tempdir().unwrap();
+    prepare(&*start(directory.path())).await;
+    let before = read_files(directory.path());
+    let recording = FaultyRunner::recording(Arc::clone(&runner));
+    operation(&*S::open(directory.path(), recording.clone())).await.unwrap();
+    let after = read_files(directory.path());
+
+    let mut runs = KillRuns { calls: recording.calls(), leftovers: 0 };
+    for kill in RunnerKill::all(&runs.calls) {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(&*start(directory.path())).await;
+        let dying = FaultyRunner::killed(Arc::clone(&runner), kill);
+        // Nobody reads what a dead process answers.
+        let _unread = operation(&*S::open(directory.path(), dying.clone())).await;
+        let kill = format!("{:?} {} of {:?}", kill.progress, kill.call, runs.calls);
+        assert!(dying.is_dead(), "{kill} is not reached");
+        let next = start(directory.path());
+        runs.leftovers += next.remove_leftovers().await.unwrap();
+        check(KilledWorkspace { directory, next, kill, before: &before, after: &after }).await;
+    }
+    runs
+}
+
+/// Mutations: a file gets its name before all its bytes; its temporary file stays; an old file is written over in its
+/// place.
+pub async fn killed_save_leaves_old_file_or_new<S: WorkspaceStart>() {
+    const NAME: &str = "/shared/new/directory/file.bin";
+    for (mode, publishing) in [(WriteMode::CreateNew, &["link", "remove_file"][..]), (WriteMode::Replace, &["rename"])]
+    {
+        let prepare = async |workspace: &dyn Workspace| {
+            if mode == WriteMode::Replace {
+                save(workspace, NAME, &long_content(1), WriteMode::CreateNew).await.unwrap();
+            }
+        };
+        let operation = async |workspace: &dyn Workspace| save(workspace, NAME, &long_content(2), mode).await;
+        let (old_count, new_count) = (Cell::new(0), Cell::new(0));
+        let runs = kill_everywhere::<S>(prepare, operation, async |killed| {
+            let is_done = killed.is_done();
+            let count = if is_done { &new_count } else { &old_count };
+            count.set(count.get() + 1);
+            match operation(&*killed.next).await {
+                Err(WorkspaceError::Exists(_)) if is_done && mode == WriteMode::CreateNew => {}
+                repeated => repeated.unwrap(),
+            }
+            assert!(killed.is_done(), "{} prevents a repeat", killed.kill);
+        })
+        .await;
+        let steps = [&["create_dirs", "enter", "create", "write", "sync"], publishing, &["sync_dir"]].concat();
+        assert_eq!(runs.steps(), steps, "{mode:?}");
+        assert!(runs.calls.iter().filter(|call| **call == "write").count() >= 3, "{:?}", runs.calls);
+        assert!(old_count.get() > 0 && new_count.get() > 0 && runs.leftovers > 0, "{mode:?}: kills were missed");
+    }
+}
