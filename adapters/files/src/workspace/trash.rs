@@ -170,10 +170,23 @@ impl OpenMount {
             let Some((name, (batch, request))) = name.to_str().and_then(|name| Some((name, parse_batch(name)?))) else {
                 continue;
             };
-            let holds_files = !list_existing(&mut *self.reader, &self.trash.join(name))?.is_empty();
+            let holds_files = self.holds_files(&self.trash.join(name), Path::new(""))?;
             batches.push(StoredBatch { batch, request, name: name.to_owned(), holds_files });
         }
         Ok(batches)
+    }
+
+    /// Whether `relative` of a batch holds anything to restore. Where a deletion or a restore was cut off, a batch may
+    /// hold nothing but directories that the mount has as well.
+    fn holds_files(&mut self, batch: &Path, relative: &Path) -> io::Result<bool> {
+        for (name, kind) in list_existing(&mut *self.reader, &batch.join(relative))? {
+            let path = relative.join(name);
+            let is_in_mount = kind == FileKind::Directory && self.find_kind(&path) == Some(FileKind::Directory);
+            if !is_in_mount || self.holds_files(batch, &path)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn restore_batch(&mut self, batch: TrashBatch, request: Uuid, restored: &mut RestoredFiles) -> io::Result<()> {

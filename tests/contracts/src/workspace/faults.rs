@@ -12,9 +12,10 @@ use std::{
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode};
+use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode, workspace::RestoredFiles};
+use uuid::Uuid;
 
-use super::{QUOTA, main_conversation, path};
+use super::{QUOTA, main_conversation, path, trash::batch};
 
 pub use self::kills::*;
 
@@ -33,6 +34,8 @@ macro_rules! workspace_fault_contract {
     ($start:ty) => {
         $crate::workspace_fault_contract!(@each $start:
             killed_save_leaves_old_file_or_new
+            killed_deletion_hides_no_older_one
+            killed_restore_is_finished_by_next
         );
     };
     (@each $start:ty: $($promise:ident)*) => {
@@ -81,4 +84,12 @@ fn to_stream(content: &[u8]) -> ByteStream {
 
 async fn save(workspace: &dyn Workspace, name: &str, content: &[u8], mode: WriteMode) -> Result<(), WorkspaceError> {
     workspace.write(&main_conversation(), &path(name), to_stream(content), mode, QUOTA).await.map(drop)
+}
+
+async fn trash(workspace: &dyn Workspace, name: &str, number: u32) -> Result<(), WorkspaceError> {
+    workspace.trash(&main_conversation(), &path(name), batch(number), false).await.map(drop)
+}
+
+async fn restore(workspace: &dyn Workspace, request: u128) -> RestoredFiles {
+    workspace.restore(&main_conversation(), Uuid::from_u128(request)).await.unwrap()
 }

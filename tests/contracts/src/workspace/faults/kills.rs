@@ -4,8 +4,12 @@ use std::{cell::Cell, path::Path, sync::Arc};
 
 use satchel_ports::{Workspace, WorkspaceError, WriteMode};
 use tempfile::TempDir;
+use uuid::Uuid;
 
-use super::{Files, WorkspaceStart, describe_files, long_content, read_files, save};
+use super::{
+    super::{main_conversation, path},
+    Files, WorkspaceStart, describe_files, long_content, read_files, restore, save, trash,
+};
 use crate::faulty_runner::{FaultyRunner, RunnerKill};
 
 /// A workspace after a kill and the next start.
@@ -23,6 +27,17 @@ struct KilledWorkspace<'a> {
 impl KilledWorkspace<'_> {
     fn files(&self) -> Files {
         read_files(self.directory.path())
+    }
+
+    /// Asserts that no file was lost, doubled or cut, wherever they lie; all have different bytes.
+    fn assert_nothing_lost(&self) {
+        let contents = |files: &Files| {
+            let mut contents: Vec<Vec<u8>> = files.values().cloned().collect();
+            contents.sort();
+            contents
+        };
+        let files = self.files();
+        assert!(contents(&files) == contents(self.before), "{}: {}", self.kill, describe_files(&files));
     }
 
     /// Whether the operation is done, as the files say: all of them are as before it, or all as after it.
@@ -111,5 +126,69 @@ pub async fn killed_save_leaves_old_file_or_new<S: WorkspaceStart>() {
         assert_eq!(runs.steps(), steps, "{mode:?}");
         assert!(runs.calls.iter().filter(|call| **call == "write").count() >= 3, "{:?}", runs.calls);
         assert!(old_count.get() > 0 && new_count.get() > 0 && runs.leftovers > 0, "{mode:?}: kills were missed");
+    }
+}
+
+/// Mutations: a file is in neither place; a deletion that was cut off hides the one before it from the person.
+pub async fn killed_deletion_hides_no_older_one<S: WorkspaceStart>() {
+    const OLDER: &str = "/shared/dir/older";
+    const NAME: &str = "/shared/dir/sub/file";
+    let prepare = async |workspace: &dyn Workspace| {
+        for (name, content) in [(OLDER, "older"), (NAME, "file")] {
+            save(workspace, name, content.as_bytes(), WriteMode::CreateNew).await.unwrap();
+        }
+        trash(workspace, OLDER, 1).await.unwrap();
+    };
+    let (kept_count, moved_count) = (Cell::new(0), Cell::new(0));
+    let runs = kill_everywhere::<S>(
+        prepare,
+        async |workspace| trash(workspace, NAME, 2).await,
+        async |killed| {
+            killed.assert_nothing_lost();
+            let next = &*killed.next;
+            let is_moved =
+                matches!(next.read(&main_conversation(), &path(NAME)).await, Err(WorkspaceError::NotFound(_)));
+            let count = if is_moved { &moved_count } else { &kept_count };
+            count.set(count.get() + 1);
+            let newest = if is_moved { NAME } else { OLDER };
+            assert_eq!(restore(next, 1).await.restored, [path(newest)], "{}", killed.kill);
+            trash(next, NAME, 3).await.unwrap();
+            assert_eq!(restore(next, 2).await.restored, [path(NAME)], "{}", killed.kill);
+            killed.assert_nothing_lost();
+        },
+    )
+    .await;
+    assert_eq!(runs.steps(), ["create_dirs", "rename_new", "sync_dir"]);
+    assert!(kept_count.get() > 0 && moved_count.get() > 0, "kills were missed");
+}
+
+/// Mutations: a repeat takes the deletion before; what was restored by half is nowhere or twice; the rest of it is never
+/// offered again.
+pub async fn killed_restore_is_finished_by_next<S: WorkspaceStart>() {
+    let prepare = async |workspace: &dyn Workspace| {
+        for name in ["/shared/older", "/shared/dir/stays", "/shared/dir/a", "/shared/dir/sub/b"] {
+            save(workspace, name, name.as_bytes(), WriteMode::CreateNew).await.unwrap();
+        }
+        trash(workspace, "/shared/older", 1).await.unwrap();
+        for name in ["/shared/dir/a", "/shared/dir/sub/b"] {
+            trash(workspace, name, 2).await.unwrap();
+        }
+    };
+    for request in [1, 2] {
+        let operation = async |workspace: &dyn Workspace| {
+            workspace.restore(&main_conversation(), Uuid::from_u128(1)).await.map(drop)
+        };
+        let runs = kill_everywhere::<S>(prepare, operation, async |killed| {
+            killed.assert_nothing_lost();
+            let was_done = killed.files() == *killed.after;
+            let restored = restore(&*killed.next, request).await.restored;
+            match was_done && request == 2 {
+                true => assert_eq!(restored, [path("/shared/older")], "{}", killed.kill),
+                false => assert!(killed.is_done(), "{} prevents a repeat", killed.kill),
+            }
+        })
+        .await;
+        assert_eq!(runs.steps().iter().filter(|step| **step == "rename_new").count(), 5, "{:?}", runs.calls);
+        assert!(runs.calls.contains(&"remove_dir") && runs.calls.contains(&"sync_dir"), "{:?}", runs.calls);
     }
 }
