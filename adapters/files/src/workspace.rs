@@ -345,10 +345,15 @@ fn workspace_error(path: &WorkspacePath, error: io::Error) -> WorkspaceError {
         io::ErrorKind::NotADirectory => WorkspaceError::NotADirectory(parent_path(&path).unwrap_or(path)),
         // cap-std refuses with an error of its own, the system's have a number.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => WorkspaceError::Escapes(path),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            WorkspaceError::Failed { path, reason: remedy::public_message("no space is left on the disk") }
+        kind => {
+            let reason = match kind {
+                io::ErrorKind::StorageFull => "no space is left on the disk",
+                io::ErrorKind::QuotaExceeded => "the disk quota of the user that Satchel runs as is used up",
+                io::ErrorKind::ReadOnlyFilesystem => "the disk is read-only",
+                _ => return WorkspaceError::Failed { path, reason: error.to_string() },
+            };
+            WorkspaceError::Failed { path, reason: remedy::public_message(reason) }
         }
-        _ => WorkspaceError::Failed { path, reason: error.to_string() },
     }
 }
 

@@ -7,4 +7,5 @@ pub mod channel;
 pub mod faulty_runner;
 pub mod file_runner;
 pub mod ledger;
+pub mod private_disk;
 pub mod workspace;

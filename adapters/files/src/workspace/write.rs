@@ -83,7 +83,7 @@ impl PendingWrite {
             root.enter_parent(&directory, &mut usage, &mut *writer, path)?;
             (writer, replaced_bytes)
         };
-        let temp = TempFile::create(writer, Path::new("")).map_err(|error| workspace_error(path, error))?;
+        let temp = TempFile::create(writer, Path::new("")).map_err(|error| write_error(path, error))?;
         let is_counted = root.is_counted(path.mount());
         let reservation =
             QuotaReservation { root: Arc::clone(root), directory, usage, is_counted, bytes: 0, replaced_bytes };
@@ -93,7 +93,7 @@ impl PendingWrite {
     /// Makes the bytes durable, renames the file to its name, makes that durable too, and returns the file's size.
     pub(super) fn publish(self, mode: WriteMode, caller: &Weak<()>) -> Result<u64, WorkspaceError> {
         let Self { path, name, mut temp, bytes, mut reservation, guard: _ } = self;
-        let map_error = |error| workspace_error(&path, error);
+        let map_error = |error| write_error(&path, error);
         let name = Path::new(&name);
         temp.sync().map_err(map_error)?;
         if caller.strong_count() == 0 {
@@ -135,7 +135,7 @@ impl BlockSink for PendingWrite {
         make_disk_room(&reservation.root, &reservation.directory, &mut lock_usage(&reservation.usage), allocate)
             .map_err(|full| disk_full_error(&self.path, full))?;
         self.bytes += bytes.len() as u64;
-        self.temp.append(bytes).map_err(|error| workspace_error(&self.path, error))
+        self.temp.append(bytes).map_err(|error| write_error(&self.path, error))
     }
 }
 
@@ -269,6 +269,15 @@ pub(super) fn used_bytes(root: &WorkspaceRoot, conversation: &ConversationId) ->
 /// Discards the counted usage, so that it is measured again.
 pub(super) fn forget_usage(root: &WorkspaceRoot, conversation: &ConversationId) {
     lock_usage(&root.usage(&conversation.to_file_name())).invalidate();
+}
+
+/// Maps an I/O error of a write in progress. It finds its directory and its temporary file, unless someone removed them.
+fn write_error(path: &WorkspacePath, error: io::Error) -> WorkspaceError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return workspace_error(path, error);
+    }
+    let reason = "its directory was emptied or removed during the write; write it again".to_owned();
+    WorkspaceError::Failed { path: path.clone(), reason }
 }
 
 /// The name of a path that may be changed; an error for any other.

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use satchel_contracts::workspace::{QUOTA, faults::WorkspaceStart};
+use satchel_domain::DiskReserve;
 use satchel_files::{DirectoryWorkspace, NativeRunner};
 use satchel_ports::{FileRunner, Workspace};
 
@@ -14,7 +15,8 @@ impl WorkspaceStart for NativeStart {
     }
 
     fn open(root: &Path, runner: Arc<dyn FileRunner>) -> Arc<dyn Workspace> {
-        Arc::new(DirectoryWorkspace::open(root, None, QUOTA, runner).unwrap())
+        let workspace = DirectoryWorkspace::open(root, None, QUOTA, runner).unwrap();
+        Arc::new(workspace.with_reserve(DiskReserve::NONE))
     }
 }
 

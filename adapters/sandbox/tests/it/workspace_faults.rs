@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use satchel_contracts::workspace::{QUOTA, faults::WorkspaceStart};
+use satchel_domain::DiskReserve;
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{FileRunner, Workspace};
 use satchel_sandbox::SandboxRunner;
@@ -15,7 +16,8 @@ impl WorkspaceStart for SandboxStart {
     }
 
     fn open(root: &Path, runner: Arc<dyn FileRunner>) -> Arc<dyn Workspace> {
-        Arc::new(DirectoryWorkspace::open(root, None, QUOTA, runner).unwrap())
+        let workspace = DirectoryWorkspace::open(root, None, QUOTA, runner).unwrap();
+        Arc::new(workspace.with_reserve(DiskReserve::NONE))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The promises of a workspace whose process dies or whose disk fails, one function each;
 //! [`workspace_fault_contract!`](crate::workspace_fault_contract) runs them all on a [`FileRunner`].
 
+mod disks;
 mod kills;
 
 use std::{
@@ -17,14 +18,14 @@ use uuid::Uuid;
 
 use super::{QUOTA, main_conversation, path, trash::batch};
 
-pub use self::kills::*;
+pub use self::{disks::*, kills::*};
 
 /// How a process opens its workspaces when it starts.
 pub trait WorkspaceStart {
     /// Makes what reads and changes the files.
     fn runner() -> Arc<dyn FileRunner>;
 
-    /// Opens the workspaces beneath `root`, each with [`QUOTA`] bytes of room.
+    /// Opens the workspaces beneath `root`, each with [`QUOTA`] bytes of room, on a disk without a reserve.
     fn open(root: &Path, runner: Arc<dyn FileRunner>) -> Arc<dyn Workspace>;
 }
 
@@ -36,6 +37,11 @@ macro_rules! workspace_fault_contract {
             killed_save_leaves_old_file_or_new
             killed_deletion_hides_no_older_one
             killed_restore_is_finished_by_next
+            failed_save_keeps_old_file
+            unconfirmed_save_is_reported_as_saved
+            tmp_swept_during_save_leaves_nothing_half
+            full_disk_keeps_old_file
+            read_only_disk_is_named_and_unchanged
         );
     };
     (@each $start:ty: $($promise:ident)*) => {
