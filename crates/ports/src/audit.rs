@@ -66,7 +66,9 @@ impl ChangeOutcome {
     pub fn from_error(error: &WorkspaceError) -> Self {
         let reason = error.to_string();
         match error {
-            WorkspaceError::Unconfirmed { .. } => Self::Unconfirmed { reason },
+            WorkspaceError::Unconfirmed { .. } | WorkspaceError::RemovalUnconfirmed { .. } => {
+                Self::Unconfirmed { reason }
+            }
             _ => Self::Failed { reason },
         }
     }

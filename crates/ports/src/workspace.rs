@@ -143,6 +143,14 @@ pub enum WorkspaceError {
         /// What went wrong.
         reason: String,
     },
+    /// The file or directory is removed, but whether it stays removed after a power cut is unknown.
+    #[error("`{path}` was removed, but the disk did not confirm that it will stay removed: {reason}")]
+    RemovalUnconfirmed {
+        /// The path.
+        path: WorkspacePath,
+        /// What went wrong.
+        reason: String,
+    },
     /// The disk failed, or the bytes to write broke off; the file is as it was.
     #[error("`{path}` failed: {reason}")]
     Failed {

@@ -255,7 +255,8 @@ pub(super) fn remove(
         usage.free(usage::entry_bytes(&removed));
     }
     drop(usage);
-    writer.sync_dir(Path::new("")).map_err(map_error)
+    let synced = writer.sync_dir(Path::new(""));
+    synced.map_err(|error| WorkspaceError::RemovalUnconfirmed { path: path.clone(), reason: error.to_string() })
 }
 
 /// The bytes that count for a conversation.

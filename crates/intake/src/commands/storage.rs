@@ -266,6 +266,10 @@ async fn remove_workspace_file(
     match result {
         Ok(()) => format!("Removed {quoted_path} from the workspace."),
         Err(WorkspaceError::NotFound(_)) => format!("There is no file {quoted_path} in the workspace."),
+        Err(WorkspaceError::RemovalUnconfirmed { reason, .. }) => format!(
+            "Removed {quoted_path} from the workspace, but the disk didn't confirm it: {reason}. After a power cut the \
+             file may be back."
+        ),
         Err(error) => format!("I couldn't remove {quoted_path}: {error}."),
     }
 }

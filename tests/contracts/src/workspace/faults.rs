@@ -39,6 +39,7 @@ macro_rules! workspace_fault_contract {
             killed_restore_is_finished_by_next
             failed_save_keeps_old_file
             unconfirmed_save_is_reported_as_saved
+            unconfirmed_removal_is_reported_as_removed
             tmp_swept_during_save_leaves_nothing_half
             full_disk_keeps_old_file
             read_only_disk_is_named_and_unchanged

@@ -195,6 +195,25 @@ async fn only_its_person_or_owner_forgets_group_file() {
     }
 }
 
+/// Mutations: a file that is gone is said to be there, or is audited as one that stays.
+#[tokio::test]
+async fn unconfirmed_removal_is_not_called_a_failure() {
+    let mut workspace = MockWorkspace::new();
+    workspace.expect_remove().returning(|_, path| {
+        Err(WorkspaceError::RemovalUnconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
+    });
+    let blobs = MockBlobs::new();
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let (path, changes) = ("/shared/a".parse().unwrap(), ChangeLog::default());
+    let text = remove_workspace_file(&Person::new("7").asked(false), &storage, &path, &changes).await;
+    assert_eq!(
+        text,
+        "Removed `/shared/a` from the workspace, but the disk didn't confirm it: input/output error. After a power cut \
+         the file may be back."
+    );
+    assert_eq!(changes.to_vec()[0].outcome.as_str(), "unconfirmed");
+}
+
 #[tokio::test]
 async fn usage_shows_sums_quotas_and_largest_files() {
     let mut ledger = MockLedger::new();

@@ -88,6 +88,20 @@ pub async fn unconfirmed_save_is_reported_as_saved<S: WorkspaceStart>() {
     }
 }
 
+/// Mutation: a file that is gone is reported as not removed.
+pub async fn unconfirmed_removal_is_reported_as_removed<S: WorkspaceStart>() {
+    let runner = S::runner();
+    let directory = prepare::<S>(&runner, WriteMode::Replace).await;
+    let failing = FaultyRunner::failing(Arc::clone(&runner), "sync_dir", 1, Errno::IO);
+    let workspace = S::open(directory.path(), failing);
+    for name in [NAME, "/tmp/dir"] {
+        let removed = workspace.remove(&main_conversation(), &path(name)).await;
+        assert!(matches!(removed, Err(WorkspaceError::RemovalUnconfirmed { .. })), "{name}: {removed:?}");
+        let repeated = workspace.remove(&main_conversation(), &path(name)).await;
+        assert!(matches!(repeated, Err(WorkspaceError::NotFound(_))), "{name}: {repeated:?}");
+    }
+}
+
 /// Mutation: the file is published under its name although the temporary one is gone, or half of it.
 pub async fn tmp_swept_during_save_leaves_nothing_half<S: WorkspaceStart>() {
     let runner = S::runner();
