@@ -160,7 +160,7 @@ struct IncomingBlob {
 
 impl IncomingBlob {
     fn create(store: Arc<BlobDirectory>, guard: ReserveGuard, expected_bytes: u64) -> Result<Self, BlobError> {
-        guard.check(&store.incoming, expected_bytes).map_err(BlobError::Full)?;
+        guard.check(&store.incoming, expected_bytes).map_err(|full| BlobError::Full(guard.log_refusal(full)))?;
         let temp = create_temp_file(&store.root);
         let temp = temp.map_err(|error| write_error(error, &guard))?;
         Ok(Self { store, temp, bytes: 0, guard })
@@ -186,7 +186,8 @@ impl BlockSink for IncomingBlob {
     type Error = BlobError;
 
     fn write_block(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
-        self.guard.allocate(self.temp.file(), bytes.len() as u64).map_err(BlobError::Full)?;
+        let allocated = self.guard.allocate(self.temp.file(), bytes.len() as u64);
+        allocated.map_err(|full| BlobError::Full(self.guard.log_refusal(full)))?;
         self.temp.append(bytes).map_err(|error| write_error(error, &self.guard))?;
         self.bytes += bytes.len() as u64;
         Ok(())

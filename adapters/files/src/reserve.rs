@@ -41,7 +41,14 @@ impl ReserveGuard {
 
     /// The error for a disk that refused bytes, whatever free space it reports.
     pub(crate) fn disk_full_error(&self) -> DiskFull {
-        self.log_full(DiskSpace { total: 0, free: 0 })
+        self.log_refusal(DiskFull { free: 0, reserved: self.reserve.reserved_bytes(0) })
+    }
+
+    /// Logs that a file is refused, once nothing can make room for it.
+    pub(crate) fn log_refusal(&self, full: DiskFull) -> DiskFull {
+        let DiskFull { free, reserved } = full;
+        tracing::warn!(directory = %self.directory.display(), free, reserved, "the disk is full; refusing a file");
+        full
     }
 
     fn available_bytes(&self, handle: impl AsFd, bytes: u64) -> Result<u64, DiskFull> {
@@ -52,14 +59,8 @@ impl ReserveGuard {
         let Ok(disk) = fstatvfs(handle) else { return Ok(u64::MAX) };
         let in_bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         let space = DiskSpace { total: in_bytes(disk.f_blocks), free: in_bytes(disk.f_bavail) };
-        self.reserve.available_bytes(space, bytes).ok_or_else(|| self.log_full(space))
-    }
-
-    fn log_full(&self, space: DiskSpace) -> DiskFull {
-        let (free, reserved) = (space.free, self.reserve.reserved_bytes(space.total));
-        let directory = self.directory.display();
-        tracing::warn!(%directory, free, reserved, "the disk is full; refusing a file");
-        DiskFull { free, reserved }
+        let full = || DiskFull { free: space.free, reserved: self.reserve.reserved_bytes(space.total) };
+        self.reserve.available_bytes(space, bytes).ok_or_else(full)
     }
 }
 

@@ -77,7 +77,7 @@ impl PendingWrite {
             let mut usage = lock_usage(&usage);
             let mount = root.ensure_mount(conversation, path)?;
             make_disk_room(root, &directory, &mut usage, || guard.check(&mount, 0))
-                .map_err(|full| disk_full_error(path, full))?;
+                .map_err(|full| disk_full_error(path, guard.log_refusal(full)))?;
             let mut writer = root.writer(mount, path)?;
             let replaced_bytes = replaced_file_bytes(&mut *writer, path, mode)?;
             root.enter_parent(&directory, &mut usage, &mut *writer, path)?;
@@ -133,7 +133,7 @@ impl BlockSink for PendingWrite {
         let Self { reservation, guard, temp, .. } = self;
         let allocate = || guard.allocate(temp.file(), bytes.len() as u64);
         make_disk_room(&reservation.root, &reservation.directory, &mut lock_usage(&reservation.usage), allocate)
-            .map_err(|full| disk_full_error(&self.path, full))?;
+            .map_err(|full| disk_full_error(&self.path, guard.log_refusal(full)))?;
         self.bytes += bytes.len() as u64;
         self.temp.append(bytes).map_err(|error| write_error(&self.path, error))
     }
@@ -334,4 +334,64 @@ pub(super) fn relative_parent(path: &WorkspacePath) -> &Path {
 
 pub(super) fn lock_usage(usage: &Mutex<QuotaUsage>) -> MutexGuard<'_, QuotaUsage> {
     usage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use satchel_domain::DiskReserve;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+    use crate::NativeRunner;
+
+    #[derive(Clone, Default)]
+    struct LogCapture(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for LogCapture {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for LogCapture {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    /// Mutations: a file for which the trash made room is logged as refused; one that is refused isn't logged.
+    #[test]
+    fn only_a_refused_file_is_logged() {
+        let log = LogCapture::default();
+        let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+        let _capturing = tracing::subscriber::set_default(subscriber);
+        let directory = tempfile::tempdir().unwrap();
+        let root = Arc::new(WorkspaceRoot::open(directory.path(), None, u64::MAX, Arc::new(NativeRunner)).unwrap());
+        let conversation: ConversationId = "console:main".parse().unwrap();
+        let guard = |reserve| ReserveGuard::new(reserve, directory.path());
+        let refused = DiskReserve::Bytes(u64::MAX);
+
+        let deleted = root.host_directory(&conversation, Mount::Tmp).join(".deleted/batch");
+        fs::create_dir_all(&deleted).unwrap();
+        fs::write(deleted.join("file"), "deleted").unwrap();
+        let mut checks = [refused, DiskReserve::NONE].into_iter();
+        let check = || guard(checks.next().unwrap()).check(&root.directory, 0);
+        make_disk_room(&root, &conversation.to_file_name(), &mut QuotaUsage::default(), check).unwrap();
+        assert!(!deleted.exists() && checks.next().is_none(), "the trash made room");
+        assert_eq!(String::from_utf8_lossy(&log.0.lock().unwrap()), "");
+
+        let path = "/tmp/a".parse().unwrap();
+        let opened = PendingWrite::open(&root, &conversation, &path, WriteMode::CreateNew, guard(refused));
+        assert!(matches!(opened.err(), Some(WorkspaceError::Failed { .. })));
+        let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+        assert_eq!(logged.matches("the disk is full; refusing a file").count(), 1, "{logged}");
+    }
 }
