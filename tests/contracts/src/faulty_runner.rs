@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -18,10 +18,19 @@ use satchel_ports::{
 pub enum CallProgress {
     /// Nothing.
     Before,
-    /// A part: half of the bytes of a `write`, the first directory of a `create_dirs`.
-    During,
+    /// So many of its parts: directories of a `create_dirs`, halves of the bytes of a `write`.
+    During(usize),
     /// All of it, and the caller does not know yet.
     After,
+}
+
+/// A call of a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterCall {
+    /// The name of the function.
+    pub name: &'static str,
+    /// In how many parts the system does it.
+    pub parts: usize,
 }
 
 /// The call at which a process dies.
@@ -36,14 +45,11 @@ pub struct RunnerKill {
 impl RunnerKill {
     /// Returns every kill that can hit these calls.
     #[must_use]
-    pub fn all(calls: &[&str]) -> Vec<Self> {
+    pub fn all(calls: &[WriterCall]) -> Vec<Self> {
         let mut kills = Vec::new();
-        for (call, name) in calls.iter().enumerate() {
+        for (call, WriterCall { parts, .. }) in calls.iter().enumerate() {
             kills.push(Self { call, progress: CallProgress::Before });
-            // The others are done by the system at once.
-            if ["write", "create_dirs"].contains(name) {
-                kills.push(Self { call, progress: CallProgress::During });
-            }
+            kills.extend((1..*parts).map(|part| Self { call, progress: CallProgress::During(part) }));
             kills.push(Self { call, progress: CallProgress::After });
         }
         kills
@@ -63,7 +69,7 @@ enum Fault {
 
 #[derive(Debug, Default)]
 struct State {
-    calls: Vec<&'static str>,
+    calls: Vec<WriterCall>,
     is_dead: bool,
 }
 
@@ -75,7 +81,7 @@ struct CallLog {
 
 impl CallLog {
     /// Records a call and returns how much of it is done before which error; `None` for all without one.
-    fn record(&self, call: &'static str) -> io::Result<Option<(CallProgress, io::Error)>> {
+    fn record(&self, call: WriterCall) -> io::Result<Option<(CallProgress, io::Error)>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_dead {
             return Err(process_is_dead());
@@ -86,9 +92,9 @@ impl CallLog {
                 state.is_dead = true;
                 Ok(Some((kill.progress, process_is_dead())))
             }
-            Some(Fault::Disk { call: failing, nth, errno }) if failing == call => {
-                let count = state.calls.iter().filter(|recorded| **recorded == call).count();
-                Ok((count >= nth).then(|| (CallProgress::During, errno.into())))
+            Some(Fault::Disk { call: failing, nth, errno }) if failing == call.name => {
+                let count = state.calls.iter().filter(|recorded| recorded.name == failing).count();
+                Ok((count >= nth).then(|| (CallProgress::During(call.parts / 2), errno.into())))
             }
             _ => Ok(None),
         }
@@ -131,9 +137,9 @@ impl FaultyRunner {
         Arc::new(Self { inner, log: Arc::new(CallLog { fault, state: Mutex::default() }) })
     }
 
-    /// The names of the calls until now.
+    /// The calls until now.
     #[must_use]
-    pub fn calls(&self) -> Vec<&'static str> {
+    pub fn calls(&self) -> Vec<WriterCall> {
         self.log.state.lock().unwrap_or_else(PoisonError::into_inner).calls.clone()
     }
 
@@ -169,19 +175,19 @@ impl FaultyWriter {
         name: &'static str,
         perform: impl FnOnce(&mut dyn FileWriter) -> io::Result<T>,
     ) -> io::Result<T> {
-        self.call_in_parts(name, |_| Ok(()), perform)
+        self.call_in_parts(WriterCall { name, parts: 1 }, |_, _| Ok(()), perform)
     }
 
     fn call_in_parts<T>(
         &mut self,
-        name: &'static str,
-        perform_part: impl FnOnce(&mut dyn FileWriter) -> io::Result<()>,
+        call: WriterCall,
+        perform_parts: impl FnOnce(&mut dyn FileWriter, usize) -> io::Result<()>,
         perform: impl FnOnce(&mut dyn FileWriter) -> io::Result<T>,
     ) -> io::Result<T> {
-        let Some((progress, error)) = self.log.record(name)? else { return perform(&mut *self.inner) };
+        let Some((progress, error)) = self.log.record(call)? else { return perform(&mut *self.inner) };
         match progress {
-            CallProgress::Before => {}
-            CallProgress::During => perform_part(&mut *self.inner)?,
+            CallProgress::Before | CallProgress::During(0) => {}
+            CallProgress::During(parts) => perform_parts(&mut *self.inner, parts)?,
             CallProgress::After => drop(perform(&mut *self.inner)),
         }
         Err(error)
@@ -195,8 +201,12 @@ impl FileWriter for FaultyWriter {
     }
 
     fn create_dirs(&mut self, path: &Path) -> io::Result<()> {
-        let first = path.components().next().map_or(Path::new(""), |first| Path::new(first.as_os_str()));
-        self.call_in_parts("create_dirs", |writer| writer.create_dirs(first), |writer| writer.create_dirs(path))
+        let call = WriterCall { name: "create_dirs", parts: path.components().count() };
+        let create_first = |writer: &mut dyn FileWriter, parts| {
+            let first: PathBuf = path.components().take(parts).collect();
+            writer.create_dirs(&first)
+        };
+        self.call_in_parts(call, create_first, |writer| writer.create_dirs(path))
     }
 
     fn enter(&mut self, path: &Path) -> io::Result<()> {
@@ -208,8 +218,8 @@ impl FileWriter for FaultyWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let half = &bytes[..bytes.len() / 2];
-        self.call_in_parts("write", |writer| writer.write(half), |writer| writer.write(bytes))
+        let (call, half) = (WriterCall { name: "write", parts: 2 }, &bytes[..bytes.len() / 2]);
+        self.call_in_parts(call, |writer, _| writer.write(half), |writer| writer.write(bytes))
     }
 
     fn sync(&mut self) -> io::Result<()> {

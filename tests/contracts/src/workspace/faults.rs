@@ -38,6 +38,7 @@ macro_rules! workspace_fault_contract {
             killed_deletion_hides_no_older_one
             killed_restore_is_finished_by_next
             failed_save_keeps_old_file
+            unremovable_temporary_file_goes_at_next_start
             unconfirmed_save_is_reported_as_saved
             unconfirmed_removal_is_reported_as_removed
             tmp_swept_during_save_leaves_nothing_half

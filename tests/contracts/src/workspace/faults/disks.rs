@@ -88,6 +88,18 @@ pub async fn unconfirmed_save_is_reported_as_saved<S: WorkspaceStart>() {
     }
 }
 
+/// Mutation: the next start takes a second name of a file that was saved for one in use.
+pub async fn unremovable_temporary_file_goes_at_next_start<S: WorkspaceStart>() {
+    let runner = S::runner();
+    let directory = prepare::<S>(&runner, WriteMode::CreateNew).await;
+    let failing = FaultyRunner::failing(Arc::clone(&runner), "remove_file", 1, Errno::IO);
+    save_new_file(&*S::open(directory.path(), failing), WriteMode::CreateNew).await.unwrap();
+    assert_eq!(count_temp_files(directory.path()), 1);
+    let next = S::open(directory.path(), runner);
+    assert_eq!(next.remove_leftovers().await.unwrap(), 1);
+    assert_new_file_alone(&read_files(directory.path()));
+}
+
 /// Mutation: a file that is gone is reported as not removed.
 pub async fn unconfirmed_removal_is_reported_as_removed<S: WorkspaceStart>() {
     let runner = S::runner();

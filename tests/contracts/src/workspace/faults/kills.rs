@@ -1,6 +1,6 @@
 //! The files on the disk after a process died at any call of its runner, and after the next start.
 
-use std::{cell::Cell, path::Path, sync::Arc};
+use std::{cell::Cell, fs, path::Path, sync::Arc};
 
 use satchel_ports::{Workspace, WorkspaceError, WriteMode};
 use tempfile::TempDir;
@@ -50,7 +50,7 @@ impl KilledWorkspace<'_> {
 
 /// What happened at all kills of an operation.
 struct KillRuns {
-    /// The calls of an undisturbed operation.
+    /// The names of the calls of an undisturbed operation.
     calls: Vec<&'static str>,
     /// How many leftovers the next starts removed.
     leftovers: u64,
@@ -75,17 +75,20 @@ async fn kill_everywhere<S: WorkspaceStart>(
 ) -> KillRuns {
     let runner = S::runner();
     let start = |directory: &Path| S::open(directory, Arc::clone(&runner));
+    let prepared = tempfile::tempdir().unwrap();
+    prepare(&*start(prepared.path())).await;
+    let before = read_files(prepared.path());
     let directory = tempfile::tempdir().unwrap();
-    prepare(&*start(directory.path())).await;
-    let before = read_files(directory.path());
+    copy_directory(prepared.path(), directory.path());
     let recording = FaultyRunner::recording(Arc::clone(&runner));
     operation(&*S::open(directory.path(), recording.clone())).await.unwrap();
     let after = read_files(directory.path());
 
-    let mut runs = KillRuns { calls: recording.calls(), leftovers: 0 };
-    for kill in RunnerKill::all(&runs.calls) {
+    let calls = recording.calls();
+    let mut runs = KillRuns { calls: calls.iter().map(|call| call.name).collect(), leftovers: 0 };
+    for kill in RunnerKill::all(&calls) {
         let directory = tempfile::tempdir().unwrap();
-        prepare(&*start(directory.path())).await;
+        copy_directory(prepared.path(), directory.path());
         let dying = FaultyRunner::killed(Arc::clone(&runner), kill);
         // Nobody reads what a dead process answers.
         let _unread = operation(&*S::open(directory.path(), dying.clone())).await;
@@ -96,6 +99,19 @@ async fn kill_everywhere<S: WorkspaceStart>(
         check(KilledWorkspace { directory, next, kill, before: &before, after: &after }).await;
     }
     runs
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            fs::create_dir(&to).unwrap();
+            copy_directory(&from, &to);
+        } else {
+            fs::copy(from, to).unwrap();
+        }
+    }
 }
 
 /// Mutations: a file gets its name before all its bytes; its temporary file stays; an old file is written over in its
