@@ -48,15 +48,23 @@ pub(crate) fn insert(
 
 /// Reads lines, newest first.
 pub(crate) async fn list(session: &mut Session<'_>, query: &AuditQuery) -> Result<Vec<AuditRecord>> {
-    let rows: Vec<AuditRow> = sqlx::query_as(
-        "SELECT at, conversation, turn, change FROM audit \
-         WHERE ($1 IS NULL OR conversation = $1) AND at >= $2 ORDER BY sequence DESC LIMIT $3",
-    )
-    .bind(query.conversation.as_ref().map(ToString::to_string))
-    .bind(query.since.map_or(i64::MIN, |since| since.0))
-    .bind(query.limit.map_or(-1, i64::from))
-    .fetch_all(session.connection().await?)
-    .await?;
+    // Two statements: one for both could use no index.
+    let sql = match query.conversation {
+        Some(_) => {
+            "SELECT at, conversation, turn, change FROM audit \
+             WHERE conversation = $1 AND at >= $2 ORDER BY sequence DESC LIMIT $3"
+        }
+        None => {
+            "SELECT at, conversation, turn, change FROM audit \
+             WHERE $1 IS NULL AND at >= $2 ORDER BY sequence DESC LIMIT $3"
+        }
+    };
+    let rows: Vec<AuditRow> = sqlx::query_as(sql)
+        .bind(query.conversation.as_ref().map(ToString::to_string))
+        .bind(query.since.map_or(i64::MIN, |since| since.0))
+        .bind(query.limit.map_or(-1, i64::from))
+        .fetch_all(session.connection().await?)
+        .await?;
     rows.into_iter().map(AuditRecord::try_from).collect()
 }
 

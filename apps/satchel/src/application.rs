@@ -205,7 +205,8 @@ async fn run_audit_command(options: &AuditOptions, data: &ExistingData) -> anyho
     let AuditOptions { conversation, since, limit, json } = options;
     let since = since.map(|since| since.0);
     let filter = AuditFilter { conversation: conversation.clone(), since, limit: *limit };
-    commands::audit::list(&*stores.ledger, filter, *json, &mut std::io::stdout().lock()).await
+    let (out, notes) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
+    commands::audit::list(&*stores.ledger, filter, *json, out, notes).await
 }
 
 async fn run_pair_command(command: &PairAction, data: &ExistingData) -> anyhow::Result<()> {

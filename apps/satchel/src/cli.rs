@@ -72,7 +72,7 @@ pub enum CliCommand {
     Outbox(OutboxCommand),
     /// Show which files of workspaces were written and deleted: when, for whom, by what, and how it ended
     #[command(
-        after_help = "The last 90 days are kept, with paths and without contents.\n\nExamples:\n  satchel audit\n  \
+        after_help = "The last 90 days are kept, with paths and without contents. The time is that of the commit.\n\nExamples:\n  satchel audit\n  \
                             satchel audit --conversation telegram:-100123 --since 7d --json"
     )]
     Audit(AuditOptions),
@@ -158,11 +158,11 @@ pub struct AuditOptions {
     /// Only this conversation, such as console:main
     #[arg(long, value_name = "CONVERSATION")]
     pub conversation: Option<ConversationId>,
-    /// Only the last stretch of time, such as 12h or 7d
+    /// Only changes within this time, such as 12h or 7d
     #[arg(long, value_name = "TIME", value_parser = ConfigDuration::from_str)]
     pub since: Option<ConfigDuration>,
     /// Show at most this many
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Print JSON
     #[arg(long)]
@@ -533,7 +533,7 @@ mod tests {
             "plan a.json --channel fax",
             "attachments show seventeen",
             "audit --since 7",
-            "audit --limit -1",
+            "audit --limit 0",
             "attachments remove",
             "attachments export 17",
             "outbox show 17",

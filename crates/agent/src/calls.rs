@@ -3,9 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{
-    Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, script::SCRIPT_TOOL, size,
-};
+use satchel_domain::{Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, size};
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
     ToolSpec,
@@ -91,12 +89,10 @@ pub async fn run_calls(
     }
     let start_call = |call: ToolCall| {
         let ordinal = call.id.ordinal;
-        let decision = match rounds.decisions_by_call.get(&ordinal) {
-            Some(true) => Some(RecordedDecision::Allowed),
-            Some(false) => Some(RecordedDecision::Refused),
-            None => rounds.awaiting_decision.contains(&ordinal).then_some(RecordedDecision::Pending),
+        let origin = match origin {
+            CallOrigin::Fresh => CallOrigin::Fresh,
+            CallOrigin::Resumed { .. } => CallOrigin::Resumed { decision: rounds.recorded_decision(ordinal) },
         };
-        let origin = if origin == CallOrigin::Fresh { origin } else { CallOrigin::Resumed { decision } };
         run_and_record(services, lane, scope, call, origin)
     };
     let mut running: FuturesUnordered<_> = calls.into_iter().map(start_call).collect();
@@ -223,7 +219,8 @@ async fn execute_call(
         }
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
-            record_possible_changes(changes, scope, call, &spec.name, tool.as_ref());
+            // Never finished, since how they ended is unknown.
+            possible_changes(scope, call, tool.as_ref()).into_iter().for_each(|change| drop(changes.start(change)));
             let files = list_turn_files(services, call.id.turn).await?;
             return Ok(Some(ToolOutcome::from_failure(match scope.script_call == Some(call.id) {
                 true => script_turn::interrupted_message(&files),
@@ -239,13 +236,24 @@ async fn execute_call(
     Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
 }
 
-/// Records what a call may have changed that a dead process ran: of a script, only that it ran is known.
-fn record_possible_changes(changes: &ChangeLog, scope: &CallScope, call: &ToolCall, tool_name: &str, tool: &dyn Tool) {
-    let named = tool.changed_paths(&call.arguments).into_iter().map(Some);
-    for path in named.chain((tool_name == SCRIPT_TOOL).then_some(None)) {
-        // Never finished, since nobody knows how it did.
-        let _pending = changes.start(FileChange::started(scope.requester.clone(), tool_name, FileAction::Change, path));
+/// What a call may have changed that another process started.
+fn possible_changes(scope: &CallScope, call: &ToolCall, tool: &dyn Tool) -> Vec<FileChange> {
+    let tool_name = tool.spec().name;
+    let paths = tool.changed_paths(&call.arguments).into_iter();
+    paths.map(|path| FileChange::started(scope.requester.clone(), &tool_name, FileAction::Change, path)).collect()
+}
+
+/// What the calls of a turn may have changed that another process started and that are not resumed.
+pub(crate) fn abandoned_changes(services: &AgentServices, scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
+    let mut changes = Vec::new();
+    for call in rounds.pending_calls() {
+        let Some((_, tool)) = services.tools.find(&call.name) else { continue };
+        let origin = CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal) };
+        if decide_action(tool.tier(&call.arguments), false, origin) == CallAction::OutcomeUnknown {
+            changes.extend(possible_changes(scope, &call, tool.as_ref()));
+        }
     }
+    changes
 }
 
 /// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.

@@ -12,7 +12,7 @@ use satchel_ports::{
     ledger::{InboundFileState, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage},
 };
 
-use crate::{heading::HeadingContext, prompt, voice_notes};
+use crate::{calls::RecordedDecision, heading::HeadingContext, prompt, voice_notes};
 
 /// The prefix of the outcome of a call that a dead process may have run.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome unknown: ";
@@ -103,6 +103,15 @@ impl Rounds {
         if !files.is_empty() {
             let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::from_failure(INTERRUPTED_TEXT));
             outcome.attachments.extend(files);
+        }
+    }
+
+    /// The recorded state of the decision about a call; `None` where it needed none.
+    pub(crate) fn recorded_decision(&self, ordinal: u32) -> Option<RecordedDecision> {
+        match self.decisions_by_call.get(&ordinal) {
+            Some(true) => Some(RecordedDecision::Allowed),
+            Some(false) => Some(RecordedDecision::Refused),
+            None => self.awaiting_decision.contains(&ordinal).then_some(RecordedDecision::Pending),
         }
     }
 

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     AgentServices, LaneHandle, SteeringMode,
-    calls::{CallOrigin, CallScope, list_turn_files, needs_confirmation, run_calls},
+    calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
     complete::{TurnResult, complete_turn},
     confirm::Confirmations,
     heading::HeadingContext,
@@ -91,6 +91,7 @@ pub async fn run_turn(
     let Streaming { growth, mut editing } = Streaming::start(services, lane, &turn, &capabilities);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
+        rounds.unrecorded_changes = abandoned_changes(services, &scope, &rounds);
         Ok(Some(LoopEnd::new(Ending::Crashed { times: turn.crashes })))
     } else {
         tokio::select! {
@@ -180,6 +181,7 @@ async fn run_loop(
     if !pending.is_empty() {
         // A stopped turn doesn't resume its calls: the files that they made are delivered at its end.
         if let Some(stop) = read_steering(services, lane, turn).await?.stop {
+            rounds.unrecorded_changes = abandoned_changes(services, scope, rounds);
             return Ok(LoopEnd::stopped_by(stop));
         }
         run_calls(services, lane, scope, pending, CallOrigin::Resumed { decision: None }, rounds).await?;

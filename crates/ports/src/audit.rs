@@ -17,14 +17,11 @@ pub enum FileAction {
     Delete,
     /// It is brought back from the trash.
     Restore,
-    /// Any of these: the process died while a call ran that may have changed it.
+    /// Any of these: the process stopped or died while a call ran that may have changed it.
     Change,
 }
 
 impl FileAction {
-    /// Every action.
-    pub const ALL: [Self; 4] = [Self::Write, Self::Delete, Self::Restore, Self::Change];
-
     /// The action as it is stored and shown.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -41,7 +38,7 @@ impl FileAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ChangeOutcome {
-    /// The change is on disk.
+    /// The change was made.
     Done,
     /// The change was made, but the disk did not confirm that it will stay.
     Unconfirmed {
@@ -58,9 +55,6 @@ pub enum ChangeOutcome {
 }
 
 impl ChangeOutcome {
-    /// Every outcome's name.
-    pub const NAMES: [&'static str; 4] = ["done", "unconfirmed", "failed", "unknown"];
-
     /// The outcome of an operation that failed.
     #[must_use]
     pub fn from_error(error: &WorkspaceError) -> Self {
@@ -103,7 +97,7 @@ pub struct FileChange {
     pub tool: String,
     /// What was done.
     pub action: FileAction,
-    /// The file or directory; `None` where it isn't known, as for an interrupted script.
+    /// The file or directory; `None` where it isn't known, as after an interrupted script.
     pub path: Option<WorkspacePath>,
     /// The size in bytes of the file that was written or deleted, where that is known.
     pub bytes: Option<u64>,
@@ -113,7 +107,7 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// A change that has just begun, whose outcome is unknown.
+    /// A change whose outcome is unknown so far.
     #[must_use]
     pub fn started(person: Sender, tool: impl Into<String>, action: FileAction, path: Option<WorkspacePath>) -> Self {
         Self { person, tool: tool.into(), action, path, bytes: None, outcome: ChangeOutcome::Unknown }

@@ -186,8 +186,9 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// The paths at which a call with these arguments may change files, as far as the arguments name them.
-    fn changed_paths(&self, _arguments: &Value) -> Vec<WorkspacePath> {
+    /// The paths at which a call with these arguments may change files of the workspace; `None` for one that the
+    /// arguments don't name.
+    fn changed_paths(&self, _arguments: &Value) -> Vec<Option<WorkspacePath>> {
         Vec::new()
     }
 

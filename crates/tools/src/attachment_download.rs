@@ -141,19 +141,18 @@ impl AttachmentDownload {
         }
         let extension = extension::choose_extension(served_as.as_deref(), &filename, &source_url, &mime);
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
-        let content = self.0.blobs.open(&sha256, None).await;
-        let content = content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
-        let result = self.0.workspace.write(context, &path, content, WriteMode::CreateNew, bytes).await;
-        match result {
-            Ok(_) => {}
-            // Ten digits don't prove it, and anybody may have written there.
-            Err(WorkspaceError::Exists(_)) if self.has_same_content(context, &path, &sha256, bytes).await? => {}
-            Err(WorkspaceError::Exists(_)) => {
-                return Err(error::tool_error(format!(
-                    "another file has this name: {path}; nothing was written over it"
-                )));
-            }
-            Err(error) => return Err(error::write_error("it could not be written", &error)),
+        // Ten digits don't prove that it is the same file, and anybody may have written there.
+        if !self.has_same_content(context, &path, &sha256, bytes).await? {
+            let content = self.0.blobs.open(&sha256, None).await;
+            let content =
+                content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
+            let written = self.0.workspace.write(context, &path, content, WriteMode::CreateNew, bytes).await;
+            written.map_err(|error| match error {
+                WorkspaceError::Exists(_) => {
+                    error::tool_error(format!("another file has this name: {path}; nothing was written over it"))
+                }
+                error => error::write_error("it could not be written", &error),
+            })?;
         }
         written_names.insert(sha10.clone(), sha256);
         *remaining_bytes = remaining_bytes.saturating_sub(bytes);
@@ -170,7 +169,9 @@ impl AttachmentDownload {
     ) -> Result<bool, ToolError> {
         let mut content = match self.0.workspace.read(&context.conversation, path).await {
             Ok(file) if file.bytes == bytes => file.content,
-            Ok(_) | Err(WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => return Ok(false),
+            Ok(_) | Err(WorkspaceError::NotFound(_) | WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => {
+                return Ok(false);
+            }
             Err(error) => {
                 return Err(error::tool_error_with_cause("what has its name already could not be read", &error));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use satchel_domain::{ConversationId, WorkspacePath};
 use satchel_ports::{
     ByteStream, ChangeOutcome, FileAction, FileChange, ToolContext, Workspace, WorkspaceError, WriteMode,
-    workspace::{TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
+    workspace::{TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
 use secrecy::SecretString;
 
@@ -71,7 +71,11 @@ impl AuditedWorkspace {
         let change = context.changes.start(file_change(context, FileAction::Delete, path));
         let result = self.0.trash(&context.conversation, path, batch, recursive).await;
         match &result {
-            Ok(entry) => change.finish(Some(entry.bytes), ChangeOutcome::Done),
+            Ok(entry) => {
+                // What a directory holds isn't counted.
+                let bytes = (entry.kind == WorkspaceEntryKind::File).then_some(entry.bytes);
+                change.finish(bytes, ChangeOutcome::Done);
+            }
             Err(error) => change.finish(None, ChangeOutcome::from_error(error)),
         }
         result

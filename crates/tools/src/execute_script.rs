@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ToolOutcome,
+    ToolOutcome, WorkspacePath,
     script::{MAX_SCRIPT_BYTES, SCRIPT_TOOL},
 };
 use satchel_ports::{SafetyTier, ScriptHost, ScriptRequest, Tool, ToolContext, ToolError, ToolSpec};
@@ -107,6 +107,11 @@ impl Tool for ExecuteScript {
             time_limit: Some(self.rules.time_limit.saturating_add(EXTRA_TIME)),
             ..tool_spec::<Arguments>(SCRIPT_TOOL, SafetyTier::SideEffecting, DESCRIPTION)
         }
+    }
+
+    fn changed_paths(&self, _: &Value) -> Vec<Option<WorkspacePath>> {
+        // Those of the tools that it calls.
+        vec![None]
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {

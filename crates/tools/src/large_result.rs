@@ -171,7 +171,7 @@ impl Tool for PreviewingTool {
         self.tool.tier(arguments)
     }
 
-    fn changed_paths(&self, arguments: &Value) -> Vec<WorkspacePath> {
+    fn changed_paths(&self, arguments: &Value) -> Vec<Option<WorkspacePath>> {
         self.tool.changed_paths(arguments)
     }
 

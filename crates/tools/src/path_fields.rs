@@ -47,14 +47,24 @@ impl PathFields {
         self.fields().iter().any(writes)
     }
 
-    /// The paths in a call's arguments at which the tool changes files.
-    pub(crate) fn changed_paths(self, arguments: &Value) -> Vec<WorkspacePath> {
-        let changing = self.fields().iter().filter(|field| field.access == PathAccess::Write);
-        let given = changing.flat_map(|field| match &arguments[field.name] {
-            Value::Array(paths) => paths.as_slice(),
-            path => std::slice::from_ref(path),
+    /// The paths in a call's arguments at which the tool may change files; one `None` where they name none and the tool
+    /// chooses a path itself.
+    pub(crate) fn changed_paths(self, arguments: &Value) -> Vec<Option<WorkspacePath>> {
+        let mut written = self.fields().iter().filter(|field| field.access == PathAccess::Write).peekable();
+        let changes_files = written.peek().is_some();
+        let paths = written.flat_map(|field| {
+            let given = match &arguments[field.name] {
+                Value::Array(paths) => paths.as_slice(),
+                path => std::slice::from_ref(path),
+            };
+            let parsed = given.iter().filter_map(|path| path.as_str()?.parse::<WorkspacePath>().ok());
+            parsed.filter(|path| field.mounts.contains(&path.mount())).map(Some)
         });
-        given.filter_map(|path| path.as_str()?.parse().ok()).collect()
+        let mut paths: Vec<_> = paths.collect();
+        if paths.is_empty() && changes_files {
+            paths.push(None);
+        }
+        paths
     }
 
     fn fields(self) -> &'static [PathField] {
@@ -151,12 +161,15 @@ mod tests {
     #[test]
     fn changed_paths_are_those_of_written_fields() {
         let paths = |tool: &str, arguments: Value| -> Vec<String> {
-            path_fields(tool).unwrap().changed_paths(&arguments).iter().map(ToString::to_string).collect()
+            let paths = path_fields(tool).unwrap().changed_paths(&arguments);
+            paths.iter().map(|path| path.as_ref().map_or("?".to_owned(), ToString::to_string)).collect()
         };
         assert_eq!(paths("file_delete", json!({"paths": ["a", "/tmp/b"]})), ["/shared/a", "/tmp/b"]);
         assert_eq!(paths("file_delete", json!({"path": "notes/*.tmp"})), ["/shared/notes/*.tmp"]);
         assert_eq!(paths("attachment.save_all", json!({"dir": "/tmp"})), ["/tmp"]);
-        assert!(paths("file_read", json!({"path": "a"})).is_empty() && paths("file_write", json!({})).is_empty());
+        assert_eq!(paths("attachment.download", json!({})), ["?"], "it has a directory of its own");
+        assert_eq!(paths("file_write", json!({"path": "/vault/pin"})), ["?"], "what it can't write isn't named");
+        assert!(paths("file_read", json!({"path": "a"})).is_empty() && paths("execute_script", json!({})).is_empty());
     }
 
     #[test]

@@ -94,8 +94,8 @@ impl Tool for GuardedTool {
         self.tool.preview(arguments, conversation).await
     }
 
-    fn changed_paths(&self, arguments: &Value) -> Vec<WorkspacePath> {
-        self.fields.changed_paths(arguments)
+    fn changed_paths(&self, arguments: &Value) -> Vec<Option<WorkspacePath>> {
+        self.fields.changed_paths(arguments).into_iter().chain(self.tool.changed_paths(arguments)).collect()
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {

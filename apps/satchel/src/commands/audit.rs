@@ -10,7 +10,7 @@ use super::{format_timestamp, one_line, write_json, write_table};
 /// The longest path that is shown whole, in characters; a reason is cut there, too.
 const MAX_CELL_CHARS: usize = 200;
 
-/// How many characters of a person's name are shown.
+/// How many characters of a person's name or id, or of a tool's name, are shown.
 const MAX_NAME_CHARS: usize = 40;
 
 /// Selects the lines that are shown.
@@ -18,17 +18,23 @@ const MAX_NAME_CHARS: usize = 40;
 pub struct AuditFilter {
     /// Only those of this conversation.
     pub conversation: Option<ConversationId>,
-    /// Only those of this last stretch of time.
+    /// Only those within this time.
     pub since: Option<Duration>,
     /// The most that are shown.
     pub limit: u32,
 }
 
-/// Lists the changes of files, newest first.
+/// Lists the changes of files, newest first; `notes` gets what is no part of the list.
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
-pub async fn list(ledger: &dyn Ledger, filter: AuditFilter, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+pub async fn list(
+    ledger: &dyn Ledger,
+    filter: AuditFilter,
+    json: bool,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> anyhow::Result<()> {
     let AuditFilter { conversation, since, limit } = filter;
     let started_at = |since: Duration| {
         Timestamp(ledger.now().0.saturating_sub(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
@@ -38,19 +44,13 @@ pub async fn list(ledger: &dyn Ledger, filter: AuditFilter, json: bool, out: &mu
     let mut records = ledger.audit(&query).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
-    if json {
-        return Ok(write_json(out, &records)?);
+    match (json, records.as_slice()) {
+        (true, records) => write_json(out, &records)?,
+        (false, []) => writeln!(out, "no change of a file in the last 90 days matches")?,
+        (false, records) => write_table(out, &records.iter().map(row).collect::<Vec<_>>())?,
     }
-    if records.is_empty() {
-        writeln!(
-            out,
-            "no tool or command has changed a file of a workspace in the time that is kept, 90 days at most"
-        )?;
-        return Ok(());
-    }
-    write_table(out, &records.iter().map(row).collect::<Vec<_>>())?;
     if has_more {
-        writeln!(out, "there are older ones: --limit shows more than {limit}")?;
+        writeln!(notes, "older changes exist; raise --limit (now {limit})")?;
     }
     Ok(())
 }
@@ -112,33 +112,44 @@ mod tests {
         vec![record(2, interrupted), record(1, failed), record(0, written)]
     }
 
-    async fn output(limit: u32, json: bool) -> String {
+    /// What is printed, and what is noted besides.
+    async fn output(count: usize, limit: u32, json: bool) -> (String, String) {
         let mut ledger = MockLedger::new();
         ledger.expect_now().return_const(Timestamp(10_000));
-        ledger.expect_audit().returning(|query| {
+        ledger.expect_audit().returning(move |query| {
             assert_eq!(query.since, Some(Timestamp(3_000)));
-            Ok(records().into_iter().take(query.limit.unwrap() as usize).collect())
+            Ok(records().into_iter().take(count.min(query.limit.unwrap() as usize)).collect())
         });
         let filter = AuditFilter { conversation: None, since: Some(Duration::from_secs(7)), limit };
-        let mut out = Vec::new();
-        list(&ledger, filter, json, &mut out).await.unwrap();
-        String::from_utf8(out).unwrap()
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        list(&ledger, filter, json, &mut out, &mut notes).await.unwrap();
+        (String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
     }
 
     #[tokio::test]
     async fn changes_are_listed_without_control_characters() {
-        insta::assert_snapshot!(output(100, false).await, @r#"
+        let (table, notes) = output(3, 100, false).await;
+        assert_eq!(notes, "");
+        insta::assert_snapshot!(table, @r#"
         2023-11-14 22:15:20Z  telegram:41  Ada [2J (7)  execute_script   change  ?                  -       unknown
         2023-11-14 22:14:20Z  telegram:41  Ada [2J (7)  file_write       write   /tmp/a             -       failed: the workspace is full
         2023-11-14 22:13:20Z  telegram:41  Ada [2J (7)  attachment_save  write   /shared/photo.jpg  142 KB  done
         "#);
-        assert!(output(2, false).await.ends_with("there are older ones: --limit shows more than 2\n"));
-        assert!(output(0, false).await.starts_with("no tool or command"));
+        assert_eq!(output(0, 100, false).await.0, "no change of a file in the last 90 days matches\n");
+    }
+
+    #[tokio::test]
+    async fn longer_log_than_limit_is_noted_beside_list() {
+        for json in [true, false] {
+            let (out, notes) = output(3, 2, json).await;
+            assert_eq!(notes, "older changes exist; raise --limit (now 2)\n");
+            assert!(out.contains("execute_script") && !out.contains("attachment_save"), "{out}");
+        }
     }
 
     #[tokio::test]
     async fn json_has_every_field_of_a_change() {
-        let lines: serde_json::Value = serde_json::from_str(&output(3, true).await).unwrap();
+        let lines: serde_json::Value = serde_json::from_str(&output(3, 3, true).await.0).unwrap();
         let expected = serde_json::json!({
             "at": 1_700_000_060_000_i64, "conversation": "telegram:41", "turn": "00000000-0000-0000-0000-000000000006",
             "person": { "id": "7", "name": "Ada\n\u{1b}[2J" }, "tool": "file_write", "action": "write",

@@ -138,6 +138,6 @@ async fn overwriting_replaces_the_file_as_a_whole() {
     assert!(answers.contains("`/shared/photo.png` exists already: choose another path, or set"), "{answers}");
     let mut read = Vec::new();
     reader.rewind().and_then(|()| reader.read_to_end(&mut read)).expect("an open file stays readable");
-    assert_eq!(read, bytes_of(&old).await, "who had the old file open reads all of it");
+    assert_eq!(read, bytes_of(&old).await, "a reader of the old file still gets all of it");
     assert_eq!(harness.stored_files(""), [photo().sha256()], "and nothing is beside the new one");
 }

@@ -33,8 +33,8 @@ impl Tool for WritingTool {
         }
     }
 
-    fn changed_paths(&self, _: &Value) -> Vec<WorkspacePath> {
-        vec![path()]
+    fn changed_paths(&self, _: &Value) -> Vec<Option<WorkspacePath>> {
+        vec![Some(path()), None]
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
@@ -100,21 +100,48 @@ async fn change_of_timed_out_call_is_unknown() {
     assert_eq!(lines(&played.changes[0].1), ["owner write write /shared/a None unknown"]);
 }
 
-/// Mutation: nothing is said of the call that ran when its process died.
-#[tokio::test(start_paused = true)]
-async fn interrupted_calls_possible_changes_are_recorded() {
+/// A turn whose process died after the model had requested these calls.
+fn interrupted_stage(names: &[&str]) -> Stage {
     let mut stage = stage(vec![says("Done.")]);
-    stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
     stage.tools.push(tool_that_calls("other", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
         text: String::new(),
-        calls: vec![recorded("write", 0), recorded("execute_script", 1), recorded("other", 2)],
+        calls: (0..).zip(names).map(|(ordinal, name)| recorded(name, ordinal)).collect(),
         awaiting_decision: vec![],
     }];
-    let played = stage.play().await;
+    stage
+}
+
+const POSSIBLE_CHANGES: [&str; 2] = ["owner write change /shared/a None unknown", "owner write change ? None unknown"];
+
+/// Mutation: nothing is recorded of the call that ran when its process died.
+#[tokio::test(start_paused = true)]
+async fn interrupted_calls_possible_changes_are_recorded() {
+    let played = interrupted_stage(&["write", "other"]).play().await;
     let changes: Vec<_> = played.changes.iter().map(|(ordinal, changes)| (*ordinal, lines(changes))).collect();
-    let written = vec!["owner write change /shared/a None unknown".to_owned()];
-    let script = vec!["owner execute_script change ? None unknown".to_owned()];
-    assert_eq!(changes, [(0, written), (1, script), (2, vec![])]);
+    assert_eq!(changes, [(0, POSSIBLE_CHANGES.map(str::to_owned).to_vec()), (1, vec![])]);
+    assert_eq!(played.completed.changes, [], "once only");
+}
+
+/// Mutation: a turn that ends without resuming its calls says nothing of what they may have changed.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_not_resumed_are_recorded() {
+    let mut stopped = interrupted_stage(&["write", "other"]);
+    stopped.arrives_after(Duration::ZERO, waiting(9, "/stop"));
+    let mut crashed = interrupted_stage(&["write", "other"]);
+    crashed.turn.crashes = 3;
+    for stage in [stopped, crashed] {
+        let played = stage.play().await;
+        assert_eq!(
+            (lines(&played.completed.changes), played.changes.len()),
+            (POSSIBLE_CHANGES.map(str::to_owned).to_vec(), 0)
+        );
+    }
+    let mut waiting_for_word = interrupted_stage(&["write"]);
+    waiting_for_word.turn.crashes = 3;
+    if let JournalEntry::Model { awaiting_decision, .. } = &mut waiting_for_word.turn.journal[0] {
+        awaiting_decision.push(0);
+    }
+    assert_eq!(waiting_for_word.play().await.completed.changes, [], "a call that nobody allowed never started");
 }
