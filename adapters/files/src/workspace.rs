@@ -196,7 +196,7 @@ impl Workspace for DirectoryWorkspace {
         .await
     }
 
-    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError> {
         let conversation = conversation.clone();
         self.spawn_disk_task(path, move |root, path| write::remove(root, &conversation, path)).await
     }

@@ -176,7 +176,7 @@ impl Workspace for MeteredWorkspace {
         self.inner.list(conversation, path).await
     }
 
-    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError> {
         let result = self.inner.remove(conversation, path).await;
         if self.inner.is_counted(path.mount()) {
             self.record_usage(conversation).await;

@@ -405,7 +405,14 @@ mod tests {
     fn command_context(access: &AccessPolicy) -> CommandContext<'_> {
         static PLACE: LazyLock<(ConversationId, Sender)> =
             LazyLock::new(|| (conversation(), Sender::new(IMPLICIT_OWNER_ID, "Owner")));
-        CommandContext { turn: TurnId(Uuid::nil()), conversation: &PLACE.0, group: false, sender: &PLACE.1, access }
+        CommandContext {
+            turn: TurnId(Uuid::nil()),
+            repeated: false,
+            conversation: &PLACE.0,
+            group: false,
+            sender: &PLACE.1,
+            access,
+        }
     }
 
     /// What a command that needs neither voice nor files is answered.

@@ -55,6 +55,8 @@ impl PairCommand {
 pub struct CommandContext<'a> {
     /// The turn that answers it; the same when the command is repeated after a crash.
     pub turn: TurnId,
+    /// Whether a process died after it had started to answer, and so may have run the command.
+    pub repeated: bool,
     pub conversation: &'a ConversationId,
     /// Whether others read along.
     pub group: bool,

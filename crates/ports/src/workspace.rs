@@ -78,6 +78,8 @@ pub struct RestoredFiles {
     pub restored: Vec<WorkspacePath>,
     /// What stays in the trash, because something has its path.
     pub blocked: Vec<WorkspacePath>,
+    /// Why the rest stays in the trash, if the disk failed; a later restore goes on with it.
+    pub failure: Option<String>,
 }
 
 /// Why an operation of a workspace failed.
@@ -208,8 +210,8 @@ pub trait Workspace: Send + Sync {
         path: &WorkspacePath,
     ) -> Result<Vec<WorkspaceEntry>, WorkspaceError>;
 
-    /// Removes a file or an empty directory for good.
-    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError>;
+    /// Removes a file or an empty directory for good, and returns the file's size; 0 for a directory.
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError>;
 
     /// Moves a file or a directory to the trash of its mount. A directory that isn't empty is moved only if `recursive`.
     async fn trash(

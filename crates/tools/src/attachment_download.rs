@@ -143,20 +143,31 @@ impl AttachmentDownload {
         let path = download_dir.join(&format!("{sha10}{extension}")).expect("ten digits and letters are a plain name");
         // Ten digits don't prove that it is the same file, and anybody may have written there.
         if !self.has_same_content(context, &path, &sha256, bytes).await? {
-            let content = self.0.blobs.open(&sha256, None).await;
-            let content =
-                content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
-            let written = self.0.workspace.write(context, &path, content, WriteMode::CreateNew, bytes).await;
-            written.map_err(|error| match error {
-                WorkspaceError::Exists(_) => {
-                    error::tool_error(format!("another file has this name: {path}; nothing was written over it"))
-                }
-                error => error::write_error("it could not be written", &error),
-            })?;
+            self.write_new(context, &path, &sha256, bytes).await?;
         }
         written_names.insert(sha10.clone(), sha256);
         *remaining_bytes = remaining_bytes.saturating_sub(bytes);
         Ok(Some(DownloadResult { path, sha10, bytes, source_url, mime_type: mime, filename }))
+    }
+
+    /// Writes stored bytes to a path where nothing is, or where another call has just written the same.
+    async fn write_new(
+        &self,
+        context: &ToolContext,
+        path: &WorkspacePath,
+        sha256: &Sha256,
+        bytes: u64,
+    ) -> Result<(), ToolError> {
+        let content = self.0.blobs.open(sha256, None).await;
+        let content = content.map_err(|error| error::tool_error_with_cause("its bytes could not be read", &error))?;
+        match self.0.workspace.write(context, path, content, WriteMode::CreateNew, bytes).await {
+            Ok(_) => Ok(()),
+            Err(WorkspaceError::Exists(_)) if self.has_same_content(context, path, sha256, bytes).await? => Ok(()),
+            Err(WorkspaceError::Exists(_)) => {
+                Err(error::tool_error(format!("another file has this name: {path}; nothing was written over it")))
+            }
+            Err(error) => Err(error::write_error("it could not be written", &error)),
+        }
     }
 
     /// Whether what is at a path is exactly these bytes.

@@ -193,10 +193,10 @@ impl Workspace for TestWorkspace {
         Ok(entries.into_values().collect())
     }
 
-    async fn remove(&self, _: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+    async fn remove(&self, _: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError> {
         self.touch(path);
         let removed = self.files.lock().unwrap().remove(path);
-        removed.map(drop).ok_or_else(|| WorkspaceError::NotFound(path.clone()))
+        removed.map(|content| content.len() as u64).ok_or_else(|| WorkspaceError::NotFound(path.clone()))
     }
 
     async fn trash(
@@ -214,8 +214,7 @@ impl Workspace for TestWorkspace {
                 Ok(TrashedEntry { kind: WorkspaceEntryKind::Directory, bytes: 0 })
             }
             Err(_) => {
-                let bytes = self.files.lock().unwrap().get(path).map_or(0, |content| content.len() as u64);
-                self.remove(conversation, path).await?;
+                let bytes = self.remove(conversation, path).await?;
                 Ok(TrashedEntry { kind: WorkspaceEntryKind::File, bytes })
             }
         }

@@ -387,8 +387,8 @@ pub async fn files_and_empty_directories_are_removed(fixture: impl WorkspaceFixt
         workspace.remove(&main_conversation(), &path("/shared/dir")).await,
         Err(WorkspaceError::Failed { .. })
     ));
-    workspace.remove(&main_conversation(), &path("/shared/dir/a")).await.unwrap();
-    workspace.remove(&main_conversation(), &path("/shared/dir")).await.unwrap();
+    assert_eq!(workspace.remove(&main_conversation(), &path("/shared/dir/a")).await.unwrap(), 1);
+    assert_eq!(workspace.remove(&main_conversation(), &path("/shared/dir")).await.unwrap(), 0);
     assert_eq!(list_paths(&fixture, "/shared").await, [""; 0]);
 }
 

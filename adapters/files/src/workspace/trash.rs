@@ -128,7 +128,10 @@ pub(super) fn restore(
     let mut restored = RestoredFiles::default();
     let Some(StoredBatch { batch, .. }) = chosen else { return Ok(restored) };
     for mount in &mut mounts {
-        mount.restore_batch(*batch, request, &mut restored).map_err(|error| workspace_error(&mount.path, error))?;
+        if let Err(error) = mount.restore_batch(*batch, request, &mut restored) {
+            restored.failure = Some(workspace_error(&mount.path, error).to_string());
+            break;
+        }
     }
     Ok(restored)
 }

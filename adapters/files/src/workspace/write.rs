@@ -237,7 +237,7 @@ pub(super) fn remove(
     root: &Arc<WorkspaceRoot>,
     conversation: &ConversationId,
     path: &WorkspacePath,
-) -> Result<(), WorkspaceError> {
+) -> Result<u64, WorkspaceError> {
     let name = Path::new(require_writable_name(path)?);
     trash::check_visible(path)?;
     let map_error = |error| workspace_error(path, error);
@@ -255,8 +255,10 @@ pub(super) fn remove(
         usage.free(usage::entry_bytes(&removed));
     }
     drop(usage);
-    let synced = writer.sync_dir(Path::new(""));
-    synced.map_err(|error| WorkspaceError::RemovalUnconfirmed { path: path.clone(), reason: error.to_string() })
+    match writer.sync_dir(Path::new("")) {
+        Ok(()) => Ok(if removed.kind == FileKind::File { removed.bytes } else { 0 }),
+        Err(error) => Err(WorkspaceError::RemovalUnconfirmed { path: path.clone(), reason: error.to_string() }),
+    }
 }
 
 /// The bytes that count for a conversation.

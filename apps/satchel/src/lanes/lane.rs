@@ -335,6 +335,7 @@ async fn answered(
     let Some(command) = files.is_empty().then(|| ChatCommand::parse(&message.text)).flatten() else { return Ok(None) };
     let asked = CommandContext {
         turn: turn.id,
+        repeated: turn.crashes > 0,
         conversation: &message.conversation,
         group: message.group,
         sender: &message.sender,

@@ -93,10 +93,10 @@ impl Workspace for MeasuredWorkspace {
         self.inner.list(conversation, path).await
     }
 
-    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError> {
         let change = self.start(FileAction::Delete);
         let result = self.inner.remove(conversation, path).await;
-        change.finish(&result, |()| 1);
+        change.finish(&result, |_| 1);
         result
     }
 

@@ -230,6 +230,7 @@ mod tests {
             let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
             let asked = CommandContext {
                 turn: TurnId(Uuid::nil()),
+                repeated: false,
                 conversation: &conversation,
                 group: false,
                 sender: &sender,
@@ -252,6 +253,7 @@ mod tests {
         let (conversation, sender, access) = (conversation(), Sender::new("1", "Ada"), AccessPolicy::default());
         let asked = CommandContext {
             turn: TurnId(Uuid::nil()),
+            repeated: false,
             conversation: &conversation,
             group: false,
             sender: &sender,

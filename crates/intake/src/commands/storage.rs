@@ -114,14 +114,18 @@ pub(super) async fn forget_files(
         Ok(targets) => targets,
         Err(error_text) => return Ok(OutgoingResponse::from_text(error_text)),
     };
-    let mut lines = Vec::new();
+    let (mut lines, mut paths) = (Vec::new(), Vec::new());
     for target in targets {
-        lines.extend(match target {
+        match target {
             ForgetTarget::File { number, in_range } => {
-                forget_number(ledger, context, storage, number, in_range).await?
+                lines.extend(forget_number(ledger, context, storage, number, in_range).await?);
             }
-            ForgetTarget::Workspace(path) => Some(remove_workspace_file(context, storage, &path, changes).await),
-        });
+            ForgetTarget::Workspace(path) => paths.push(path),
+        }
+    }
+    // Last, since the ledger may fail above: the command is then repeated, and its changes are not recorded.
+    for path in paths {
+        lines.push(remove_workspace_file(context, storage, &path, changes).await);
     }
     if lines.is_empty() {
         lines.push("There is no file with any of these numbers here. `/files` lists them all.".to_owned());
@@ -208,23 +212,23 @@ pub(super) async fn restore_files(
     storage: &Storage<'_>,
     changes: &ChangeLog,
 ) -> OutgoingResponse {
-    let started = |path| changes.start(FileChange::started(context.sender.clone(), "/undo", FileAction::Restore, path));
-    let RestoredFiles { restored, blocked } =
-        match storage.workspace.restore(context.conversation, context.turn.0).await {
-            Ok(files) => files,
-            Err(error) => {
-                started(None).finish(None, ChangeOutcome::from_error(&error));
-                return OutgoingResponse::from_text(format!(
-                    "I couldn't bring everything back: {error}. `/undo` tries the rest again."
-                ));
-            }
-        };
+    let start = |path| changes.start(FileChange::started(context.sender.clone(), "/undo", FileAction::Restore, path));
+    let files = storage.workspace.restore(context.conversation, context.turn.0).await;
+    let RestoredFiles { restored, blocked, failure } =
+        files.unwrap_or_else(|error| RestoredFiles { failure: Some(error.to_string()), ..RestoredFiles::default() });
     for path in &restored {
-        started(Some(path.clone())).finish(None, ChangeOutcome::Done);
+        start(Some(path.clone())).finish(None, ChangeOutcome::Done);
     }
     let mut lines = Vec::new();
     if !restored.is_empty() {
         lines.push(format!("Brought back {}.", list_paths(&restored)));
+    }
+    if let Some(reason) = failure {
+        lines.push(format!("I couldn't bring everything back: {reason}. `/undo` tries the rest again."));
+        start(None).finish(None, ChangeOutcome::Failed { reason });
+    } else if context.repeated && restored.is_empty() {
+        // The process that died may have restored all of it.
+        let _unknown = start(None);
     }
     if !blocked.is_empty() {
         let (verb, pronoun) = if blocked.len() == 1 { ("has", "it") } else { ("have", "them") };
@@ -262,9 +266,14 @@ async fn remove_workspace_file(
     let change = FileChange::started(context.sender.clone(), "/forget", FileAction::Delete, Some(path.clone()));
     let change = changes.start(change);
     let result = storage.workspace.remove(context.conversation, path).await;
-    change.finish(None, result.as_ref().map_or_else(ChangeOutcome::from_error, |()| ChangeOutcome::Done));
+    match &result {
+        Ok(bytes) => change.finish(Some(*bytes), ChangeOutcome::Done),
+        // The process that died may have removed it.
+        Err(WorkspaceError::NotFound(_)) if context.repeated => change.finish(None, ChangeOutcome::Unknown),
+        Err(error) => change.finish(None, ChangeOutcome::from_error(error)),
+    }
     match result {
-        Ok(()) => format!("Removed {quoted_path} from the workspace."),
+        Ok(_) => format!("Removed {quoted_path} from the workspace."),
         Err(WorkspaceError::NotFound(_)) => format!("There is no file {quoted_path} in the workspace."),
         Err(WorkspaceError::RemovalUnconfirmed { reason, .. }) => format!(
             "Removed {quoted_path} from the workspace, but the disk didn't confirm it: {reason}. After a power cut the \

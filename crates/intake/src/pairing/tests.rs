@@ -33,6 +33,7 @@ async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, g
     let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
     let asked = CommandContext {
         turn: TurnId(Uuid::nil()),
+        repeated: false,
         conversation: &conversation,
         group,
         sender: &sender,

@@ -364,6 +364,7 @@ async fn failed_duplicate_file_is_reported() {
     ];
     world.add_turn(said(turn(), "", files));
     let mut workspace = MockWorkspace::new();
+    workspace.expect_read().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
     workspace.expect_write().returning(|_, path, _, _, _| {
         Err(WorkspaceError::Failed { path: path.clone(), reason: "the disk is on fire".to_owned() })
     });
@@ -500,6 +501,7 @@ async fn a_failed_write_or_read_says_why() {
     let world = ToolHarness::new();
     world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
     let mut workspace = MockWorkspace::new();
+    workspace.expect_read().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
     workspace.expect_write().returning(|_, _, _, _, _| Err(WorkspaceError::QuotaExceeded { quota: 1_000 }));
     let tool =
         AttachmentDownload(ToolServices { workspace: AuditedWorkspace::new(Arc::new(workspace)), ..world.services() });
@@ -511,4 +513,19 @@ async fn a_failed_write_or_read_says_why() {
     world.add_turn(said(turn(), "", vec![(reference("lost.txt", None), InboundFileState::Stored(lost))]));
     let outcome = world.call("attachment.download", json!({})).await.unwrap();
     assert!(outcome.text.unwrap().contains("its bytes could not be read: the file store doesn't have them"));
+}
+
+/// Mutation: what is there already is written again, or recorded as if it were.
+#[tokio::test]
+async fn repeated_download_records_no_second_write() {
+    let world = ToolHarness::new();
+    world.add_turn(said(turn(), "", vec![stored(&world, 1, "a.csv", None, "text/csv", b"1;2")]));
+    for written in [1, 0] {
+        let context = world.context();
+        let tool = world.registry().get("attachment.download").unwrap();
+        tool.call(json!({}), &context).await.unwrap();
+        let changes = context.changes.to_vec();
+        assert_eq!(changes.len(), written, "{changes:?}");
+        assert!(changes.iter().all(|change| change.bytes == Some(3)), "{changes:?}");
+    }
 }

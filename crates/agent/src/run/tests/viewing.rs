@@ -50,7 +50,7 @@ async fn viewed_file_is_not_delivered() {
 #[tokio::test(start_paused = true)]
 async fn calls_share_the_files_of_their_turn() {
     let mut stage = Stage::with_model(vec![calls(&[("look", json!({})), ("look", json!({}))]), says("Done.")]);
-    let files = [file(1, "a.txt"), file(2, "b.txt")].map(|file| InboundFileState::Stored(file));
+    let files = [file(1, "a.txt"), file(2, "b.txt")].map(InboundFileState::Stored);
     stage.turn.messages[0].files = files.into();
     let seen: Arc<Mutex<Vec<ToolContext>>> = Arc::default();
     let contexts = Arc::clone(&seen);

@@ -53,6 +53,7 @@ impl Person {
     fn asked(&self, group: bool) -> CommandContext<'_> {
         CommandContext {
             turn: TurnId(Uuid::nil()),
+            repeated: false,
             conversation: &self.conversation,
             group,
             sender: &self.sender,
@@ -75,7 +76,7 @@ async fn forgets(person: &Person, group: bool, given: &str, outcome: ForgetOutco
     blobs.expect_mark().withf(|_, grace| *grace == BLOB_GRACE).returning(|_, _| Ok(()));
     blobs.expect_sweep().returning(|| Ok(245_000));
     let mut workspace = MockWorkspace::new();
-    workspace.expect_remove().returning(|_, _| Ok(()));
+    workspace.expect_remove().returning(|_, _| Ok(7));
     let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
     let answer = forget_files(&ledger, &person.asked(group), &given, &storage, &ChangeLog::default()).await.unwrap();
@@ -116,11 +117,11 @@ async fn undo_says_what_came_back_and_what_is_blocked() {
     for (files, says) in [
         (RestoredFiles::default(), "There is nothing to bring back. Deleted files are kept for a day."),
         (
-            RestoredFiles { restored: vec![path("/shared/a*.txt")], blocked: vec![path("/tmp/b")] },
+            RestoredFiles { restored: vec![path("/shared/a*.txt")], blocked: vec![path("/tmp/b")], failure: None },
             "Brought back `/shared/a*.txt`.\nI kept `/tmp/b` in the trash: something else has the name now. Rename or \
              delete that, then send `/undo` again to bring it back.",
         ),
-        (RestoredFiles { restored: many, blocked: vec![] }, "`/tmp/18`, `/tmp/19`, 10 more."),
+        (RestoredFiles { restored: many, ..RestoredFiles::default() }, "`/tmp/18`, `/tmp/19`, 10 more."),
     ] {
         let mut workspace = MockWorkspace::new();
         workspace
@@ -258,7 +259,11 @@ async fn usage_shows_sums_quotas_and_largest_files() {
 #[tokio::test]
 async fn commands_record_what_they_change() {
     let path = |text: &str| text.parse::<WorkspacePath>().unwrap();
-    let restored = RestoredFiles { restored: vec![path("/shared/a"), path("/tmp/b")], blocked: vec![path("/tmp/c")] };
+    let restored = RestoredFiles {
+        restored: vec![path("/shared/a"), path("/tmp/b")],
+        blocked: vec![path("/tmp/c")],
+        failure: Some("`/tmp` failed: no disk".to_owned()),
+    };
     let mut workspace = MockWorkspace::new();
     workspace.expect_restore().times(1).return_once(move |_, _| Ok(restored));
     workspace
@@ -266,28 +271,67 @@ async fn commands_record_what_they_change() {
         .returning(|_, _| Err(WorkspaceError::Failed { path: "/tmp".parse().unwrap(), reason: "no disk".to_owned() }));
     workspace.expect_remove().returning(|_, path| match path.file_name() {
         Some("gone") => Err(WorkspaceError::NotFound(path.clone())),
-        _ => Ok(()),
+        _ => Ok(7),
     });
     let (ledger, blobs) = (MockLedger::new(), MockBlobs::new());
     let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let (person, changes) = (Person::new("7"), ChangeLog::default());
     let context = person.asked(false);
-    restore_files(&context, &storage, &changes).await;
+    let partial = restore_files(&context, &storage, &changes).await.text.unwrap();
+    assert!(
+        partial
+            .contains("Brought back `/shared/a`, `/tmp/b`.\nI couldn't bring everything back: `/tmp` failed: no disk."),
+        "{partial}"
+    );
     restore_files(&context, &storage, &changes).await;
     let arguments = ["workspace:/tmp/b".to_owned(), "workspace:gone".to_owned()];
     forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap();
     let line = |change: &FileChange| {
         let path = change.path.as_ref().map_or("?".to_owned(), ToString::to_string);
-        format!("{} {} {} {path} {}", change.person.id, change.tool, change.action.as_str(), change.outcome.as_str())
+        let (action, outcome) = (change.action.as_str(), change.outcome.as_str());
+        format!("{} {} {action} {path} {:?} {outcome}", change.person.id, change.tool, change.bytes)
     };
     assert_eq!(
         changes.to_vec().iter().map(line).collect::<Vec<_>>(),
         [
-            "7 /undo restore /shared/a done",
-            "7 /undo restore /tmp/b done",
-            "7 /undo restore ? failed",
-            "7 /forget delete /tmp/b done",
-            "7 /forget delete /shared/gone failed",
+            "7 /undo restore /shared/a None done",
+            "7 /undo restore /tmp/b None done",
+            "7 /undo restore ? None failed",
+            "7 /undo restore ? None failed",
+            "7 /forget delete /tmp/b Some(7) done",
+            "7 /forget delete /shared/gone None failed",
         ]
     );
+}
+
+/// Mutation: a command that runs again records that nothing was done, although the process that died did it.
+#[tokio::test]
+async fn repeated_commands_record_unknown_changes() {
+    let mut workspace = MockWorkspace::new();
+    workspace.expect_restore().returning(|_, _| Ok(RestoredFiles::default()));
+    workspace.expect_remove().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
+    let (ledger, blobs) = (MockLedger::new(), MockBlobs::new());
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let person = Person::new("7");
+    for (repeated, outcomes) in [(false, vec!["failed"]), (true, vec!["unknown", "unknown"])] {
+        let (changes, context) = (ChangeLog::default(), CommandContext { repeated, ..person.asked(false) });
+        restore_files(&context, &storage, &changes).await;
+        let arguments = ["workspace:/tmp/b".to_owned()];
+        forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap();
+        let changes = changes.to_vec();
+        assert_eq!(changes.iter().map(|change| change.outcome.as_str()).collect::<Vec<_>>(), outcomes);
+    }
+}
+
+/// Mutation: a file of the workspace is removed, and then the ledger fails, so that its line is lost.
+#[tokio::test]
+async fn workspace_files_are_forgotten_last() {
+    let mut ledger = MockLedger::new();
+    ledger.expect_forget_file().returning(|_| Err(LedgerError::Full));
+    let (blobs, workspace) = (MockBlobs::new(), MockWorkspace::new());
+    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let (person, changes) = (Person::new("7"), ChangeLog::default());
+    let arguments = ["workspace:/tmp/b".to_owned(), "17".to_owned()];
+    let forgotten = forget_files(&ledger, &person.asked(false), &arguments, &storage, &changes).await;
+    assert!(forgotten.is_err() && changes.to_vec().is_empty());
 }

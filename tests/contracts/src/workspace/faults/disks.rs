@@ -185,7 +185,7 @@ pub async fn read_only_disk_is_named_and_unchanged<S: WorkspaceStart>() {
         save_new_file(workspace, WriteMode::Replace).await,
         save(workspace, "/tmp/other/file", b"new", WriteMode::CreateNew).await,
         save(workspace, "/shared/file", b"new", WriteMode::CreateNew).await,
-        workspace.remove(&main_conversation(), &path(NAME)).await,
+        workspace.remove(&main_conversation(), &path(NAME)).await.map(drop),
         trash(workspace, NAME, 1).await,
     ] {
         let Err(WorkspaceError::Failed { reason, .. }) = failed else { panic!("{failed:?}") };

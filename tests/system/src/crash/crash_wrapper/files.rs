@@ -71,7 +71,7 @@ impl Workspace for CrashWrapper<DirectoryWorkspace> {
         between!(self, "workspace.list", self.inner.list(conversation, path))
     }
 
-    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<(), WorkspaceError> {
+    async fn remove(&self, conversation: &ConversationId, path: &WorkspacePath) -> Result<u64, WorkspaceError> {
         between!(self, "workspace.remove", self.inner.remove(conversation, path))
     }
 

@@ -37,7 +37,7 @@ fn audit_lists_every_change_of_files() {
             "file_write write /tmp/a 5 done",
             "file_delete delete /shared/photo.txt 7 done",
             "/undo restore /shared/photo.txt null done",
-            "/forget delete /tmp/a null done",
+            "/forget delete /tmp/a 5 done",
         ],
         "{records:#}"
     );
