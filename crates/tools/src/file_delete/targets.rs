@@ -132,13 +132,19 @@ pub(super) async fn find_targets(
                 pattern.is_match(relative.trim_start_matches('/'))
             };
             targets.add_tree(services, conversation, directory, is_match).await;
-            if targets.files.is_empty() {
+            if targets.files.is_empty() && !targets.has_more {
                 return Err(error::tool_error(format!("nothing was deleted: no file matches `{given}`")));
             }
-            if targets.has_more || targets.file_count > targets.files.len() {
+            if targets.file_count > targets.files.len() {
                 return Err(error::tool_error(format!(
-                    "nothing was deleted: more than {MAX_FILES} files match `{given}`, or are beside those that do; \
-                     delete them in smaller groups"
+                    "nothing was deleted: more than {MAX_FILES} files match `{given}`; delete them in smaller groups"
+                )));
+            }
+            if targets.has_more {
+                return Err(error::tool_error(format!(
+                    "nothing was deleted: `{directory}` holds more than {} files and directories, so that not all of them \
+                     could be compared with `{given}`; give a pattern for a smaller directory",
+                    services.limits.search_files
                 )));
             }
             // A file that is called so, such as `photo [1].jpg`, is meant alone.

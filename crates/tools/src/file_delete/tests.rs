@@ -75,6 +75,26 @@ async fn file_that_is_named_like_a_pattern_is_meant_alone() {
     assert!(world.file("/shared/photo 1.jpg").is_some());
 }
 
+/// Mutation: the files that were found by then are deleted, or it says that none matches.
+#[tokio::test]
+async fn pattern_for_too_many_files_deletes_none() {
+    let mut world = world_with_files();
+    world.limits.search_files = 2;
+    let error = world.error("file_delete", json!({"path": "*.md"})).await;
+    assert_eq!(
+        error,
+        "nothing was deleted: `/shared` holds more than 2 files and directories, so that not all of them could be \
+         compared with `/shared/*.md`; give a pattern for a smaller directory"
+    );
+    let world = world_with_files();
+    for number in 0..=1_000 {
+        world.put_file(&format!("/tmp/{number}.txt"), b"");
+    }
+    let error = world.error("file_delete", json!({"path": "/tmp/*.txt"})).await;
+    assert!(error.contains("more than 1000 files match `/tmp/*.txt`; delete them in smaller groups"), "{error}");
+    assert!(world.file("/tmp/0.txt").is_some() && world.file("/shared/e.md").is_some());
+}
+
 #[tokio::test]
 async fn directory_is_deleted_only_on_request() {
     let world = world_with_files();
