@@ -151,7 +151,7 @@ impl PendingChange {
 }
 
 /// A line of the audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// When it was committed.
     pub at: Timestamp,

@@ -24,7 +24,7 @@ use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::{
-    Fetcher, Ledger, SafetyTier, ScriptHost,
+    AuditQuery, AuditRecord, Fetcher, Ledger, SafetyTier, ScriptHost,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
 use satchel_sandbox::SandboxRunner;
@@ -98,6 +98,8 @@ pub struct ConversationReport {
     pub history: Vec<HistoryMessage>,
     /// The records of its files, the oldest first.
     pub attachments: Vec<Attachment>,
+    /// The lines of its audit log, the newest first.
+    pub audit: Vec<AuditRecord>,
 }
 
 impl CrashReport {
@@ -203,7 +205,9 @@ async fn report_conversations(options: &CrashOptions) -> anyhow::Result<Vec<Conv
         let mut attachments = ledger.attachments(&query).await?;
         attachments.reverse();
         let history = ledger.history(&conversation, 1_000).await?;
-        reports.push(ConversationReport { conversation, history, attachments });
+        let audit_query = AuditQuery { conversation: Some(conversation.clone()), ..AuditQuery::default() };
+        let audit = ledger.audit(&audit_query).await?;
+        reports.push(ConversationReport { conversation, history, attachments, audit });
     }
     Ok(reports)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use satchel_domain::{Attachment, HistoryMessage};
+use satchel_ports::AuditRecord;
 use satchel_system::crash::CrashReport;
 use serde_json::Value;
 
@@ -27,7 +28,9 @@ pub(crate) fn all_problems(
 ) -> Vec<String> {
     let mut problems = common_problems(outcome, report, undisturbed);
     problems.extend(record_problems(scene, &attachments(report)));
-    problems.extend(saved_problem(scene, &outcome.disk, has_unknown_outcome(report, "attachment_save")));
+    let is_save_doubtful = has_unknown_outcome(report, "attachment_save");
+    problems.extend(saved_problem(scene, &outcome.disk, is_save_doubtful));
+    problems.extend(audit_problem(report, is_save_doubtful));
     problems
 }
 
@@ -148,6 +151,24 @@ fn record_problems(scenario: &TurnScenario, files: &[&Attachment]) -> Vec<String
 }
 
 /// The saved copy is the person's file, byte for byte; where nobody knows whether it was saved, that or nothing.
+/// What is wrong with the audit log: it has one line for the saved file, and one without a path for a script that was
+/// interrupted.
+fn audit_problem(report: &CrashReport, is_save_doubtful: bool) -> Option<String> {
+    let line = |AuditRecord { change, .. }: &AuditRecord| {
+        let path = change.path.as_ref().map_or("?".to_owned(), ToString::to_string);
+        format!("{} {} {path} {}", change.tool, change.action.as_str(), change.outcome.as_str())
+    };
+    let mut lines: Vec<String> =
+        report.conversations.iter().flat_map(|conversation| &conversation.audit).map(line).collect();
+    lines.sort();
+    let (action, outcome) = if is_save_doubtful { ("change", "unknown") } else { ("write", "done") };
+    let mut expected = vec![format!("attachment_save {action} /tmp/{SAVED_FILE} {outcome}")];
+    if has_unknown_outcome(report, "execute_script") {
+        expected.push("execute_script change ? unknown".to_owned());
+    }
+    (lines != expected).then(|| format!("the audit log has {lines:?} instead of {expected:?}"))
+}
+
 fn saved_problem(scenario: &TurnScenario, disk: &DiskSnapshot, is_doubtful: bool) -> Option<String> {
     match disk.saved_copies(SAVED_FILE).as_slice() {
         [] if is_doubtful => None,
