@@ -63,7 +63,7 @@ pub async fn empty_trash(ledger: &dyn Ledger, workspace: &dyn Workspace) -> std:
     workspace.sweep_trash(before(ledger.now(), TRASH_TTL)).await
 }
 
-/// Removes the lines of the audit log that are older than [`AUDIT_TTL`], and returns how many there were.
+/// Removes the lines of the audit log that are 90 days old, and returns how many there were.
 ///
 /// # Errors
 /// When the ledger fails.

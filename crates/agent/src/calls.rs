@@ -85,6 +85,9 @@ pub async fn run_calls(
     rounds: &mut Rounds,
 ) -> Result<(), LedgerError> {
     if scope.cancel.is_cancelled() {
+        if origin != CallOrigin::Fresh {
+            rounds.unrecorded_changes.extend(abandoned_changes(services, scope, rounds));
+        }
         return Ok(());
     }
     let start_call = |call: ToolCall| {
@@ -204,6 +207,8 @@ async fn execute_call(
     origin: CallOrigin,
     changes: &ChangeLog,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
+    // Never finished, since how they ended is unknown.
+    possible_changes(services, scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(permitted) => permitted,
         Err(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
@@ -219,8 +224,6 @@ async fn execute_call(
         }
         CallAction::Refuse => return Ok(Some(ToolOutcome::from_failure("the person refused this call"))),
         CallAction::OutcomeUnknown => {
-            // Never finished, since how they ended is unknown.
-            possible_changes(scope, call, tool.as_ref()).into_iter().for_each(|change| drop(changes.start(change)));
             let files = list_turn_files(services, call.id.turn).await?;
             return Ok(Some(ToolOutcome::from_failure(match scope.script_call == Some(call.id) {
                 true => script_turn::interrupted_message(&files),
@@ -236,24 +239,31 @@ async fn execute_call(
     Ok(Some(perform_call(services, lane, scope, call, (spec, tool.as_ref()), changes, Some(tool_caller)).await))
 }
 
-/// What a call may have changed that another process started.
-fn possible_changes(scope: &CallScope, call: &ToolCall, tool: &dyn Tool) -> Vec<FileChange> {
-    let tool_name = tool.spec().name;
-    let paths = tool.changed_paths(&call.arguments).into_iter();
-    paths.map(|path| FileChange::started(scope.requester.clone(), &tool_name, FileAction::Change, path)).collect()
+/// What a call may have changed that another process started, whether or not its tool is still permitted.
+fn possible_changes(
+    services: &AgentServices,
+    scope: &CallScope,
+    call: &ToolCall,
+    origin: CallOrigin,
+) -> Vec<FileChange> {
+    // A tool that is gone may have changed anything.
+    let tool = services.tools.find(&call.name).map(|(_, tool)| tool);
+    let tier = tool.map_or(SafetyTier::SideEffecting, |tool| tool.tier(&call.arguments));
+    if decide_action(tier, false, origin) != CallAction::OutcomeUnknown {
+        return Vec::new();
+    }
+    let paths = tool.map_or(vec![None], |tool| tool.changed_paths(&call.arguments)).into_iter();
+    paths.map(|path| FileChange::started(scope.requester.clone(), &call.name, FileAction::Change, path)).collect()
 }
 
 /// What the calls of a turn may have changed that another process started and that are not resumed.
 pub(crate) fn abandoned_changes(services: &AgentServices, scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
-    let mut changes = Vec::new();
-    for call in rounds.pending_calls() {
-        let Some((_, tool)) = services.tools.find(&call.name) else { continue };
+    let calls = rounds.pending_calls().into_iter();
+    let changes = calls.flat_map(|call| {
         let origin = CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal) };
-        if decide_action(tool.tier(&call.arguments), false, origin) == CallAction::OutcomeUnknown {
-            changes.extend(possible_changes(scope, &call, tool.as_ref()));
-        }
-    }
-    changes
+        possible_changes(services, scope, &call, origin)
+    });
+    changes.collect()
 }
 
 /// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.

@@ -180,7 +180,13 @@ impl AttachmentDownload {
     ) -> Result<bool, ToolError> {
         let mut content = match self.0.workspace.read(&context.conversation, path).await {
             Ok(file) if file.bytes == bytes => file.content,
-            Ok(_) | Err(WorkspaceError::NotFound(_) | WorkspaceError::NotAFile(_) | WorkspaceError::Escapes(_)) => {
+            Ok(_)
+            | Err(
+                WorkspaceError::NotFound(_)
+                | WorkspaceError::NotADirectory(_)
+                | WorkspaceError::NotAFile(_)
+                | WorkspaceError::Escapes(_),
+            ) => {
                 return Ok(false);
             }
             Err(error) => {

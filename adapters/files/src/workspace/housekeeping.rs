@@ -21,8 +21,9 @@ impl DirectoryWorkspace {
     /// Removes the temporary files of dead processes and returns how many there were. It walks all workspaces.
     pub(super) async fn remove_temporary_files(&self) -> io::Result<u64> {
         self.run_in_background(|root| {
-            let shared = root.shared.as_ref().map(|(shared, _)| remove_leftovers(shared)).transpose()?;
-            Ok(remove_leftovers(&root.directory)? + shared.unwrap_or(0))
+            let shared = root.shared.as_ref().map_or(Ok(0), |(shared, _)| remove_leftovers(shared));
+            let own = remove_leftovers(&root.directory);
+            Ok(own? + shared?)
         })
         .await
     }
@@ -74,17 +75,20 @@ impl DirectoryWorkspace {
     }
 }
 
+/// Removes every leftover that can be removed; an error means that another one stays.
 fn remove_leftovers(root: &Dir) -> io::Result<u64> {
-    let mut removed = 0;
+    let (mut removed, mut first_error) = (0, Ok(()));
     directory::walk(root, |directory, entry| {
         match entry.file_name().to_str().map(|name| temp::remove_leftover(directory, name)) {
             Some(Ok(true)) => removed += 1,
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound && first_error.is_ok() => {
+                first_error = Err(error);
+            }
             _ => {}
         }
         Ok(())
     })?;
-    Ok(removed)
+    first_error.map(|()| removed)
 }
 
 fn empty_tmp(root: &WorkspaceRoot, conversation: &str, read_at: SystemTime) -> io::Result<u64> {

@@ -250,6 +250,9 @@ pub(super) fn empty(root: &WorkspaceRoot, directory: &str) -> io::Result<u64> {
     if let Some((shared, _)) = &root.shared {
         freed += remove_tree(shared, &Path::new(TRASH_DIRECTORY).join(directory))?;
     }
+    if freed > 0 {
+        tracing::info!(workspace = directory, freed, "removed deleted files for good, to make room for a new one");
+    }
     Ok(freed)
 }
 

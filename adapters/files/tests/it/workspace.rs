@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{
         Arc,
@@ -17,6 +18,7 @@ use satchel_contracts::workspace::{QUOTA, WorkspaceFixture, count_temp_files};
 use satchel_domain::{ConversationId, DiskReserve, Timestamp, WorkspacePath, path::Mount};
 use satchel_files::{DirectoryWorkspace, NativeRunner};
 use satchel_ports::{ByteStream, FileRunner, Workspace, WorkspaceError, WriteMode, workspace::TrashBatch};
+use satchel_requirements::{obey_file_permissions, required};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -130,6 +132,28 @@ async fn leftovers_of_the_dead_are_hidden_then_removed() {
     };
     let (written, ()) = tokio::join!(slow, beside);
     assert_eq!((written.unwrap(), count_temp_files(&dir)), (5, 0));
+}
+
+/// Mutation: the cleaning ends at the first leftover that can't be removed.
+#[test]
+fn other_leftovers_go_despite_one_that_stays() {
+    let Some(()) = required(obey_file_permissions()) else { return };
+    // Its threads inherit the permissions.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let fixture = Fixture::new().await;
+        let shared = fixture.workspace.host_directory(&here(), Mount::Shared);
+        for name in ["a", "b", "c"] {
+            write(&fixture.workspace, &format!("/shared/{name}/file")).await.unwrap();
+            fs::write(shared.join(name).join(".satchel-1-0.part"), "half").unwrap();
+        }
+        let unreadable = shared.join("b/.satchel-1-0.part");
+        fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
+        let error = fixture.workspace.remove_leftovers().await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+        let left = ["a", "b", "c"].map(|name| count_temp_files(&shared.join(name)));
+        assert_eq!(left, [0, 1, 0]);
+    });
 }
 
 #[tokio::test]

@@ -226,8 +226,9 @@ pub(super) async fn restore_files(
     if let Some(reason) = failure {
         lines.push(format!("I couldn't bring everything back: {reason}. `/undo` tries the rest again."));
         start(None).finish(None, ChangeOutcome::Failed { reason });
-    } else if context.repeated && restored.is_empty() {
-        // The process that died may have restored all of it.
+    }
+    if context.repeated {
+        // The process that died may have restored more.
         let _unknown = start(None);
     }
     if !blocked.is_empty() {
@@ -239,7 +240,10 @@ pub(super) async fn restore_files(
         ));
     }
     if lines.is_empty() {
-        lines.push("There is nothing to bring back. Deleted files are kept for a day.".to_owned());
+        lines.push(match context.repeated {
+            true => "I was interrupted while I brought files back. There is nothing left to bring back.".to_owned(),
+            false => "There is nothing to bring back. Deleted files are kept for a day.".to_owned(),
+        });
     }
     OutgoingResponse::from_text(lines.join("\n"))
 }
@@ -274,6 +278,9 @@ async fn remove_workspace_file(
     }
     match result {
         Ok(_) => format!("Removed {quoted_path} from the workspace."),
+        Err(WorkspaceError::NotFound(_)) if context.repeated => {
+            format!("I was interrupted while I removed {quoted_path}. It is no longer in the workspace.")
+        }
         Err(WorkspaceError::NotFound(_)) => format!("There is no file {quoted_path} in the workspace."),
         Err(WorkspaceError::RemovalUnconfirmed { reason, .. }) => format!(
             "Removed {quoted_path} from the workspace, but the disk didn't confirm it: {reason}. After a power cut the \

@@ -124,6 +124,21 @@ async fn interrupted_calls_possible_changes_are_recorded() {
     assert_eq!(played.completed.changes, [], "once only");
 }
 
+/// Mutation: a tool that was turned off since then, or is no longer permitted, leaves no line.
+#[tokio::test(start_paused = true)]
+async fn tools_that_are_gone_are_recorded_too() {
+    let played = interrupted_stage(&["gone"]).play().await;
+    assert_eq!(lines(&played.changes[0].1), ["owner gone change ? None unknown"]);
+    let mut in_group = interrupted_stage(&["secret"]);
+    in_group.tools.push(tool_that_calls("secret", SafetyTier::Privileged, |_, _| async { unreachable!() }));
+    in_group.tools.push(Arc::new(WritingTool));
+    in_group.turn.messages[0].message.group = true;
+    let played = in_group.play().await;
+    assert_eq!(lines(&played.changes[0].1), [""; 0], "it has no paths");
+    let fresh = stage(vec![calls(&[("gone", json!({}))]), says("Done.")]).play().await;
+    assert_eq!(fresh.changes[0].1, [], "what was just requested changed nothing");
+}
+
 /// Mutation: a turn that ends without resuming its calls says nothing of what they may have changed.
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_not_resumed_are_recorded() {

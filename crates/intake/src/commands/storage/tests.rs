@@ -315,9 +315,12 @@ async fn repeated_commands_record_unknown_changes() {
     let person = Person::new("7");
     for (repeated, outcomes) in [(false, vec!["failed"]), (true, vec!["unknown", "unknown"])] {
         let (changes, context) = (ChangeLog::default(), CommandContext { repeated, ..person.asked(false) });
-        restore_files(&context, &storage, &changes).await;
+        let undone = restore_files(&context, &storage, &changes).await.text.unwrap();
         let arguments = ["workspace:/tmp/b".to_owned()];
-        forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap();
+        let forgotten = forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap().text.unwrap();
+        for text in [undone, forgotten] {
+            assert_eq!(text.starts_with("I was interrupted while I "), repeated, "{text}");
+        }
         let changes = changes.to_vec();
         assert_eq!(changes.iter().map(|change| change.outcome.as_str()).collect::<Vec<_>>(), outcomes);
     }

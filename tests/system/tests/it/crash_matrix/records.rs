@@ -150,7 +150,6 @@ fn record_problems(scenario: &TurnScenario, files: &[&Attachment]) -> Vec<String
     problems
 }
 
-/// The saved copy is the person's file, byte for byte; where nobody knows whether it was saved, that or nothing.
 /// What is wrong with the audit log: it has one line for the saved file, and one without a path for a script that was
 /// interrupted.
 fn audit_problem(report: &CrashReport, is_save_doubtful: bool) -> Option<String> {
@@ -169,6 +168,7 @@ fn audit_problem(report: &CrashReport, is_save_doubtful: bool) -> Option<String>
     (lines != expected).then(|| format!("the audit log has {lines:?} instead of {expected:?}"))
 }
 
+/// The saved copy is the person's file, byte for byte; where nobody knows whether it was saved, that or nothing.
 fn saved_problem(scenario: &TurnScenario, disk: &DiskSnapshot, is_doubtful: bool) -> Option<String> {
     match disk.saved_copies(SAVED_FILE).as_slice() {
         [] if is_doubtful => None,
