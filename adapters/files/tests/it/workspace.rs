@@ -147,14 +147,14 @@ fn other_leftovers_go_despite_one_that_stays() {
             write(&fixture.workspace, &format!("/shared/{name}/file")).await.unwrap();
             fs::write(shared.join(name).join(".satchel-1-0.part"), "half").unwrap();
         }
-        // The cleaning reads the directory in the same order.
+        // The cleaning takes the directory that is listed last first.
         let directories: Vec<_> = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let unreadable = directories[0].join(".satchel-1-0.part");
+        let unreadable = directories[2].join(".satchel-1-0.part");
         fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
         let error = fixture.workspace.remove_leftovers().await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
         let left: Vec<usize> = directories.iter().map(|directory| count_temp_files(directory)).collect();
-        assert_eq!(left, [1, 0, 0]);
+        assert_eq!(left, [0, 0, 1]);
     });
 }
 
