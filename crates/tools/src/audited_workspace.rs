@@ -61,19 +61,23 @@ impl AuditedWorkspace {
         result
     }
 
+    /// `directory_bytes` are those of the files in a directory, where they are known.
     pub(crate) async fn trash(
         &self,
         context: &ToolContext,
         path: &WorkspacePath,
         batch: TrashBatch,
         recursive: bool,
+        directory_bytes: Option<u64>,
     ) -> Result<TrashedEntry, WorkspaceError> {
         let change = context.changes.start(file_change(context, FileAction::Delete, path));
         let result = self.0.trash(&context.conversation, path, batch, recursive).await;
         match &result {
             Ok(entry) => {
-                // What a directory holds isn't counted.
-                let bytes = (entry.kind == WorkspaceEntryKind::File).then_some(entry.bytes);
+                let bytes = match entry.kind {
+                    WorkspaceEntryKind::File => Some(entry.bytes),
+                    WorkspaceEntryKind::Directory => directory_bytes,
+                };
                 change.finish(bytes, ChangeOutcome::Done);
             }
             Err(error) => change.finish(None, ChangeOutcome::from_error(error)),
@@ -110,6 +114,7 @@ mod tests {
             ("file_write", json!({"path": "a", "content": "new"}), "write /shared/a Some(3) done"),
             ("file_edit", json!({"path": "old", "old": "b", "new": "cd"}), "write /shared/old Some(4) done"),
             ("file_delete", json!({"path": "old"}), "delete /shared/old Some(3) done"),
+            ("file_delete", json!({"path": "d", "recursive": true}), "delete /shared/d Some(7) done"),
             ("attachment_save", json!({"index": 0, "path": "/tmp/s"}), "write /tmp/s Some(4) done"),
             ("attachment.save_all", json!({"dir": "/tmp"}), "write /tmp/in.txt Some(4) done"),
             ("file_write", json!({"path": "old", "content": "new"}), "write /shared/old None failed"),
@@ -117,6 +122,8 @@ mod tests {
             let world = ToolHarness::new();
             world.receive_bytes(1, "in.txt", "text/plain", b"sent");
             world.put_file("/shared/old", b"abc");
+            world.put_file("/shared/d/a", b"12345");
+            world.put_file("/shared/d/e/b", b"67");
             let context = ToolContext { tool: tool.to_owned(), ..world.context() };
             let _result = world.registry().get(tool).unwrap().call(arguments, &context).await;
             assert_eq!(lines(&context), [format!("Ada {tool} {line}")], "{tool}");

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::targets::{DeleteRequest, find_targets};
+use self::targets::{DeleteEntry, DeleteRequest, find_targets};
 use crate::{
     ToolServices,
     arguments::{WorkspaceFilePath, parse_arguments, tool_spec},
@@ -81,12 +81,12 @@ impl Tool for FileDelete {
         let targets = find_targets(&self.0, &context.conversation, &request).await?;
         let batch = TrashBatch { deleted_at: self.0.ledger.now(), id: self.0.ledger.new_id() };
         let (mut deleted, mut failures) = (Vec::new(), Vec::new());
-        for path in targets.entries {
+        for DeleteEntry { path, bytes } in targets.entries {
             if context.cancel.is_cancelled() {
                 failures.push((path, "the call was stopped".to_owned()));
                 continue;
             }
-            match self.0.workspace.trash(context, &path, batch, request.is_recursive()).await {
+            match self.0.workspace.trash(context, &path, batch, request.is_recursive(), bytes).await {
                 Ok(_) => deleted.push(path),
                 Err(error) => failures.push((path, describe_error(&error))),
             }

@@ -26,11 +26,19 @@ pub(super) enum DeleteRequest {
     Pattern { directory: WorkspacePath, pattern: GlobMatcher, given: WorkspacePath },
 }
 
+/// A file or directory to move.
+#[derive(Debug)]
+pub(super) struct DeleteEntry {
+    pub(super) path: WorkspacePath,
+    /// The bytes of the file, or of all files in the directory; `None` where they were not all counted.
+    pub(super) bytes: Option<u64>,
+}
+
 /// What a call deletes.
 #[derive(Debug, Default)]
 pub(super) struct DeleteTargets {
     /// The files and directories to move.
-    pub(super) entries: Vec<WorkspacePath>,
+    pub(super) entries: Vec<DeleteEntry>,
     /// The first files that this deletes, those in directories included.
     pub(super) files: Vec<WorkspacePath>,
     /// How many there are in all.
@@ -118,8 +126,10 @@ pub(super) async fn find_targets(
     match request {
         DeleteRequest::Paths { paths, .. } => {
             for path in paths {
+                let bytes_before = targets.bytes;
                 targets.add_tree(services, conversation, path, |_| true).await;
-                targets.entries.push(path.clone());
+                let bytes = (!targets.has_more).then_some(targets.bytes - bytes_before);
+                targets.entries.push(DeleteEntry { path: path.clone(), bytes });
             }
         }
         DeleteRequest::Pattern { directory, pattern, given } => {
@@ -152,7 +162,8 @@ pub(super) async fn find_targets(
                 targets = DeleteTargets::default();
                 targets.add_tree(services, conversation, given, |_| true).await;
             }
-            targets.entries.clone_from(&targets.files);
+            let entry = |path: &WorkspacePath| DeleteEntry { path: path.clone(), bytes: None };
+            targets.entries = targets.files.iter().map(entry).collect();
         }
     }
     Ok(targets)
