@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn longer_log_than_limit_is_noted_beside_list() {
+    async fn longer_log_than_limit_is_reported_beside_list() {
         for json in [true, false] {
             let (out, notes) = output(3, 2, json).await;
             assert_eq!(notes, "older changes exist; raise --limit (now 2)\n");

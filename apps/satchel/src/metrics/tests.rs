@@ -348,7 +348,11 @@ async fn file_changes_are_counted_without_paths() {
     let restored = vec![path.clone(), "/tmp/b".parse().unwrap()];
     inner
         .expect_restore()
+        .times(1)
         .returning(move |_, _| Ok(RestoredFiles { restored: restored.clone(), ..RestoredFiles::default() }));
+    inner.expect_restore().returning(|_, _| {
+        Ok(RestoredFiles { failure: Some("input/output error".to_owned()), ..RestoredFiles::default() })
+    });
     let metrics = Metrics::new(&["web"], Vec::new());
     let workspace = MeasuredWorkspace::new(Arc::new(inner), Arc::clone(&metrics));
     let web = conversation("web:a");
@@ -360,6 +364,7 @@ async fn file_changes_are_counted_without_paths() {
     let batch = TrashBatch { deleted_at: Timestamp(1), id: Uuid::nil() };
     workspace.trash(&web, &path, batch, false).await.unwrap();
     workspace.restore(&web, Uuid::nil()).await.unwrap();
+    workspace.restore(&web, Uuid::nil()).await.unwrap();
     let mut samples = samples(&metrics).await;
     samples.retain(|sample| sample.contains("file_changes"));
     samples.sort();
@@ -369,6 +374,7 @@ async fn file_changes_are_counted_without_paths() {
             r#"satchel_file_changes_total{action="delete",outcome="done"} 1"#,
             r#"satchel_file_changes_total{action="delete",outcome="unconfirmed"} 1"#,
             r#"satchel_file_changes_total{action="restore",outcome="done"} 2"#,
+            r#"satchel_file_changes_total{action="restore",outcome="failed"} 1"#,
             r#"satchel_file_changes_total{action="write",outcome="done"} 1"#,
             r#"satchel_file_changes_total{action="write",outcome="failed"} 1"#,
             r#"satchel_file_changes_total{action="write",outcome="unknown"} 1"#,

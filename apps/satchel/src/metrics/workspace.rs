@@ -41,6 +41,10 @@ struct CountedChange<'a> {
 }
 
 impl CountedChange<'_> {
+    fn fail(mut self) {
+        self.outcome = ChangeOutcome::Failed { reason: String::new() }.as_str();
+    }
+
     fn finish<T>(mut self, result: &Result<T, WorkspaceError>, files: impl FnOnce(&T) -> u64) {
         (self.outcome, self.files) = match result {
             Ok(value) => (ChangeOutcome::Done.as_str(), files(value)),
@@ -117,6 +121,10 @@ impl Workspace for MeasuredWorkspace {
         let change = self.start(FileAction::Restore);
         let result = self.inner.restore(conversation, request).await;
         change.finish(&result, |files| files.restored.len() as u64);
+        if matches!(result, Ok(RestoredFiles { failure: Some(_), .. })) {
+            // What stays in the trash counts once.
+            self.start(FileAction::Restore).fail();
+        }
         result
     }
 

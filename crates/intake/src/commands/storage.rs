@@ -241,7 +241,11 @@ pub(super) async fn restore_files(
     }
     if lines.is_empty() {
         lines.push(match context.repeated {
-            true => "I was interrupted while I brought files back. There is nothing left to bring back.".to_owned(),
+            true => {
+                "I was interrupted while I answered this, and may have brought files back before. There is nothing \
+                     left to bring back."
+                    .to_owned()
+            }
             false => "There is nothing to bring back. Deleted files are kept for a day.".to_owned(),
         });
     }
@@ -279,7 +283,10 @@ async fn remove_workspace_file(
     match result {
         Ok(_) => format!("Removed {quoted_path} from the workspace."),
         Err(WorkspaceError::NotFound(_)) if context.repeated => {
-            format!("I was interrupted while I removed {quoted_path}. It is no longer in the workspace.")
+            format!(
+                "I was interrupted while I answered this, and may have removed {quoted_path} before. It isn't in the \
+                 workspace."
+            )
         }
         Err(WorkspaceError::NotFound(_)) => format!("There is no file {quoted_path} in the workspace."),
         Err(WorkspaceError::RemovalUnconfirmed { reason, .. }) => format!(

@@ -49,7 +49,7 @@ impl Tool for WritingTool {
     }
 }
 
-fn stage(model: Vec<Vec<Result<satchel_ports::ModelEvent, &'static str>>>) -> Stage {
+fn with_writing_tool(model: Vec<Vec<Result<satchel_ports::ModelEvent, &'static str>>>) -> Stage {
     let mut stage = Stage::with_model(model);
     stage.tools.push(Arc::new(WritingTool));
     stage
@@ -68,7 +68,8 @@ fn lines(changes: &[FileChange]) -> Vec<String> {
 /// Mutation: the calls that a script makes have a log of their own, which is lost.
 #[tokio::test(start_paused = true)]
 async fn changes_are_recorded_with_the_outermost_outcome() {
-    let mut stage = stage(vec![calls(&[("write", json!({})), ("execute_script", json!({}))]), says("Done.")]);
+    let mut stage =
+        with_writing_tool(vec![calls(&[("write", json!({})), ("execute_script", json!({}))]), says("Done.")]);
     stage.tools.push(tool_that_calls("execute_script", SafetyTier::SideEffecting, |_, context| async move {
         let tools = context.tools.unwrap();
         for _ in 0..2 {
@@ -86,7 +87,7 @@ async fn changes_are_recorded_with_the_outermost_outcome() {
 /// Mutation: what a call did until it was cut off is forgotten with it.
 #[tokio::test(start_paused = true)]
 async fn changes_of_cut_off_calls_end_the_turn() {
-    let mut stage = stage(vec![calls(&[("write", json!({"forever": true}))])]);
+    let mut stage = with_writing_tool(vec![calls(&[("write", json!({"forever": true}))])]);
     stage.arrives_after(Duration::from_secs(3), waiting(9, "/stop"));
     let played = stage.play().await;
     assert_eq!(played.changes, []);
@@ -96,13 +97,13 @@ async fn changes_of_cut_off_calls_end_the_turn() {
 /// A call that took too long has an outcome, and what it may have changed goes with that.
 #[tokio::test(start_paused = true)]
 async fn change_of_timed_out_call_is_unknown() {
-    let played = stage(vec![calls(&[("write", json!({"forever": true}))]), says("Done.")]).play().await;
+    let played = with_writing_tool(vec![calls(&[("write", json!({"forever": true}))]), says("Done.")]).play().await;
     assert_eq!(lines(&played.changes[0].1), ["owner write write /shared/a None unknown"]);
 }
 
 /// A turn whose process died after the model had requested these calls.
-fn interrupted_stage(names: &[&str]) -> Stage {
-    let mut stage = stage(vec![says("Done.")]);
+fn interrupted_turn(names: &[&str]) -> Stage {
+    let mut stage = with_writing_tool(vec![says("Done.")]);
     stage.tools.push(tool_that_calls("other", SafetyTier::SideEffecting, |_, _| async { unreachable!() }));
     stage.turn.journal = vec![JournalEntry::Model {
         steered: vec![],
@@ -118,7 +119,7 @@ const POSSIBLE_CHANGES: [&str; 2] = ["owner write change /shared/a None unknown"
 /// Mutation: nothing is recorded of the call that ran when its process died.
 #[tokio::test(start_paused = true)]
 async fn interrupted_calls_possible_changes_are_recorded() {
-    let played = interrupted_stage(&["write", "other"]).play().await;
+    let played = interrupted_turn(&["write", "other"]).play().await;
     let changes: Vec<_> = played.changes.iter().map(|(ordinal, changes)| (*ordinal, lines(changes))).collect();
     assert_eq!(changes, [(0, POSSIBLE_CHANGES.map(str::to_owned).to_vec()), (1, vec![])]);
     assert_eq!(played.completed.changes, [], "once only");
@@ -127,24 +128,24 @@ async fn interrupted_calls_possible_changes_are_recorded() {
 /// Mutation: a tool that was turned off since then, or is no longer permitted, leaves no line.
 #[tokio::test(start_paused = true)]
 async fn tools_that_are_gone_are_recorded_too() {
-    let played = interrupted_stage(&["gone"]).play().await;
+    let played = interrupted_turn(&["gone"]).play().await;
     assert_eq!(lines(&played.changes[0].1), ["owner gone change ? None unknown"]);
-    let mut in_group = interrupted_stage(&["secret"]);
+    let mut in_group = interrupted_turn(&["secret"]);
     in_group.tools.push(tool_that_calls("secret", SafetyTier::Privileged, |_, _| async { unreachable!() }));
     in_group.tools.push(Arc::new(WritingTool));
     in_group.turn.messages[0].message.group = true;
     let played = in_group.play().await;
     assert_eq!(lines(&played.changes[0].1), [""; 0], "it has no paths");
-    let fresh = stage(vec![calls(&[("gone", json!({}))]), says("Done.")]).play().await;
+    let fresh = with_writing_tool(vec![calls(&[("gone", json!({}))]), says("Done.")]).play().await;
     assert_eq!(fresh.changes[0].1, [], "what was just requested changed nothing");
 }
 
 /// Mutation: a turn that ends without resuming its calls says nothing of what they may have changed.
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_not_resumed_are_recorded() {
-    let mut stopped = interrupted_stage(&["write", "other"]);
+    let mut stopped = interrupted_turn(&["write", "other"]);
     stopped.arrives_after(Duration::ZERO, waiting(9, "/stop"));
-    let mut crashed = interrupted_stage(&["write", "other"]);
+    let mut crashed = interrupted_turn(&["write", "other"]);
     crashed.turn.crashes = 3;
     for stage in [stopped, crashed] {
         let played = stage.play().await;
@@ -153,7 +154,7 @@ async fn calls_that_are_not_resumed_are_recorded() {
             (POSSIBLE_CHANGES.map(str::to_owned).to_vec(), 0)
         );
     }
-    let mut waiting_for_word = interrupted_stage(&["write"]);
+    let mut waiting_for_word = interrupted_turn(&["write"]);
     waiting_for_word.turn.crashes = 3;
     if let JournalEntry::Model { awaiting_decision, .. } = &mut waiting_for_word.turn.journal[0] {
         awaiting_decision.push(0);
