@@ -15,6 +15,7 @@
 
 pub mod blobs;
 mod copy;
+pub mod declared_files;
 pub mod detect;
 mod digest;
 mod directory;
@@ -26,6 +27,7 @@ mod temp;
 pub mod workspace;
 
 pub use blobs::DirectoryBlobs;
+pub use declared_files::DirectoryDeclaredFiles;
 pub use memory_blobs::MemoryBlobs;
 pub use modes::close_to_others;
 pub use native_runner::NativeRunner;

@@ -76,6 +76,11 @@ impl TempFile {
         &self.file
     }
 
+    /// Its temporary name, relative to the directory of its writer.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Appends bytes. A background sync starts while more arrive, so that [`TempFile::sync`] needn't wait for all of
     /// them.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {

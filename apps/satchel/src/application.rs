@@ -16,9 +16,9 @@ use crate::{
     adapters,
     cli::{
         AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
-        PlanOptions, RunOptions, ScriptCommand, WebCommand,
+        PlanOptions, ResolveOptions, RunOptions, ScriptCommand, StoredFilesCommand, WebCommand,
     },
-    commands::{self, audit::AuditFilter, not_built, terminal::TerminalEnv},
+    commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
     logging::{self, LoggingGuard},
     models, runtime,
@@ -88,8 +88,11 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
             })
         }
         CliCommand::Plan(options) => run_plan_command(options, &load_config(&cli.global, environment, cwd)?, cwd),
-        CliCommand::Attachments(AttachmentsCommand::Resolve(_)) => not_built("attachments resolve"),
-        CliCommand::Attachments(subcommand) => {
+        CliCommand::Attachments(AttachmentsCommand::Resolve(options)) => {
+            let loaded = load_config(&cli.global, environment, cwd)?;
+            run_in_runtime(run_resolve_command(options, &loaded, environment, cwd))
+        }
+        CliCommand::Attachments(AttachmentsCommand::Stored(subcommand)) => {
             run_in_runtime(run_attachments_command(subcommand, &load_existing_data(&command)?, cwd))
         }
         CliCommand::Outbox(subcommand) => {
@@ -165,25 +168,38 @@ impl ExistingData {
     }
 }
 
-async fn run_attachments_command(command: &AttachmentsCommand, data: &ExistingData, cwd: &Path) -> anyhow::Result<()> {
+async fn run_attachments_command(command: &StoredFilesCommand, data: &ExistingData, cwd: &Path) -> anyhow::Result<()> {
     let stores = data.open().await?;
     let (ledger, blobs) = (&*stores.ledger, &*stores.blobs);
     let out = &mut std::io::stdout().lock();
     match command {
-        AttachmentsCommand::List { conversation, json } => {
+        StoredFilesCommand::List { conversation, json } => {
             commands::attachments::list(ledger, conversation.clone(), *json, out).await
         }
-        AttachmentsCommand::Show { file, json } => commands::attachments::show(ledger, file, *json, out).await,
-        AttachmentsCommand::Export { file, to } => {
+        StoredFilesCommand::Show { file, json } => commands::attachments::show(ledger, file, *json, out).await,
+        StoredFilesCommand::Export { file, to } => {
             commands::attachments::export(ledger, blobs, file, &cwd.join(to), out).await
         }
-        AttachmentsCommand::Usage { json } => commands::attachments::show_usage(ledger, *json, out).await,
-        AttachmentsCommand::Remove { files, conversation } => {
+        StoredFilesCommand::Usage { json } => commands::attachments::show_usage(ledger, *json, out).await,
+        StoredFilesCommand::Remove { files, conversation } => {
             commands::attachments::remove(ledger, blobs, files, conversation.as_ref(), out).await
         }
-        AttachmentsCommand::Gc => commands::attachments::gc(ledger, blobs, out).await,
-        AttachmentsCommand::Resolve(_) => not_built("attachments resolve"),
+        StoredFilesCommand::Gc => commands::attachments::gc(ledger, blobs, out).await,
     }
+}
+
+async fn run_resolve_command(
+    options: &ResolveOptions,
+    loaded: &LoadedConfig,
+    environment: &[(OsString, OsString)],
+    cwd: &Path,
+) -> anyhow::Result<()> {
+    let config = loaded.config();
+    let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
+    let services =
+        ResolveServices { files: &*files, fetcher: &*fetcher, policy: config.attachments.resolution_policy() };
+    let out = &mut std::io::stdout().lock();
+    commands::resolve::run(options, loaded, &services, (environment, cwd), out).await
 }
 
 async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> anyhow::Result<()> {

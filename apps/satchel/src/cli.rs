@@ -268,6 +268,20 @@ pub enum PlanChannel {
 /// The subcommands of `attachments`.
 #[derive(Debug, Subcommand)]
 pub enum AttachmentsCommand {
+    #[command(flatten)]
+    Stored(StoredFilesCommand),
+    /// Show which attachments the tasks and agents of a file would get, without running them
+    #[command(
+        after_help = "FILE is the configuration file or one of the folder `playbooks` beside it. What needs the output of \
+                      another task is listed as it is declared.\n\nExamples:\n  satchel attachments resolve satchel.yaml\n  \
+                      satchel attachments resolve playbooks/nightly.yaml --task report --input city=Berlin --json"
+    )]
+    Resolve(ResolveOptions),
+}
+
+/// The subcommands of `attachments` for files that conversations have.
+#[derive(Debug, Subcommand)]
+pub enum StoredFilesCommand {
     /// List files, newest first
     List {
         /// Only this conversation, such as console:main
@@ -315,9 +329,26 @@ pub enum AttachmentsCommand {
     },
     /// Delete stored bytes that no file has used for an hour
     Gc,
-    /// Resolve declared attachments; not built yet
-    #[command(hide = true)]
-    Resolve(NotBuilt),
+}
+
+/// The arguments of `attachments resolve`.
+#[derive(Debug, Args)]
+pub struct ResolveOptions {
+    /// File that declares agents and tasks
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only this task
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
+    /// Input of the run, such as `--input city=Berlin`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_input)]
+    pub input: Vec<(String, String)>,
+    /// List what would be resolved without opening files or fetching anything
+    #[arg(long)]
+    pub no_fetch: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The arguments that select one file.
@@ -441,6 +472,13 @@ fn parse_channel_name(text: &str) -> Result<ChannelName, String> {
         .map_err(|_| "a channel name consists of lower-case letters, such as telegram or discord".to_owned())
 }
 
+fn parse_input(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("an input is KEY=VALUE, such as city=Berlin".to_owned()),
+    }
+}
+
 fn parse_secret(text: &str) -> Result<SecretString, std::convert::Infallible> {
     Ok(SecretString::from(text))
 }
@@ -499,7 +537,8 @@ mod tests {
             "task run NAME --input k=v",
             "migrate --to 3 -x",
             "chat --once --attach -",
-            "attachments resolve a b",
+            "attachments resolve a.yaml",
+            "attachments resolve a.yaml --task t --input a=b --input c=d=e --no-fetch --json",
         ] {
             let words = std::iter::once("satchel").chain(line.split_whitespace());
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");
@@ -536,6 +575,8 @@ mod tests {
             "audit --limit 0",
             "attachments remove",
             "attachments export 17",
+            "attachments resolve",
+            "attachments resolve a.yaml --input a",
             "outbox show 17",
             "pair",
             "pair approve ABCD",

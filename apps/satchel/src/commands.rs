@@ -10,6 +10,7 @@ pub mod init;
 pub mod outbox;
 pub mod pair;
 pub mod plan;
+pub mod resolve;
 pub mod run;
 pub mod script;
 pub mod stdin;

@@ -12,6 +12,7 @@ pub mod models;
 pub mod origin;
 mod overrides;
 pub(crate) mod paths;
+pub mod playbooks;
 mod resolver;
 pub mod schedules;
 pub mod schema;
@@ -34,6 +35,7 @@ use std::{
     sync::Arc,
 };
 
+use satchel_attachments::order::Playbooks;
 use satchel_domain::ChannelName;
 use satchel_intake::access::AccessPolicy;
 use schemars::JsonSchema;
@@ -46,7 +48,6 @@ use self::{
     resolver::Resolver,
     schedules::ScheduleConfig,
     schema_walk::CheckReport,
-    tree::ConfigNode,
 };
 use crate::schedules::Schedule;
 
@@ -91,12 +92,16 @@ pub struct Config {
     /// The resolved schedules, including disabled ones.
     #[serde(skip)]
     pub schedules: Vec<Schedule>,
-    /// Agents of your own. Not built yet.
-    #[schemars(extend("x-default" = "0 declared", "x-next" = "agents of your own"))]
-    agents: UnbuiltEntries,
-    /// Tasks. Not built yet.
-    #[schemars(extend("x-default" = "0 declared", "x-next" = "tasks"))]
-    tasks: UnbuiltEntries,
+    /// Agents of your own, a list: each with an `id`, `instructions` and `actions`, which are prompts with an `id`. Its
+    /// `attachments` stand before its instructions. More may be in the files of the folder `playbooks`. Only
+    /// `satchel attachments resolve` uses them so far; conversations and tasks with them are not built yet.
+    #[schemars(extend("x-default" = "0 declared"))]
+    agents: playbooks::DeclaredAgents,
+    /// Tasks, a list: each with an `id`, an `agent`, one of its actions, and `attachments`. More may be in the files of the
+    /// folder `playbooks`. Only `satchel attachments resolve` uses them so far; running them is not built yet.
+    #[schemars(extend("x-default" = "0 declared"))]
+    tasks: playbooks::DeclaredTasks,
+    pub templates: playbooks::TemplatesConfig,
     /// MCP servers whose tools the model may use. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "MCP servers"))]
     mcp: UnbuiltEntries,
@@ -160,6 +165,8 @@ pub struct LoadedConfig {
     pub settings: Vec<ConfigSetting>,
     /// The file that was read, as it was found.
     pub file: Option<PathBuf>,
+    /// The agents and tasks of all files.
+    pub playbooks: Playbooks,
 }
 
 impl LoadedConfig {
@@ -201,11 +208,11 @@ impl LoadedConfig {
 /// With everything that is wrong, as far as it could be read.
 pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
     let file = paths::config_file(sources.file, sources.environment, sources.cwd);
-    let root = match &file {
+    let text = match &file {
         Some(path) => read_file(path, sources.cwd).map_err(|problem| ConfigProblems(vec![problem]))?,
-        None => ConfigNode::empty_section(),
+        None => String::new(),
     };
-    apply_overrides(root, file, sources)
+    apply_overrides(&text, file, sources)
 }
 
 /// Reads a configuration that will be written to `path`, with the overrides of the environment and the command line.
@@ -213,16 +220,24 @@ pub fn load(sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems>
 /// # Errors
 /// With everything that is wrong.
 pub fn load_text(path: &Path, text: &str, sources: &ConfigSources<'_>) -> Result<LoadedConfig, ConfigProblems> {
-    let root = tree::parse(&Arc::from(path), text).map_err(|problem| ConfigProblems(vec![problem]))?;
-    apply_overrides(root, Some(path.to_owned()), sources)
+    apply_overrides(text, Some(path.to_owned()), sources)
 }
 
 fn apply_overrides(
-    mut root: ConfigNode,
+    text: &str,
     file: Option<PathBuf>,
     sources: &ConfigSources<'_>,
 ) -> Result<LoadedConfig, ConfigProblems> {
+    let path: Arc<Path> = Arc::from(file.as_deref().unwrap_or(Path::new("satchel.yaml")));
+    let parsed = tree::parse(&path, text).and_then(|yaml| Ok((tree::from_yaml(&path, &yaml)?, yaml)));
+    let (mut root, yaml) = parsed.map_err(|problem| ConfigProblems(vec![problem]))?;
     let mut problems = Vec::new();
+    let playbooks =
+        file.as_ref().map(|_| playbooks::load(&path, &yaml, sources.cwd)).unwrap_or_else(|| Ok(Playbooks::default()));
+    let playbooks = playbooks.unwrap_or_else(|mistakes| {
+        problems.extend(mistakes);
+        Playbooks::default()
+    });
     let ignored_variables =
         overrides::apply_environment(&mut root, sources.environment, &schema::top_level_keys(), &mut problems);
     overrides::apply_set_flags(&mut root, sources.set, &mut problems);
@@ -231,7 +246,7 @@ fn apply_overrides(
         mut settings,
         problems: check_problems,
         structure_problems: misplaced,
-        not_built,
+        mut not_built,
         known_keys,
     } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
     problems.extend(check_problems);
@@ -244,14 +259,16 @@ fn apply_overrides(
         .iter()
         .map(|variable| suggestions::describe_ignored_variable(variable, &known_keys))
         .collect();
+    not_built.extend(playbooks::unbuilt_parts(&playbooks));
     problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));
     }
-    Ok(LoadedConfig { config, not_built, warnings, settings, file })
+    Ok(LoadedConfig { config, not_built, warnings, settings, file, playbooks })
 }
 
-fn read_file(path: &Path, cwd: &Path) -> Result<ConfigNode, ConfigProblem> {
+/// Reads the text of a file of the configuration.
+fn read_file(path: &Path, cwd: &Path) -> Result<String, ConfigProblem> {
     let problem = |reason: String| {
         let message = format!("the configuration file {} {reason}", path.display());
         ConfigProblem { origin: SettingOrigin::Default, message }
@@ -263,7 +280,6 @@ fn read_file(path: &Path, cwd: &Path) -> Result<ConfigNode, ConfigProblem> {
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(problem(format!("is larger than {}", satchel_domain::size::format_bytes(MAX_FILE_BYTES))));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|error| problem(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))?;
-    tree::parse(&Arc::from(path), &text)
+    String::from_utf8(bytes)
+        .map_err(|error| problem(format!("is not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
 }

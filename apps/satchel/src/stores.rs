@@ -10,9 +10,9 @@ use std::{
 use anyhow::Context;
 use rustix::fs::statvfs;
 use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
-use satchel_files::{DirectoryWorkspace, NativeRunner};
+use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-use satchel_ports::{Blobs, FileRunner, Ledger, Workspace};
+use satchel_ports::{Blobs, DeclaredFiles, FileRunner, Ledger, Workspace};
 use uuid::Uuid;
 
 use crate::{
@@ -24,6 +24,9 @@ use crate::{
     metered_workspace::MeteredWorkspace,
     ports::{BLOBS_DIR, WORKSPACES_DIR, create_private_dir, default_file_runner, open_file_stores},
 };
+
+/// The directory of temporary files for declared attachments in the data directory.
+const DOWNLOADS_DIR: &str = "downloads";
 
 #[derive(Clone)]
 pub struct Stores {
@@ -82,6 +85,21 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
     Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered_workspace })
+}
+
+/// Opens the files that declared attachments name, and a directory for what they download.
+///
+/// # Errors
+/// When the data directory can't be used.
+pub async fn open_declared_files(config: &Config) -> anyhow::Result<Arc<dyn DeclaredFiles>> {
+    let data_dir = config.storage.data_dir();
+    create_private_dir(data_dir)
+        .await
+        .with_context(|| format!("failed to create the data directory {}", data_dir.display()))?;
+    let (downloads, quota) = (data_dir.join(DOWNLOADS_DIR), config.attachments.temp_dir_quota_bytes.0);
+    let open = tokio::task::spawn_blocking(move || DirectoryDeclaredFiles::open(&downloads, quota));
+    let files = open.await.context("opening the temporary files was interrupted")?;
+    Ok(Arc::new(files.context("the temporary files can't be used")?))
 }
 
 /// What works on the files of the workspaces.
@@ -148,7 +166,7 @@ pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
 
 /// Whether an entry of the data directory is Satchel's own.
 fn is_own_data(name: &str) -> bool {
-    const NAMES: [&str; 3] = [BLOBS_DIR, WORKSPACES_DIR, "chat-history"];
+    const NAMES: [&str; 4] = [BLOBS_DIR, WORKSPACES_DIR, DOWNLOADS_DIR, "chat-history"];
     // The key and the token of the page, and files whose names start with theirs: login links, temporary files.
     let is_page_file =
         |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -180,9 +198,17 @@ mod tests {
     /// The access to other files in the data directory is not changed.
     #[test]
     fn only_what_satchel_writes_is_its_own() {
-        for own in
-            ["satchel.db", "satchel.db-wal", "owners", "blobs", "workspaces", "web-key", "web-key.logins", "web-token"]
-        {
+        for own in [
+            "satchel.db",
+            "satchel.db-wal",
+            "owners",
+            "blobs",
+            "workspaces",
+            "downloads",
+            "web-key",
+            "web-key.logins",
+            "web-token",
+        ] {
             assert!(is_own_data(own), "{own}");
         }
         assert!(is_own_data("stdin-0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e"));

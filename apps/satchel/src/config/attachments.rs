@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use satchel_attachments::resolve::{AllowedTypes, ResolutionPolicy};
 use satchel_http::AllowedTarget;
 use satchel_ports::ledger::usage::Quotas;
 use schemars::JsonSchema;
@@ -19,7 +20,7 @@ use super::{
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AttachmentsConfig {
-    /// The largest file behind a declared URL. No effect yet.
+    /// The largest file behind the URL of a declared attachment.
     pub max_download_size_bytes: Size,
     /// How long a fetch from the web may take, in addition to a second for every 65 KB. A server that sends nothing for
     /// 15 s is given up.
@@ -30,7 +31,7 @@ pub struct AttachmentsConfig {
     /// files.lan, files.lan:8080 or 10.0.0.0/8.
     allow_hosts: Texts,
     pub allowed_mime_types: AllowedMimeTypes,
-    /// The most bytes of temporary files. No effect yet.
+    /// The most bytes of temporary files for declared attachments.
     pub temp_dir_quota_bytes: Size,
     /// The largest file that is accepted from a person or downloaded for them; the platform's own limit comes first.
     pub max_inbound_file_bytes: Size,
@@ -40,7 +41,7 @@ pub struct AttachmentsConfig {
     pub retention: RetentionConfig,
 }
 
-/// The detected types that each kind of declared attachment may have; `image/*` stands for all images. No effect yet.
+/// The detected types that each kind of declared attachment may have; `image/*` stands for all images.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AllowedMimeTypes {
@@ -132,6 +133,16 @@ impl AttachmentsConfig {
     #[must_use]
     pub fn quotas(&self) -> Quotas {
         Quotas { conversation: self.quota.conversation.0, person: self.quota.person.0 }
+    }
+
+    /// What declared attachments may be resolved to.
+    #[must_use]
+    pub fn resolution_policy(&self) -> ResolutionPolicy {
+        let AllowedMimeTypes { image, audio, video, pdf, file } = self.allowed_mime_types.clone();
+        ResolutionPolicy {
+            max_download_bytes: self.max_download_size_bytes.0,
+            allowed_types: AllowedTypes { image: image.0, pdf: pdf.0, audio: audio.0, video: video.0, file: file.0 },
+        }
     }
 
     /// Checks that hosts and types are well formed.

@@ -174,6 +174,7 @@ pub(super) fn read_value(schema: &Json, input: &ConfigValue, base: &Path) -> Res
             let count = list::count_entries(input).ok_or("a list or a section")?;
             return Ok(LeafValue { value: Json::Null, display: json!(format!("{count} declared")) });
         }
+        (Some(super::playbooks::KIND), _) => return super::playbooks::count(input),
         (_, Some("integer")) => {
             let range = [&schema["minimum"], &schema["maximum"]].map(|end| end.as_u64().unwrap_or_default());
             (amount::read_count(input, range), format!("a whole number from {} to {}", range[0], range[1]))

@@ -136,7 +136,8 @@ mod tests {
     fn exact_name_wins_over_similar_one() {
         let file = "models:\n  a-b: {model: x}\n  a_b: {model: y}\n";
         for (key, changed, other) in [("a_b", "models.a_b", "models.a-b"), ("a-b", "models.a-b", "models.a_b")] {
-            let mut root = tree::parse(&Arc::from(Path::new("satchel.yaml")), file).unwrap();
+            let path = Arc::from(Path::new("satchel.yaml"));
+            let mut root = tree::from_yaml(&path, &tree::parse(&path, file).unwrap()).unwrap();
             let mut problems = Vec::new();
             apply_set_flags(&mut root, &[format!("models.{key}.model=z")], &mut problems);
             let value = |section: &str| root.find(&format!("{section}.model")).unwrap().value.clone();

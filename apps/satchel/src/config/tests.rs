@@ -168,7 +168,7 @@ fn unimplemented_settings_are_reported_with_position() {
     let cases = [
         "storage:\n  database_url: postgres://u:p@h/d\n  blobs_url: s3://bucket\n",
         "bus:\n  url: nats://h\n",
-        "agents:\n  a: {}\ntasks:\n  b: {}\nmcp:\n  c: {}\n",
+        "agents:\n  - { id: a, instructions: x, actions: [{ id: b, prompt: p }] }\ntasks:\n  - { id: b, agent: a, action: b }\nmcp:\n  c: {}\n",
     ];
     let shown: Vec<String> = cases.iter().map(|yaml| Place::with(yaml).complaint()).collect();
     insta::assert_snapshot!(shown.join("\n"));
@@ -183,7 +183,7 @@ fn unimplemented_settings_are_reported_with_position() {
         "metrics:\n  listen: 0.0.0.0:9\n",
         "models:\n  a:\n    provider: openai\n",
         "model: [a, offline]\nmodels:\n  a:\n    provider: gemini\n",
-        "agents: {}\n",
+        "agents: []\n",
         "tools:\n  confirm: []\n",
         "tools:\n  confirm: [side_effecting, read_only]\n",
         "telegram:\n",

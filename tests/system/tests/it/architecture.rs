@@ -15,12 +15,13 @@ use satchel_system::real_binary::workspace_root;
 use self::vendors::{FOUNDATIONS, VENDOR_HOMES};
 
 /// The workspace crates that each crate under `crates/` may depend on.
-const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
+const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("satchel-domain", &[]),
     ("satchel-ports", &["satchel-domain"]),
     ("satchel-intake", &["satchel-domain", "satchel-ports"]),
     ("satchel-routing", &["satchel-domain", "satchel-ports"]),
-    ("satchel-attachments", &["satchel-domain", "satchel-ports"]),
+    ("satchel-yaml", &[]),
+    ("satchel-attachments", &["satchel-domain", "satchel-ports", "satchel-yaml"]),
     ("satchel-tools", &["satchel-domain", "satchel-ports", "satchel-attachments"]),
     ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
 ];

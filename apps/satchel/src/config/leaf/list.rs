@@ -1,4 +1,4 @@
-//! Switches, names, lists of texts, and entries of sections that are not built yet.
+//! Switches, names, lists of texts, and entries that are read elsewhere or not built yet.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -92,7 +92,7 @@ fn mistakes_that_span_settings_keep_their_place() {
         "schedules:\n  a: { cron: x, conversation: 'discord:1', script: a, prompt: b, script_file: c }\n",
         "attachments:\n  allow_hosts: ['a b', ok, 'c/d']\n  allowed_mime_types: { image: [a, b], file: ['*/*'] }\n",
         "turn:\n  steering: off\ndelivery: { pace: platform, on_doubt: on }\nbus: { url: 'nats://h' }\n",
-        "agents: [a]\ntasks: []\nmcp: text\n",
+        "agents: [a]\ntasks: {}\nmcp: text\n",
         "telegram:\n  limits: { text: 99, caption: 1000001, file_bytes: 0, files_together: 101, request_bytes: 5 }\n",
     ];
     let shown: Vec<String> = cases.iter().map(|yaml| format!("{yaml}{}\n", Place::with(yaml).complaint())).collect();

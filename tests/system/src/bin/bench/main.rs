@@ -4,6 +4,7 @@
 //! the same run, beside what it is compared with. People's platforms run in this process and Satchel in others, so
 //! that time, memory and commits are Satchel's own.
 
+mod declarations;
 mod discord;
 mod files;
 mod idle;
@@ -51,7 +52,7 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 12] = [
+const GROUPS: [RowGroup; 13] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
@@ -59,6 +60,7 @@ const GROUPS: [RowGroup; 12] = [
     RowGroup { name: "idle", measure: idle::measure },
     RowGroup { name: "files", measure: files::measure },
     RowGroup { name: "sandbox", measure: sandbox::measure },
+    RowGroup { name: "declarations", measure: declarations::measure },
     RowGroup { name: "page", measure: page::measure },
     RowGroup { name: "telegram", measure: telegram::measure },
     RowGroup { name: "discord", measure: discord::measure },

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -98,7 +98,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
             "satchel-web",
         ],
     ),
-    ("serde-saphyr", &["satchel"]),
+    ("serde-saphyr", &["satchel-yaml"]),
     ("serde_path_to_error", &["satchel-tools"]),
     ("serenity", &["satchel-discord"]),
     ("similar", &["satchel-tools"]),
@@ -109,6 +109,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
     ("tempfile", &["satchel-files"]),
     ("tracing-opentelemetry", &["satchel"]),
     ("tracing-subscriber", &["satchel"]),
+    ("url", &["satchel-attachments"]),
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),

@@ -1,0 +1,123 @@
+//! An opened file: checked, hashed, and read through its handle, whatever becomes of its name.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read, Seek},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use cap_std::fs::{OpenOptions, OpenOptionsExt};
+use futures::{StreamExt, stream};
+use rustix::fs::OFlags;
+use satchel_domain::{Filename, Sha256};
+use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, FileContent, OpenedFile};
+use sha2::{Digest, Sha256 as Hasher};
+
+use super::{DeclaredRoot, downloads::Download, io_error};
+use crate::detect;
+
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The bytes of a file.
+pub(super) struct HeldFile {
+    file: Arc<File>,
+    path: PathBuf,
+    /// What keeps a temporary file.
+    _download: Option<Download>,
+}
+
+/// Opens a file beneath a root.
+pub(super) fn open(root: &Path, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
+    let root = DeclaredRoot::open(root)?;
+    let relative = root.relative_path(path)?;
+    if relative.as_os_str().is_empty() {
+        return Err(DeclaredFileError::NotRegular(path.to_owned()));
+    }
+    // Whoever swaps a link in between is stopped by the directory's handle, which nothing leads out of. A pipe that is
+    // swapped in makes nobody wait.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = root.directory.open_with(&relative, OpenOptions::new().read(true).custom_flags(flags));
+    let file = match opened {
+        Ok(file) => file.into_std(),
+        Err(error) => {
+            let is_other = root.directory.symlink_metadata(&relative).is_ok_and(|found| !found.is_file());
+            return Err(if is_other {
+                DeclaredFileError::NotRegular(path.to_owned())
+            } else {
+                io_error("open", path, error)
+            });
+        }
+    };
+    let metadata = file.metadata().map_err(|error| io_error("read", path, error))?;
+    if !metadata.is_file() {
+        return Err(DeclaredFileError::NotRegular(path.to_owned()));
+    }
+    let name = relative.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let hint = BlobHint { filename: Some(Filename::from_untrusted(&name)), ..BlobHint::default() };
+    let (bytes, sha256) = digest(&file).map_err(|error| io_error("read", path, error))?;
+    check(file, root.canonical.join(relative), bytes, sha256, &hint, None)
+}
+
+/// Detects the type of a file whose digest is known.
+pub(super) fn check(
+    mut file: File,
+    path: PathBuf,
+    bytes: u64,
+    sha256: Sha256,
+    hint: &BlobHint,
+    download: Option<Download>,
+) -> Result<OpenedFile, DeclaredFileError> {
+    let detected = detect::detect_content(&mut file, hint).map_err(|error| io_error("read", &path, error))?;
+    let content = Arc::new(HeldFile { file: Arc::new(file), path, _download: download });
+    Ok(OpenedFile { mime: detected.0, bytes, sha256, media: detected.1, content })
+}
+
+fn digest(mut file: &File) -> io::Result<(u64, Sha256)> {
+    file.rewind()?;
+    let mut hasher = Hasher::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok((bytes, Sha256(hasher.finalize().into()))),
+            length => {
+                hasher.update(&chunk[..length]);
+                bytes += length as u64;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HeldFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl FileContent for HeldFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read(&self) -> ByteStream {
+        let chunks = stream::try_unfold((Arc::clone(&self.file), 0_u64), |(file, offset)| async move {
+            let reader = Arc::clone(&file);
+            let chunk = tokio::task::spawn_blocking(move || read_chunk(&reader, offset));
+            let chunk = chunk.await.map_err(io::Error::other)??;
+            let next = offset + chunk.len() as u64;
+            Ok((!chunk.is_empty()).then_some((chunk, (file, next))))
+        });
+        chunks.boxed()
+    }
+}
+
+fn read_chunk(file: &File, offset: u64) -> io::Result<Bytes> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let length = file.read_at(&mut chunk, offset)?;
+    chunk.truncate(length);
+    Ok(chunk.into())
+}

@@ -1,0 +1,190 @@
+//! `satchel attachments resolve`: which attachments tasks and agents would get, without running them.
+
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::{ffi::OsString, io::Write, path::Path};
+
+use satchel_attachments::{
+    AgentConfig, EffectiveList, Playbook, Scope, TemplateContext,
+    declaration::Declaration,
+    order::{Playbooks, ResolvedTask},
+    problem::DeclarationProblem,
+    resolve::ResolutionPolicy,
+};
+use satchel_ports::{DeclaredFiles, Fetcher};
+use serde_json::{Map, Value as Json, json};
+
+use self::report::{ListReport, entry_report};
+use super::{UsageError, write_json};
+use crate::{
+    cli::ResolveOptions,
+    config::{Config, LoadedConfig, origin::ConfigProblems, playbooks},
+};
+
+/// What declarations are resolved with.
+pub struct ResolveServices<'a> {
+    pub files: &'a dyn DeclaredFiles,
+    pub fetcher: &'a dyn Fetcher,
+    pub policy: ResolutionPolicy,
+}
+
+/// The declarations of one task, or of one action of an agent.
+struct Subject<'a> {
+    /// `task classify`, or `agent cook, action bake`.
+    title: String,
+    scopes: Vec<(Scope, &'a [Declaration])>,
+    context: TemplateContext,
+}
+
+/// Lists the effective attachments of the file's tasks, or of its agents if it has no tasks.
+///
+/// # Errors
+/// When the file or an input is wrong, or something can't be resolved.
+pub async fn run(
+    options: &ResolveOptions,
+    loaded: &LoadedConfig,
+    services: &ResolveServices<'_>,
+    (environment, cwd): (&[(OsString, OsString)], &Path),
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let playbooks = with_file(&loaded.playbooks, &options.file, cwd)?;
+    let context = base_context(loaded.config(), &playbooks, options, environment);
+    let subjects = subjects(&playbooks, options, cwd, context)?;
+    let mut reports = Vec::with_capacity(subjects.len());
+    for subject in subjects {
+        reports.push(resolve_subject(subject, options, services).await?);
+    }
+    match options.json {
+        true => write_json(out, &json!({ "version": 1, "lists": reports }))?,
+        false => report::write(out, &reports)?,
+    }
+    let (failed, all) = report::count_failures(&reports);
+    match failed {
+        0 => Ok(()),
+        _ => anyhow::bail!("{failed} of {all} attachments can't be resolved"),
+    }
+}
+
+async fn resolve_subject(
+    subject: Subject<'_>,
+    options: &ResolveOptions,
+    services: &ResolveServices<'_>,
+) -> Result<ListReport, ConfigProblems> {
+    let list = EffectiveList::load(&subject.scopes, &subject.context, services.files).await.map_err(to_error)?;
+    let mut entries = Vec::with_capacity(list.entries().len());
+    for entry in list.entries() {
+        entries.push(entry_report(entry, options.no_fetch, services).await);
+    }
+    Ok(ListReport { title: subject.title, entries })
+}
+
+fn to_error(problems: Vec<DeclarationProblem>) -> ConfigProblems {
+    ConfigProblems(playbooks::to_problems(problems))
+}
+
+/// The configuration's playbooks, with a file that isn't one of them yet.
+fn with_file(loaded: &Playbooks, file: &Path, cwd: &Path) -> Result<Playbooks, ConfigProblems> {
+    if find_playbook(loaded, file, cwd).is_some() {
+        return Ok(loaded.clone());
+    }
+    let added = playbooks::read(file, cwd).map_err(ConfigProblems)?;
+    let all = loaded.playbooks().iter().cloned().chain([added]).collect();
+    Playbooks::new(all).map_err(to_error)
+}
+
+fn find_playbook<'a>(playbooks: &'a Playbooks, file: &Path, cwd: &Path) -> Option<&'a Playbook> {
+    let wanted = cwd.join(file).canonicalize().ok()?;
+    playbooks
+        .playbooks()
+        .iter()
+        .find(|playbook| cwd.join(&playbook.file).canonicalize().is_ok_and(|path| path == wanted))
+}
+
+/// The values that don't depend on the task.
+fn base_context(
+    config: &Config,
+    playbooks: &Playbooks,
+    options: &ResolveOptions,
+    environment: &[(OsString, OsString)],
+) -> TemplateContext {
+    let agents =
+        playbooks.agents().map(|agent| (agent.id.clone(), json!({ "id": agent.id, "description": agent.description })));
+    TemplateContext::new()
+        .with_values("input", input_values(options))
+        .with_values("env", allowed_environment(&config.templates.env.0, environment))
+        .with_values("agents", agents.collect())
+        .with_values("trigger", Map::from_iter([("kind".to_owned(), json!("command"))]))
+}
+
+fn input_values(options: &ResolveOptions) -> Map<String, Json> {
+    options.input.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
+}
+
+/// The variables that templates may name.
+fn allowed_environment(allowed: &[String], environment: &[(OsString, OsString)]) -> Map<String, Json> {
+    let variables = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    variables
+        .filter(|(name, _)| allowed.iter().any(|allowed| allowed == name))
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect()
+}
+
+/// The tasks of a file, or the actions of its agents if it has no tasks.
+fn subjects<'a>(
+    playbooks: &'a Playbooks,
+    options: &ResolveOptions,
+    cwd: &Path,
+    context: TemplateContext,
+) -> anyhow::Result<Vec<Subject<'a>>> {
+    let file = options.file.display();
+    let Some(playbook) = find_playbook(playbooks, &options.file, cwd) else {
+        anyhow::bail!("{file} can't be found any more");
+    };
+    let context = context.with_workflow(&playbook.id, "dry-run", input_values(options));
+    let tasks: Vec<ResolvedTask<'_>> = playbooks.tasks().filter(|task| std::ptr::eq(task.playbook, playbook)).collect();
+    if let Some(name) = &options.task
+        && tasks.iter().all(|task| task.task.id != *name)
+    {
+        let known: Vec<&str> = tasks.iter().map(|task| task.task.id.as_str()).collect();
+        let known =
+            if known.is_empty() { "it has no tasks".to_owned() } else { format!("it has {}", known.join(", ")) };
+        return Err(UsageError(format!("{file} has no task `{name}`; {known}")).into());
+    }
+    let is_wanted = |task: &&ResolvedTask<'_>| options.task.as_ref().is_none_or(|name| task.task.id == *name);
+    match tasks.is_empty() {
+        false => tasks.iter().filter(is_wanted).map(|task| task_subject(playbooks, task, &context)).collect(),
+        true => Ok(playbook.agents.iter().flat_map(|agent| agent_subjects(agent, &context)).collect()),
+    }
+}
+
+fn task_subject<'a>(
+    playbooks: &Playbooks,
+    task: &ResolvedTask<'a>,
+    context: &TemplateContext,
+) -> anyhow::Result<Subject<'a>> {
+    let needed = playbooks.run_order(&task.task.id);
+    let others = needed.iter().filter(|needed| needed.task.id != task.task.id);
+    let context = others.fold(context.clone(), |context, needed| context.with_pending_task(&needed.task.id));
+    let context = task.with_task_input(context).map_err(|problem| to_error(vec![problem]))?;
+    Ok(Subject {
+        title: format!("task {} (agent {}, action {})", task.task.id, task.agent.id, task.action.id),
+        scopes: task.scopes().to_vec(),
+        context,
+    })
+}
+
+fn agent_subjects<'a>(agent: &'a AgentConfig, context: &TemplateContext) -> Vec<Subject<'a>> {
+    let own: (Scope, &[Declaration]) = (Scope::Agent, &agent.attachments);
+    if agent.actions.is_empty() {
+        let title = format!("agent {}", agent.id);
+        return vec![Subject { title, scopes: vec![own], context: context.clone() }];
+    }
+    let subject = |action: &'a satchel_attachments::ActionConfig| Subject {
+        title: format!("agent {}, action {}", agent.id, action.id),
+        scopes: vec![own, (Scope::Action, &action.attachments)],
+        context: context.clone(),
+    };
+    agent.actions.iter().map(subject).collect()
+}

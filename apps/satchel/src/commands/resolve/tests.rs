@@ -1,0 +1,226 @@
+//! The command on a configuration in a directory, with a web server on this machine.
+
+use std::{fs, path::Path};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::*;
+use crate::{adapters, config, config::ConfigSources, stores};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03\x08\x06\0\0\0";
+
+const CONFIG: &str = r#"
+attachments: { allow_hosts: [127.0.0.0/8], max_download_size_bytes: 1000 }
+storage: { data_dir: data }
+templates: { env: [CITY] }
+agents:
+  - id: painter
+    instructions: You paint.
+    attachments:
+      - { type: image, paths: ["./assets/**/*.png"], meta: { source: local } }
+    actions:
+      - { id: paint, prompt: "Paint {{ .input.subject }}." }
+      - id: compare
+        prompt: Compare.
+        attachments: [{ type: url, url: "https://example.com/rules?token=secret" }]
+tasks:
+  - { id: generate-image, agent: painter, action: paint }
+  - id: check
+    agent: painter
+    action: compare
+    input: { subject: "{{ .workflow.id }} in {{ .env.CITY }}" }
+    attachments:
+      - { type: image, url: "http://127.0.0.1:PORT/good.png", name: "{{ .input.subject }}" }
+      - { type: image, path: "{{ .tasks.generate-image.output.path }}" }
+      - { type: file, path: ./notes.txt, optional: true }
+      - { type: image, paths: ["./missing/*.png"], optional: true }
+"#;
+
+/// A directory with a configuration, files and a server.
+struct ResolveHarness {
+    home: TempDir,
+}
+
+impl ResolveHarness {
+    async fn new(config: &str) -> Self {
+        let home = TempDir::new().unwrap();
+        let config = config.replace("PORT", &serve().await.to_string());
+        for (path, content) in [
+            ("satchel.yaml", config.as_bytes()),
+            ("assets/a.png", PNG),
+            ("assets/deep/b.png", PNG),
+            ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"),
+            ("text.png", b"not an image"),
+        ] {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        Self { home }
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Runs the command; what it prints, with the error at the end.
+    async fn resolve(&self, options: ResolveOptions) -> String {
+        let mut out = Vec::new();
+        let result = self.run(&options, &mut out).await;
+        let mut text = String::from_utf8(out).unwrap();
+        if let Err(error) = result {
+            text.push_str(&format!("error: {error}\n"));
+        }
+        let port = find_port(&text);
+        text.replace(&port, "PORT")
+    }
+
+    async fn run(&self, options: &ResolveOptions, out: &mut dyn Write) -> anyhow::Result<()> {
+        let cwd = self.home.path();
+        let environment = [("CITY", "Berlin"), ("SECRET", "s3cret")].map(|(name, value)| (name.into(), value.into()));
+        let loaded = config::load(&ConfigSources { file: None, set: &[], environment: &environment, cwd })?;
+        let config = loaded.config();
+        let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
+        let policy = config.attachments.resolution_policy();
+        let services = ResolveServices { files: &*files, fetcher: &*fetcher, policy };
+        run(options, &loaded, &services, (&environment, cwd), out).await
+    }
+}
+
+/// The port in a text, or something that is not in it.
+fn find_port(text: &str) -> String {
+    let after = text.split("127.0.0.1:").nth(1).unwrap_or_default();
+    let port: String = after.chars().take_while(char::is_ascii_digit).collect();
+    if port.is_empty() { "no port".to_owned() } else { port }
+}
+
+fn options(file: &str) -> ResolveOptions {
+    ResolveOptions { file: file.into(), task: None, input: Vec::new(), no_fetch: false, json: false }
+}
+
+/// Serves some files; its port.
+async fn serve() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.unwrap();
+            let path = String::from_utf8_lossy(&head[..length]).split(' ').nth(1).unwrap_or_default().to_owned();
+            let (mime, body): (&str, Vec<u8>) = match path.split('?').next().unwrap_or_default() {
+                "/good.png" => ("text/html", PNG.to_vec()),
+                "/page.png" => ("image/png", b"<!DOCTYPE html><html><script>alert(1)</script></html>".to_vec()),
+                "/big.png" => ("image/png", [PNG, &[0; 2000]].concat()),
+                _ => ("text/plain", Vec::new()),
+            };
+            let status = if body.is_empty() { "404 Not Found" } else { "200 OK" };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: {mime}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn every_entry_says_origin_and_result() {
+    let harness = ResolveHarness::new(CONFIG).await;
+    insta::assert_snapshot!(harness.resolve(options("satchel.yaml")).await);
+    let left = fs::read_dir(harness.home.path().join("data/downloads")).unwrap().count();
+    assert_eq!(left, 0, "temporary files are gone");
+}
+
+#[tokio::test]
+async fn json_has_every_entry() {
+    let harness = ResolveHarness::new(CONFIG).await;
+    let json = ResolveOptions { json: true, task: Some("check".to_owned()), ..options("./satchel.yaml") };
+    insta::assert_snapshot!(harness.resolve(json).await);
+}
+
+#[tokio::test]
+async fn playbook_uses_agents_of_the_configuration() {
+    let harness = ResolveHarness::new(CONFIG).await;
+    let task = "tasks:\n  - id: night\n    agent: painter\n    action: compare\n    attachments: [{ type: file, path: ../satchel.yaml }, \
+                { type: file, path: '{{ .workflow.id }}.csv' }, { type: file, path: '{{ .input.city }}' }]\n";
+    harness.write("playbooks/nightly.yaml", task);
+    harness.write("playbooks/nightly.csv", "a,b\n");
+    harness.write("elsewhere/other.yaml", &task.replace("night", "other"));
+    let input = vec![("city".to_owned(), "{{ .env.CITY }}".to_owned())];
+    let nightly = harness.resolve(ResolveOptions { input: input.clone(), ..options("playbooks/nightly.yaml") }).await;
+    let other = harness.resolve(ResolveOptions { input, ..options("elsewhere/other.yaml") }).await;
+    insta::assert_snapshot!(format!("{nightly}\n{other}"));
+}
+
+#[tokio::test]
+async fn what_is_not_of_its_kind_fails() {
+    let config = r#"
+attachments: { allow_hosts: [127.0.0.0/8], max_download_size_bytes: 1000 }
+storage: { data_dir: data }
+agents:
+  - id: a
+    instructions: x
+    attachments:
+      - { type: image, path: drawing.svg }
+      - { type: image, path: text.png }
+      - { type: image, url: "http://127.0.0.1:PORT/page.png?key=secret" }
+      - { type: image, url: "http://127.0.0.1:PORT/big.png?key=secret" }
+      - { type: image, url: "http://127.0.0.1:PORT/gone.png?key=secret" }
+      - { type: pdf, url: "http://127.0.0.1:PORT/good.png", optional: true }
+      - { type: image, url: "http://me:secret@127.0.0.1:PORT/good.png" }
+      - { type: file, path: /etc/passwd }
+      - { type: file, path: ../x }
+      - { type: file, path: assets }
+"#;
+    let harness = ResolveHarness::new(config).await;
+    let text = harness.resolve(options("satchel.yaml")).await;
+    let home = harness.home.path().canonicalize().unwrap();
+    let text = text.replace(home.to_str().unwrap(), "HOME");
+    assert!(!text.contains("secret"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[tokio::test]
+async fn mistakes_of_files_and_options_are_named() {
+    let harness = ResolveHarness::new(CONFIG).await;
+    harness.write("bad.yaml", "log: debug\nagents: [{ id: x }]\n");
+    harness.write("twin.yaml", "agents: [{ id: painter, instructions: x }]\n");
+    harness.write("empty.yaml", "");
+    harness.write("typo.yaml", "tasks: [{ id: t, agent: painter, action: compare, attachments: [{ type: file, path: '{{ .input.nope }}' }] }]\n");
+    let mut text = String::new();
+    for options in [
+        options("bad.yaml"),
+        options("twin.yaml"),
+        options("empty.yaml"),
+        options("typo.yaml"),
+        options("none.yaml"),
+        ResolveOptions { task: Some("chek".to_owned()), ..options("satchel.yaml") },
+    ] {
+        text.push_str(&harness.resolve(options).await);
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Only variables of the list can be named.
+#[tokio::test]
+async fn other_variables_stay_hidden() {
+    let harness = ResolveHarness::new(&CONFIG.replace(".env.CITY", ".env.SECRET")).await;
+    let text = harness.resolve(ResolveOptions { task: Some("check".to_owned()), ..options("satchel.yaml") }).await;
+    assert!(text.contains("`input.subject`: `{{ .env.SECRET }}`: `env.SECRET` is not given; there is CITY"), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+#[tokio::test]
+async fn nothing_is_opened_without_fetching() {
+    let harness = ResolveHarness::new(&CONFIG.replace("PORT", "1")).await;
+    let text = harness.resolve(ResolveOptions { no_fetch: true, ..options("satchel.yaml") }).await;
+    assert!(text.contains("not checked") && !text.contains("FAILED"), "{text}");
+    assert!(Path::new(&harness.home.path().join("data")).exists());
+}

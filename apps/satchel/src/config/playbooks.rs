@@ -1,0 +1,163 @@
+//! Agents and tasks: `agents` and `tasks` of the configuration file, and of the files in the folder `playbooks` beside
+//! it.
+
+mod schema;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use satchel_attachments::{
+    Playbook,
+    order::Playbooks,
+    parse::parse_playbook,
+    problem::{DeclarationProblem, SourcePosition},
+};
+use satchel_yaml::{YamlNode, YamlPosition, YamlValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::{
+    leaf::{LeafValue, list::Texts},
+    origin::{ConfigProblem, SettingOrigin},
+    read_file, tree,
+    tree::ConfigValue,
+};
+
+pub(super) use self::schema::{DeclaredAgents, DeclaredTasks, KIND};
+
+/// The folder beside the configuration file.
+const FOLDER: &str = "playbooks";
+
+/// The keys of a file in that folder.
+const KEYS: [&str; 2] = ["agents", "tasks"];
+
+/// What templates of agents and tasks may name.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TemplatesConfig {
+    /// The environment variables that templates may name, as `env.NAME`. No others can be named.
+    pub env: Texts,
+}
+
+/// Reads the agents and tasks of the configuration file and of the folder beside it.
+///
+/// # Errors
+/// With every mistake.
+pub(super) fn load(file: &Arc<Path>, yaml: &YamlNode, cwd: &Path) -> Result<Playbooks, Vec<ConfigProblem>> {
+    let mut playbooks = Vec::new();
+    let mut problems = Vec::new();
+    let mut add = |result: Result<Playbook, Vec<ConfigProblem>>| match result {
+        Ok(playbook) => playbooks.push(playbook),
+        Err(mistakes) => problems.extend(mistakes),
+    };
+    add(parse_playbook(file, &owning_directory(file, cwd), yaml).map_err(to_problems));
+    let folder = file.parent().map_or_else(|| PathBuf::from(FOLDER), |directory| directory.join(FOLDER));
+    for path in list_files(&folder, cwd).map_err(|problem| vec![problem])? {
+        add(read(&path, cwd));
+    }
+    match problems.is_empty() {
+        true => Playbooks::new(playbooks).map_err(to_problems),
+        false => Err(problems),
+    }
+}
+
+/// Reads one file that holds agents and tasks alone.
+///
+/// # Errors
+/// With every mistake.
+pub fn read(path: &Path, cwd: &Path) -> Result<Playbook, Vec<ConfigProblem>> {
+    let text = read_file(path, cwd).map_err(|problem| vec![problem])?;
+    let path: Arc<Path> = Arc::from(path);
+    let yaml = tree::parse(&path, &text).map_err(|problem| vec![problem])?;
+    let foreign = foreign_keys(&path, &yaml);
+    if !foreign.is_empty() {
+        return Err(foreign);
+    }
+    parse_playbook(&path, &owning_directory(&path, cwd), &yaml).map_err(to_problems)
+}
+
+/// The absolute directory of a file.
+fn owning_directory(file: &Path, cwd: &Path) -> Arc<Path> {
+    Arc::from(cwd.join(file).parent().unwrap_or(cwd))
+}
+
+/// The files of the folder, sorted by name; none if there is no such folder.
+fn list_files(folder: &Path, cwd: &Path) -> Result<Vec<PathBuf>, ConfigProblem> {
+    let problem = |error: std::io::Error| ConfigProblem {
+        origin: SettingOrigin::Default,
+        message: format!("failed to list the folder {}: {error}", folder.display()),
+    };
+    let entries = match std::fs::read_dir(cwd.join(folder)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(problem)?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let name = PathBuf::from(entry.map_err(problem)?.file_name());
+        if name.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+            files.push(folder.join(name));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn foreign_keys(path: &Arc<Path>, yaml: &YamlNode) -> Vec<ConfigProblem> {
+    let problem = |YamlPosition { line, column }: YamlPosition, message: String| ConfigProblem {
+        origin: SettingOrigin::File { path: Arc::clone(path), line, column },
+        message,
+    };
+    match &yaml.value {
+        YamlValue::Null => Vec::new(),
+        YamlValue::Map(entries) => entries
+            .iter()
+            .filter(|entry| !KEYS.contains(&entry.key.as_str()))
+            .map(|entry| {
+                let message = format!(
+                    "`{}` can't be set here: a file of agents and tasks holds {}; settings belong in satchel.yaml",
+                    entry.key,
+                    KEYS.join(" and ")
+                );
+                problem(entry.key_position, message)
+            })
+            .collect(),
+        _ => vec![problem(yaml.position, format!("expected {}", KEYS.join(" and ")))],
+    }
+}
+
+/// What is declared and can't be run yet.
+pub(super) fn unbuilt_parts(playbooks: &Playbooks) -> Vec<ConfigProblem> {
+    let agents = playbooks.agents().next().map(|agent| (&agent.position, "`agents` declares agents of your own"));
+    let tasks = playbooks.tasks().next().map(|task| (&task.task.position, "`tasks` declares tasks"));
+    let problem = |(position, what): (&SourcePosition, &str)| ConfigProblem {
+        origin: file_origin(position),
+        message: format!("{what}: not built yet"),
+    };
+    agents.into_iter().chain(tasks).map(problem).collect()
+}
+
+fn file_origin(position: &SourcePosition) -> SettingOrigin {
+    SettingOrigin::File { path: Arc::clone(&position.file), line: position.line, column: position.column }
+}
+
+pub(crate) fn to_problems(problems: Vec<DeclarationProblem>) -> Vec<ConfigProblem> {
+    let convert = |DeclarationProblem { position, item, message }: DeclarationProblem| ConfigProblem {
+        origin: file_origin(&position),
+        message: format!("{item}: {message}"),
+    };
+    problems.into_iter().map(convert).collect()
+}
+
+/// Counts the entries, which are read with their own positions.
+pub(super) fn count(input: &ConfigValue) -> Result<LeafValue, String> {
+    let count = match input {
+        ConfigValue::Untyped(_) => return Err("a list in the configuration file, each item with an `id`".to_owned()),
+        ConfigValue::List(items) => items.len(),
+        // What is wrong with it is reported where the entries are read.
+        _ => 0,
+    };
+    Ok(LeafValue { value: Json::Null, display: json!(format!("{count} declared")) })
+}

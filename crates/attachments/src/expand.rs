@@ -1,0 +1,279 @@
+//! Expansion: each URL, path and match of a glob becomes an item of its own, in the author's order.
+//!
+//! Which directories have to be listed is decided first, then all globs of a directory are matched in one pass over its
+//! files, so that a thousand declarations read a directory once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use satchel_ports::{DeclaredFiles, ListedFile};
+
+use crate::{
+    declaration::Declaration,
+    item::{Item, ItemSource, Scope},
+    problem::{DeclarationProblem, SourcePosition},
+    render::{RenderedDeclaration, RenderedSource},
+};
+
+/// What a declaration expands to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expanded {
+    Item(Box<Item>),
+    /// An optional declaration whose glob matches nothing.
+    Unmatched(UnmatchedGlob),
+}
+
+/// An optional glob without a match, of which the model is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmatchedGlob {
+    pub pattern: String,
+    pub scope: Scope,
+    /// The path of the declaration, such as `tasks.classify.attachments[0]`.
+    pub item: String,
+    pub position: SourcePosition,
+}
+
+/// A rendered declaration and where it stands.
+pub struct ExpansionInput<'a> {
+    pub declaration: &'a Declaration,
+    pub scope: Scope,
+    pub rendered: RenderedDeclaration,
+}
+
+/// Expands declarations, each to its own list.
+///
+/// # Errors
+/// With every glob that is malformed, leaves its root, or matches nothing though it isn't optional.
+pub async fn expand(
+    inputs: Vec<ExpansionInput<'_>>,
+    files: &dyn DeclaredFiles,
+) -> Result<Vec<Vec<Expanded>>, Vec<DeclarationProblem>> {
+    let mut globs = GlobTable::default();
+    let mut problems = Vec::new();
+    for input in &inputs {
+        for source in &input.rendered.sources {
+            if let RenderedSource::Pattern(pattern, position) = source
+                && is_glob(pattern)
+                && let Err(message) = globs.add(&input.declaration.root, pattern)
+            {
+                problems.push(input.declaration.problem(position, message));
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let matches = globs.match_files(files).await;
+    let mut expanded = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        match expand_one(input, &matches, files).await {
+            Ok(items) => expanded.push(items),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(expanded) } else { Err(problems) }
+}
+
+async fn expand_one(
+    input: ExpansionInput<'_>,
+    matches: &GlobMatches,
+    files: &dyn DeclaredFiles,
+) -> Result<Vec<Expanded>, DeclarationProblem> {
+    let ExpansionInput { declaration, scope, rendered: RenderedDeclaration { kind, sources, name, mime, meta } } =
+        input;
+    let root = Arc::clone(&declaration.root);
+    let item = |source: ItemSource| {
+        Expanded::Item(Box::new(Item {
+            kind,
+            source,
+            name: name.clone(),
+            mime: mime.clone(),
+            meta: meta.clone(),
+            optional: declaration.optional,
+            scope,
+            item: declaration.item.clone(),
+            position: declaration.position.clone(),
+        }))
+    };
+    let mut expanded = Vec::new();
+    for source in sources {
+        match source {
+            RenderedSource::Url(url) => expanded.push(item(ItemSource::Url(url))),
+            RenderedSource::Pattern(pattern, position) if is_glob(&pattern) => {
+                let found = matches.find(&root, &pattern);
+                let found = found.map_err(|reason| declaration.problem(&position, reason.to_owned()))?;
+                expanded.extend(found.iter().map(|file| {
+                    let (path, canonical) = (PathBuf::from(&file.path), file.canonical.clone());
+                    item(ItemSource::File { root: Arc::clone(&root), path, canonical })
+                }));
+                match (found.is_empty(), declaration.optional) {
+                    (false, _) => {}
+                    (true, true) => expanded.push(Expanded::Unmatched(UnmatchedGlob {
+                        pattern,
+                        scope,
+                        item: declaration.item.clone(),
+                        position,
+                    })),
+                    (true, false) => {
+                        let message = format!(
+                            "no file matches {pattern:?} beneath {}; `optional: true` allows that",
+                            root.display()
+                        );
+                        return Err(declaration.problem(&position, message));
+                    }
+                }
+            }
+            RenderedSource::Path(path, _) | RenderedSource::Pattern(path, _) => {
+                let path = PathBuf::from(path);
+                let canonical = files.canonical_path(&root, &path).await.unwrap_or_else(|| root.join(&path));
+                expanded.push(item(ItemSource::File { root: Arc::clone(&root), path, canonical }));
+            }
+        }
+    }
+    Ok(expanded)
+}
+
+/// Whether an entry of `paths` is a glob; all others are paths.
+#[must_use]
+pub fn is_glob(pattern: &str) -> bool {
+    pattern.contains(['*', '?', '[', '{'])
+}
+
+/// Checks a glob, before any file is read.
+///
+/// # Errors
+/// When it is malformed or could leave its root.
+pub fn check_glob(pattern: &str) -> Result<(), String> {
+    parse_glob(pattern).map(drop)
+}
+
+/// A glob with the directory in which all of its matches are.
+struct ParsedGlob {
+    glob: globset::Glob,
+    /// The part before the first segment with a wildcard, without a slash at its end.
+    directory: String,
+    /// Whether matches can be in directories beneath that one.
+    is_recursive: bool,
+}
+
+fn parse_glob(pattern: &str) -> Result<ParsedGlob, String> {
+    let relative = strip_current_directory(pattern);
+    if relative.starts_with('/') {
+        return Err(format!("{pattern:?} begins at the root of the file system: globs are relative to their file"));
+    }
+    if relative.split(['/', '{', ',', '}']).any(|segment| segment == "..") {
+        return Err(format!("{pattern:?} goes up with `..`: globs stay beneath the directory of their file"));
+    }
+    let glob = GlobBuilder::new(relative)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .map_err(|error| format!("{pattern:?} is not a glob: {}", error.kind()))?;
+    let literal_end = relative.find(['*', '?', '[', '{']).unwrap_or(relative.len());
+    let directory = relative[..literal_end].rfind('/').map_or("", |slash| &relative[..slash]);
+    let beneath = &relative[directory.len()..];
+    let is_recursive = beneath.trim_start_matches('/').contains('/') || beneath.contains("**");
+    Ok(ParsedGlob { glob, directory: directory.to_owned(), is_recursive })
+}
+
+fn strip_current_directory(pattern: &str) -> &str {
+    let mut rest = pattern;
+    while let Some(stripped) = rest.strip_prefix("./") {
+        rest = stripped.trim_start_matches('/');
+    }
+    rest
+}
+
+/// The globs of all declarations, by root.
+#[derive(Default)]
+struct GlobTable(BTreeMap<PathBuf, BTreeMap<String, ParsedGlob>>);
+
+impl GlobTable {
+    fn add(&mut self, root: &Path, pattern: &str) -> Result<(), String> {
+        let patterns = self.0.entry(root.to_owned()).or_default();
+        if !patterns.contains_key(pattern) {
+            patterns.insert(pattern.to_owned(), parse_glob(pattern)?);
+        }
+        Ok(())
+    }
+
+    async fn match_files(self, files: &dyn DeclaredFiles) -> GlobMatches {
+        let mut matches = GlobMatches::default();
+        for (root, patterns) in self.0 {
+            let result = match_root(&root, patterns, files).await;
+            matches.0.insert(root, result);
+        }
+        matches
+    }
+}
+
+/// Lists each directory that a glob begins in once, and matches every glob against each of its files.
+async fn match_root(
+    root: &Path,
+    patterns: BTreeMap<String, ParsedGlob>,
+    files: &dyn DeclaredFiles,
+) -> Result<BTreeMap<String, Vec<ListedFile>>, String> {
+    let mut listed = BTreeMap::new();
+    for (directory, is_recursive) in directories_to_list(&patterns) {
+        let files = files.list(root, &directory, is_recursive).await.map_err(|error| error.to_string())?;
+        listed.extend(files.into_iter().map(|file| (file.path.clone(), file)));
+    }
+    let names: Vec<&String> = patterns.keys().collect();
+    let set = build_set(patterns.values())?;
+    let mut matches: BTreeMap<String, Vec<ListedFile>> = BTreeMap::new();
+    let mut indexes = Vec::new();
+    // In the order of their paths, so the matches of each glob are sorted.
+    for file in listed.values() {
+        set.matches_into(&file.path, &mut indexes);
+        for index in &indexes {
+            matches.entry(names[*index].clone()).or_default().push(file.clone());
+        }
+    }
+    Ok(matches)
+}
+
+fn build_set<'a>(globs: impl Iterator<Item = &'a ParsedGlob>) -> Result<GlobSet, String> {
+    let mut builder = GlobSetBuilder::new();
+    for parsed in globs {
+        builder.add(parsed.glob.clone());
+    }
+    builder.build().map_err(|error| format!("the globs are too complicated: {}", error.kind()))
+}
+
+/// The directories that globs begin in, without those that a recursive listing of another one contains.
+fn directories_to_list(patterns: &BTreeMap<String, ParsedGlob>) -> Vec<(String, bool)> {
+    let mut wanted: BTreeMap<&str, bool> = BTreeMap::new();
+    for parsed in patterns.values() {
+        *wanted.entry(&parsed.directory).or_default() |= parsed.is_recursive;
+    }
+    let recursive: BTreeSet<&str> = wanted.iter().filter(|(_, deep)| **deep).map(|(directory, _)| *directory).collect();
+    let is_covered = |directory: &str| {
+        recursive.iter().any(|above| match above.is_empty() {
+            true => !directory.is_empty(),
+            false => directory.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')),
+        })
+    };
+    wanted
+        .into_iter()
+        .filter(|(directory, _)| !is_covered(directory))
+        .map(|(directory, deep)| (directory.to_owned(), deep))
+        .collect()
+}
+
+/// The files that each glob matches, by root and pattern, or why a root can't be listed.
+#[derive(Default)]
+struct GlobMatches(BTreeMap<PathBuf, Result<BTreeMap<String, Vec<ListedFile>>, String>>);
+
+impl GlobMatches {
+    fn find(&self, root: &Path, pattern: &str) -> Result<&[ListedFile], &str> {
+        match self.0.get(root) {
+            Some(Ok(matches)) => Ok(matches.get(pattern).map_or(&[], Vec::as_slice)),
+            Some(Err(reason)) => Err(reason),
+            None => Ok(&[]),
+        }
+    }
+}

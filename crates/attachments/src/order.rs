@@ -1,0 +1,215 @@
+//! The order in which tasks run: each after those whose output it needs. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    declaration::Declaration,
+    item::Scope,
+    playbook::{ActionConfig, AgentConfig, Playbook, TaskConfig},
+    problem::{DeclarationProblem, SourcePosition},
+    template::{RenderedText, TemplateContext},
+};
+
+/// A task with the agent and the action that it names.
+#[derive(Debug, Clone, Copy)]
+pub struct ResolvedTask<'a> {
+    pub playbook: &'a Playbook,
+    pub task: &'a TaskConfig,
+    pub agent: &'a AgentConfig,
+    pub action: &'a ActionConfig,
+}
+
+/// All agents and tasks of a configuration, whose names are known to lead somewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Playbooks {
+    playbooks: Vec<Playbook>,
+}
+
+impl Playbooks {
+    /// Checks that names are unique over all files, that agents, actions and tasks which are named exist, and that no
+    /// task needs its own output.
+    ///
+    /// # Errors
+    /// With every mistake.
+    pub fn new(playbooks: Vec<Playbook>) -> Result<Self, Vec<DeclarationProblem>> {
+        let playbooks = Self { playbooks };
+        let mut problems = playbooks.repeated_ids();
+        for playbook in &playbooks.playbooks {
+            for task in &playbook.tasks {
+                if let Err(problem) = playbooks.check_task(playbook, task) {
+                    problems.push(problem);
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for task in playbooks.tasks() {
+            if let Some(cycle) = playbooks.cycle_through(&task.task.id) {
+                let message = format!("needs its own output: {}", cycle.join(" → "));
+                return Err(vec![task_problem(task.task, &task.task.position, message)]);
+            }
+        }
+        Ok(playbooks)
+    }
+
+    #[must_use]
+    pub fn playbooks(&self) -> &[Playbook] {
+        &self.playbooks
+    }
+
+    /// The agents of all files.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentConfig> {
+        self.playbooks.iter().flat_map(|playbook| &playbook.agents)
+    }
+
+    /// The tasks of all files.
+    pub fn tasks(&self) -> impl Iterator<Item = ResolvedTask<'_>> {
+        let tasks = self.playbooks.iter().flat_map(|playbook| playbook.tasks.iter().map(move |task| (playbook, task)));
+        tasks.filter_map(|(playbook, task)| self.resolve(playbook, task))
+    }
+
+    #[must_use]
+    pub fn agent(&self, id: &str) -> Option<&AgentConfig> {
+        self.agents().find(|agent| agent.id == id)
+    }
+
+    #[must_use]
+    pub fn task(&self, id: &str) -> Option<ResolvedTask<'_>> {
+        self.tasks().find(|task| task.task.id == id)
+    }
+
+    /// The tasks of a run: the named one, and before it those whose output it needs.
+    #[must_use]
+    pub fn run_order(&self, id: &str) -> Vec<ResolvedTask<'_>> {
+        let mut order = Vec::new();
+        self.push_with_needed(id, &mut order);
+        order
+    }
+
+    fn push_with_needed<'a>(&'a self, id: &str, order: &mut Vec<ResolvedTask<'a>>) {
+        let Some(task) = self.task(id) else { return };
+        if order.iter().any(|earlier| earlier.task.id == task.task.id) {
+            return;
+        }
+        for needed in task.references() {
+            self.push_with_needed(&needed, order);
+        }
+        order.push(task);
+    }
+
+    fn resolve<'a>(&'a self, playbook: &'a Playbook, task: &'a TaskConfig) -> Option<ResolvedTask<'a>> {
+        let agent = self.agent(&task.agent)?;
+        Some(ResolvedTask { playbook, task, agent, action: agent.action(&task.action)? })
+    }
+
+    fn repeated_ids(&self) -> Vec<DeclarationProblem> {
+        let agents = self.agents().map(|agent| ("agents", agent.id.as_str(), &agent.position));
+        let tasks = self.playbooks.iter().flat_map(|playbook| &playbook.tasks);
+        let tasks = tasks.map(|task| ("tasks", task.id.as_str(), &task.position));
+        let mut first: BTreeMap<(&str, &str), &SourcePosition> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (section, id, position) in agents.chain(tasks) {
+            match first.get(&(section, id)) {
+                None => drop(first.insert((section, id), position)),
+                Some(earlier) => problems.push(DeclarationProblem {
+                    position: position.clone(),
+                    item: format!("{section}.{id}"),
+                    message: format!("is declared at {earlier} already; give it a name of its own"),
+                }),
+            }
+        }
+        problems
+    }
+
+    fn check_task(&self, playbook: &Playbook, task: &TaskConfig) -> Result<(), DeclarationProblem> {
+        let Some(agent) = self.agent(&task.agent) else {
+            let known = list(self.agents().map(|agent| agent.id.as_str()));
+            let message = format!("there is no agent `{}`; {known}", task.agent);
+            return Err(task_problem(task, &task.agent_position, message));
+        };
+        let Some(action) = agent.action(&task.action) else {
+            let known = list(agent.actions.iter().map(|action| action.id.as_str()));
+            let message = format!("agent `{}` has no action `{}`; {known}", agent.id, task.action);
+            return Err(task_problem(task, &task.action_position, message));
+        };
+        let is_known = |id: &String| playbook.tasks.iter().any(|task| task.id == *id);
+        match task.references(agent, action).into_iter().find(|id| !is_known(id)) {
+            None => Ok(()),
+            Some(missing) => {
+                let known = list(playbook.tasks.iter().map(|task| task.id.as_str()));
+                let message = format!("needs the output of `{missing}`, which is no task of this file; {known}");
+                Err(task_problem(task, &task.position, message))
+            }
+        }
+    }
+
+    /// The tasks from one back to itself; `None` if there is no such way.
+    fn cycle_through(&self, id: &str) -> Option<Vec<String>> {
+        let mut way = vec![id.to_owned()];
+        self.extend_cycle(&mut way).then_some(way)
+    }
+
+    fn extend_cycle(&self, way: &mut Vec<String>) -> bool {
+        let Some(task) = way.last().and_then(|last| self.task(last)) else { return false };
+        for needed in task.references() {
+            let closes = needed == way[0];
+            if !closes && way.contains(&needed) {
+                // A cycle that doesn't go through the first task is found from one of its own.
+                continue;
+            }
+            way.push(needed);
+            if closes || self.extend_cycle(way) {
+                return true;
+            }
+            way.pop();
+        }
+        false
+    }
+}
+
+impl<'a> ResolvedTask<'a> {
+    /// The declarations of its scopes, in the order of their merge.
+    #[must_use]
+    pub fn scopes(&self) -> [(Scope, &'a [Declaration]); 3] {
+        [
+            (Scope::Task, &self.task.attachments),
+            (Scope::Agent, &self.agent.attachments),
+            (Scope::Action, &self.action.attachments),
+        ]
+    }
+
+    /// Adds the task's own inputs to those of the run, which come first.
+    ///
+    /// # Errors
+    /// When an input can't be rendered.
+    pub fn with_task_input(&self, context: TemplateContext) -> Result<TemplateContext, DeclarationProblem> {
+        let mut own = Vec::new();
+        for (name, text) in &self.task.input {
+            match text.template.render(&context) {
+                Ok(RenderedText::Text(value)) => own.push((name.clone(), value)),
+                Ok(RenderedText::Deferred) => {}
+                Err(error) => {
+                    let message = format!("`input.{name}`: {error}");
+                    return Err(task_problem(self.task, &text.position, message));
+                }
+            }
+        }
+        Ok(context.with_default_inputs(own))
+    }
+
+    fn references(&self) -> impl Iterator<Item = String> {
+        self.task.references(self.agent, self.action).into_iter()
+    }
+}
+
+fn task_problem(task: &TaskConfig, position: &SourcePosition, message: String) -> DeclarationProblem {
+    DeclarationProblem { position: position.clone(), item: format!("tasks.{}", task.id), message }
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    match names.collect::<Vec<_>>().join(", ") {
+        names if names.is_empty() => "none is declared".to_owned(),
+        names => format!("there is {names}"),
+    }
+}
