@@ -84,6 +84,7 @@ fn streaming(services: &AgentServices) -> Streaming {
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,
+        agent: None,
     };
     Streaming::start(services, &lane, &turn, &tables::web())
 }

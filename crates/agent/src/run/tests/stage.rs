@@ -205,6 +205,7 @@ impl Stage {
             crashes: 0,
             unreported_failures: Vec::new(),
             voice: false,
+            agent: None,
         };
         Self {
             turn,

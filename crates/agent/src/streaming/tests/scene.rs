@@ -269,6 +269,7 @@ impl Stage {
             crashes: 0,
             unreported_failures: Vec::new(),
             voice: false,
+            agent: None,
         };
         let Streaming { growth, editing } = Streaming::start(&services, &lane, &turn, &self.capabilities);
         Scene { growth, editing: Some(editing), written: String::new(), message: 0, log, events }
