@@ -1,9 +1,8 @@
 //! Converts the configuration into the options of the core.
 
-use satchel_agent::{
-    AgentSettings,
-    prompt::{INSTRUCTIONS, add_instructions},
-};
+use std::collections::HashMap;
+
+use satchel_agent::{AgentSettings, prompt::add_instructions};
 use satchel_intake::prepare::InboundLimits;
 use satchel_tools::{ScriptRules, ToolLimits};
 
@@ -20,10 +19,6 @@ impl SatchelOptions {
         let tools = &config.tools;
         Self {
             agent: AgentSettings {
-                instructions: match &config.instructions {
-                    Some(Instructions(text)) => add_instructions(text),
-                    None => INSTRUCTIONS.to_owned(),
-                },
                 time_zone: machine_zone(),
                 max_model_calls: config.turn.model_calls.0,
                 max_tool_calls: config.turn.tool_calls.0,
@@ -35,6 +30,9 @@ impl SatchelOptions {
                 privileged_in_groups: tools.privileged_in_groups.is_on(),
                 ..AgentSettings::default()
             },
+            instructions: config.instructions.as_ref().map(|Instructions(text)| add_instructions(text)),
+            agents: Vec::new(),
+            chat_agents: HashMap::new(),
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
                 max_file_bytes: config.attachments.max_inbound_file_bytes.0,

@@ -9,7 +9,13 @@ pub mod points;
 pub mod tools;
 pub mod voice;
 
-use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use satchel::{
@@ -160,6 +166,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         bus: Arc::new(CrashWrapper::new(LocalBus::new(), &points)),
         fetcher,
         model: Arc::new(CrashWrapper::new(ScriptedModel::new(options.script.clone()), &points)),
+        models: BTreeMap::new(),
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
         links: None,

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use satchel_intake::commands::command_menu;
+use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger, ScriptHost};
 use satchel_routing::tables;
@@ -136,7 +136,10 @@ async fn start_services(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
     let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
+    let options = SatchelOptions::from_config(config);
     let model = models::open(selection, &stores.blobs, OFFLINE_CHUNK_DELAY, &wrap_model)?;
+    let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
+    let agent_models = models::open_for_agents(agents, &config.models, &stores.blobs, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, &stores.ledger)? {
         Some(settings) => {
@@ -153,7 +156,7 @@ async fn start_services(
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = adapters::open_fetcher(config);
-    let menu = command_menu(links.is_some());
+    let menu = command_menu(CommandFeatures { links: links.is_some(), agents: !options.agents.is_empty() });
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
         discord::open_channel(config, &stores.blobs, &fetcher, &menu)?,
@@ -169,13 +172,14 @@ async fn start_services(
         bus: Arc::clone(&bus),
         fetcher,
         model,
+        models: agent_models,
         speech: adapters::open_speech(config)?,
         scripts,
         links,
         channels: channels.collect(),
         tools: Vec::new(),
     };
-    let Satchel { inbound, internal_inbound, runner } = build(ports, SatchelOptions::from_config(config))?;
+    let Satchel { inbound, internal_inbound, runner } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
     for HostedPlatform { listen, .. } in platforms {
