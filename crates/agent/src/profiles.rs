@@ -7,7 +7,7 @@ use std::{
 };
 
 use satchel_domain::{AgentDirectory, AgentSummary, ConversationId, agent::InvalidAgentError};
-use satchel_ports::{LanguageModel, ledger::QueuedTurn};
+use satchel_ports::{LanguageModel, language_model::ContentPart, ledger::QueuedTurn};
 
 use crate::{Toolbox, prompt};
 
@@ -21,6 +21,8 @@ pub struct AgentProfile {
     pub model: Arc<dyn LanguageModel>,
     /// The only tools that it, and the scripts of its turns, can call.
     pub tools: Toolbox,
+    /// What its model reads before the conversation, in every turn.
+    pub context: Vec<ContentPart>,
 }
 
 impl AgentProfile {
@@ -28,7 +30,7 @@ impl AgentProfile {
     #[must_use]
     pub fn default_agent(model: Arc<dyn LanguageModel>, tools: Toolbox) -> Self {
         let (summary, instructions) = (AgentSummary::default_agent(), prompt::INSTRUCTIONS.to_owned());
-        Self { summary, instructions, model, tools }
+        Self { summary, instructions, model, tools, context: Vec::new() }
     }
 }
 
@@ -82,6 +84,13 @@ impl AgentProfiles {
         &self.profiles[0]
     }
 
+    /// Finds an agent by its name, in upper or lower case.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Arc<AgentProfile>> {
+        let position = self.directory.agents().iter().position(|agent| agent.name.eq_ignore_ascii_case(name))?;
+        self.profiles.get(position)
+    }
+
     /// The agent of a turn. A chosen one that was removed is logged once; the chat's own answers instead.
     #[must_use]
     pub fn for_turn(&self, turn: &QueuedTurn) -> &Arc<AgentProfile> {
@@ -98,7 +107,6 @@ impl AgentProfiles {
                 );
             }
         }
-        let position = self.directory.agents().iter().position(|agent| agent.name == current.name);
-        position.map_or(self.default_agent(), |position| &self.profiles[position])
+        self.find(&current.name).unwrap_or(self.default_agent())
     }
 }

@@ -11,7 +11,7 @@ use satchel_domain::{
     fold::{EMPTY_RESPONSE_TEXT, fold, with_voice_reply},
 };
 use satchel_ports::{
-    Activity, BusEvent, LedgerError, ModelRequest,
+    Activity, BusEvent, LedgerError, ModelMessage, ModelRequest,
     ledger::{HistoryChange, ImmediateReply, JournalEntry, QueuedMessage, QueuedTurn, SteeringRequests, ToolDecision},
 };
 use satchel_routing::retry::retry_until_stored;
@@ -191,8 +191,9 @@ async fn run_loop(
     let history = services.ledger.history(&lane.lease.conversation, settings.max_history_messages).await?;
     let channel = lane.lease.conversation.channel().clone();
     let context = HeadingContext { channel, time_zone: settings.time_zone.clone() };
-    let initial_messages =
-        prompt::initial_messages(history, turn, prompt::delivery_receipt(&turn.unreported_failures), &context);
+    let receipt = prompt::delivery_receipt(&turn.unreported_failures);
+    let mut initial_messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent).into_iter().collect();
+    initial_messages.extend(prompt::initial_messages(history, turn, receipt, &context));
     let initial_len = initial_messages.len();
     let mut request = ModelRequest {
         system: scope.agent.instructions.clone(),

@@ -9,7 +9,7 @@ use satchel_fake_kit::FaultyBlobs;
 use satchel_fake_model::{FakeModelServer, ModelWire, RecordedRequest};
 use satchel_intake::access::{AccessPolicy, ChannelAccess};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel};
-use satchel_ports::LanguageModel;
+use satchel_ports::{LanguageModel, language_model::ContentPart};
 use satchel_system::crash::ChannelAdapter;
 use secrecy::SecretString;
 
@@ -23,6 +23,9 @@ use crate::{
 const LARGE_MODEL: &str = "large";
 const SMALL_MODEL: &str = "small";
 
+/// An image that `kids` was given.
+const MAP_URL: &str = "https://a.example/map.png";
+
 /// A person who may not talk to the bot.
 const STRANGER: i64 = 7;
 
@@ -32,17 +35,21 @@ struct AgentsHarness {
     model: FakeModelServer,
 }
 
-/// What the model of a turn read.
+/// What the model of a turn read before the conversation.
 #[derive(Debug, PartialEq)]
 struct AgentRequest {
     model: String,
     system: String,
     tools: Vec<String>,
+    /// Whether that was the context of `kids`.
+    has_context: bool,
 }
 
 impl From<RecordedRequest> for AgentRequest {
     fn from(request: RecordedRequest) -> Self {
-        Self { model: request.model, system: request.system, tools: request.tools }
+        let has_context = request.user_text().starts_with("The person who runs you gave this to the agent `kids`.")
+            && request.user_text().contains(MAP_URL);
+        Self { model: request.model, system: request.system, tools: request.tools, has_context }
     }
 }
 
@@ -75,6 +82,7 @@ fn setup(server: &FakeModelServer, agents: &[&str]) -> ProductSetup {
         instructions: add_instructions("You tell stories to children."),
         model: Some(SMALL_MODEL.into()),
         tools: Some(vec!["attachment.*".into(), "file_read".into()]),
+        context: vec![ContentPart::ImageUrl(MAP_URL.to_owned())],
         allow: AgentAudience::Everyone,
     };
     let admin = AgentDeclaration {
@@ -82,6 +90,7 @@ fn setup(server: &FakeModelServer, agents: &[&str]) -> ProductSetup {
         instructions: add_instructions("You look after the house."),
         model: None,
         tools: None,
+        context: Vec::new(),
         allow: AgentAudience::Owners,
         ..kids.clone()
     };
@@ -138,13 +147,13 @@ impl AgentsHarness {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_differ_in_instructions_model_and_tools() {
     let harness = AgentsHarness::open().await;
-    let AgentRequest { model, system, tools } = harness.ask(&ann()).await;
-    assert_eq!((model.as_str(), system.as_str()), (LARGE_MODEL, INSTRUCTIONS));
+    let AgentRequest { model, system, tools, has_context } = harness.ask(&ann()).await;
+    assert_eq!((model.as_str(), system.as_str(), has_context), (LARGE_MODEL, INSTRUCTIONS, false));
     assert!(tools.contains(&"file_write".to_owned()) && tools.contains(&"file_read".to_owned()), "{tools:?}");
 
-    let AgentRequest { model, system, tools } = harness.ask(&ben()).await;
+    let AgentRequest { model, system, tools, has_context } = harness.ask(&ben()).await;
     let instructions = add_instructions("You tell stories to children.");
-    assert_eq!((model.as_str(), system), (SMALL_MODEL, instructions));
+    assert_eq!((model.as_str(), system, has_context), (SMALL_MODEL, instructions, true));
     let is_of_kids = |tool: &String| tool.starts_with("attachment_") || tool == "file_read";
     assert!(tools.len() > 2 && tools.iter().all(is_of_kids), "{tools:?}");
     harness.product.stop().await;

@@ -123,6 +123,7 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
         | ModelMessage::Note { text }
         | ModelMessage::Assistant { text, .. }
         | ModelMessage::Tool { text, .. } => text.clone(),
+        ModelMessage::Context { parts } => format!("{parts:?}"),
     }
 }
 
