@@ -34,7 +34,7 @@ use std::{
     sync::Arc,
 };
 
-use satchel_domain::ChannelName;
+use satchel_domain::{ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::access::AccessPolicy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ use self::{
     resolver::Resolver,
     schedules::ScheduleConfig,
     schema_walk::CheckReport,
-    tree::ConfigNode,
+    tree::{ConfigNode, ConfigValue},
 };
 use crate::schedules::Schedule;
 
@@ -119,13 +119,27 @@ impl Config {
         self.tools.resolve(resolver);
         self.attachments.resolve(resolver);
         self.speech.resolve(resolver);
-        self.telegram.resolve(resolver);
-        self.discord.resolve(resolver);
+        let agents = agent_names(resolver);
+        self.telegram.resolve(resolver, &agents);
+        self.discord.resolve(resolver, &agents);
         self.web.resolve(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();
         self.schedules = schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted)).collect();
     }
+}
+
+/// The names of all agents, the default one first.
+fn agent_names(resolver: &Resolver<'_>) -> Vec<String> {
+    let declared = match resolver.root.find("agents").map(|agents| &agents.value) {
+        Some(ConfigValue::Section(agents)) => agents.iter().map(|(name, _)| name.clone()).collect(),
+        Some(ConfigValue::List(agents)) => {
+            let id = |agent: &ConfigNode| agent.find("id").and_then(|id| leaf::list::to_text(&id.value));
+            agents.iter().filter_map(id).collect()
+        }
+        _ => Vec::new(),
+    };
+    std::iter::once(DEFAULT_AGENT.to_owned()).chain(declared).collect()
 }
 
 /// Everything that the configuration is read from.

@@ -1,7 +1,5 @@
 //! Converts the configuration into the options of the core.
 
-use std::collections::HashMap;
-
 use satchel_agent::{AgentSettings, prompt::add_instructions};
 use satchel_intake::prepare::InboundLimits;
 use satchel_tools::{ScriptRules, ToolLimits};
@@ -32,7 +30,7 @@ impl SatchelOptions {
             },
             instructions: config.instructions.as_ref().map(|Instructions(text)| add_instructions(text)),
             agents: Vec::new(),
-            chat_agents: HashMap::new(),
+            chat_agents: config.telegram.chat_agents().into_iter().chain(config.discord.chat_agents()).collect(),
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
                 max_file_bytes: config.attachments.max_inbound_file_bytes.0,
