@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
+use satchel_domain::agent::DEFAULT_AGENT;
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger, ScriptHost};
@@ -157,9 +158,12 @@ async fn start_services(
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = adapters::open_fetcher(config);
     let menu = command_menu(CommandFeatures { links: links.is_some(), agents: !options.agents.is_empty() });
+    let agent_names: Vec<String> = std::iter::once(DEFAULT_AGENT.to_owned())
+        .chain(options.agents.iter().map(|agent| agent.name.clone()))
+        .collect();
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
-        discord::open_channel(config, &stores.blobs, &fetcher, &menu)?,
+        discord::open_channel(config, &stores.blobs, &fetcher, &menu, &agent_names)?,
     ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
