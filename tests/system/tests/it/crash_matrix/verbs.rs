@@ -45,7 +45,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 27] = [
+const EXEMPT_VERBS: [(&str, &str); 26] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -70,7 +70,6 @@ const EXEMPT_VERBS: [(&str, &str); 27] = [
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
     ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.revoke", "only owners and operators do it"),
-    ("ledger.set_agent", "nobody chooses an agent here"),
     ("ledger.turn", "only `attachment.download`, the message that files reply to, and the closing notice ask"),
     ("ledger.turns", "only the page asks"),
     ("ledger.unreadable", "only operators ask"),
@@ -101,6 +100,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.keep_unreadable",
             "ledger.record_heard",
             "ledger.refuse_file",
+            "ledger.set_agent",
             "ledger.set_voice",
         ],
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],
