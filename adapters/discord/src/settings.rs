@@ -26,4 +26,6 @@ pub struct SlashCommand {
     pub name: String,
     /// What it does, in a few words.
     pub description: String,
+    /// What can be added to it; nothing limits that where there are none, or more than 25.
+    pub choices: Vec<String>,
 }

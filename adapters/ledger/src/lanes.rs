@@ -48,6 +48,23 @@ pub(crate) fn create(batch: &mut Batch, conversation: &ConversationId) {
         .bind(conversation.channel().as_str());
 }
 
+/// Stores the agent that was chosen for a conversation, or that none is.
+pub(crate) async fn set_agent(
+    session: &mut Session<'_>,
+    conversation: &ConversationId,
+    agent: Option<String>,
+) -> Result<()> {
+    let set = sqlx::query("UPDATE lanes SET agent = $2 WHERE conversation = $1")
+        .bind(conversation.to_string())
+        .bind(agent)
+        .execute(session.connection().await?)
+        .await?;
+    match set.rows_affected() {
+        0 => Err(Error::unknown(format!("conversation {conversation}"))),
+        _ => Ok(()),
+    }
+}
+
 /// Whether nobody holds the lane: it was released, its owner's process has ended, or its lease has expired.
 pub(crate) fn is_free(process: &Process, lane: &LaneRow, now: Timestamp) -> bool {
     match lane.owner() {

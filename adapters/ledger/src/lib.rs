@@ -375,6 +375,16 @@ impl Ledger for SqliteLedger {
         set
     }
 
+    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError> {
+        let of = conversation.clone();
+        let set = self
+            .writer
+            .write("storing the chosen agent", move |s| Box::pin(async move { lanes::set_agent(s, &of, agent).await }))
+            .await;
+        self.held.turn_changes(conversation);
+        set
+    }
+
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
         self.held.turn_changes(&lease.conversation);
         let (lease, entry) = (lease.clone(), entry.clone());

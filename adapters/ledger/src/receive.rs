@@ -60,6 +60,7 @@ pub(crate) async fn receive(
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: lane.is_some_and(|lane| lane.voice),
+        agent: found.agent,
     });
     Ok((ReceiveOutcome { turn, duplicate: false, lease, unsettled }, queued))
 }
@@ -74,6 +75,8 @@ struct Found {
     token: Option<i64>,
     expires_at: Option<i64>,
     voice: Option<bool>,
+    /// The agent that was chosen for the conversation.
+    agent: Option<String>,
     unsettled: bool,
     /// Whether a turn of the conversation waits or runs.
     queued: bool,
@@ -95,7 +98,7 @@ async fn look(session: &mut Session<'_>, message: &InboundMessage) -> Result<Fou
         .add(
             "SELECT (SELECT inbox.turn FROM inbox_keys JOIN inbox ON inbox.sequence = inbox_keys.message \
                      WHERE inbox_keys.channel = $1 AND inbox_keys.key = $2) AS known, \
-                 owner, token, expires_at, voice, \
+                 owner, token, expires_at, voice, agent, \
                  EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND settled = 0) AS unsettled, \
                  EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $3 AND state = 'queued') AS queued, \
                  EXISTS (SELECT 1 FROM parts WHERE parts.conversation = $3 AND state = 'failed' AND told = 0) AS untold \

@@ -39,11 +39,12 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     let names = (from.to_string(), to.to_string());
     batch
         .add(
-            "INSERT INTO lanes (conversation, channel, token, last_number, history_after, voice) \
-             SELECT $2, $3, token + 1, last_number, history_after, voice FROM lanes WHERE conversation = $1 \
+            "INSERT INTO lanes (conversation, channel, token, last_number, history_after, voice, agent) \
+             SELECT $2, $3, token + 1, last_number, history_after, voice, agent FROM lanes WHERE conversation = $1 \
              ON CONFLICT (conversation) DO UPDATE SET owner = NULL, expires_at = 0, \
                  token = MAX(token, excluded.token) + 1, last_number = MAX(last_number, excluded.last_number), \
-                 history_after = excluded.history_after, voice = excluded.voice",
+                 history_after = excluded.history_after, voice = excluded.voice, \
+                 agent = excluded.agent",
         )
         .bind(&names.0)
         .bind(&names.1)

@@ -27,6 +27,7 @@ struct OldestTurn {
     ready_at: i64,
     crashes: i64,
     voice: bool,
+    agent: Option<String>,
 }
 
 /// The id of the lane's oldest incomplete turn.
@@ -49,7 +50,7 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
     let mut batch = Batch::default();
     let oldest = batch
         .add(concat!(
-            "SELECT id, album, ready_at, crashes, lanes.voice FROM turns \
+            "SELECT id, album, ready_at, crashes, lanes.voice, lanes.agent FROM turns \
              JOIN lanes ON lanes.conversation = turns.conversation WHERE id = ",
             oldest!()
         ))
@@ -103,6 +104,7 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
         crashes: rows::number(oldest.crashes, "number of crashes")?,
         unreported_failures: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
         voice: oldest.voice,
+        agent: oldest.agent,
     };
     Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
 }

@@ -355,6 +355,22 @@ impl FileRules {
         Ok(())
     }
 
+    /// Adds the address of an image to a request, or returns the reason why it can't be sent.
+    pub(crate) fn admit_image_url(&self, used: &mut RequestFileBudget) -> Result<(), String> {
+        let abilities = &self.capabilities;
+        if abilities.images.is_empty() {
+            return Err(format!("this model accepts {}", abilities.describe_types()));
+        }
+        if !self.provider.fetches_images() {
+            return Err("this model's provider fetches no addresses".to_owned());
+        }
+        if used.images >= abilities.max_images {
+            return Err(format!("this model accepts up to {} images at once", abilities.max_images));
+        }
+        used.images += 1;
+        Ok(())
+    }
+
     /// Lists the accepted types, and the setting that adds the refused kind where one does.
     fn refusal(&self, file: &Attachment) -> String {
         let accepted = format!("this model accepts {}", self.capabilities.describe_types());

@@ -6,7 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use satchel_domain::{Attachment, attachment::escape_references, filename::is_unsafe_char, size};
-use satchel_ports::{ModelMessage, language_model::ModelToolCall};
+use satchel_ports::{
+    ModelMessage,
+    language_model::{ContentPart, ModelToolCall},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,6 +19,9 @@ use crate::{
 
 /// The longest file name in the model's input, in characters.
 const MAX_NAME_CHARS: usize = 150;
+
+/// The longest address in the model's input, in characters.
+const MAX_URL_CHARS: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ProviderTurn {
@@ -34,6 +40,8 @@ pub(crate) enum ContentPiece {
     Text(String),
     /// A file that the model accepts.
     File(Box<Attachment>),
+    /// The address of an image that the provider fetches.
+    ImageUrl(String),
 }
 
 /// A call, named as on the wire.
@@ -70,11 +78,17 @@ pub(crate) fn build_turns(
     let mut builder = ConversationBuilder { turns: Vec::new(), names, result_files, call_count: 0, open_calls: None };
     for (message, decisions) in messages.iter().zip(decide_files(messages, rules)) {
         match message {
-            ModelMessage::User { text, .. } => {
+            ModelMessage::User { text, attachments } => {
                 builder.close_calls();
                 builder.push_user_text(text);
-                for (file, decision) in decisions {
+                for (file, decision) in attachments.iter().zip(decisions) {
                     builder.push_file(file, decision);
+                }
+            }
+            ModelMessage::Context { parts } => {
+                builder.close_calls();
+                for (part, decision) in parts.iter().zip(decisions) {
+                    builder.push_part(part, decision);
                 }
             }
             ModelMessage::Note { text } => {
@@ -85,7 +99,9 @@ pub(crate) fn build_turns(
                 builder.close_calls();
                 builder.push_model_turn(text, calls);
             }
-            ModelMessage::Tool { call, text, .. } => builder.push_tool_result(call, text, decisions),
+            ModelMessage::Tool { call, text, attachments } => {
+                builder.push_tool_result(call, text, attachments.iter().zip(decisions).collect());
+            }
         }
     }
     builder.close_calls();
@@ -94,20 +110,25 @@ pub(crate) fn build_turns(
 
 type FileDecisions<'a> = Vec<(&'a Attachment, Result<(), String>)>;
 
-/// Decides which files are sent. The newest messages go first, because the turn is about them.
-fn decide_files<'a>(messages: &'a [ModelMessage], rules: &FileRules) -> Vec<FileDecisions<'a>> {
+/// Decides for each file and part of each message whether it is sent. The newest messages go first, because the turn is
+/// about them.
+fn decide_files(messages: &[ModelMessage], rules: &FileRules) -> Vec<Vec<Result<(), String>>> {
     let mut budget = RequestFileBudget::default();
-    let mut decisions: Vec<FileDecisions<'a>> = messages
-        .iter()
-        .rev()
-        .map(|message| {
-            let files: &[Attachment] = match message {
-                ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => attachments,
-                ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => &[],
+    let decide = |message: &ModelMessage| match message {
+        ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => {
+            attachments.iter().map(|file| rules.admit_file(&mut budget, file)).collect()
+        }
+        ModelMessage::Context { parts } => {
+            let admit_part = |part: &ContentPart| match part {
+                ContentPart::Text(_) => Ok(()),
+                ContentPart::ImageUrl(_) => rules.admit_image_url(&mut budget),
+                ContentPart::File(file) => rules.admit_file(&mut budget, file),
             };
-            files.iter().map(|file| (file, rules.admit_file(&mut budget, file))).collect()
-        })
-        .collect();
+            parts.iter().map(admit_part).collect()
+        }
+        ModelMessage::Note { .. } | ModelMessage::Assistant { .. } => Vec::new(),
+    };
+    let mut decisions: Vec<_> = messages.iter().rev().map(decide).collect();
     decisions.reverse();
     decisions
 }
@@ -158,6 +179,15 @@ impl ConversationBuilder<'_> {
     fn push_file(&mut self, file: &Attachment, decision: Result<(), String>) {
         let pieces = file_pieces(file, decision);
         self.user_turn().extend(pieces);
+    }
+
+    fn push_part(&mut self, part: &ContentPart, decision: Result<(), String>) {
+        match (part, decision) {
+            (ContentPart::Text(text), _) => self.push_user_text(text),
+            (ContentPart::File(file), decision) => self.push_file(file, decision),
+            (ContentPart::ImageUrl(url), Ok(())) => self.user_turn().push(ContentPiece::ImageUrl(url.clone())),
+            (ContentPart::ImageUrl(url), Err(reason)) => self.push_note(&omitted_image_note(url, &reason)),
+        }
     }
 
     fn push_model_turn(&mut self, text: &str, calls: &[ModelToolCall]) {
@@ -261,6 +291,12 @@ fn file_pieces(file: &Attachment, decision: Result<(), String>) -> Vec<ContentPi
 pub(crate) fn omitted_file_note(file: &Attachment, reason: &str) -> String {
     let size = size::format_bytes(file.bytes);
     format!("You can't see the file {} ({}, {size}): {reason}.", quote_name(file), sanitize(&file.mime))
+}
+
+/// The note that an image is not fetched, and why.
+fn omitted_image_note(url: &str, reason: &str) -> String {
+    let url: String = url.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_URL_CHARS).collect();
+    format!("You can't see the image at {}: {reason}.", escape_references(&url))
 }
 
 /// Satchel's note in the person's turn. The agent escapes the marker in people's messages, so it can't be forged.

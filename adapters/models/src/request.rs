@@ -25,7 +25,9 @@ pub(crate) async fn build_request(
     let mut messages = Vec::with_capacity(turns.len());
     for turn in turns {
         match turn {
-            ProviderTurn::Person(pieces) => messages.push(ChatMessage::user(user_content(pieces, blobs).await)),
+            ProviderTurn::Person(pieces) => {
+                messages.push(ChatMessage::user(user_content(provider, pieces, blobs).await));
+            }
             ProviderTurn::Model { text, calls } => {
                 let call_list: CallList =
                     calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect();
@@ -76,12 +78,16 @@ pub(crate) fn tool_definitions(provider: ModelProvider, tools: &[ToolSpec], name
 }
 
 /// The person's turn: adjacent texts joined, files in their places.
-async fn user_content(pieces: &[ContentPiece], blobs: &dyn Blobs) -> MessageContent {
+async fn user_content(provider: ModelProvider, pieces: &[ContentPiece], blobs: &dyn Blobs) -> MessageContent {
     let mut parts = Vec::new();
     let mut pending_text = String::new();
     for piece in pieces {
         match piece {
             ContentPiece::Text(text) => append_text(&mut pending_text, text),
+            ContentPiece::ImageUrl(url) => {
+                parts.extend(flush_text(&mut pending_text));
+                parts.push(image_url_part(provider, url));
+            }
             ContentPiece::File(file) => match files::encode_base64(blobs, file).await {
                 Ok(encoded) => {
                     parts.extend(flush_text(&mut pending_text));
@@ -99,6 +105,18 @@ async fn user_content(pieces: &[ContentPiece], blobs: &dyn Blobs) -> MessageCont
         parts.push(ContentPart::from_text(provider_messages::format_note("A message without text or files.")));
     }
     MessageContent::from_parts(parts)
+}
+
+/// An image that the provider fetches.
+fn image_url_part(provider: ModelProvider, url: &str) -> ContentPart {
+    match provider {
+        // The vendor crate leaves it out for Anthropic.
+        ModelProvider::Anthropic => {
+            ContentPart::from_custom(json!({ "type": "image", "source": { "type": "url", "url": url } }), None)
+        }
+        // Its type is unknown; only that it is an image is read of it.
+        _ => ContentPart::from_binary_url("image/*", url, None),
+    }
 }
 
 fn append_text(pending: &mut String, text: &str) {

@@ -40,6 +40,11 @@ impl ModelProvider {
         }
     }
 
+    /// Whether it fetches images whose addresses a request holds. Gemini takes those of its own storage alone, Ollama none.
+    pub(crate) fn fetches_images(self) -> bool {
+        matches!(self, Self::OpenAi | Self::OpenAiResponses | Self::Anthropic)
+    }
+
     /// The model that is used when none is named: small, fast, and with vision.
     #[must_use]
     pub fn default_model(self) -> &'static str {

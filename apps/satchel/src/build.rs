@@ -2,19 +2,22 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, SteeringPlanner, Toolbox};
-use satchel_domain::{ChannelName, delivery::DeliveryRules};
+use satchel_agent::{AgentProfile, AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, SteeringPlanner, Toolbox};
+use satchel_domain::{ChannelName, ConversationId, agent::InvalidAgentError, delivery::DeliveryRules};
 use satchel_intake::{
-    InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
+    InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
+    steering::plan_steering,
 };
 use satchel_ports::{Channel, Inbound, ledger::usage::Quotas};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
+    tool_selection::UnknownToolError,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    agents::{AgentDeclaration, build_profiles},
     lanes::{Hosting, Lanes, TurnSlots},
     maintenance::Maintenance,
     ports::{ExtraTool, Ports},
@@ -31,6 +34,14 @@ const MAX_TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
 pub struct SatchelOptions {
     /// How turns run.
     pub agent: AgentSettings,
+    /// The system prompt of the default agent, such as [`add_instructions`](satchel_agent::prompt::add_instructions)
+    /// makes it; `None` for Satchel's own.
+    pub instructions: Option<String>,
+    /// The agents besides the default one, among which people choose.
+    pub agents: Vec<AgentDeclaration>,
+    /// The agents that chats have unless somebody chooses another one. A group's topics have that of the group. `@` and
+    /// the id of a person stand for their private chat.
+    pub chat_agents: HashMap<ConversationId, String>,
     /// How parts are retried and given up.
     pub delivery: DeliveryRules,
     /// The limits of incoming messages and files.
@@ -89,15 +100,46 @@ pub enum BuildError {
     /// A tool can't be registered, for example because another one has its name.
     #[error(transparent)]
     Tool(#[from] RegisterError),
+    /// The agents can't be declared so, for example because two have the same name.
+    #[error(transparent)]
+    Agent(#[from] InvalidAgentError),
+    /// An agent names a model that isn't in [`Ports::models`].
+    #[error("the agent `{agent}` can't have the model {model:?}: {models}")]
+    AgentModel {
+        agent: String,
+        model: String,
+        /// Which models there are, as text.
+        models: String,
+    },
+    /// An agent names a tool that doesn't exist.
+    #[error("the agent `{agent}` can't have its tools")]
+    AgentTool {
+        agent: String,
+        #[source]
+        source: UnknownToolError,
+    },
 }
 
 /// Builds the core from the ports.
 ///
 /// # Errors
-/// When two channels or two tools have the same name, or a tool's description is too long for providers.
+/// When two channels, tools or agents have the same name, when a tool's description is too long for providers, or when an
+/// agent names a model or a tool that doesn't exist.
 pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildError> {
-    let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
-        ports;
+    let Ports {
+        ledger,
+        blobs,
+        workspace,
+        bus,
+        fetcher,
+        model,
+        models,
+        speech,
+        scripts,
+        links,
+        channels,
+        tools: extra_tools,
+    } = ports;
     let tool_services = ToolServices {
         ledger: Arc::clone(&ledger),
         blobs: Arc::clone(&blobs),
@@ -118,6 +160,9 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         tools.register_with_paths(tool, paths)?;
     }
     let tools = tools.for_model(&tool_services);
+    let mut default_agent = AgentProfile::default_agent(model, Toolbox::new(tools.clone()));
+    default_agent.instructions = options.instructions.unwrap_or(default_agent.instructions);
+    let agents = build_profiles(default_agent, &tools, &models, options.agents, options.chat_agents)?;
     let access = Arc::new(options.access);
     let is_owner: OwnerCheck = {
         let access = Arc::clone(&access);
@@ -128,14 +173,14 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         Arc::new(move |conversation| access.is_owner_chat(conversation))
     };
     let steer: SteeringPlanner = {
-        let (access, with_links) = (Arc::clone(&access), links.is_some());
-        Arc::new(move |waiting| plan_steering(waiting, &access, with_links))
+        let features = CommandFeatures { links: links.is_some(), agents: agents.directory().has_choice() };
+        let access = Arc::clone(&access);
+        Arc::new(move |waiting| plan_steering(waiting, &access, features))
     };
     let services = AgentServices {
         ledger: Arc::clone(&ledger),
         bus: Arc::clone(&bus),
-        model,
-        tools: Toolbox::new(tools),
+        agents,
         plan_steering: steer,
         links: links.clone(),
         is_owner,
@@ -179,6 +224,8 @@ fn channels_by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelNa
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use satchel_ports::{
         MockBlobs, MockChannel, MockEventBus, MockFetcher, MockLanguageModel, MockLedger, MockTool, MockWorkspace,
         SafetyTier, ToolSpec,
@@ -211,6 +258,7 @@ mod tests {
             bus: Arc::new(MockEventBus::new()),
             fetcher: Arc::new(MockFetcher::new()),
             model: Arc::new(MockLanguageModel::new()),
+            models: BTreeMap::new(),
             speech: None,
             scripts: None,
             links: None,

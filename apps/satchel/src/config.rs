@@ -36,7 +36,7 @@ use std::{
 };
 
 use satchel_attachments::order::Playbooks;
-use satchel_domain::ChannelName;
+use satchel_domain::{ChannelName, agent::DEFAULT_AGENT};
 use satchel_intake::access::AccessPolicy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,7 @@ use self::{
     resolver::Resolver,
     schedules::ScheduleConfig,
     schema_walk::CheckReport,
+    tree::{ConfigNode, ConfigValue},
 };
 use crate::schedules::Schedule;
 
@@ -92,9 +93,10 @@ pub struct Config {
     /// The resolved schedules, including disabled ones.
     #[serde(skip)]
     pub schedules: Vec<Schedule>,
-    /// Agents of your own, a list: each with an `id`, `instructions` and `actions`, which are prompts with an `id`. Its
-    /// `attachments` stand before its instructions. More may be in the files of the folder `playbooks`. Only
-    /// `satchel attachments resolve` uses them so far; conversations and tasks with them are not built yet.
+    /// Agents of your own, a list: each with an `id` and `instructions`, and if you like a `description`, a `model`,
+    /// `tools`, and `allow: everyone`. `/agent` chooses one. Its `actions` are prompts for tasks. More agents may be in the
+    /// files of the folder `playbooks`. Their `attachments` are shown by `satchel attachments resolve`; conversations with
+    /// them are not built yet.
     #[schemars(extend("x-default" = "0 declared"))]
     agents: playbooks::DeclaredAgents,
     /// Tasks, a list: each with an `id`, an `agent`, one of its actions, and `attachments`. More may be in the files of the
@@ -102,6 +104,9 @@ pub struct Config {
     #[schemars(extend("x-default" = "0 declared"))]
     tasks: playbooks::DeclaredTasks,
     pub templates: playbooks::TemplatesConfig,
+    /// The agents and tasks of all files.
+    #[serde(skip)]
+    pub playbooks: Playbooks,
     /// MCP servers whose tools the model may use. Not built yet.
     #[schemars(extend("x-default" = "0 declared", "x-next" = "MCP servers"))]
     mcp: UnbuiltEntries,
@@ -124,13 +129,32 @@ impl Config {
         self.tools.resolve(resolver);
         self.attachments.resolve(resolver);
         self.speech.resolve(resolver);
-        self.telegram.resolve(resolver);
-        self.discord.resolve(resolver);
+        let agents = agent_names(resolver, &self.playbooks);
+        playbooks::check_models(&self.playbooks, &self.models, resolver.problems);
+        self.telegram.resolve(resolver, &agents);
+        self.discord.resolve(resolver, &agents);
         self.web.resolve(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();
         self.schedules = schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted)).collect();
     }
+}
+
+/// The names of all agents, the default one first. Those of the configuration file count also where something else in it
+/// is wrong.
+fn agent_names(resolver: &Resolver<'_>, playbooks: &Playbooks) -> Vec<String> {
+    let id = |agent: &ConfigNode| agent.find("id").and_then(|id| leaf::list::to_text(&id.value));
+    let declared = match resolver.root.find("agents").map(|agents| &agents.value) {
+        Some(ConfigValue::List(agents)) => agents.iter().filter_map(id).collect(),
+        _ => Vec::new(),
+    };
+    let mut names = vec![DEFAULT_AGENT.to_owned()];
+    for name in declared.into_iter().chain(playbooks.agents().map(|agent| agent.id.clone())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Everything that the configuration is read from.
@@ -165,8 +189,6 @@ pub struct LoadedConfig {
     pub settings: Vec<ConfigSetting>,
     /// The file that was read, as it was found.
     pub file: Option<PathBuf>,
-    /// The agents and tasks of all files.
-    pub playbooks: Playbooks,
 }
 
 impl LoadedConfig {
@@ -251,6 +273,7 @@ fn apply_overrides(
     } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
     problems.extend(check_problems);
     let mut config: Config = serde_json::from_value(values).expect("checked values can be deserialized");
+    config.playbooks = playbooks;
     let ConfigSources { environment, cwd, .. } = *sources;
     let mut resolver = Resolver { root: &root, environment, cwd, settings: &mut settings, problems: &mut problems };
     config.resolve(&mut resolver);
@@ -259,12 +282,12 @@ fn apply_overrides(
         .iter()
         .map(|variable| suggestions::describe_ignored_variable(variable, &known_keys))
         .collect();
-    not_built.extend(playbooks::unbuilt_parts(&playbooks));
+    not_built.extend(playbooks::unbuilt_parts(&config.playbooks));
     problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));
     }
-    Ok(LoadedConfig { config, not_built, warnings, settings, file, playbooks })
+    Ok(LoadedConfig { config, not_built, warnings, settings, file })
 }
 
 /// Reads the text of a file of the configuration.

@@ -22,6 +22,7 @@ pub use satchel_routing::{self as routing, tables};
 pub use satchel_tools::{ScriptRules, ToolLimits, path_fields};
 
 pub use crate::{
+    agents::AgentDeclaration,
     build::{BuildError, Runner, Satchel, SatchelOptions, build},
     metered_workspace::MeteredWorkspace,
     ports::{ExtraTool, Ports},

@@ -4,6 +4,7 @@
 //! configuration or a platform. The feature `application` adds what the binary is made of; `discord`, `models`,
 //! `scripts`, `speech`, `telegram`, `terminal` and `web` each add one adapter.
 
+pub mod agents;
 pub mod build;
 pub mod embed;
 pub mod lanes;

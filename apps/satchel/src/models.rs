@@ -1,7 +1,7 @@
 //! Selects the models: those of the configuration, else one with a key in the environment, else an Ollama server on
 //! this machine, else the built-in one. The only place that knows the model adapters.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use reqwest::Url;
@@ -12,6 +12,7 @@ use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, LanguageModel, Store
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
+    agents::AgentDeclaration,
     commands::UsageError,
     config::{
         leaf::{address::HttpUrl, secret::MASK},
@@ -122,13 +123,9 @@ fn display_host(url: &SecretString) -> String {
 
 /// Selects the models. Without a configured model or a key, looks for an Ollama server on this machine.
 pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
-    let to_candidate = |name: &String| match models.get(name) {
-        Some(model) if model.provider != ProviderConfig::Offline => ModelCandidate::Remote(model.clone()),
-        _ => ModelCandidate::Offline { name: name.clone() },
-    };
     match &models.choice {
         ModelChoice::Named(names) => ModelSelection {
-            candidates: names.iter().map(to_candidate).collect(),
+            candidates: names.iter().map(|name| named_candidate(models, name)).collect(),
             reason: "the configuration names it".to_owned(),
         },
         ModelChoice::FromEnvironment { variable, model } => ModelSelection {
@@ -154,6 +151,55 @@ pub async fn select_models(models: &ModelsConfig) -> ModelSelection {
     }
 }
 
+/// The declared model of a name, or else the built-in one.
+fn named_candidate(models: &ModelsConfig, name: &str) -> ModelCandidate {
+    match models.get(name) {
+        Some(model) if model.provider != ProviderConfig::Offline => ModelCandidate::Remote(model.clone()),
+        _ => ModelCandidate::Offline { name: name.to_owned() },
+    }
+}
+
+/// Opens the models that agents name, by these names.
+///
+/// # Errors
+/// When a name is that of no model, a key is missing or a setting can't be used.
+pub fn open_for_agents(
+    agents: &[AgentDeclaration],
+    models: &ModelsConfig,
+    blobs: &Arc<dyn Blobs>,
+    piece_delay: Duration,
+    wrap: WrapModel<'_>,
+) -> anyhow::Result<BTreeMap<String, Arc<dyn LanguageModel>>> {
+    let mut opened = BTreeMap::new();
+    for (agent, name) in agents.iter().filter_map(|agent| Some((&agent.name, agent.model.as_ref()?))) {
+        if name != BUILT_IN && models.get(name).is_none() {
+            let declared = models.declared.iter().map(|model| model.name.as_str());
+            let known = declared.chain([BUILT_IN]).collect::<Vec<_>>().join(", ");
+            return Err(UsageError(format!("the agent `{agent}` names the model {name:?}, known are {known}")).into());
+        }
+        if !opened.contains_key(name) {
+            opened.insert(name.clone(), open_candidate(&named_candidate(models, name), blobs, piece_delay, wrap)?);
+        }
+    }
+    Ok(opened)
+}
+
+fn open_candidate(
+    candidate: &ModelCandidate,
+    blobs: &Arc<dyn Blobs>,
+    piece_delay: Duration,
+    wrap: WrapModel<'_>,
+) -> anyhow::Result<Arc<dyn LanguageModel>> {
+    let model: Arc<dyn LanguageModel> = match candidate.settings()? {
+        None => Arc::new(OfflineModel { delta_delay: piece_delay }),
+        Some(settings) => {
+            let remote = RemoteModel::new(settings, Arc::clone(blobs));
+            Arc::new(remote.map_err(|error| UsageError(error.to_string()))?)
+        }
+    };
+    Ok(wrap(candidate.name(), model))
+}
+
 /// Opens the selected models as one. `piece_delay` is how long the offline model waits before each delta.
 ///
 /// # Errors
@@ -166,14 +212,7 @@ pub fn open(
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
     let mut models = Vec::new();
     for candidate in &selection.candidates {
-        let model: Arc<dyn LanguageModel> = match candidate.settings()? {
-            None => Arc::new(OfflineModel { delta_delay: piece_delay }),
-            Some(settings) => {
-                let remote = RemoteModel::new(settings, Arc::clone(blobs));
-                Arc::new(remote.map_err(|error| UsageError(error.to_string()))?)
-            }
-        };
-        models.push(wrap(candidate.name(), model));
+        models.push(open_candidate(candidate, blobs, piece_delay, wrap)?);
     }
     tracing::info!(
         model = selection.title(),

@@ -1,14 +1,13 @@
 //! Converts the configuration into the options of the core.
 
-use satchel_agent::{
-    AgentSettings,
-    prompt::{INSTRUCTIONS, add_instructions},
-};
+use satchel_agent::{AgentSettings, prompt::add_instructions};
+use satchel_attachments::{AgentConfig, SourcePosition};
 use satchel_intake::prepare::InboundLimits;
 use satchel_tools::{ScriptRules, ToolLimits};
 
 use crate::{
     adapters,
+    agents::AgentDeclaration,
     build::SatchelOptions,
     config::{Config, leaf::secret::Instructions},
     runtime::machine_zone,
@@ -20,10 +19,6 @@ impl SatchelOptions {
         let tools = &config.tools;
         Self {
             agent: AgentSettings {
-                instructions: match &config.instructions {
-                    Some(Instructions(text)) => add_instructions(text),
-                    None => INSTRUCTIONS.to_owned(),
-                },
                 time_zone: machine_zone(),
                 max_model_calls: config.turn.model_calls.0,
                 max_tool_calls: config.turn.tool_calls.0,
@@ -35,6 +30,9 @@ impl SatchelOptions {
                 privileged_in_groups: tools.privileged_in_groups.is_on(),
                 ..AgentSettings::default()
             },
+            instructions: config.instructions.as_ref().map(|Instructions(text)| add_instructions(text)),
+            agents: config.playbooks.agents().map(AgentDeclaration::from).collect(),
+            chat_agents: config.telegram.chat_agents().into_iter().chain(config.discord.chat_agents()).collect(),
             delivery: config.delivery.rules(),
             inbound: InboundLimits {
                 max_file_bytes: config.attachments.max_inbound_file_bytes.0,
@@ -61,6 +59,21 @@ impl SatchelOptions {
             download_hosts: adapters::download_hosts(config),
             access: config.access(),
             quotas: Some(config.attachments.quotas()),
+        }
+    }
+}
+
+impl From<&AgentConfig> for AgentDeclaration {
+    fn from(agent: &AgentConfig) -> Self {
+        let names = |tools: &Vec<(String, SourcePosition)>| tools.iter().map(|(name, _)| name.clone()).collect();
+        Self {
+            name: agent.id.clone(),
+            description: agent.description.clone(),
+            instructions: add_instructions(&agent.instructions),
+            model: agent.model.as_ref().map(|(name, _)| name.clone()),
+            tools: agent.tools.as_ref().map(names),
+            allow: agent.allow,
+            context: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The port implementations that [`build`](crate::build::build()) takes.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -39,8 +40,10 @@ pub struct Ports {
     pub bus: Arc<dyn EventBus>,
     /// Downloads files from URLs that people or models name.
     pub fetcher: Arc<dyn Fetcher>,
-    /// The model that answers.
+    /// The model that answers, unless the turn's agent has another one.
     pub model: Arc<dyn LanguageModel>,
+    /// Further models, by the names that agents give.
+    pub models: BTreeMap<String, Arc<dyn LanguageModel>>,
     /// Synthesis and transcription, if there is any.
     pub speech: Option<Arc<dyn Speech>>,
     /// Evaluates scripts; `None` turns scripts off.
@@ -74,6 +77,7 @@ impl Ports {
             bus: Arc::new(LocalBus::new()),
             fetcher: Arc::new(HttpFetcher::new(FetchSettings::default())),
             model,
+            models: BTreeMap::new(),
             speech: None,
             scripts: None,
             links: None,

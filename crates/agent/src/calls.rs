@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentServices, LaneHandle,
+    AgentProfile, AgentServices, LaneHandle,
     confirm::{AnswerDeadline, ConfirmOutcome, Confirmations, confirm_call},
     nested::NestedToolCaller,
     prompt::describe_file,
@@ -53,6 +53,8 @@ pub enum RecordedDecision {
 /// What the calls of a turn have in common.
 #[derive(Debug, Clone)]
 pub struct CallScope {
+    /// The turn's agent, whose tools can be called.
+    pub agent: Arc<AgentProfile>,
     pub requester: Sender,
     /// Whether others can read along.
     pub group: bool,
@@ -86,7 +88,7 @@ pub async fn run_calls(
 ) -> Result<(), LedgerError> {
     if scope.cancel.is_cancelled() {
         if origin != CallOrigin::Fresh {
-            rounds.unrecorded_changes.extend(abandoned_changes(services, scope, rounds));
+            rounds.unrecorded_changes.extend(abandoned_changes(scope, rounds));
         }
         return Ok(());
     }
@@ -208,7 +210,7 @@ async fn execute_call(
     changes: &ChangeLog,
 ) -> Result<Option<ToolOutcome>, LedgerError> {
     // Never finished, since how they ended is unknown.
-    possible_changes(services, scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
+    possible_changes(scope, call, origin).into_iter().for_each(|change| drop(changes.start(change)));
     let (spec, tool) = match find_permitted_tool(services, scope, call) {
         Ok(permitted) => permitted,
         Err(reason) => return Ok(Some(ToolOutcome::from_failure(reason))),
@@ -240,14 +242,9 @@ async fn execute_call(
 }
 
 /// What a call may have changed that another process started, whether or not its tool is still permitted.
-fn possible_changes(
-    services: &AgentServices,
-    scope: &CallScope,
-    call: &ToolCall,
-    origin: CallOrigin,
-) -> Vec<FileChange> {
+fn possible_changes(scope: &CallScope, call: &ToolCall, origin: CallOrigin) -> Vec<FileChange> {
     // A tool that is gone may have changed anything.
-    let tool = services.tools.find(&call.name).map(|(_, tool)| tool);
+    let tool = scope.agent.tools.find(&call.name).map(|(_, tool)| tool);
     let tier = tool.map_or(SafetyTier::SideEffecting, |tool| tool.tier(&call.arguments));
     if decide_action(tier, false, origin) != CallAction::OutcomeUnknown {
         return Vec::new();
@@ -257,23 +254,23 @@ fn possible_changes(
 }
 
 /// What the calls of a turn may have changed that another process started and that are not resumed.
-pub(crate) fn abandoned_changes(services: &AgentServices, scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
+pub(crate) fn abandoned_changes(scope: &CallScope, rounds: &Rounds) -> Vec<FileChange> {
     let calls = rounds.pending_calls().into_iter();
     let changes = calls.flat_map(|call| {
         let origin = CallOrigin::Resumed { decision: rounds.recorded_decision(call.id.ordinal) };
-        possible_changes(services, scope, &call, origin)
+        possible_changes(scope, &call, origin)
     });
     changes.collect()
 }
 
 /// Finds the tool of a call that is permitted here; otherwise returns the reason, as text for the model.
 pub(crate) fn find_permitted_tool<'a>(
-    services: &'a AgentServices,
-    scope: &CallScope,
+    services: &AgentServices,
+    scope: &'a CallScope,
     call: &ToolCall,
 ) -> Result<(&'a ToolSpec, &'a Arc<dyn Tool>), String> {
-    let Some((spec, tool)) = services.tools.find(&call.name) else {
-        let names: Vec<String> = services.tools.specs().iter().map(|spec| spec.name.clone()).collect();
+    let Some((spec, tool)) = scope.agent.tools.find(&call.name) else {
+        let names: Vec<String> = scope.agent.tools.specs().iter().map(|spec| spec.name.clone()).collect();
         return Err(format!("there is no tool `{}`; there are: {}", call.name, names.join(", ")));
     };
     if !matches!(call.arguments, Value::Object(_)) {

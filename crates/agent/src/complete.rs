@@ -139,7 +139,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{AgentSettings, Toolbox};
+    use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
     fn file(bytes: u64) -> Attachment {
         Attachment {
@@ -185,8 +185,10 @@ mod tests {
         let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
-            model: Arc::new(MockLanguageModel::new()),
-            tools: Toolbox::default(),
+            agents: AgentProfiles::single(AgentProfile::default_agent(
+                Arc::new(MockLanguageModel::new()),
+                Toolbox::default(),
+            )),
             plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),

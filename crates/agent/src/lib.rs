@@ -10,6 +10,7 @@ pub mod confirm;
 pub mod heading;
 pub mod model;
 mod nested;
+pub mod profiles;
 pub mod prompt;
 mod question;
 pub mod rounds;
@@ -27,13 +28,17 @@ use std::{
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
-    Channel, EventBus, FileLinks, LanguageModel, Lease, Ledger, SafetyTier,
+    Channel, EventBus, FileLinks, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, SteeringRequests},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::{run::run_turn, toolbox::Toolbox};
+pub use crate::{
+    profiles::{AgentProfile, AgentProfiles},
+    run::run_turn,
+    toolbox::Toolbox,
+};
 
 /// When messages that arrive during a turn reach its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,11 +50,9 @@ pub enum SteeringMode {
     Wait,
 }
 
-/// How the agent behaves.
+/// How all agents behave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
-    /// The system prompt: Satchel's own part and what [`prompt::add_instructions`] appends.
-    pub instructions: String,
     /// The time zone of the times in the headings of messages.
     pub time_zone: TimeZone,
     /// The most model calls of one turn.
@@ -79,7 +82,6 @@ pub struct AgentSettings {
 impl Default for AgentSettings {
     fn default() -> Self {
         Self {
-            instructions: prompt::INSTRUCTIONS.to_owned(),
             time_zone: TimeZone::UTC,
             max_model_calls: 25,
             max_tool_calls: 80,
@@ -112,9 +114,8 @@ pub struct AgentServices {
     pub ledger: Arc<dyn Ledger>,
     /// Where events are published.
     pub bus: Arc<dyn EventBus>,
-    pub model: Arc<dyn LanguageModel>,
-    /// The tools that the model may call.
-    pub tools: Toolbox,
+    /// The agents that answer.
+    pub agents: AgentProfiles,
     /// Decides what the messages queued behind a turn mean for it.
     pub plan_steering: SteeringPlanner,
     /// Makes links to files that can't be sent; `None` where links are off.
@@ -123,7 +124,7 @@ pub struct AgentServices {
     pub is_owner: OwnerCheck,
     /// Which conversations only an owner reads.
     pub is_owners_chat: OwnerChatCheck,
-    /// How the agent behaves.
+    /// How all agents behave.
     pub settings: AgentSettings,
 }
 

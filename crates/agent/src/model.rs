@@ -1,11 +1,13 @@
 //! Calls the model once and gathers its answer.
 
+use std::time::Duration;
+
 use futures::StreamExt;
-use satchel_domain::{CallId, ToolCall, TurnId};
-use satchel_ports::{ModelError, ModelEvent, ModelRequest};
+use satchel_domain::{CallId, ToolCall};
+use satchel_ports::{LanguageModel, ModelError, ModelEvent, ModelRequest};
 use serde_json::Value;
 
-use crate::{AgentServices, streaming::Growth};
+use crate::streaming::Growth;
 
 /// The longest answer of a model, in bytes; a longer one is taken to be endless.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -25,26 +27,24 @@ pub struct ModelResponse {
     pub calls: Vec<ToolCall>,
 }
 
-/// Calls the model. `partial_text` always holds its text so far, so that dropping the future doesn't lose it.
+/// Calls the model, which may send nothing for `idle_timeout`. `partial_text` always holds its text so far, so that dropping the future doesn't lose it.
 ///
 /// # Errors
 /// When the call failed, was cut off, or sent nothing for too long.
 pub async fn call_model(
-    services: &AgentServices,
+    model: &dyn LanguageModel,
+    idle_timeout: Duration,
     request: &ModelRequest,
-    turn: TurnId,
-    first_ordinal: u32,
+    first_call: CallId,
     partial_text: &mut String,
     growth: &Growth,
 ) -> Result<ModelResponse, ModelError> {
-    let idle_timeout = services.settings.model_idle_timeout;
     let idle_error = || ModelError {
         reason: format!("it sent nothing for {} seconds", idle_timeout.as_secs()),
         retryable: true,
         remedy: None,
     };
-    let mut events =
-        tokio::time::timeout(idle_timeout, services.model.stream(request)).await.map_err(|_| idle_error())??;
+    let mut events = tokio::time::timeout(idle_timeout, model.stream(request)).await.map_err(|_| idle_error())??;
     let mut calls = Vec::new();
     loop {
         match tokio::time::timeout(idle_timeout, events.next()).await.map_err(|_| idle_error())? {
@@ -63,8 +63,8 @@ pub async fn call_model(
                 growth.wrote(&delta, partial_text).await;
             }
             Some(Ok(ModelEvent::Call(call))) => {
-                let ordinal = first_ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
-                let id = CallId { turn, ordinal };
+                let ordinal = first_call.ordinal + u32::try_from(calls.len()).unwrap_or(u32::MAX);
+                let id = CallId { ordinal, ..first_call };
                 let arguments = match exceeds_depth(&call.arguments, MAX_ARGUMENT_DEPTH) {
                     // Not an object, so that the call fails and the turn continues.
                     true => Value::from(format!("left out: nested more than {MAX_ARGUMENT_DEPTH} deep")),
@@ -74,7 +74,7 @@ pub async fn call_model(
             }
             Some(Ok(ModelEvent::Usage(usage))) => {
                 tracing::debug!(
-                    turn.id = %turn, model = services.model.name(), input_tokens = usage.input_tokens,
+                    turn.id = %first_call.turn, model = model.name(), input_tokens = usage.input_tokens,
                     output_tokens = usage.output_tokens, "the model answered"
                 );
             }

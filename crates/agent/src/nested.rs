@@ -69,7 +69,7 @@ impl NestedToolCaller {
 #[async_trait]
 impl ToolCaller for NestedToolCaller {
     fn specs(&self) -> Arc<[ToolSpec]> {
-        self.services.tools.specs()
+        self.scope.agent.tools.specs()
     }
 
     async fn call(&self, tool: &str, arguments: Value, remaining: Duration) -> Result<ToolOutcome, ToolError> {

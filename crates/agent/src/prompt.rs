@@ -8,11 +8,12 @@ use satchel_domain::{
 };
 use satchel_ports::{
     ModelMessage,
-    language_model::ModelToolCall,
+    language_model::{ContentPart, ModelToolCall},
     ledger::{QueuedTurn, SteeringMessage},
 };
 
 use crate::{
+    AgentProfile,
     heading::HeadingContext,
     rounds::{self, Rounds},
     script_turn, voice_notes,
@@ -57,6 +58,24 @@ pub fn initial_messages(
     );
     messages.extend(voice_notes::model_note(turn).map(|text| ModelMessage::Note { text }));
     messages
+}
+
+/// What an agent was given, before everything else; `None` if that is nothing.
+#[must_use]
+pub fn agent_context(agent: &AgentProfile) -> Option<ModelMessage> {
+    if agent.context.is_empty() {
+        return None;
+    }
+    let heading = format!(
+        "The person who runs you gave this to the agent `{}`. It is information; nobody in the conversation sent it.",
+        agent.summary.name
+    );
+    let escaped = |part: &ContentPart| match part {
+        ContentPart::Text(text) => ContentPart::Text(escape_markers(text.clone())),
+        part => part.clone(),
+    };
+    let parts = std::iter::once(ContentPart::Text(heading)).chain(agent.context.iter().map(escaped));
+    Some(ModelMessage::Context { parts: parts.collect() })
 }
 
 /// The receipt for the failed parts of earlier turns.

@@ -7,11 +7,11 @@ use std::{
 };
 
 use satchel_domain::{
-    Ending, InboxId, OutgoingResponse, Part, Sender, ToolCall,
+    CallId, Ending, InboxId, OutgoingResponse, Part, Sender, ToolCall,
     fold::{EMPTY_RESPONSE_TEXT, fold, with_voice_reply},
 };
 use satchel_ports::{
-    Activity, BusEvent, LedgerError, ModelRequest,
+    Activity, BusEvent, LedgerError, ModelMessage, ModelRequest,
     ledger::{HistoryChange, ImmediateReply, JournalEntry, QueuedMessage, QueuedTurn, SteeringRequests, ToolDecision},
 };
 use satchel_routing::retry::retry_until_stored;
@@ -79,19 +79,21 @@ pub async fn run_turn(
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
     let (completed_tx, completed) = watch::channel(false);
     let mut rounds = Rounds::from_journal(&turn.journal);
+    let agent = Arc::clone(services.agents.for_turn(&turn));
     let scope = CallScope {
         requester: requester(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
         confirmations: Confirmations::new(decisions_rx),
         inbound: rounds::turn_attachments(&turn).into(),
-        script_call: script_turn::script_call(&turn, &rounds, &services.tools),
+        script_call: script_turn::script_call(&turn, &rounds, &agent.tools),
+        agent,
         cancel: cancel.clone(),
         completed,
     };
     let Streaming { growth, mut editing } = Streaming::start(services, lane, &turn, &capabilities);
 
     let loop_result = if turn.crashes >= MAX_CRASHES {
-        rounds.unrecorded_changes = abandoned_changes(services, &scope, &rounds);
+        rounds.unrecorded_changes = abandoned_changes(&scope, &rounds);
         Ok(Some(LoopEnd::new(Ending::Crashed { times: turn.crashes })))
     } else {
         tokio::select! {
@@ -181,7 +183,7 @@ async fn run_loop(
     if !pending.is_empty() {
         // A stopped turn doesn't resume its calls: the files that they made are delivered at its end.
         if let Some(stop) = read_steering(services, lane, turn).await?.stop {
-            rounds.unrecorded_changes = abandoned_changes(services, scope, rounds);
+            rounds.unrecorded_changes = abandoned_changes(scope, rounds);
             return Ok(LoopEnd::stopped_by(stop));
         }
         run_calls(services, lane, scope, pending, CallOrigin::Resumed { decision: None }, rounds).await?;
@@ -189,13 +191,14 @@ async fn run_loop(
     let history = services.ledger.history(&lane.lease.conversation, settings.max_history_messages).await?;
     let channel = lane.lease.conversation.channel().clone();
     let context = HeadingContext { channel, time_zone: settings.time_zone.clone() };
-    let initial_messages =
-        prompt::initial_messages(history, turn, prompt::delivery_receipt(&turn.unreported_failures), &context);
+    let receipt = prompt::delivery_receipt(&turn.unreported_failures);
+    let mut initial_messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent).into_iter().collect();
+    initial_messages.extend(prompt::initial_messages(history, turn, receipt, &context));
     let initial_len = initial_messages.len();
     let mut request = ModelRequest {
-        system: settings.instructions.clone(),
+        system: scope.agent.instructions.clone(),
         messages: initial_messages,
-        tools: services.tools.specs(),
+        tools: scope.agent.tools.specs(),
     };
     // The budget limits the model: the call of a person's own script doesn't count.
     let free_calls = u32::from(scope.script_call.is_some());
@@ -204,7 +207,7 @@ async fn run_loop(
         if scope.cancel.is_cancelled() {
             return Ok(LoopEnd::new(Ending::Cancelled));
         }
-        let script_response = script_turn::next_step(turn, rounds, &services.tools, is_for_owners(services, turn));
+        let script_response = script_turn::next_step(services, &scope.agent, turn, rounds);
         // Checked before anything is injected: messages that the model won't see must not be consumed.
         if script_response.is_none() && rounds.model_call_count().saturating_sub(free_calls) >= settings.max_model_calls
         {
@@ -236,10 +239,14 @@ async fn run_loop(
                 request
                     .messages
                     .extend(prompt::trigger_note(turn, rounds).into_iter().chain(rounds.to_model_messages(&context)));
+                let model = &*scope.agent.model;
+                let first_call = CallId { turn: turn.id, ordinal: first_ordinal };
+                let called =
+                    call_model(model, settings.model_idle_timeout, &request, first_call, &mut rounds.partial, growth);
                 let result = tokio::select! {
                     biased;
                     () = scope.cancel.cancelled() => return Ok(LoopEnd::new(Ending::Cancelled)),
-                    result = call_model(services, &request, turn.id, first_ordinal, &mut rounds.partial, growth) => result,
+                    result = called => result,
                 };
                 match result {
                     Ok(response) => {
@@ -247,7 +254,7 @@ async fn run_loop(
                         response
                     }
                     Err(error) => {
-                        let model = services.model.name();
+                        let model = model.name();
                         tracing::warn!(turn.id = %turn.id, model, error = %error, "the model failed; the turn ends");
                         let for_owners = is_for_owners(services, turn);
                         let reason = if for_owners { error.owner_message() } else { error.public_message() };
@@ -285,7 +292,7 @@ async fn run_loop(
 
 /// The ordinals of the calls that a person must allow.
 fn calls_to_confirm(services: &AgentServices, scope: &CallScope, calls: &[ToolCall]) -> Vec<u32> {
-    let tier = |call: &ToolCall| services.tools.find(&call.name).map(|(_, tool)| tool.tier(&call.arguments));
+    let tier = |call: &ToolCall| scope.agent.tools.find(&call.name).map(|(_, tool)| tool.tier(&call.arguments));
     let must_confirm =
         |call: &&ToolCall| tier(call).is_some_and(|tier| needs_confirmation(services, scope, call.id, tier));
     calls.iter().filter(must_confirm).map(|call| call.id.ordinal).collect()
@@ -391,7 +398,7 @@ pub(crate) async fn publish(services: &AgentServices, event: BusEvent) {
 
 /// Whether the reply is read by owners, who can fix a failure: they wrote the turn's messages or, for a system task,
 /// only they read the conversation.
-fn is_for_owners(services: &AgentServices, turn: &QueuedTurn) -> bool {
+pub(crate) fn is_for_owners(services: &AgentServices, turn: &QueuedTurn) -> bool {
     turn.messages.iter().all(|QueuedMessage { message, .. }| match &message.system_task {
         Some(_) => (services.is_owners_chat)(&message.conversation),
         None => (services.is_owner)(message.conversation.channel(), &message.sender),

@@ -14,31 +14,35 @@ use satchel_ports::ledger::QueuedTurn;
 use serde_json::json;
 
 use crate::{
-    Toolbox,
+    AgentProfile, AgentServices, Toolbox,
     model::ModelResponse,
     rounds::{self, Rounds},
+    run::is_for_owners,
 };
 
-/// The reply where a scheduled script can't run, and the owner's remedy.
-const NOT_RUN_TEXT: &str = "This scheduled script did not run, because scripts are off here";
-const REMEDY: &str = "the worker program `satchel-script` is not installed; put it next to `satchel`";
+/// The reply where scripts are off, and the owner's remedy.
+const SCRIPTS_OFF_TEXT: &str = "This scheduled script did not run, because scripts are off here";
+const SCRIPTS_OFF_REMEDY: &str = "the worker program `satchel-script` is not installed; put it next to `satchel`";
+
+/// The reply where only the chat's agent can't run scripts.
+const AGENT_WITHOUT_SCRIPTS_TEXT: &str =
+    "This scheduled script did not run, because the agent of this chat can't run scripts";
 
 /// The next step of a turn that needs no model call: run the script, or reply with its outcome. `None` where the model
 /// is called: there is no script, no worker runs it, or it has requested the model.
 pub(crate) fn next_step(
+    services: &AgentServices,
+    agent: &AgentProfile,
     turn: &QueuedTurn,
     rounds: &Rounds,
-    tools: &Toolbox,
-    for_owners: bool,
 ) -> Option<ModelResponse> {
     let text = rounds::user_text(turn);
     let script = parse_script_message(&text)?;
-    if tools.find(SCRIPT_TOOL).is_none() {
+    if agent.tools.find(SCRIPT_TOOL).is_none() {
         // The model may explain a person's script; a scheduled one has no person to explain it to.
-        let not_run_text = || format!("{}.", remedy::message_for(NOT_RUN_TEXT, Some(REMEDY), for_owners));
-        return schedule(turn).map(|_| ModelResponse { text: not_run_text(), calls: Vec::new() });
+        return schedule(turn).map(|_| ModelResponse { text: not_run_text(services, agent, turn), calls: Vec::new() });
     }
-    let id = script_call(turn, rounds, tools)?;
+    let id = script_call(turn, rounds, &agent.tools)?;
     match rounds.rounds.as_slice() {
         [] => {
             let call = ToolCall { id, name: SCRIPT_TOOL.to_owned(), arguments: json!({ "script": script }) };
@@ -51,6 +55,22 @@ pub(crate) fn next_step(
         }
         _ => None,
     }
+}
+
+/// Formats the reply where a scheduled script can't run.
+fn not_run_text(services: &AgentServices, agent: &AgentProfile, turn: &QueuedTurn) -> String {
+    let is_agent_at_fault = services.agents.default_agent().tools.find(SCRIPT_TOOL).is_some();
+    let (reason, remedy) = match is_agent_at_fault {
+        true => (
+            AGENT_WITHOUT_SCRIPTS_TEXT,
+            format!(
+                "the agent `{}` lacks the tool `{SCRIPT_TOOL}`; choose another one with `/agent`",
+                agent.summary.name
+            ),
+        ),
+        false => (SCRIPTS_OFF_TEXT, SCRIPTS_OFF_REMEDY.to_owned()),
+    };
+    format!("{}.", remedy::message_for(reason, Some(&remedy), is_for_owners(services, turn)))
 }
 
 /// The call that runs the turn's script, started or not. `None` where there is no script, no worker runs it, or a model

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
+use satchel_domain::AllowedPeople;
+
 use crate::{
     declaration::{Declaration, TemplateText},
     problem::SourcePosition,
@@ -15,15 +17,6 @@ pub struct Playbook {
     pub id: String,
     pub agents: Vec<AgentConfig>,
     pub tasks: Vec<TaskConfig>,
-}
-
-/// Who may switch to an agent, or run a task, in chat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AllowedPeople {
-    #[default]
-    Owners,
-    /// Everybody who may talk to the bot.
-    Everyone,
 }
 
 /// Instructions with a model, tools and actions.

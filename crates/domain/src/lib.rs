@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod agent;
 pub mod attachment;
 pub mod capabilities;
 pub mod conversation;
@@ -31,6 +32,7 @@ pub mod sha256;
 pub mod size;
 pub mod time;
 
+pub use agent::{AgentDirectory, AgentSummary, AllowedPeople};
 pub use attachment::{Attachment, AttachmentSource, MediaInfo, StoredBlob, Visibility};
 pub use capabilities::ChannelCapabilities;
 pub use conversation::{ChannelName, ConversationId};

@@ -1,5 +1,6 @@
 //! The commands that people give to Satchel itself; the model never sees them.
 
+mod agents;
 mod files;
 mod storage;
 mod suggestion;
@@ -12,9 +13,11 @@ use satchel_ports::{
     ledger::{HistoryChange, OutboxQuery},
 };
 
+pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
 pub use self::storage::Storage;
 use self::{
+    agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
     storage::{forget_files, restore_files, show_usage},
 };
@@ -49,6 +52,8 @@ pub enum ChatCommand {
     Refuse(String),
     /// Sets whether every reply is spoken too; `None` asks whether it is.
     Voice(Option<bool>),
+    /// Lists the agents; with a name, chooses one.
+    Agent(Option<String>),
     /// Manages pairing; for owners.
     Pair(PairCommand),
     Explain(Explanation),
@@ -67,6 +72,15 @@ pub enum Explanation {
         /// The command that is one letter off it.
         nearest: &'static str,
     },
+}
+
+/// The commands that are offered only where there is something for them to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommandFeatures {
+    /// Whether links to files are given.
+    pub links: bool,
+    /// Whether there is more than one agent.
+    pub agents: bool,
 }
 
 /// Whether voice replies are available and enabled in a conversation.
@@ -102,6 +116,8 @@ impl ChatCommand {
                 "off" => Some(Self::Voice(Some(false))),
                 _ => None,
             },
+            ("agent", true) => Some(Self::Agent(None)),
+            ("agent", false) => Some(Self::Agent(Some(arguments.join(" ")))),
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
             ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
             ("allow" | "refuse", false) => {
@@ -136,10 +152,12 @@ pub async fn handle_command(
     ledger: &dyn Ledger,
     context: &CommandContext<'_>,
     voice_status: VoiceStatus,
+    agents: &AgentChoice<'_>,
     links: Option<&dyn FileLinks>,
     storage: &Storage<'_>,
 ) -> Result<CommandReply, LedgerError> {
     let conversation = context.conversation;
+    let features = CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice() };
     let changes = ChangeLog::default();
     let response = match command {
         ChatCommand::Files => list_files(ledger, conversation).await?,
@@ -160,22 +178,27 @@ pub async fn handle_command(
              decide.",
         ),
         ChatCommand::Voice(enable) => set_voice_replies(ledger, context, *enable, voice_status).await?,
+        ChatCommand::Agent(None) => list_agents(context, agents),
+        ChatCommand::Agent(Some(name)) => choose_agent(ledger, context, agents, name).await?,
         ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, context).await?,
         ChatCommand::Explain(topic) => {
-            OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), links.is_some()))
+            OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
         }
     };
     let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
     Ok(CommandReply { response, history, buttons: Vec::new(), changes: changes.to_vec() })
 }
 
-/// The commands as platforms list them while a person types: name and what it does. Links are ended only where they
-/// are given.
+/// The commands as platforms list them while a person types: name and what it does.
 #[must_use]
-pub fn command_menu(with_links: bool) -> Vec<(&'static str, &'static str)> {
-    let unlink = with_links.then_some(("unlink", "revoke the links to a file, by its number"));
-    COMMAND_MENU.into_iter().chain(unlink).collect()
+pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static str)> {
+    let unlink = features.links.then_some(("unlink", "revoke the links to a file, by its number"));
+    let agent = features.agents.then_some((AGENT_COMMAND, "choose the agent that answers here"));
+    COMMAND_MENU.into_iter().chain(unlink).chain(agent).collect()
 }
+
+/// The command that chooses an agent.
+pub const AGENT_COMMAND: &str = "agent";
 
 const COMMAND_MENU: [(&str, &str); 10] = [
     ("files", "the files of this conversation"),
@@ -208,6 +231,8 @@ const HELP_WITH_LINKS: &str = "\
 - `/unlink 17` revokes the links to file #17. I send a link when I can't send the file itself; anyone with the link can \
 open it";
 
+const HELP_WITH_AGENTS: &str = "- `/agent` lists the agents that can answer here, `/agent NAME` chooses one";
+
 const HELP_FOR_OWNERS: &str =
     "- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
 
@@ -217,25 +242,31 @@ The code is missing. When I ask to use a tool, my question shows one: answer wit
 const VOICE_REPLIES_ON: &str = "\
 Voice replies are on here: you get each reply as text and as a voice message. Turn them off with `/voice off`.";
 
-/// Returns the help text of a topic; lines for owners and about links only where they apply.
+/// Returns the help text of a topic; lines for owners and about features only where they apply.
 #[must_use]
-pub fn explanation_text(topic: &Explanation, is_owner: bool, with_links: bool) -> String {
+pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFeatures) -> String {
     match topic {
         Explanation::Commands => {
-            let with_links = with_links.then_some(HELP_WITH_LINKS);
+            let with_links = features.links.then_some(HELP_WITH_LINKS);
+            let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
             let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
-            let lines: Vec<&str> = [Some(HELP), with_links, for_owners].into_iter().flatten().collect();
+            let lines: Vec<&str> = [Some(HELP), with_links, with_agents, for_owners].into_iter().flatten().collect();
             lines.join("\n")
         }
         Explanation::Decisions => DECISION_HELP.to_owned(),
-        Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner),
+        Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner, features),
     }
 }
 
-/// Suggests the most likely command. Pairing is for owners, so it is suggested to nobody else.
-fn hint_text(typed: &str, nearest: &str, is_owner: bool) -> String {
+/// Suggests the most likely command; pairing only to owners, and choosing an agent only where there is a choice.
+fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatures) -> String {
+    let is_offered = match nearest {
+        suggestion::PAIR => is_owner,
+        AGENT_COMMAND => features.agents,
+        _ => true,
+    };
     match nearest {
-        suggestion::PAIR if !is_owner => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
+        _ if !is_offered => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
         nearest => {
             format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists all commands.")
         }
@@ -307,7 +338,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use rstest::rstest;
-    use satchel_domain::{Sender, TurnId};
+    use satchel_domain::{AgentDirectory, Sender, TurnId};
     use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
     use uuid::Uuid;
 
@@ -328,6 +359,9 @@ mod tests {
     #[case("/Voice  ON", Some(ChatCommand::Voice(Some(true))))]
     #[case("/voice off", Some(ChatCommand::Voice(Some(false))))]
     #[case("/voice of the people", None)]
+    #[case("/agent", Some(ChatCommand::Agent(None)))]
+    #[case("/Agent Kids", Some(ChatCommand::Agent(Some("Kids".into()))))]
+    #[case("/agent of change", Some(ChatCommand::Agent(Some("of change".into()))))]
     #[case("/pair", Some(ChatCommand::Pair(PairCommand::Help)))]
     #[case("/PAIR List", Some(ChatCommand::Pair(PairCommand::List)))]
     #[case("/start", Some(ChatCommand::Explain(Explanation::Commands)))]
@@ -365,15 +399,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hint_names_pairing_to_owners_only() {
+    async fn hint_names_only_offered_commands() {
         let ledger = MockLedger::new();
         let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         let text = async |text: &str, access: &AccessPolicy| {
             let command = ChatCommand::parse(text).unwrap();
-            let answer =
-                handle_command(&command, &ledger, &command_context(access), VoiceStatus::default(), None, &storage())
-                    .await
-                    .unwrap();
+            let answer = handle_command(
+                &command,
+                &ledger,
+                &command_context(access),
+                VoiceStatus::default(),
+                &no_choice(),
+                None,
+                &storage(),
+            )
+            .await
+            .unwrap();
             answer.response.text.unwrap()
         };
         assert_eq!(
@@ -385,11 +426,22 @@ mod tests {
             text("/pairr list", &strict).await,
             "I don't know the command `/pairr`. `/help` lists all commands."
         );
+        assert_eq!(
+            text("/agents", &access()).await,
+            "I don't know the command `/agents`. `/help` lists all commands.",
+            "there is no choice"
+        );
         assert!(text("/allow", &strict).await.contains("`/allow CODE`"));
     }
 
     fn conversation() -> ConversationId {
         "console:main".parse().unwrap()
+    }
+
+    /// The default agent alone.
+    fn no_choice() -> AgentChoice<'static> {
+        static ALONE: LazyLock<AgentDirectory> = LazyLock::new(AgentDirectory::default);
+        AgentChoice { directory: &ALONE, chosen: None }
     }
 
     /// A storage that no command of these looks into.
@@ -418,7 +470,9 @@ mod tests {
     /// What a command that needs neither voice nor files is answered.
     async fn reply(command: &ChatCommand, access: &AccessPolicy, links: Option<&dyn FileLinks>) -> CommandReply {
         let (ledger, voice) = (MockLedger::new(), VoiceStatus::default());
-        handle_command(command, &ledger, &command_context(access), voice, links, &storage()).await.unwrap()
+        handle_command(command, &ledger, &command_context(access), voice, &no_choice(), links, &storage())
+            .await
+            .unwrap()
     }
 
     #[rstest]
@@ -441,10 +495,17 @@ mod tests {
         let times = usize::from(set.is_some());
         ledger.expect_set_voice_replies().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
         let speaking = VoiceStatus { available: possible, enabled: wanted };
-        let answer =
-            handle_command(&ChatCommand::Voice(wish), &ledger, &command_context(&access()), speaking, None, &storage())
-                .await
-                .unwrap();
+        let answer = handle_command(
+            &ChatCommand::Voice(wish),
+            &ledger,
+            &command_context(&access()),
+            speaking,
+            &no_choice(),
+            None,
+            &storage(),
+        )
+        .await
+        .unwrap();
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -481,7 +542,8 @@ mod tests {
         for links in [None, Some(&links as &dyn FileLinks)] {
             let help = reply(&ChatCommand::Explain(Explanation::Commands), &access(), links).await;
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
-            assert_eq!(command_menu(links.is_some()).iter().any(|(name, _)| *name == "unlink"), links.is_some());
+            let features = CommandFeatures { links: links.is_some(), agents: false };
+            assert_eq!(command_menu(features).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }
     }
 

@@ -5,7 +5,7 @@ use satchel_ports::ledger::{ImmediateReply, QueuedMessage, SteeringMessage, Stee
 
 use crate::{
     access::AccessPolicy,
-    commands::{ChatCommand, explanation_text},
+    commands::{ChatCommand, CommandFeatures, explanation_text},
 };
 
 /// Decides about the messages that wait behind a running turn.
@@ -15,14 +15,14 @@ use crate::{
 /// after it must not overtake it. A `/stop`, a decision about a tool call and a request for help count at any position
 /// and block nothing.
 #[must_use]
-pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, with_links: bool) -> SteeringRequests {
+pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, features: CommandFeatures) -> SteeringRequests {
     let command = |message: &QueuedMessage| ChatCommand::parse(&message.message.text);
     // A message with files is never a command: what it brings must not be consumed unseen.
     let stop = queued.iter().find(|message| message.files.is_empty() && command(message) == Some(ChatCommand::Stop));
     let stop = stop.map(|message| message.id);
     let inject = queued
         .iter()
-        .filter(|message| parse_decision(message).is_none() && immediate_reply(message, access, with_links).is_none())
+        .filter(|message| parse_decision(message).is_none() && immediate_reply(message, access, features).is_none())
         .take_while(|message| {
             let is_text_only = message.files.is_empty() && reference_block::split(&message.message.text).1.is_none();
             let is_plain_message = command(message).is_none() && parse_script_message(&message.message.text).is_none();
@@ -39,18 +39,18 @@ pub fn plan_steering(queued: &[QueuedMessage], access: &AccessPolicy, with_links
         stop,
         inject,
         decisions: queued.iter().filter_map(parse_decision).collect(),
-        immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, with_links)).collect(),
+        immediate_replies: queued.iter().filter_map(|message| immediate_reply(message, access, features)).collect(),
     }
 }
 
 /// Returns the help that a message requests; one with files requests none.
-fn immediate_reply(queued: &QueuedMessage, access: &AccessPolicy, with_links: bool) -> Option<ImmediateReply> {
+fn immediate_reply(queued: &QueuedMessage, access: &AccessPolicy, features: CommandFeatures) -> Option<ImmediateReply> {
     let QueuedMessage { turn, message, files, .. } = queued;
     let ChatCommand::Explain(topic) = ChatCommand::parse(&message.text).filter(|_| files.is_empty())? else {
         return None;
     };
     let is_owner = access.is_owner(message.conversation.channel(), &message.sender);
-    let text = explanation_text(&topic, is_owner, with_links);
+    let text = explanation_text(&topic, is_owner, features);
     Some(ImmediateReply { turn: *turn, reply_to: message.message.clone(), text })
 }
 
@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn requests(messages: &[QueuedMessage]) -> SteeringRequests {
-        plan_steering(messages, &AccessPolicy::default(), false)
+        plan_steering(messages, &AccessPolicy::default(), CommandFeatures::default())
     }
 
     fn injected(messages: &[QueuedMessage]) -> Vec<String> {
@@ -154,7 +154,7 @@ mod tests {
         let access = AccessPolicy::default().with_owner_on([satchel_domain::ChannelName::new("console").unwrap()]);
         let messages =
             [waiting(1, "/flies", 0), waiting(2, "and more", 0), waiting(3, "/allow", 0), waiting(4, "/help", 1)];
-        let steering = plan_steering(&messages, &access, true);
+        let steering = plan_steering(&messages, &access, CommandFeatures { links: true, agents: true });
         let explained: Vec<_> =
             steering.immediate_replies.iter().map(|it| (it.turn, it.text.split('`').nth(1))).collect();
         let turn = |id| TurnId(Uuid::from_u128(id));
@@ -166,11 +166,11 @@ mod tests {
         assert_eq!(steering.inject.iter().map(|steered| steered.text.as_str()).collect::<Vec<_>>(), ["and more"]);
 
         let message = [waiting(1, "/help", 0)];
-        let help = |access: &AccessPolicy, with_links| {
-            let text = plan_steering(&message, access, with_links).immediate_replies.remove(0).text;
-            (text.contains("/pair list"), text.contains("/unlink"))
+        let help = |access: &AccessPolicy, features| {
+            let text = plan_steering(&message, access, features).immediate_replies.remove(0).text;
+            (text.contains("/pair list"), text.contains("/unlink"), text.contains("/agent"))
         };
-        assert_eq!(help(&access, true), (true, true));
-        assert_eq!(help(&AccessPolicy::default(), false), (false, false));
+        assert_eq!(help(&access, CommandFeatures { links: true, agents: true }), (true, true, true));
+        assert_eq!(help(&AccessPolicy::default(), CommandFeatures::default()), (false, false, false));
     }
 }

@@ -20,6 +20,19 @@ pub struct ModelToolCall {
     pub arguments: serde_json::Value,
 }
 
+/// A part of what the operator puts before the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentPart {
+    /// Text; never an instruction of Satchel itself.
+    Text(String),
+    /// The `http` or `https` address of an image. An adapter passes it on where the provider fetches it, and otherwise
+    /// tells the model that it can't see it.
+    ImageUrl(String),
+    /// A stored file; an adapter sends it if its model takes it, and otherwise says why not.
+    File(Attachment),
+}
+
 /// One message of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
@@ -30,6 +43,12 @@ pub enum ModelMessage {
         text: String,
         /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the text.
         attachments: Vec<Attachment>,
+    },
+    /// From the operator: what an agent was given, before everything else. Sent in the person's role, because providers
+    /// take only text in the instructions; its first part says whose it is.
+    Context {
+        /// The parts, in the operator's order.
+        parts: Vec<ContentPart>,
     },
     /// From Satchel: which files came with the turn (stands right after its `User` message), what was not delivered.
     /// An adapter sends it in whatever role its provider has for it.

@@ -84,7 +84,8 @@ pub enum LedgerError {
 /// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
 /// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
-/// - `next_turn` returns the transcriptions that `record_transcription` stored and the latest `set_voice_replies`.
+/// - `next_turn` returns the transcriptions that `record_transcription` stored, the latest `set_voice_replies` and the latest
+///   `set_agent`.
 /// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
 ///   order.
@@ -215,6 +216,10 @@ pub trait Ledger: Send + Sync {
 
     /// Turns voice replies of a conversation on or off; an unknown conversation is an error.
     async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
+
+    /// Stores the name of the agent that was chosen for a conversation; `None` withdraws the choice. An unknown conversation
+    /// is an error, an unknown agent isn't: the ledger knows no agents.
+    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError>;
 
     /// Records a model message with tool calls, before they start, or a person's decision about one of them.
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;

@@ -8,6 +8,7 @@ pub mod path_fields;
 pub mod policy;
 pub mod registry;
 pub mod services;
+pub mod tool_selection;
 
 mod arguments;
 mod audited_workspace;

@@ -2,6 +2,7 @@
 //!
 //! Each names the mutation that it catches: the change to an adapter that would break the promise unseen.
 
+pub mod agents;
 pub mod audit;
 pub mod files;
 pub mod inbox;
@@ -48,6 +49,9 @@ pub trait LedgerFixture: Send + Sync {
 macro_rules! ledger_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
+            agents::chosen_agent_is_per_conversation
+            agents::cached_turn_has_chosen_agent
+            agents::renamed_conversation_keeps_its_agent
             audit::changes_are_committed_with_their_outcome
             audit::completed_turn_commits_remaining_changes
             audit::audit_is_filtered_and_limited
@@ -265,6 +269,7 @@ mod tests {
     fn every_promise_is_in_the_macro() {
         let list = include_str!("ledger.rs");
         for (module, source) in [
+            ("agents", include_str!("ledger/agents.rs")),
             ("files", include_str!("ledger/files.rs")),
             ("inbox", include_str!("ledger/inbox.rs")),
             ("lane_cache", include_str!("ledger/lane_cache.rs")),

@@ -196,10 +196,16 @@ impl FakeDiscord {
     /// interaction.
     ///
     /// # Panics
-    /// When the bot has told of no such command.
+    /// When the bot has told of no such command, or of other choices for it.
     pub fn person_commands(&self, channel: u64, person: u64, name: &str, options: &[(&str, Value)]) -> u64 {
         self.act(|platform| {
             let known = platform.commands.iter().find(|command| command["name"] == name).expect("the command is there");
+            for (name, value) in options {
+                let option = known["options"].as_array().into_iter().flatten().find(|option| option["name"] == *name);
+                let choices = option.and_then(|option| option["choices"].as_array()).filter(|all| !all.is_empty());
+                let is_choice = choices.is_none_or(|all| all.iter().any(|choice| choice["value"] == *value));
+                assert!(is_choice, "{value} is none of {choices:?}");
+            }
             let option = |(name, value): &(&str, Value)| {
                 json!({ "name": name, "type": if value.is_string() { 3 } else { 4 }, "value": value })
             };

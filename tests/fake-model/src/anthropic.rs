@@ -112,6 +112,12 @@ fn part(place: &str, block: &Value) -> Result<RecordedPart, String> {
         kind @ ("image" | "document") => {
             rules::only(block, place, &["type", "source", "title", "context", "cache_control"], unknown)?;
             let source = &block["source"];
+            if kind == "image" && source["type"] == "url" {
+                rules::only(source, place, &["type", "url"], unknown)?;
+                let address = rules::image_address(rules::text(source, "url", place)?)?;
+                return address
+                    .ok_or_else(|| format!("{place}.content.0.image.source.url: Only HTTP URLs are supported."));
+            }
             rules::only(source, place, &["type", "media_type", "data"], unknown)?;
             let mime = rules::text(source, "media_type", place)?;
             let data = rules::text(source, "data", place)?;

@@ -118,7 +118,11 @@ fn user(content: &Value) -> Result<Vec<RecordedPart>, String> {
             match rules::text(part, "type", "content")? {
                 "text" => Ok(RecordedPart::Text(rules::text(part, "text", "content")?.to_owned())),
                 "image_url" => {
-                    let file = rules::data_url(rules::text(&part["image_url"], "url", "content")?, None)?;
+                    let url = rules::text(&part["image_url"], "url", "content")?;
+                    if let Some(address) = rules::image_address(url)? {
+                        return Ok(address);
+                    }
+                    let file = rules::data_url(url, None)?;
                     // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
                     if !["image/png", "image/jpeg", "image/webp", "image/gif"].contains(&file.mime.as_str()) {
                         return Err("You uploaded an unsupported image. Please make sure your image has of one the \

@@ -124,7 +124,11 @@ fn part(role: &str, part: &Value) -> Result<RecordedPart, String> {
             Ok(RecordedPart::Text(rules::text(part, "text", "content")?.to_owned()))
         }
         ("user", "input_image") => {
-            let file = rules::data_url(rules::text(part, "image_url", "content")?, None)?;
+            let url = rules::text(part, "image_url", "content")?;
+            if let Some(address) = rules::image_address(url)? {
+                return Ok(address);
+            }
+            let file = rules::data_url(url, None)?;
             // https://platform.openai.com/docs/guides/images-vision, "Image input requirements".
             match ["image/png", "image/jpeg", "image/webp", "image/gif"].contains(&file.mime.as_str()) {
                 true => Ok(RecordedPart::File(file)),

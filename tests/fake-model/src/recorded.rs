@@ -50,6 +50,8 @@ pub enum RecordedTurn {
 pub enum RecordedPart {
     Text(String),
     File(RecordedFile),
+    /// The address of an image that the provider fetches.
+    ImageUrl(String),
 }
 
 /// A file that was shown.
@@ -103,6 +105,16 @@ impl RecordedRequest {
         users.flatten().collect()
     }
 
+    /// All parts of the person's turns, in order.
+    #[must_use]
+    pub fn user_parts(&self) -> Vec<RecordedPart> {
+        let users = self.turns.iter().filter_map(|turn| match turn {
+            RecordedTurn::User(parts) => Some(parts.clone()),
+            _ => None,
+        });
+        users.flatten().collect()
+    }
+
     /// All answers of tools, in order.
     #[must_use]
     pub fn results(&self) -> Vec<RecordedResult> {
@@ -148,7 +160,7 @@ impl RecordedResult {
 fn texts(parts: &[RecordedPart]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         RecordedPart::Text(text) => Some(text.as_str()),
-        RecordedPart::File(_) => None,
+        RecordedPart::File(_) | RecordedPart::ImageUrl(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -156,7 +168,7 @@ fn texts(parts: &[RecordedPart]) -> String {
 fn files(parts: &[RecordedPart]) -> Vec<RecordedFile> {
     let files = parts.iter().filter_map(|part| match part {
         RecordedPart::File(file) => Some(file.clone()),
-        RecordedPart::Text(_) => None,
+        RecordedPart::Text(_) | RecordedPart::ImageUrl(_) => None,
     });
     files.collect()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     ModelWire,
-    recorded::{RecordedFile, RecordedTurn},
+    recorded::{RecordedFile, RecordedPart, RecordedTurn},
 };
 
 /// Refuses a field that the provider doesn't know.
@@ -74,6 +74,21 @@ pub(crate) fn file(mime: &str, data: &str, name: Option<&str>) -> Result<Recorde
         return Err(format!("the data was specified as {mime}, but it appears to be something else"));
     }
     Ok(RecordedFile { mime: mime.to_owned(), name: name.map(str::to_owned), bytes })
+}
+
+/// The address of an image that the provider fetches; `None` for a `data:` address. Providers fetch from the internet
+/// alone, by HTTP (<https://platform.openai.com/docs/guides/images-vision>,
+/// <https://platform.claude.com/docs/en/build-with-claude/vision>, "URL-based image").
+pub(crate) fn image_address(url: &str) -> Result<Option<RecordedPart>, String> {
+    if url.starts_with("data:") {
+        return Ok(None);
+    }
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
+    match host.is_empty() || url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        true => Err(format!("Failed to download image from {url}. Invalid URL.")),
+        false => Ok(Some(RecordedPart::ImageUrl(url.to_owned()))),
+    }
 }
 
 /// A file out of a `data:` address.

@@ -9,15 +9,22 @@ pub mod points;
 pub mod tools;
 pub mod voice;
 
-use std::{collections::BTreeSet, io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use satchel::{
+    agents::AgentDeclaration,
     build::{Satchel, SatchelOptions, build},
     ports::{ExtraTool, Ports},
 };
 use satchel_domain::{
-    Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
+    AllowedPeople, Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
@@ -43,6 +50,9 @@ use crate::{
     },
     fetching::fetcher,
 };
+
+/// An agent that anybody may choose, with the model and the tools of the default one.
+pub const OTHER_AGENT: &str = "helper";
 
 /// Pause between two checks whether all turns are over.
 const POLL_INTERVAL: Duration = Duration::from_millis(4);
@@ -160,6 +170,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         bus: Arc::new(CrashWrapper::new(LocalBus::new(), &points)),
         fetcher,
         model: Arc::new(CrashWrapper::new(ScriptedModel::new(options.script.clone()), &points)),
+        models: BTreeMap::new(),
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
         links: None,
@@ -171,6 +182,15 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         ],
     };
     let mut satchel_options = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
+    satchel_options.agents.push(AgentDeclaration {
+        name: OTHER_AGENT.to_owned(),
+        description: String::new(),
+        instructions: String::new(),
+        model: None,
+        tools: None,
+        context: Vec::new(),
+        allow: AllowedPeople::Everyone,
+    });
     if options.confirms {
         satchel_options.agent.confirm_tiers.push(SafetyTier::SideEffecting);
     }

@@ -32,6 +32,9 @@ const MAX_COMMANDS: usize = 100;
 /// The longest description of a command, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 100;
 
+/// The most choices of an option (Application Command Option Structure).
+const MAX_CHOICES: usize = 25;
+
 /// The delay before commands are registered again after a failure, at first and at most.
 const MIN_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_secs(5 * 60);
@@ -127,6 +130,8 @@ fn build_command(command: &SlashCommand) -> CreateCommand {
     let description: String = command.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
     let option =
         CreateCommandOption::new(CommandOptionType::String, "words", "What to add to the command").required(false);
+    let choices = if command.choices.len() > MAX_CHOICES { &[] } else { command.choices.as_slice() };
+    let option = choices.iter().fold(option, |option, choice| option.add_string_choice(choice, choice));
     CreateCommand::new(command.name.to_lowercase())
         .kind(CommandType::ChatInput)
         .description(if description.trim().is_empty() { command.name.clone() } else { description })
@@ -166,6 +171,15 @@ struct RegisteredOption {
     kind: u8,
     #[serde(default)]
     required: bool,
+    #[serde(default)]
+    choices: Vec<RegisteredChoice>,
+}
+
+/// A value that people pick for an option.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct RegisteredChoice {
+    name: String,
+    value: String,
 }
 
 /// Whether a retry can't help, because Discord rejects the content of the request.

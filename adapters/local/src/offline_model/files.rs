@@ -175,7 +175,7 @@ pub(super) fn last_mentioned_ids(messages: &[ModelMessage]) -> Vec<String> {
                 (text, attachments.as_slice())
             }
             ModelMessage::Assistant { text, .. } => (text, [].as_slice()),
-            ModelMessage::Note { .. } => return vec![],
+            ModelMessage::Note { .. } | ModelMessage::Context { .. } => return vec![],
         };
         // An escaped one is text, not a reference.
         let markers = text.match_indices(REFERENCE_PREFIX).filter(|(at, _)| !text[..*at].ends_with('\\'));

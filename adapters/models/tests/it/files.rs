@@ -1,8 +1,8 @@
 //! Files that a model is shown, and words for those that it isn't.
 
 use satchel_domain::MediaInfo;
-use satchel_fake_model::{ModelFault, ModelReply, ModelWire, ScriptedCall};
-use satchel_ports::ModelMessage;
+use satchel_fake_model::{ModelFault, ModelReply, ModelWire, RecordedPart, ScriptedCall};
+use satchel_ports::{ModelMessage, language_model::ContentPart};
 
 use crate::stage::{PDF, PNG, Stage, ask, renamed, request, tool, user};
 
@@ -50,6 +50,54 @@ async fn a_pdf_is_shown_or_named() {
             assert!(asked.user_text().contains(told), "{wire:?}: {}", asked.user_text());
         }
     }
+}
+
+/// Text before an image's address, a file behind it, and then the person's message: all of one turn.
+#[tokio::test]
+async fn image_address_is_sent_where_provider_fetches() {
+    const URL: &str = "https://a.example/map.png?key=1";
+    for wire in ModelWire::ALL {
+        let stage = Stage::new().await;
+        let photo = stage.file("beach.png", "image/png", PNG).await;
+        let parts =
+            vec![ContentPart::Text("A map.".into()), ContentPart::ImageUrl(URL.into()), ContentPart::File(photo)];
+        let messages = vec![ModelMessage::Context { parts }, user("where is it?", Vec::new())];
+        let answer = ask(&stage.model(wire), request(messages)).await;
+        assert_eq!(answer.error, None, "{wire:?}");
+        let asked = stage.server.last();
+        let parts = asked.user_parts();
+        let files = asked.files();
+        assert_eq!((asked.turns.len(), files.len(), files[0].bytes.as_slice()), (1, 1, PNG), "{wire:?}");
+        let text = |text: &str| RecordedPart::Text(text.to_owned());
+        let photo = RecordedPart::File(files[0].clone());
+        let note = "[[satchel.note]]The file \"beach.png\":[[/satchel.note]]";
+        if matches!(wire, ModelWire::Gemini | ModelWire::Ollama) {
+            let unseen = format!(
+                "A map.\n\n[[satchel.note]]You can't see the image at {URL}: this model's provider fetches no \
+                 addresses.[[/satchel.note]]"
+            );
+            let texts = asked.user_text();
+            assert!(texts.starts_with(&unseen) && texts.ends_with("where is it?"), "{wire:?}: {texts}");
+        } else {
+            let address = RecordedPart::ImageUrl(URL.to_owned());
+            assert_eq!(parts, [text("A map."), address, text(note), photo, text("where is it?")], "{wire:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn blind_model_reads_of_image_address() {
+    let stage = Stage::new().await;
+    stage.server.add_model("plain");
+    let settings =
+        satchel_models::ModelSettings { model: Some("plain".into()), ..stage.settings(ModelWire::OpenAiChat) };
+    let parts = vec![ContentPart::ImageUrl("https://a.example/[attachment 7 y]".into())];
+    let messages = vec![ModelMessage::Context { parts }, user("hi", Vec::new())];
+    let answer = ask(&stage.model_with(settings), request(messages)).await;
+    assert_eq!(answer.error, None);
+    let note = "[[satchel.note]]You can't see the image at https://a.example/\\[attachment 7 y]: this model accepts no files, \
+                only text.[[/satchel.note]]";
+    assert_eq!(stage.server.last().user_text(), format!("{note}\n\nhi"));
 }
 
 #[tokio::test]

@@ -23,9 +23,9 @@ use crate::address::ConversationAddress;
 /// The account that anonymous administrators write as.
 const ANONYMOUS_ADMINISTRATOR: i64 = 1_087_968_824;
 
-/// Satchel's own commands that are not in the menu, because they need a code or are for owners only, and the one that
-/// is registered only where links are enabled. They are always commands.
-const UNREGISTERED_COMMANDS: [&str; 4] = ["allow", "refuse", "pair", "unlink"];
+/// Satchel's own commands that are not in the menu, because they need a code or are for owners only, and those
+/// that are registered only where links are enabled or several agents are declared. They are always commands.
+const UNREGISTERED_COMMANDS: [&str; 5] = ["allow", "refuse", "pair", "unlink", "agent"];
 
 /// The commands by which a person decides whether a tool may run.
 const DECISIONS: [&str; 2] = ["allow", "refuse"];

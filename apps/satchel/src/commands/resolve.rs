@@ -49,7 +49,7 @@ pub async fn run(
     (environment, cwd): (&[(OsString, OsString)], &Path),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let playbooks = with_file(&loaded.playbooks, &options.file, cwd)?;
+    let playbooks = with_file(&loaded.config().playbooks, &options.file, cwd)?;
     let context = base_context(loaded.config(), &playbooks, options, environment);
     let subjects = subjects(&playbooks, options, cwd, context)?;
     let mut reports = Vec::with_capacity(subjects.len());

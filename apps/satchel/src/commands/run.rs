@@ -14,7 +14,8 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use satchel_intake::commands::command_menu;
+use satchel_domain::agent::DEFAULT_AGENT;
+use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger, ScriptHost};
 use satchel_routing::tables;
@@ -136,7 +137,10 @@ async fn start_services(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<SocketAddr>> {
     let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
+    let options = SatchelOptions::from_config(config);
     let model = models::open(selection, &stores.blobs, OFFLINE_CHUNK_DELAY, &wrap_model)?;
+    let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
+    let agent_models = models::open_for_agents(agents, &config.models, &stores.blobs, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, &stores.ledger)? {
         Some(settings) => {
@@ -153,10 +157,13 @@ async fn start_services(
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = adapters::open_fetcher(config);
-    let menu = command_menu(links.is_some());
+    let menu = command_menu(CommandFeatures { links: links.is_some(), agents: !options.agents.is_empty() });
+    let agent_names: Vec<String> = std::iter::once(DEFAULT_AGENT.to_owned())
+        .chain(options.agents.iter().map(|agent| agent.name.clone()))
+        .collect();
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
-        discord::open_channel(config, &stores.blobs, &fetcher, &menu)?,
+        discord::open_channel(config, &stores.blobs, &fetcher, &menu, &agent_names)?,
     ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
@@ -169,13 +176,14 @@ async fn start_services(
         bus: Arc::clone(&bus),
         fetcher,
         model,
+        models: agent_models,
         speech: adapters::open_speech(config)?,
         scripts,
         links,
         channels: channels.collect(),
         tools: Vec::new(),
     };
-    let Satchel { inbound, internal_inbound, runner } = build(ports, SatchelOptions::from_config(config))?;
+    let Satchel { inbound, internal_inbound, runner } = build(ports, options)?;
     let inbound: Arc<dyn Inbound> = Arc::new(MeasuredInbound::new(inbound, Arc::clone(metrics)));
     let mut address = None;
     for HostedPlatform { listen, .. } in platforms {

@@ -111,6 +111,9 @@ impl TerminalSession {
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
         let model = models::open(selection, &stores.blobs, piece_delay, &models::unwrapped)?;
+        let agents = &satchel_options.agents;
+        let agent_models =
+            models::open_for_agents(agents, &config.models, &stores.blobs, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
@@ -118,6 +121,7 @@ impl TerminalSession {
             bus: Arc::clone(&bus) as _,
             fetcher: adapters::open_fetcher(config),
             model,
+            models: agent_models,
             speech: adapters::open_speech(config)?,
             scripts,
             links: None,

@@ -1,6 +1,9 @@
 //! The platforms: `telegram` and `discord`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, capabilities::LookupRule};
 use satchel_intake::access::ChannelAccess;
@@ -12,7 +15,7 @@ use serde_json::Value as Json;
 use super::{
     leaf::{
         address::{FilePath, HttpUrl, ListenAddress},
-        list::Texts,
+        list::{ChatAgents, Texts},
         secret::Secret,
     },
     limits::{DiscordLimits, TelegramLimits},
@@ -21,6 +24,33 @@ use super::{
 
 /// The default address for Telegram's updates, behind a proxy that handles TLS.
 const WEBHOOK_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8788);
+
+/// How a platform's conversations are called.
+#[derive(Clone, Copy)]
+pub(super) struct ConversationKeys {
+    pub(super) channel: &'static str,
+    /// The form of the keys, for messages.
+    pub(super) format: &'static str,
+    pub(super) is_valid: fn(&str) -> bool,
+}
+
+pub(super) const TELEGRAM: ConversationKeys = ConversationKeys {
+    channel: "telegram",
+    format: "numbers: telegram:123456789 is a person, telegram:-100123 a group, telegram:-100123/42 a topic of one",
+    is_valid: |key| {
+        let (chat, topic) = key.split_once('/').map_or((key, None), |(chat, topic)| (chat, Some(topic)));
+        chat.parse::<i64>().is_ok() && topic.is_none_or(|topic| topic.parse::<i32>().is_ok())
+    },
+};
+
+pub(super) const DISCORD: ConversationKeys = ConversationKeys {
+    channel: "discord",
+    format: "numbers: discord:81384788765712384 is a channel, discord:@80351110224678912 a person",
+    is_valid: |key| {
+        let number = key.strip_prefix('@').unwrap_or(key);
+        !number.starts_with('0') && number.parse::<u64>().is_ok()
+    },
+};
 
 /// Telegram.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +68,8 @@ pub struct TelegramConfig {
     pub owners: Texts,
     /// Ids of the groups where it answers without being mentioned; `*` for all.
     pub groups: Texts,
+    /// The agents of chats, by the chat's id: each answers there until somebody chooses another one with `/agent`.
+    pub agents: ChatAgents,
     /// The https address to which Telegram sends updates. Without one Satchel polls for them.
     pub webhook: Option<HttpUrl>,
     /// Where these updates arrive on this machine, behind the proxy that handles TLS.
@@ -70,6 +102,9 @@ pub struct DiscordConfig {
     pub owners: Texts,
     /// Ids of the channels where it answers without a mention, threads included; `*` for all.
     pub channels: Texts,
+    /// The agents of channels, by the channel's id, or of private chats, by `@` and the person's id: each answers there
+    /// until somebody chooses another one with `/agent`.
+    pub agents: ChatAgents,
     limits: DiscordLimits,
 }
 
@@ -82,6 +117,7 @@ impl Default for TelegramConfig {
             allow_users: Texts::default(),
             owners: Texts::default(),
             groups: Texts::default(),
+            agents: ChatAgents::default(),
             webhook: None,
             webhook_listen: ListenAddress(Some(WEBHOOK_LISTEN)),
             look_up: LookUpMode::On,
@@ -125,13 +161,20 @@ impl TelegramConfig {
         channel_access("telegram", &self.allow_users, &self.owners, |id| id.to_owned())
     }
 
-    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+    /// The agents of chats.
+    #[must_use]
+    pub fn chat_agents(&self) -> HashMap<ConversationId, String> {
+        chat_agents(TELEGRAM, &self.agents)
+    }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, agents: &[String]) {
         if self.local_files.is_some() && !resolver.is_given("telegram.api_url") {
             let message = "`telegram.local_files` is the directory of a Bot API server of your own: say where that \
                            server is with `telegram.api_url`";
             resolver.report("telegram.local_files", message.to_owned());
         }
         check_owners(&self.owners, "telegram.owners", resolver);
+        check_chat_agents(TELEGRAM, &self.agents, agents, resolver);
         let limits = serde_json::to_value(TelegramLimits::from_capabilities(&self.limits())).unwrap_or(Json::Null);
         for (name, limit) in limits.as_object().into_iter().flatten() {
             resolver.show_default(&format!("telegram.limits.{name}"), limit.clone());
@@ -151,8 +194,15 @@ impl DiscordConfig {
         channel_access("discord", &self.allow_users, &self.owners, |id| format!("@{id}"))
     }
 
-    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>) {
+    /// The agents of channels and private chats.
+    #[must_use]
+    pub fn chat_agents(&self) -> HashMap<ConversationId, String> {
+        chat_agents(DISCORD, &self.agents)
+    }
+
+    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, agents: &[String]) {
         check_owners(&self.owners, "discord.owners", resolver);
+        check_chat_agents(DISCORD, &self.agents, agents, resolver);
     }
 }
 
@@ -171,6 +221,35 @@ fn channel_access(
     let owner_chats = owners.0.iter().filter_map(owner_chat).collect();
     let (allow_users, owners) = (allow_users.0.clone(), owners.0.clone());
     (channel, ChannelAccess { allow_users, owners, owner_chats })
+}
+
+fn chat_agents(keys: ConversationKeys, agents: &ChatAgents) -> HashMap<ConversationId, String> {
+    let channel = ChannelName::new(keys.channel).expect("it is made of small letters");
+    let conversation = |(chat, agent): (&String, &String)| {
+        Some((ConversationId::new(channel.clone(), chat.clone()).ok()?, agent.clone()))
+    };
+    agents.0.iter().filter_map(conversation).collect()
+}
+
+/// Checks that each key is a chat's and each value the name of an agent; `agents` are all names.
+fn check_chat_agents(keys: ConversationKeys, given: &ChatAgents, agents: &[String], resolver: &mut Resolver<'_>) {
+    for (chat, agent) in &given.0 {
+        let section = format!("{}.agents", keys.channel);
+        let key = format!("{section}.{chat}");
+        // The environment gives all of them in one value.
+        let place = if resolver.is_given(&key) { &key } else { &section };
+        if !(keys.is_valid)(chat) {
+            let message = format!(
+                "`{section}` names the chat {chat:?}: write the id alone, as behind the colon. Conversations are {}",
+                keys.format
+            );
+            resolver.report(place, message);
+        }
+        if !agents.iter().any(|name| name.eq_ignore_ascii_case(agent)) {
+            let message = format!("`{key}` names the agent {agent:?}, known are {}", agents.join(", "));
+            resolver.report(place, message);
+        }
+    }
 }
 
 /// Owners must be named one by one, because they decide about others.

@@ -21,6 +21,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     leaf::{LeafValue, list::Texts},
+    models::{BUILT_IN, ModelsConfig},
     origin::{ConfigProblem, SettingOrigin},
     read_file, tree,
     tree::ConfigValue,
@@ -130,13 +131,27 @@ fn foreign_keys(path: &Arc<Path>, yaml: &YamlNode) -> Vec<ConfigProblem> {
 
 /// What is declared and can't be run yet.
 pub(super) fn unbuilt_parts(playbooks: &Playbooks) -> Vec<ConfigProblem> {
-    let agents = playbooks.agents().next().map(|agent| (&agent.position, "`agents` declares agents of your own"));
-    let tasks = playbooks.tasks().next().map(|task| (&task.task.position, "`tasks` declares tasks"));
+    let attached = playbooks.agents().flat_map(|agent| &agent.attachments).next();
+    let attached = attached.map(|declaration| (&declaration.position, "declares attachments of an agent"));
+    let tasks = playbooks.tasks().next().map(|task| (&task.task.position, "declares tasks"));
     let problem = |(position, what): (&SourcePosition, &str)| ConfigProblem {
         origin: file_origin(position),
         message: format!("{what}: not built yet"),
     };
-    agents.into_iter().chain(tasks).map(problem).collect()
+    attached.into_iter().chain(tasks).map(problem).collect()
+}
+
+/// Reports agents whose model isn't one of the configuration's.
+pub(super) fn check_models(playbooks: &Playbooks, models: &ModelsConfig, problems: &mut Vec<ConfigProblem>) {
+    let known: Vec<&str> = models.declared.iter().map(|model| model.name.as_str()).chain([BUILT_IN]).collect();
+    for agent in playbooks.agents() {
+        if let Some((model, position)) = &agent.model
+            && !known.contains(&model.as_str())
+        {
+            let message = format!("agents.{}: `model` is {model:?}; there is {}", agent.id, known.join(", "));
+            problems.push(ConfigProblem { origin: file_origin(position), message });
+        }
+    }
 }
 
 fn file_origin(position: &SourcePosition) -> SettingOrigin {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
+    channels::{ConversationKeys, DISCORD, TELEGRAM},
     leaf::{address::FilePath, list::Switch, secret::read_text_file},
     resolver::Resolver,
     web::WebConfig,
@@ -79,14 +80,17 @@ impl Default for ScheduleConfig {
 
 /// A channel that `satchel run` hosts, so that schedules can post there.
 pub(super) struct HostedChannel {
-    channel: &'static str,
+    keys: ConversationKeys,
     /// The setting that enables it.
-    key: &'static str,
+    setting: &'static str,
     is_set_up: bool,
-    /// The form of its conversations, as text.
-    key_format: &'static str,
-    is_valid_key: fn(&str) -> bool,
 }
+
+const WEB: ConversationKeys = ConversationKeys {
+    channel: "web",
+    format: "made of letters, digits, `-` and `_`, such as web:reports",
+    is_valid: |key| key.len() <= 64 && !key.contains(['.', '/', '@']),
+};
 
 /// The channels that `satchel run` can host. An invalid token counts as set: it is reported where it was given.
 pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [HostedChannel; 3] {
@@ -94,33 +98,9 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
         resolver.is_given(&format!("{platform}.token")) || resolver.is_given(&format!("{platform}.token_file"))
     };
     [
-        HostedChannel {
-            channel: "telegram",
-            key: "telegram.token",
-            is_set_up: has_token("telegram"),
-            key_format: "numbers: telegram:123456789 is a person, telegram:-100123 a group, telegram:-100123/42 a topic of one",
-            is_valid_key: |key| {
-                let (chat, topic) = key.split_once('/').map_or((key, None), |(chat, topic)| (chat, Some(topic)));
-                chat.parse::<i64>().is_ok() && topic.is_none_or(|topic| topic.parse::<i32>().is_ok())
-            },
-        },
-        HostedChannel {
-            channel: "discord",
-            key: "discord.token",
-            is_set_up: has_token("discord"),
-            key_format: "numbers: discord:81384788765712384 is a channel, discord:@80351110224678912 a person",
-            is_valid_key: |key| {
-                let number = key.strip_prefix('@').unwrap_or(key);
-                !number.starts_with('0') && number.parse::<u64>().is_ok()
-            },
-        },
-        HostedChannel {
-            channel: "web",
-            key: "web.listen",
-            is_set_up: web.listen.0.is_some(),
-            key_format: "made of letters, digits, `-` and `_`, such as web:reports",
-            is_valid_key: |key| key.len() <= 64 && !key.contains(['.', '/', '@']),
-        },
+        HostedChannel { keys: TELEGRAM, setting: "telegram.token", is_set_up: has_token("telegram") },
+        HostedChannel { keys: DISCORD, setting: "discord.token", is_set_up: has_token("discord") },
+        HostedChannel { keys: WEB, setting: "web.listen", is_set_up: web.listen.0.is_some() },
     ]
 }
 
@@ -225,18 +205,18 @@ fn suggest_zone(given: &str) -> String {
 
 /// Parses the conversation and checks that its channel is hosted.
 fn parse_conversation(text: &str, hosted: &[HostedChannel]) -> Result<ConversationId, String> {
-    let channels = || hosted.iter().map(|hosted| hosted.channel).collect::<Vec<_>>().join(", ");
+    let channels = || hosted.iter().map(|hosted| hosted.keys.channel).collect::<Vec<_>>().join(", ");
     let Ok(conversation) = text.parse::<ConversationId>() else {
         return Err(format!("must be a conversation such as telegram:123456789, not {text:?}"));
     };
     let channel = conversation.channel().as_str();
-    let Some(hosted_channel) = hosted.iter().find(|hosted| hosted.channel == channel) else {
+    let Some(hosted_channel) = hosted.iter().find(|hosted| hosted.keys.channel == channel) else {
         return Err(format!("is on {channel:?}, where `satchel run` says nothing; it does on {}", channels()));
     };
-    match (hosted_channel.is_set_up, (hosted_channel.is_valid_key)(conversation.key())) {
-        (false, _) => Err(format!("is on {channel}, which is not set up: give `{}`", hosted_channel.key)),
+    match (hosted_channel.is_set_up, (hosted_channel.keys.is_valid)(conversation.key())) {
+        (false, _) => Err(format!("is on {channel}, which is not set up: give `{}`", hosted_channel.setting)),
         (true, false) => {
-            Err(format!("names no place on {channel}, where conversations are {}", hosted_channel.key_format))
+            Err(format!("names no place on {channel}, where conversations are {}", hosted_channel.keys.format))
         }
         (true, true) => Ok(conversation),
     }

@@ -14,7 +14,7 @@ use satchel_agent::{
 };
 use satchel_domain::{Ending, Part};
 use satchel_intake::{
-    commands::{self, ChatCommand, CommandReply, Storage, VoiceStatus},
+    commands::{self, AgentChoice, ChatCommand, CommandReply, Storage, VoiceStatus},
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
     system_tasks,
@@ -341,8 +341,11 @@ async fn answered(
         sender: &message.sender,
         access: &hosting.access,
     };
-    let AgentServices { ledger, links, .. } = &hosting.services;
+    let AgentServices { ledger, links, agents, .. } = &hosting.services;
+    let choice = AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref() };
     let storage =
         Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
-    commands::handle_command(&command, ledger.as_ref(), &asked, speaking, links.as_deref(), &storage).await.map(Some)
+    commands::handle_command(&command, ledger.as_ref(), &asked, speaking, &choice, links.as_deref(), &storage)
+        .await
+        .map(Some)
 }

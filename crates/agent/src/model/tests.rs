@@ -16,9 +16,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{ModelResponse, call_model};
-use crate::{AgentServices, AgentSettings, LaneHandle, Toolbox, streaming::Streaming};
+use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox, streaming::Streaming};
 
 const TURN: TurnId = TurnId(Uuid::from_u128(1));
+
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pieces of an answer, each after so many seconds; `None` never comes.
 type Script = Vec<(u64, Option<Result<ModelEvent, ModelError>>)>;
@@ -54,13 +56,12 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
     AgentServices {
         ledger: Arc::new(MockLedger::new()),
         bus: Arc::new(bus),
-        model: Arc::new(model),
-        tools: Toolbox::default(),
+        agents: AgentProfiles::single(AgentProfile::default_agent(Arc::new(model), Toolbox::default())),
         plan_steering: Arc::new(|_| SteeringRequests::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),
         is_owners_chat: Arc::new(|_| false),
-        settings: AgentSettings { model_idle_timeout: Duration::from_secs(30), ..AgentSettings::default() },
+        settings: AgentSettings::default(),
     }
 }
 
@@ -84,6 +85,7 @@ fn streaming(services: &AgentServices) -> Streaming {
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,
+        agent: None,
     };
     Streaming::start(services, &lane, &turn, &tables::web())
 }
@@ -94,7 +96,8 @@ async fn asked(script: Result<Script, ModelError>) -> (Result<ModelResponse, Mod
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let answer = call_model(&services, &request, TURN, 7, &mut written, &streaming.growth).await;
+    let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 7 });
+    let answer = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth).await;
     (answer, written)
 }
 
@@ -147,10 +150,12 @@ async fn unresponsive_model_request_times_out() {
             std::future::pending().await
         }
     }
-    let services = AgentServices { model: Arc::new(Deaf), ..services(Ok(Vec::new())) };
-    let streaming = streaming(&services);
+    let streaming = streaming(&services(Ok(Vec::new())));
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
-    let error = call_model(&services, &request, TURN, 0, &mut String::new(), &streaming.growth).await.unwrap_err();
+    let first_call = CallId { turn: TURN, ordinal: 0 };
+    let mut written = String::new();
+    let answer = call_model(&Deaf, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth).await;
+    let error = answer.unwrap_err();
     assert_eq!(error.reason, "it sent nothing for 30 seconds");
 }
 
@@ -174,7 +179,8 @@ async fn partial_text_survives_cancelled_model_call() {
     let streaming = streaming(&services);
     let request = ModelRequest { system: String::new(), messages: Vec::new(), tools: Arc::default() };
     let mut written = String::new();
-    let asking = call_model(&services, &request, TURN, 0, &mut written, &streaming.growth);
+    let (model, first_call) = (&*services.agents.default_agent().model, CallId { turn: TURN, ordinal: 0 });
+    let asking = call_model(model, IDLE_TIMEOUT, &request, first_call, &mut written, &streaming.growth);
     assert!(tokio::time::timeout(Duration::from_secs(5), asking).await.is_err(), "it is still asking");
     assert_eq!(written, "Half an answer");
 }

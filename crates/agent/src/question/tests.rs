@@ -18,7 +18,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::{AgentSettings, Toolbox};
+use crate::{AgentProfile, AgentProfiles, AgentSettings, Toolbox};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -158,8 +158,10 @@ impl Scene {
         let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
-            model: Arc::new(MockLanguageModel::new()),
-            tools: Toolbox::default(),
+            agents: AgentProfiles::single(AgentProfile::default_agent(
+                Arc::new(MockLanguageModel::new()),
+                Toolbox::default(),
+            )),
             plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),

@@ -1,5 +1,6 @@
 //! Whole turns against a scripted model: what is journalled, what the model is told, what the person gets.
 
+mod agents;
 mod auditing;
 mod confirming;
 mod headings;

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_yaml::{YamlNode, YamlPosition, YamlValue};
 
 use super::reader::{Fields, Reader, excerpt};
 use crate::{
-    playbook::{ActionConfig, AgentConfig, AllowedPeople, Playbook, TaskConfig},
+    playbook::{ActionConfig, AgentConfig, Playbook, TaskConfig},
     problem::{DeclarationProblem, SourcePosition},
 };
 
@@ -102,6 +103,11 @@ impl Reader<'_> {
     fn agent(&mut self, node: &YamlNode, item: &str) -> Option<AgentConfig> {
         let fields = self.fields(node, item, &AGENT_FIELDS)?;
         let id = self.id(fields);
+        if let (Some(id), Some(node)) = (&id, fields.find("id"))
+            && id.eq_ignore_ascii_case(DEFAULT_AGENT)
+        {
+            self.report(node.position, item, format!("`id` is {id:?}, the name of the agent without a declaration"));
+        }
         let instructions = self.required_text(fields, "instructions");
         let actions = self.list(fields, "actions");
         let actions: Vec<ActionConfig> = actions

@@ -2,11 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
+use satchel_domain::AllowedPeople;
+
 use crate::{
     declaration::DeclaredKind,
     kind::{AttachmentKind, SourceField},
     parse::parse_playbook,
-    playbook::{AllowedPeople, Playbook},
+    playbook::Playbook,
 };
 
 fn parse(text: &str) -> Result<Playbook, String> {
@@ -109,6 +111,8 @@ fn mistakes_of_agents_and_tasks_are_all_reported() {
                 - id: silent\n  - id: x\n    instructions: x\n    tools: all\ntasks:\n  - id: t\n    type: parallel\n    agent: {}\n    action: a\n    input: [x]\n  \
                 - id: u\n    agent: cook\n";
     insta::assert_snapshot!(parse(text).unwrap_err());
+    let reserved = parse("agents: [{ id: Default, instructions: x }]").unwrap_err();
+    assert!(reserved.contains("`id` is \"Default\", the name of the agent without a declaration"), "{reserved}");
     insta::assert_snapshot!(parse("agents:\n  cook:\n    instructions: x\ntasks: 5\n").unwrap_err());
 }
 

@@ -1,12 +1,28 @@
 //! Suggests the command whose name is one letter off a mistyped one.
 
+use super::AGENT_COMMAND;
+
 /// The command of owners.
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 15] = [
-    "files", "resend", "unlink", "usage", "forget", "undo", "outbox", "stop", "new", "voice", "allow", "refuse",
-    "help", PAIR, "start",
+const COMMAND_NAMES: [&str; 16] = [
+    "files",
+    "resend",
+    "unlink",
+    "usage",
+    "forget",
+    "undo",
+    "outbox",
+    "stop",
+    "new",
+    "voice",
+    "allow",
+    "refuse",
+    "help",
+    PAIR,
+    AGENT_COMMAND,
+    "start",
 ];
 
 /// Returns the command that is one letter off `typed`, which is in lower case and no command itself.

@@ -37,6 +37,7 @@ fn turn(files: Vec<FileReference>) -> QueuedTurn {
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,
+        agent: None,
     }
 }
 

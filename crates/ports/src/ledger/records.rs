@@ -212,6 +212,8 @@ pub struct QueuedTurn {
     pub unreported_failures: Vec<UndeliveredPart>,
     /// Whether the conversation's replies are sent as voice messages, too.
     pub voice: bool,
+    /// The name of the agent that was chosen for the conversation, whether or not it still exists.
+    pub agent: Option<String>,
 }
 
 /// What a turn does to the conversation's history.

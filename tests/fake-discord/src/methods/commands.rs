@@ -10,6 +10,9 @@ use crate::{
     refusal::{ApiRefusal, FormErrors},
 };
 
+/// The most choices of an option (Application Command Option Structure: "max 25").
+const MAX_CHOICES: usize = 25;
+
 /// The longest list (Application Commands: "100 global CHAT_INPUT commands").
 const MAX_COMMANDS: usize = 100;
 
@@ -42,6 +45,7 @@ pub(crate) fn set(platform: &mut PlatformState, call: &ReceivedCall) -> Result<V
                 let path = [&place, "options", &inner, "type"];
                 form.add_error(&path, "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}.");
             }
+            check_choices(&mut form, &[&place, "options", &inner, "choices"], &option["choices"]);
         }
     }
     form.check()?;
@@ -60,6 +64,23 @@ fn check_named(form: &mut FormErrors, place: &[&str], named: &Value) {
     if !(1..=100).contains(&named["description"].as_str().unwrap_or_default().chars().count()) {
         let path = [place, &["description"]].concat();
         form.add_error(&path, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
+    }
+}
+
+/// Application Command Option Choice Structure: "1-100 character choice name", a string's value up to 100 characters.
+fn check_choices(form: &mut FormErrors, place: &[&str], choices: &Value) {
+    let choices = choices.as_array().map(Vec::as_slice).unwrap_or_default();
+    if choices.len() > MAX_CHOICES {
+        form.add_error(place, "BASE_TYPE_MAX_LENGTH", format!("Must be {MAX_CHOICES} or fewer in length."));
+    }
+    for (index, choice) in choices.iter().enumerate() {
+        let index = index.to_string();
+        for field in ["name", "value"] {
+            if !(1..=100).contains(&choice[field].as_str().unwrap_or_default().chars().count()) {
+                let path = [place, &[&index, field]].concat();
+                form.add_error(&path, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.");
+            }
+        }
     }
 }
 

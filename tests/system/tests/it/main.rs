@@ -1,5 +1,6 @@
 //! The whole system: the real binary and the built product against fake platforms, and the rules of the house.
 
+mod agents;
 mod architecture;
 mod boundaries;
 mod canary;

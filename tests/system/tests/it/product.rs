@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "what is not as it must be ends the test with all that is known")]
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -62,6 +63,8 @@ pub(crate) struct ProductSetup {
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
     /// The tools that it has besides its own, made for its stores.
     pub(crate) tools: MakeTools,
+    /// The models that agents name.
+    pub(crate) models: BTreeMap<String, Arc<dyn LanguageModel>>,
 }
 
 /// A running product with one conversation.
@@ -120,17 +123,37 @@ impl ProductSetup {
         let capabilities = ChannelCapabilities { stream: StreamRule::None, ..rules.capabilities() };
         let behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
         let (settings, scripts) = (Settings::default(), None);
-        Self { rules, capabilities, behaviour, settings, scripts, tools: |_, _| Vec::new() }
+        let models = BTreeMap::new();
+        Self { rules, capabilities, behaviour, settings, scripts, tools: |_, _| Vec::new(), models }
     }
 }
 
 impl Product {
     pub(crate) async fn start(setup: ProductSetup, model: Arc<dyn LanguageModel>) -> Self {
-        let ProductSetup { rules, capabilities, behaviour, settings, scripts, tools } = setup;
-        let directory = tempfile::tempdir().expect("a directory");
+        let platform = TestPlatform::open(setup.rules.clone()).await;
+        Self::start_in(tempfile::tempdir().expect("a directory"), platform, setup, model).await
+    }
+
+    /// Ends it in good order and starts it again, on the same platform and with the same data.
+    pub(crate) async fn restart(self, setup: ProductSetup, model: Arc<dyn LanguageModel>) -> Self {
+        let Self { platform, ledger, stop, tasks, directory, .. } = self;
+        stop.cancel();
+        for task in tasks {
+            task.await.expect("nothing panics");
+        }
+        drop(ledger);
+        Self::start_in(directory, platform, setup, model).await
+    }
+
+    async fn start_in(
+        directory: TempDir,
+        platform: TestPlatform,
+        setup: ProductSetup,
+        model: Arc<dyn LanguageModel>,
+    ) -> Self {
+        let ProductSetup { rules, capabilities, behaviour, settings, scripts, tools, models } = setup;
         let data = directory.path().to_owned();
         let adapter = rules.adapter();
-        let platform = TestPlatform::open(rules).await;
         let ledger = Arc::new(SqliteLedger::open(&data, settings).await.expect("a new ledger"));
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
         let tools = tools(&(Arc::clone(&ledger) as _), &blobs);
@@ -148,6 +171,7 @@ impl Product {
             bus: Arc::new(LocalBus::new()),
             fetcher: fetcher(),
             model,
+            models,
             speech: None,
             scripts,
             links: None,

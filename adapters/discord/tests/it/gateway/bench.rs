@@ -71,7 +71,11 @@ impl Bench {
             api_url: Some(fake.api_url().into()),
             capabilities,
             answers_in: vec!["*".to_owned()],
-            commands: vec![SlashCommand { name: "files".into(), description: "Lists your files".into() }],
+            commands: vec![SlashCommand {
+                name: "files".into(),
+                description: "Lists your files".into(),
+                choices: Vec::new(),
+            }],
         };
         let waits = GatewayTimeouts {
             between_sessions: Duration::from_millis(10),

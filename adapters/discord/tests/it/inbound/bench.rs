@@ -14,9 +14,13 @@ pub(crate) use crate::gateway::bench::{ANN, BOB, Bench, GENERAL, GUILD, Log, OTH
 pub(crate) async fn start() -> Bench {
     let mut bench = Bench::start().await;
     bench.settings.answers_in = vec![OTHER.to_string()];
-    bench.settings.commands = [("Files", "the files of this conversation"), ("resend", "send a file again")]
-        .map(|(name, description)| SlashCommand { name: name.into(), description: description.into() })
-        .into();
+    let command = |(name, description): (&str, &str)| SlashCommand {
+        name: name.into(),
+        description: description.into(),
+        choices: Vec::new(),
+    };
+    bench.settings.commands =
+        [("Files", "the files of this conversation"), ("resend", "send a file again")].map(command).into();
     bench
 }
 

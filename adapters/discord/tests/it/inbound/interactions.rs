@@ -146,6 +146,37 @@ async fn commands_are_registered_once_until_they_change() {
 }
 
 #[tokio::test]
+async fn choices_are_registered_up_to_the_limit() {
+    let mut bench = start().await;
+    let choices = |count: usize| (0..count).map(|number| format!("agent-{number}")).collect::<Vec<_>>();
+    bench.settings.commands[1].choices = choices(25);
+    let taker = Taker::new();
+    let listening = bench.connected(&taker).await;
+    offered(&bench).await;
+    let registered = |bench: &Bench| {
+        let options = bench.fake.commands()[1]["options"].clone();
+        options[0]["choices"].as_array().cloned().unwrap_or_default()
+    };
+    assert_eq!(registered(&bench).len(), 25);
+    assert_eq!(registered(&bench)[24], json!({ "name": "agent-24", "value": "agent-24" }));
+    bench.fake.person_commands(GENERAL, BOB, "resend", &[("words", json!("agent-7"))]);
+    take(&taker, 1).await;
+    assert_eq!(taker.texts(), ["/resend agent-7"]);
+    listening.stop().await;
+
+    let listening = bench.connected(&Taker::new()).await;
+    until("what is offered was looked at", || bench.fake.requests(OFFERED) == 2).await;
+    listening.stop().await;
+    assert_eq!(bench.fake.requests(OFFER), 1, "they are there");
+
+    bench.settings.commands[1].choices = choices(26);
+    let listening = bench.connected(&Taker::new()).await;
+    until("no choice limits what is typed", || registered(&bench).is_empty()).await;
+    listening.stop().await;
+    assert_eq!(bench.fake.requests(OFFER), 2);
+}
+
+#[tokio::test]
 async fn failed_command_registration_is_retried_without_blocking() {
     let (log, _guard) = Log::listen();
     let bench = start().await;

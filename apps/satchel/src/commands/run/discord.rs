@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, SlashCommand};
+use satchel_intake::commands::AGENT_COMMAND;
 use satchel_ports::{Blobs, Fetcher};
 
 use super::HostedPlatform;
@@ -14,14 +15,16 @@ use crate::{
 /// The context of all setup errors.
 const SETUP_FAILED_TEXT: &str = "failed to start Discord (`satchel doctor` shows what is wrong)";
 
-/// Opens the platform; `None` without a token. The menu's commands are registered with it.
+/// Opens the platform; `None` without a token. The menu's commands are registered with it, and the names of the agents as
+/// the choices of `/agent`.
 pub(super) fn open_channel(
     config: &Config,
     blobs: &Arc<dyn Blobs>,
     fetcher: &Arc<dyn Fetcher>,
     menu: &[(&str, &str)],
+    agents: &[String],
 ) -> anyhow::Result<Option<HostedPlatform>> {
-    let Some(settings) = settings(config, menu) else { return Ok(None) };
+    let Some(settings) = settings(config, menu, agents) else { return Ok(None) };
     let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(setup_error)?;
     let channel = Arc::new(channel);
     let listener = DiscordListener::new(settings, Arc::clone(&channel));
@@ -44,14 +47,17 @@ fn setup_error(error: DiscordError) -> anyhow::Error {
     error.context(SETUP_FAILED_TEXT)
 }
 
-fn settings(config: &Config, menu: &[(&str, &str)]) -> Option<DiscordSettings> {
+fn settings(config: &Config, menu: &[(&str, &str)], agents: &[String]) -> Option<DiscordSettings> {
     let discord = &config.discord;
     let mut capabilities = config.discord.limits();
     if config.delivery.pace == RateLimitMode::Off {
         capabilities.rate_limits = None;
     }
-    let command =
-        |&(name, description): &(&str, &str)| SlashCommand { name: name.into(), description: description.into() };
+    let command = |&(name, description): &(&str, &str)| SlashCommand {
+        name: name.into(),
+        description: description.into(),
+        choices: if name == AGENT_COMMAND { agents.to_vec() } else { Vec::new() },
+    };
     Some(DiscordSettings {
         token: discord.token.clone()?.0,
         api_url: discord.api_url.clone().map(|url| url.0),

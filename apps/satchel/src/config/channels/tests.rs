@@ -53,3 +53,55 @@ fn nobody_makes_everybody_an_owner() {
     }
     assert!(load("telegram: { allow_users: ['*'] }\n").is_ok());
 }
+
+#[test]
+fn chats_are_given_agents_by_id() {
+    let yaml = "telegram:\n  agents: { -100123: default, 5: Default, '-100123/42': default }\n\
+                discord:\n  agents: { 81384788765712384: default, '@80351110224678912': default }\n";
+    let loaded = load(yaml).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = loaded.config();
+    let mut chats: Vec<String> = config
+        .telegram
+        .chat_agents()
+        .into_keys()
+        .chain(config.discord.chat_agents().into_keys())
+        .map(|chat| chat.to_string())
+        .collect();
+    chats.sort_unstable();
+    assert_eq!(
+        chats,
+        [
+            "discord:81384788765712384",
+            "discord:@80351110224678912",
+            "telegram:-100123",
+            "telegram:-100123/42",
+            "telegram:5"
+        ]
+    );
+}
+
+#[test]
+fn environment_gives_agents_as_assignments() {
+    let directory = tempfile::tempdir().unwrap();
+    let set = ["telegram.agents=-100123=default, 5=default".to_owned(), "discord.agents.7=default".to_owned()];
+    let sources = ConfigSources { file: None, set: &set, environment: &[], cwd: directory.path() };
+    let loaded = load_text(Path::new("satchel.yaml"), "", &sources).unwrap_or_else(|problems| panic!("{problems}"));
+    let config = loaded.config();
+    assert_eq!((config.telegram.chat_agents().len(), config.discord.chat_agents().len()), (2, 1));
+}
+
+#[test]
+fn unknown_agents_and_chats_keep_their_place() {
+    let yaml = "agents: [{ id: kids }]\ntelegram:\n  agents:\n    -100123: kids\n    5: cook\n    '@ada': kids\n\
+                discord:\n  agents: { '0': kids }\n";
+    let problems = load(yaml).unwrap_err().to_string();
+    let expected = [
+        "satchel.yaml:5:5: `telegram.agents.5` names the agent \"cook\", known are default, kids",
+        "satchel.yaml:6:5: `telegram.agents` names the chat \"@ada\": write the id alone",
+        "satchel.yaml:8:13: `discord.agents` names the chat \"0\": write the id alone",
+    ];
+    assert_eq!(problems.lines().count(), expected.len(), "{problems}");
+    for line in expected {
+        assert!(problems.contains(line), "{line} is missing in:\n{problems}");
+    }
+}

@@ -1,4 +1,6 @@
-//! Switches, names, lists of texts, and entries that are read elsewhere or not built yet.
+//! Switches, names, lists of texts, the agents of chats, and entries of sections that are not built yet.
+
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +12,7 @@ use crate::config::tree::ConfigValue;
 pub(super) const NAMES: &str = "names";
 pub(super) const TEXTS: &str = "texts";
 pub(super) const SWITCH: &str = "switch";
+pub(super) const CHAT_AGENTS: &str = "chat-agents";
 pub(super) const DECLARED: &str = "declared";
 
 /// `true` or `false`, or `on` or `off`.
@@ -47,6 +50,11 @@ impl Texts {
         Self(texts.iter().map(|text| (*text).to_owned()).collect())
     }
 }
+
+/// The names of agents, by the ids of the chats that have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChatAgents(pub BTreeMap<String, String>);
 
 /// The entries of a section that is not built yet.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,6 +96,8 @@ impl_json_schema!(Names, NAMES, {
     "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": ["string", "integer"] } }]
 });
 impl_json_schema!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
+// Not `additionalProperties`, which would make it a section with settings of its own.
+impl_json_schema!(ChatAgents, CHAT_AGENTS, { "type": "object", "patternProperties": { ".": { "type": "string" } } });
 impl_json_schema!(UnbuiltEntries, DECLARED, { "type": ["array", "object"] });
 
 /// The texts in a schema's `enum`.
@@ -138,6 +148,26 @@ pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
             _ => None,
         },
     }
+}
+
+/// The agents of chats; the environment and the command line write `-100123=kids,5=cook`.
+pub(super) fn read_chat_agents(value: &ConfigValue) -> Option<Json> {
+    let agents: Option<BTreeMap<String, String>> = match value {
+        ConfigValue::Section(entries) => {
+            let given = entries.iter().filter(|(_, agent)| agent.value != ConfigValue::Null);
+            given.map(|(chat, agent)| Some((chat.clone(), to_text(&agent.value)?))).collect()
+        }
+        ConfigValue::Untyped(text) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            let assignment = |item: &str| {
+                let (chat, agent) = item.split_once('=')?;
+                Some((chat.trim().to_owned(), agent.trim().to_owned()))
+            };
+            items.map(assignment).collect()
+        }
+        _ => None,
+    };
+    agents.map(|agents| json!(agents))
 }
 
 pub(super) fn count_entries(value: &ConfigValue) -> Option<usize> {

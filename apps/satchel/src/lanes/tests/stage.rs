@@ -4,14 +4,15 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use satchel_agent::{AgentServices, AgentSettings, Toolbox};
+use satchel_agent::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, Toolbox};
 use satchel_domain::{
     ConversationId, FileReference, Filename, InboundMessage, Sender, ToolOutcome, capabilities::StreamRule,
     delivery::DeliveryRules,
 };
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace, NativeRunner};
 use satchel_intake::{
-    InboundService, InternalInbound, access::AccessPolicy, prepare::InboundLimits, steering::plan_steering,
+    InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
+    steering::plan_steering,
 };
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
@@ -165,9 +166,13 @@ impl Stage {
         let services = AgentServices {
             ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
             bus: Arc::clone(&self.bus),
-            model: Arc::clone(&self.model) as Arc<dyn LanguageModel>,
-            tools: Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
-            plan_steering: Arc::new(|waiting| plan_steering(waiting, &AccessPolicy::default(), false)),
+            agents: AgentProfiles::single(AgentProfile::default_agent(
+                Arc::clone(&self.model) as Arc<dyn LanguageModel>,
+                Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
+            )),
+            plan_steering: Arc::new(|waiting| {
+                plan_steering(waiting, &AccessPolicy::default(), CommandFeatures::default())
+            }),
             links: None,
             is_owner: Arc::new(|_, _| false),
             is_owners_chat: Arc::new(|_| false),

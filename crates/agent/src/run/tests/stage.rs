@@ -1,7 +1,7 @@
 //! A turn on a stage: scripted model and tools, a ledger that writes down what it is asked.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     future::Future,
     sync::{
         Arc, Mutex,
@@ -11,8 +11,8 @@ use std::{
 };
 
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelName, Filename, HistoryMessage, InboundMessage, InboxId,
-    MediaInfo, MessageRef, PartContent, Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, HistoryMessage, InboundMessage,
+    InboxId, MediaInfo, MessageRef, PartContent, Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility,
     delivery::SendError,
 };
 use satchel_ports::{
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{AgentServices, AgentSettings, LaneHandle, Toolbox};
+use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox};
 
 pub(super) const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -123,6 +123,7 @@ pub(super) fn text_of(message: &ModelMessage) -> String {
         | ModelMessage::Note { text }
         | ModelMessage::Assistant { text, .. }
         | ModelMessage::Tool { text, .. } => text.clone(),
+        ModelMessage::Context { parts } => format!("{parts:?}"),
     }
 }
 
@@ -159,6 +160,10 @@ impl Counter {
 pub(super) struct Stage {
     pub(super) turn: QueuedTurn,
     pub(super) tools: Vec<Arc<dyn Tool>>,
+    /// The agents besides the default one, which has the stage's tools and model.
+    pub(super) other_agents: Vec<AgentProfile>,
+    /// The agents that chats have without anybody choosing them.
+    pub(super) chats: HashMap<ConversationId, String>,
     pub(super) silent: bool,
     /// How often the platform has too much to do to take a question.
     pub(super) busy: u32,
@@ -205,10 +210,13 @@ impl Stage {
             crashes: 0,
             unreported_failures: Vec::new(),
             voice: false,
+            agent: None,
         };
         Self {
             turn,
             tools: Vec::new(),
+            other_agents: Vec::new(),
+            chats: HashMap::new(),
             silent: false,
             busy: 0,
             settings: AgentSettings::default(),
@@ -230,6 +238,12 @@ impl Stage {
     /// What the model says before everything else, in the place of what it was to say.
     pub(super) fn answer_first(&mut self, script: Script) {
         self.model[0] = script;
+    }
+
+    /// What the model says after everything else.
+    pub(super) fn then(mut self, script: Script) -> Self {
+        self.model.push(script);
+        self
     }
 
     /// The model's only answer.
@@ -329,8 +343,12 @@ impl Stage {
         let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
-            model: Arc::new(model),
-            tools: Toolbox::new(self.tools),
+            agents: AgentProfiles::new(
+                AgentProfile::default_agent(Arc::new(model), Toolbox::new(self.tools)),
+                self.other_agents,
+                self.chats,
+            )
+            .unwrap(),
             plan_steering: Arc::new(steer),
             links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),

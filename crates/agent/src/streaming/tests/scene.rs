@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    AgentServices, AgentSettings, LaneHandle, Toolbox,
+    AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox,
     streaming::{Editing, Growth, Streaming},
 };
 
@@ -236,8 +236,10 @@ impl Stage {
         let services = AgentServices {
             ledger: Arc::new(ledger),
             bus: Arc::new(bus),
-            model: Arc::new(MockLanguageModel::new()),
-            tools: Toolbox::default(),
+            agents: AgentProfiles::single(AgentProfile::default_agent(
+                Arc::new(MockLanguageModel::new()),
+                Toolbox::default(),
+            )),
             plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),
@@ -269,6 +271,7 @@ impl Stage {
             crashes: 0,
             unreported_failures: Vec::new(),
             voice: false,
+            agent: None,
         };
         let Streaming { growth, editing } = Streaming::start(&services, &lane, &turn, &self.capabilities);
         Scene { growth, editing: Some(editing), written: String::new(), message: 0, log, events }

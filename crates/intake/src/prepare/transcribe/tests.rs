@@ -69,6 +69,7 @@ fn turn(sizes: [u64; 2]) -> QueuedTurn {
         crashes: 0,
         unreported_failures: Vec::new(),
         voice: false,
+        agent: None,
     }
 }
 

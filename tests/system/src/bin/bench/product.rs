@@ -1,6 +1,7 @@
 //! Satchel in a process of its own, with the real adapter of a fake platform and a model that says what it is told.
 
 use std::{
+    collections::BTreeMap,
     io::BufRead,
     path::{Path, PathBuf},
     process::Command,
@@ -123,6 +124,7 @@ impl BenchStores {
             bus: Arc::new(LocalBus::new()),
             fetcher: fetcher(),
             model,
+            models: BTreeMap::new(),
             speech: None,
             scripts: None,
             links: None,

@@ -151,6 +151,10 @@ impl Ledger for CrashWrapper<Arc<SqliteLedger>> {
         between!(self, "ledger.set_voice", self.inner.set_voice_replies(conversation, on))
     }
 
+    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError> {
+        between!(self, "ledger.set_agent", self.inner.set_agent(conversation, agent))
+    }
+
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
         between!(self, "ledger.journal_message", self.inner.journal_message(lease, turn, entry))
     }

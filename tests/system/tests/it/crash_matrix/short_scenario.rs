@@ -12,7 +12,7 @@ use satchel_fake_kit::{FakeFile, Transcript, TranscriptMessage, VisibleItem};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
-    crash::{ChannelAdapter, CrashOptions},
+    crash::{ChannelAdapter, CrashOptions, OTHER_AGENT},
     real_binary::script_worker,
 };
 use serde_json::json;
@@ -120,7 +120,7 @@ impl Scenario for ShortScenario {
             },
             channel: TestPlatform::conversation(ChannelAdapter::Telegram).channel().clone(),
             turns: match self.kind {
-                ShortScenarioKind::Arrivals => 8,
+                ShortScenarioKind::Arrivals => 9,
                 ShortScenarioKind::Moved => 2,
                 ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped => 1,
             },
@@ -287,7 +287,8 @@ async fn send_arrivals(telegram: &FakeTelegram, files: &SignalFiles) {
     // The turn before it ends only once both are taken.
     wait_until("everything is taken", || telegram.unconfirmed_updates() == 0).await;
     release_waiting_tool(&files.released);
-    for command in ["/voice off", "/files", "/resend 1"] {
+    let choose_agent = format!("/agent {OTHER_AGENT}");
+    for command in ["/voice off", &choose_agent, "/files", "/resend 1"] {
         telegram.person_says(PERSON, PERSON, command);
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.keep_unreadable",
             "ledger.record_heard",
             "ledger.refuse_file",
+            "ledger.set_agent",
             "ledger.set_voice",
         ],
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],

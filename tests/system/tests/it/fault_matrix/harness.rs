@@ -1,6 +1,11 @@
 //! One cell of the fault matrix: the product in this process, a platform with one fault, two turns.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::TryStreamExt;
 use satchel::{
@@ -243,6 +248,7 @@ async fn start_product(
         bus: Arc::new(LocalBus::new()),
         fetcher,
         model: Arc::new(ScriptedModel::new(model_script(cell.column))),
+        models: BTreeMap::new(),
         speech: Some(Arc::new(FakeSpeech)),
         scripts: None,
         links: None,

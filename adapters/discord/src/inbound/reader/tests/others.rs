@@ -130,6 +130,7 @@ fn a_command_stays_a_command_whatever_it_answers() {
         ("/Refuse A1", bob()),
         ("/pair approve ABCD-EFGH", bob()),
         ("/unlink 3", bob()),
+        ("/agent kids", bob()),
     ] {
         let said = read(&direct(answer(text, replied(json!({ "author": by })))));
         assert_eq!((said.text.as_str(), said.files.len()), (text, 0));

@@ -1,0 +1,275 @@
+//! `/agent`: which agents can answer in a conversation, and the choice among them.
+
+use std::fmt::Write;
+
+use satchel_domain::{AgentDirectory, AgentSummary, AllowedPeople, OutgoingResponse, filename::to_inline_code};
+use satchel_ports::{Ledger, LedgerError};
+
+use super::files::MAX_NAME_CHARS;
+use crate::pairing::CommandContext;
+
+/// The agents, and what was chosen in a conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentChoice<'a> {
+    pub directory: &'a AgentDirectory,
+    /// The name of the chosen agent, which may have been removed since.
+    pub chosen: Option<&'a str>,
+}
+
+impl AgentChoice<'_> {
+    /// The agent that answers unless somebody chooses another one.
+    fn home(&self, context: &CommandContext<'_>) -> &AgentSummary {
+        let person = (!context.group).then_some(context.sender);
+        self.directory.home(context.conversation, person)
+    }
+
+    /// The agent that answers now.
+    fn current(&self, context: &CommandContext<'_>) -> &AgentSummary {
+        let person = (!context.group).then_some(context.sender);
+        self.directory.current(context.conversation, person, self.chosen)
+    }
+
+    /// Whether a person may let `agent` answer. Anybody may undo what anybody may do: leave an open agent for the chat's
+    /// own.
+    fn is_permitted(&self, context: &CommandContext<'_>, agent: &AgentSummary) -> bool {
+        let is_open = |agent: &AgentSummary| agent.allow == AllowedPeople::Everyone;
+        let is_return = agent == self.home(context) && is_open(self.current(context));
+        context.is_by_owner() || is_open(agent) || is_return
+    }
+}
+
+/// Lists the agents.
+pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>) -> OutgoingResponse {
+    let current = choice.current(context);
+    let mut text = String::new();
+    if let Some(removed) = choice.chosen.filter(|name| choice.directory.find(name).is_none()) {
+        let removed = to_inline_code(removed, MAX_NAME_CHARS);
+        let _ =
+            writeln!(text, "The agent {removed} was chosen here, but it was removed. `{}` answers.\n", current.name);
+    }
+    if !choice.directory.has_choice() {
+        text.push_str("There is only one agent, so there is nothing to choose.");
+        return OutgoingResponse::from_text(text);
+    }
+    text.push_str("The agents:\n\n");
+    for agent in choice.directory.agents() {
+        let _ = write!(text, "- `{}`", agent.name);
+        let remarks = [
+            (agent == current).then_some("answers here"),
+            (agent != current && !choice.is_permitted(context, agent)).then_some("only an owner can choose it"),
+        ];
+        let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
+        if !remarks.is_empty() {
+            let _ = write!(text, " ({})", remarks.join(", "));
+        }
+        if !agent.description.trim().is_empty() {
+            let _ = write!(text, ": {}", agent.description.trim());
+        }
+        text.push('\n');
+    }
+    text.push_str("\n`/agent NAME` chooses one for this chat.");
+    OutgoingResponse::from_text(text)
+}
+
+/// Lets another agent answer from the next turn on.
+pub(super) async fn choose_agent(
+    ledger: &dyn Ledger,
+    context: &CommandContext<'_>,
+    choice: &AgentChoice<'_>,
+    name: &str,
+) -> Result<OutgoingResponse, LedgerError> {
+    let Some(agent) = choice.directory.find(name) else {
+        let names: Vec<String> = choice.directory.names().map(|name| format!("`{name}`")).collect();
+        let name = to_inline_code(name, MAX_NAME_CHARS);
+        return Ok(OutgoingResponse::from_text(match names.as_slice() {
+            [only] => format!("There is no agent {name}. {only} is the only one."),
+            names => format!("There is no agent {name}. The agents are {}.", names.join(", ")),
+        }));
+    };
+    // The chat's own agent is not recorded: the chat gets another one with the configuration.
+    let chosen = (agent != choice.home(context)).then_some(agent.name.as_str());
+    let is_permitted = choice.is_permitted(context, agent);
+    let has_effect = is_permitted && chosen != choice.chosen;
+    // A command that is repeated after a crash may have stored the choice before.
+    if agent == choice.current(context) && !has_effect && !context.repeated {
+        return Ok(OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name)));
+    }
+    if !is_permitted {
+        return Ok(OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name)));
+    }
+    ledger.set_agent(context.conversation, chosen.map(str::to_owned)).await?;
+    Ok(OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use rstest::rstest;
+    use satchel_domain::{ConversationId, Sender, TurnId};
+    use satchel_ports::MockLedger;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::access::{AccessPolicy, ChannelAccess};
+
+    const OWNER: &str = "1";
+    const FRIEND: &str = "2";
+
+    /// `kids` for everyone, `admin` for owners, and a chat that has `kids`, one that has `admin`.
+    fn directory() -> AgentDirectory {
+        let agent = |name: &str, description: &str, allow| AgentSummary {
+            name: name.into(),
+            description: description.into(),
+            allow,
+        };
+        let agents =
+            [agent("kids", "tells stories", AllowedPeople::Everyone), agent("admin", "", AllowedPeople::Owners)];
+        let chats = [("telegram:-7", "kids"), ("telegram:-8", "admin"), ("telegram:@2", "kids")];
+        let chats = chats.map(|(chat, agent)| (chat.parse().unwrap(), agent.to_owned()));
+        AgentDirectory::new(agents, HashMap::from(chats)).unwrap()
+    }
+
+    /// A chat as one person writes in it.
+    struct AgentHarness {
+        conversation: ConversationId,
+        sender: Sender,
+        group: bool,
+        repeated: bool,
+        access: AccessPolicy,
+        directory: AgentDirectory,
+    }
+
+    impl AgentHarness {
+        fn new(conversation: &str, sender: &str) -> Self {
+            let conversation: ConversationId = conversation.parse().unwrap();
+            let rules = ChannelAccess { owners: vec![OWNER.into()], ..ChannelAccess::default() };
+            Self {
+                access: AccessPolicy::new([(conversation.channel().clone(), rules)]),
+                conversation,
+                sender: Sender::new(sender, "Ada"),
+                group: true,
+                repeated: false,
+                directory: directory(),
+            }
+        }
+
+        fn context(&self) -> CommandContext<'_> {
+            CommandContext {
+                turn: TurnId(Uuid::nil()),
+                repeated: self.repeated,
+                conversation: &self.conversation,
+                group: self.group,
+                sender: &self.sender,
+                access: &self.access,
+            }
+        }
+
+        fn list(&self, chosen: Option<&str>) -> String {
+            let choice = AgentChoice { directory: &self.directory, chosen };
+            list_agents(&self.context(), &choice).text.unwrap()
+        }
+
+        /// The reply, and what was stored.
+        async fn choose(&self, chosen: Option<&str>, name: &str) -> (String, Option<Option<String>>) {
+            let mut ledger = MockLedger::new();
+            let stored = std::sync::Arc::new(std::sync::Mutex::new(None));
+            let recorded = std::sync::Arc::clone(&stored);
+            ledger.expect_set_agent().returning(move |_, agent| {
+                *recorded.lock().unwrap() = Some(agent);
+                Ok(())
+            });
+            let choice = AgentChoice { directory: &self.directory, chosen };
+            let reply = choose_agent(&ledger, &self.context(), &choice, name).await.unwrap();
+            (reply.text.unwrap(), stored.lock().unwrap().take())
+        }
+    }
+
+    #[test]
+    fn list_marks_current_and_forbidden_agents() {
+        let here = AgentHarness::new("telegram:-5", FRIEND);
+        assert_eq!(
+            here.list(None),
+            "The agents:\n\n\
+             - `default` (answers here): answers unless another agent is chosen\n\
+             - `kids`: tells stories\n\
+             - `admin` (only an owner can choose it)\n\n\
+             `/agent NAME` chooses one for this chat."
+        );
+        assert!(here.list(Some("kids")).contains("- `kids` (answers here): tells stories\n"));
+        let owner = AgentHarness::new("telegram:-5", OWNER);
+        assert!(owner.list(None).contains("- `admin`\n"), "an owner can choose it");
+    }
+
+    #[test]
+    fn list_names_removed_agent_and_fallback() {
+        let here = AgentHarness::new("telegram:-7", FRIEND);
+        let text = here.list(Some("gone"));
+        assert!(
+            text.starts_with("The agent `gone` was chosen here, but it was removed. `kids` answers.\n\n"),
+            "{text}"
+        );
+        let alone = AgentHarness { directory: AgentDirectory::default(), ..AgentHarness::new("telegram:-5", FRIEND) };
+        assert_eq!(alone.list(None), "There is only one agent, so there is nothing to choose.");
+    }
+
+    /// Who may let which agent answer, and what is stored then.
+    #[rstest]
+    #[case::owner_any("-5", OWNER, None, "admin", Some(Some("admin")))]
+    #[case::friend_open("-5", FRIEND, None, "KIDS", Some(Some("kids")))]
+    #[case::friend_closed("-5", FRIEND, None, "admin", None)]
+    #[case::friend_leaves_open("-5", FRIEND, Some("kids"), "default", Some(None))]
+    #[case::friend_leaves_closed("-5", FRIEND, Some("admin"), "default", None)]
+    #[case::friend_from_closed_to_open("-5", FRIEND, Some("admin"), "kids", Some(Some("kids")))]
+    // The attack: a chat is given an agent with few tools, and somebody in it wants more.
+    #[case::friend_leaves_own_of_chat("-7", FRIEND, None, "default", None)]
+    #[case::owner_leaves_own_of_chat("-7", OWNER, None, "default", Some(Some("default")))]
+    #[case::friend_returns_to_own_of_chat("-7", FRIEND, Some("default"), "kids", Some(None))]
+    #[case::friend_returns_to_closed("-8", FRIEND, Some("kids"), "admin", Some(None))]
+    #[case::friend_leaves_closed_of_chat("-8", FRIEND, None, "default", None)]
+    #[case::removed_agent_is_forgotten("-5", OWNER, Some("gone"), "default", Some(None))]
+    #[tokio::test]
+    async fn only_owners_choose_closed_agents(
+        #[case] chat: &str,
+        #[case] sender: &str,
+        #[case] chosen: Option<&str>,
+        #[case] name: &str,
+        #[case] stored: Option<Option<&str>>,
+    ) {
+        let (text, actual) = AgentHarness::new(&format!("telegram:{chat}"), sender).choose(chosen, name).await;
+        assert_eq!(actual, stored.map(|agent| agent.map(str::to_owned)), "{text}");
+        match stored {
+            Some(_) => assert!(text.ends_with("answers here from now on."), "{text}"),
+            None => assert!(text.starts_with("Only an owner can choose the agent"), "{text}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn private_chat_has_agent_of_its_person() {
+        let private = AgentHarness { group: false, ..AgentHarness::new("telegram:9", FRIEND) };
+        assert!(private.list(None).contains("- `kids` (answers here)"));
+        let group = AgentHarness::new("telegram:9", FRIEND);
+        assert!(group.list(None).contains("- `default` (answers here)"), "others write there too");
+    }
+
+    #[tokio::test]
+    async fn unknown_agent_names_existing_ones() {
+        let here = AgentHarness::new("telegram:-5", OWNER);
+        let (text, stored) = here.choose(None, "cook`s").await;
+        assert_eq!((text.contains("The agents are `default`, `kids`, `admin`."), stored), (true, None), "{text}");
+        let alone = AgentHarness { directory: AgentDirectory::default(), ..here };
+        let (text, _) = alone.choose(None, "cook").await;
+        assert_eq!(text, "There is no agent `cook`. `default` is the only one.");
+    }
+
+    #[tokio::test]
+    async fn repeated_command_says_the_same() {
+        let first = AgentHarness::new("telegram:-5", OWNER);
+        let (text, _) = first.choose(None, "kids").await;
+        assert_eq!(first.choose(Some("kids"), "kids").await, ("`kids` already answers here.".into(), None));
+        let friend = AgentHarness::new("telegram:-5", FRIEND);
+        assert_eq!(friend.choose(Some("gone"), "default").await, ("`default` already answers here.".into(), None));
+        let again = AgentHarness { repeated: true, ..first };
+        assert_eq!(again.choose(Some("kids"), "kids").await, (text, Some(Some("kids".into()))));
+    }
+}
