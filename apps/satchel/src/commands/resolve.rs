@@ -7,7 +7,7 @@ mod tests;
 use std::{ffi::OsString, io::Write, path::Path};
 
 use satchel_attachments::{
-    AgentConfig, EffectiveList, Playbook, Scope, TemplateContext,
+    ActionConfig, AgentConfig, EffectiveList, Playbook, Scope, TemplateContext,
     declaration::Declaration,
     order::{Playbooks, ResolvedTask},
     problem::DeclarationProblem,
@@ -32,8 +32,9 @@ pub struct ResolveServices<'a> {
 
 /// The declarations of one task, or of one action of an agent.
 struct Subject<'a> {
-    /// `task classify`, or `agent cook, action bake`.
-    title: String,
+    task: Option<&'a str>,
+    agent: &'a str,
+    action: Option<&'a str>,
     scopes: Vec<(Scope, &'a [Declaration])>,
     context: TemplateContext,
 }
@@ -77,7 +78,9 @@ async fn resolve_subject(
     for entry in list.entries() {
         entries.push(entry_report(entry, options.no_fetch, services).await);
     }
-    Ok(ListReport { title: subject.title, entries })
+    let name = |name: Option<&str>| name.map(str::to_owned);
+    let Subject { task, agent, action, .. } = subject;
+    Ok(ListReport { task: name(task), agent: agent.to_owned(), action: name(action), entries })
 }
 
 fn to_error(problems: Vec<DeclarationProblem>) -> ConfigProblems {
@@ -169,7 +172,9 @@ fn task_subject<'a>(
     let context = others.fold(context.clone(), |context, needed| context.with_pending_task(&needed.task.id));
     let context = task.with_task_input(context).map_err(|problem| to_error(vec![problem]))?;
     Ok(Subject {
-        title: format!("task {} (agent {}, action {})", task.task.id, task.agent.id, task.action.id),
+        task: Some(&task.task.id),
+        agent: &task.agent.id,
+        action: Some(&task.action.id),
         scopes: task.scopes().to_vec(),
         context,
     })
@@ -177,14 +182,15 @@ fn task_subject<'a>(
 
 fn agent_subjects<'a>(agent: &'a AgentConfig, context: &TemplateContext) -> Vec<Subject<'a>> {
     let own: (Scope, &[Declaration]) = (Scope::Agent, &agent.attachments);
-    if agent.actions.is_empty() {
-        let title = format!("agent {}", agent.id);
-        return vec![Subject { title, scopes: vec![own], context: context.clone() }];
-    }
-    let subject = |action: &'a satchel_attachments::ActionConfig| Subject {
-        title: format!("agent {}, action {}", agent.id, action.id),
-        scopes: vec![own, (Scope::Action, &action.attachments)],
+    let subject = |action: Option<&'a ActionConfig>| Subject {
+        task: None,
+        agent: &agent.id,
+        action: action.map(|action| action.id.as_str()),
+        scopes: [own].into_iter().chain(action.map(|action| (Scope::Action, action.attachments.as_slice()))).collect(),
         context: context.clone(),
     };
-    agent.actions.iter().map(subject).collect()
+    match agent.actions.is_empty() {
+        true => vec![subject(None)],
+        false => agent.actions.iter().map(Some).map(subject).collect(),
+    }
 }

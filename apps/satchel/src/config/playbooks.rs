@@ -132,11 +132,16 @@ fn foreign_keys(path: &Arc<Path>, yaml: &YamlNode) -> Vec<ConfigProblem> {
 /// What is declared and can't be run yet.
 pub(super) fn unbuilt_parts(playbooks: &Playbooks) -> Vec<ConfigProblem> {
     let attached = playbooks.agents().flat_map(|agent| &agent.attachments).next();
-    let attached = attached.map(|declaration| (&declaration.position, "declares attachments of an agent"));
-    let tasks = playbooks.tasks().next().map(|task| (&task.task.position, "declares tasks"));
+    let attached = attached.map(|declaration| {
+        (&declaration.position, "an agent has attachments; conversations with them are not built yet")
+    });
+    let tasks = playbooks
+        .tasks()
+        .next()
+        .map(|task| (&task.task.position, "a task is declared; running tasks is not built yet"));
     let problem = |(position, what): (&SourcePosition, &str)| ConfigProblem {
         origin: file_origin(position),
-        message: format!("{what}: not built yet"),
+        message: what.to_owned(),
     };
     attached.into_iter().chain(tasks).map(problem).collect()
 }

@@ -18,7 +18,11 @@ const MAX_CELL_CHARS: usize = 80;
 /// The effective list of one task or action.
 #[derive(Debug, Serialize)]
 pub(super) struct ListReport {
-    pub(super) title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) task: Option<String>,
+    pub(super) agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) action: Option<String>,
     pub(super) entries: Vec<EntryReport>,
 }
 
@@ -28,6 +32,7 @@ pub(super) struct EntryReport {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     source: String,
+    #[serde(flatten)]
     state: EntryState,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -141,6 +146,17 @@ fn resolved_state(resolved: &Resolved) -> EntryState {
     }
 }
 
+impl ListReport {
+    fn title(&self) -> String {
+        let agent = &self.agent;
+        match (&self.task, &self.action) {
+            (Some(task), Some(action)) => format!("task {task} (agent {agent}, action {action})"),
+            (_, Some(action)) => format!("agent {agent}, action {action}"),
+            (_, None) => format!("agent {agent}"),
+        }
+    }
+}
+
 impl EntryReport {
     fn is_failure(&self) -> bool {
         matches!(self.state, EntryState::Failed { .. }) && !self.optional
@@ -186,7 +202,7 @@ pub(super) fn write(out: &mut dyn Write, reports: &[ListReport]) -> std::io::Res
         if index > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "{}", report.title)?;
+        writeln!(out, "{}", report.title())?;
         if report.entries.is_empty() {
             writeln!(out, "  no attachments")?;
             continue;

@@ -92,7 +92,7 @@ fn environment_gives_agents_as_assignments() {
 
 #[test]
 fn unknown_agents_and_chats_keep_their_place() {
-    let yaml = "agents: [{ id: kids }]\ntelegram:\n  agents:\n    -100123: kids\n    5: cook\n    '@ada': kids\n\
+    let yaml = "agents: [{ id: kids, instructions: x }]\ntelegram:\n  agents:\n    -100123: kids\n    5: cook\n    '@ada': kids\n\
                 discord:\n  agents: { '0': kids }\n";
     let problems = load(yaml).unwrap_err().to_string();
     let expected = [

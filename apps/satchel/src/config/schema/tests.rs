@@ -158,7 +158,7 @@ fn the_changelog_names_the_keys_without_effect() {
     let without_effect = found.iter().filter(|(_, words)| words.ends_with("No effect yet."));
     let without_effect: BTreeSet<&str> = without_effect.map(|(key, _)| key.as_str()).collect();
     let (_, limits) = include_str!("../../../../../CHANGELOG.md").split_once("### Known limits\n").unwrap();
-    let line = limits.split("\n- ").find(|line| line.contains("no effect yet")).unwrap();
+    let line = limits.split("\n- ").find(|line| line.contains("no effect yet")).unwrap_or_default();
     let named: BTreeSet<&str> = line.split('`').skip(1).step_by(2).collect();
     assert_eq!(named, without_effect);
 }
