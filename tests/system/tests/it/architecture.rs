@@ -26,7 +26,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 7] = [
 ];
 
 /// Adapters that other adapters may depend on: shared vendor code. They depend on no adapter themselves.
-const SUPPORT_ADAPTERS: [&str; 2] = ["satchel-http-server", "satchel-platform-http"];
+const SUPPORT_ADAPTERS: [&str; 3] = ["satchel-http-server", "satchel-platform-http", "satchel-worker-process"];
 
 /// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
 const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -43,6 +43,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
     ("infer", &["satchel-files"]),
     ("ipnet", &["satchel-http", "satchel-http-server"]),
     ("jiff", &["satchel", "satchel-agent"]),
+    ("libc", &["satchel-worker-process"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
     ("mockall", &["satchel-ports"]),
@@ -78,11 +79,13 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 54] = [
             "satchel-speech",
             "satchel-starlark",
             "satchel-telegram",
+            "satchel-worker-process",
         ],
     ),
     ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel", "satchel-tools"]),
+    ("seccompiler", &["satchel-worker-process"]),
     (
         "secrecy",
         &[
