@@ -9,6 +9,7 @@
 pub mod audit;
 pub mod blobs;
 pub mod channel;
+pub mod documents;
 pub mod event_bus;
 pub mod fetcher;
 pub mod file_links;
@@ -34,6 +35,7 @@ pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
 };
+pub use documents::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 pub use file_links::{FileLinks, LINK_TTL, LinkError};
@@ -53,6 +55,7 @@ pub use workspace::{Workspace, WorkspaceError, WriteMode};
 pub use {
     blobs::MockBlobs,
     channel::MockChannel,
+    documents::MockDocumentReader,
     event_bus::MockEventBus,
     fetcher::MockFetcher,
     file_links::MockFileLinks,

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 68] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -29,13 +29,19 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
+    ("calamine", &["satchel-decoder"]),
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
+    ("chardetng", &["satchel-decoder"]),
     ("clap", &["satchel", "xtask"]),
     ("croner", &["satchel"]),
+    ("encoding_rs", &["satchel-decoder"]),
     ("genai", &["satchel-models"]),
     ("getrandom", &["satchel-platform-http", "satchel-telegram", "satchel-web"]),
     ("globset", &["satchel-attachments", "satchel-tools"]),
+    ("hayro-interpret", &["satchel-decoder"]),
+    ("hayro-syntax", &["satchel-decoder"]),
     ("hmac", &["satchel-web"]),
+    ("html-escape", &["satchel-decoder"]),
     ("hyper", &["satchel-http-server"]),
     ("hyper-util", &["satchel-http-server"]),
     ("imagesize", &["satchel-files"]),
@@ -43,7 +49,9 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ("infer", &["satchel-files"]),
     ("ipnet", &["satchel-http", "satchel-http-server"]),
     ("jiff", &["satchel", "satchel-agent"]),
+    ("kurbo", &["satchel-decoder"]),
     ("libc", &["satchel-worker-process"]),
+    ("mail-parser", &["satchel-decoder"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
     ("mockall", &["satchel-ports"]),
@@ -53,6 +61,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ("opentelemetry_sdk", &["satchel"]),
     ("opus-pure", &["satchel-speech"]),
     ("prometheus-client", &["satchel"]),
+    ("quick-xml", &["satchel-decoder"]),
     ("regex", &["satchel-tools"]),
     ("regex-syntax", &["satchel-tools"]),
     (
@@ -69,6 +78,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ),
     ("reqwest-websocket", &["satchel-discord"]),
     ("rmcp", &["satchel-mcp"]),
+    ("rtf-parser-tt", &["satchel-decoder"]),
     (
         "rustix",
         &[
@@ -101,8 +111,8 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
             "satchel-web",
         ],
     ),
-    ("serde-saphyr", &["satchel"]),
     ("serde_path_to_error", &["satchel-tools"]),
+    ("serde-saphyr", &["satchel"]),
     ("serenity", &["satchel-discord"]),
     ("similar", &["satchel-tools"]),
     ("sqlx", &["satchel-ledger"]),
@@ -112,7 +122,9 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 56] = [
     ("tempfile", &["satchel-files"]),
     ("tracing-opentelemetry", &["satchel"]),
     ("tracing-subscriber", &["satchel"]),
+    ("unicode-bidi", &["satchel-decoder"]),
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),
+    ("zip", &["satchel-decoder"]),
 ];
