@@ -96,14 +96,27 @@ pub enum BuildError {
 /// # Errors
 /// When two channels or two tools have the same name, or a tool's description is too long for providers.
 pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildError> {
-    let Ports { ledger, blobs, workspace, bus, fetcher, model, speech, scripts, links, channels, tools: extra_tools } =
-        ports;
+    let Ports {
+        ledger,
+        blobs,
+        workspace,
+        bus,
+        fetcher,
+        model,
+        speech,
+        scripts,
+        documents,
+        links,
+        channels,
+        tools: extra_tools,
+    } = ports;
     let tool_services = ToolServices {
         ledger: Arc::clone(&ledger),
         blobs: Arc::clone(&blobs),
         workspace: AuditedWorkspace::new(Arc::clone(&workspace)),
         fetcher,
         download_hosts: options.download_hosts,
+        documents,
         limits: options.tools,
     };
     let mut tools = built_in(tool_services.clone());
@@ -213,6 +226,7 @@ mod tests {
             model: Arc::new(MockLanguageModel::new()),
             speech: None,
             scripts: None,
+            documents: None,
             links: None,
             channels: channels.iter().copied().map(channel).collect(),
             tools: tools.iter().copied().map(tool).collect(),

@@ -12,6 +12,7 @@ pub mod services;
 mod arguments;
 mod audited_workspace;
 mod conversation_vault;
+mod document_text;
 mod error;
 mod listing;
 mod lookup;

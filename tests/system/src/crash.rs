@@ -162,6 +162,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         model: Arc::new(CrashWrapper::new(ScriptedModel::new(options.script.clone()), &points)),
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
+        documents: None,
         links: None,
         channels: vec![Arc::new(CrashWrapper::new(channel.channel(), &points))],
         tools: vec![

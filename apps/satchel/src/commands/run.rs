@@ -16,7 +16,7 @@ use anyhow::Context;
 use futures::future::BoxFuture;
 use satchel_intake::commands::command_menu;
 use satchel_local::LocalBus;
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger, ScriptHost};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
 use satchel_routing::tables;
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
-    adapters,
+    adapters::{self, WorkerHosts},
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
@@ -82,7 +82,7 @@ pub async fn run(
     config: &Config,
     stores: Stores,
     selection: &ModelSelection,
-    scripts: Option<Arc<dyn ScriptHost>>,
+    workers: WorkerHosts,
     browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
@@ -104,7 +104,7 @@ pub async fn run(
             Ok(())
         });
     }
-    let address = start_services(config, &stores, selection, scripts, &metrics, &mut tasks, &stop).await?;
+    let address = start_services(config, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { ok_or_log(login_links.create()) } else { None };
@@ -130,7 +130,7 @@ async fn start_services(
     config: &Config,
     stores: &Stores,
     selection: &ModelSelection,
-    scripts: Option<Arc<dyn ScriptHost>>,
+    workers: WorkerHosts,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
@@ -170,7 +170,8 @@ async fn start_services(
         fetcher,
         model,
         speech: adapters::open_speech(config)?,
-        scripts,
+        scripts: workers.scripts,
+        documents: Some(workers.documents),
         links,
         channels: channels.collect(),
         tools: Vec::new(),

@@ -111,6 +111,7 @@ impl TerminalSession {
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
         let model = models::open(selection, &stores.blobs, piece_delay, &models::unwrapped)?;
+        let documents = adapters::open_document_reader(config, &stores.blobs, false);
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
@@ -120,6 +121,7 @@ impl TerminalSession {
             model,
             speech: adapters::open_speech(config)?,
             scripts,
+            documents: Some(documents),
             links: None,
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),

@@ -150,6 +150,7 @@ impl Product {
             model,
             speech: None,
             scripts,
+            documents: None,
             links: None,
             channels: vec![channel.channel()],
             tools,

@@ -125,6 +125,7 @@ impl BenchStores {
             model,
             speech: None,
             scripts: None,
+            documents: None,
             links: None,
             channels: vec![channel],
             tools: Vec::new(),

@@ -245,6 +245,7 @@ async fn start_product(
         model: Arc::new(ScriptedModel::new(model_script(cell.column))),
         speech: Some(Arc::new(FakeSpeech)),
         scripts: None,
+        documents: None,
         links: None,
         channels: vec![channel.channel()],
         tools: vec![ExtraTool::without_paths(Arc::new(RequestVoiceTool))],
