@@ -165,7 +165,7 @@ fn is_svg(head: &[u8]) -> bool {
 
 /// The text type that the name claims, or else the hint.
 fn claimed_text(hint: &BlobHint) -> Option<&'static str> {
-    const BY_EXTENSION: [(&str, &str); 28] = [
+    const BY_EXTENSION: [(&str, &str); 29] = [
         ("txt", "text/plain"),
         ("log", "text/plain"),
         ("md", "text/markdown"),
@@ -187,6 +187,7 @@ fn claimed_text(hint: &BlobHint) -> Option<&'static str> {
         ("mjs", "text/javascript"),
         ("ics", "text/calendar"),
         ("vcf", "text/vcard"),
+        ("eml", "message/rfc822"),
         ("srt", "application/x-subrip"),
         ("vtt", "text/vtt"),
         ("gpx", "application/gpx+xml"),

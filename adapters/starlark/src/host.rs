@@ -6,11 +6,8 @@
 mod error;
 mod evaluate;
 mod file;
-mod framing;
 mod measure;
 mod pool;
 mod slots;
-mod worker;
 
-pub use pool::{ScriptPoolSettings, WorkerPool};
-pub use worker::{ScriptHostError, probe};
+pub use pool::{ScriptPoolSettings, WorkerPool, probe};

@@ -9,4 +9,4 @@ pub mod names;
 pub mod protocol;
 
 #[cfg(feature = "host")]
-pub use host::{ScriptHostError, ScriptPoolSettings, WorkerPool, probe};
+pub use host::{ScriptPoolSettings, WorkerPool, probe};

@@ -15,12 +15,12 @@ use std::{
 use satchel_starlark::protocol::{
     ErrorKind, ErrorReport, FromWorker, MAX_HOST_LINE_BYTES, PROTOCOL_VERSION, RunRequest, ToWorker,
 };
+use satchel_worker_process::confine::{limit_processor, lower_priority};
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
 
 use crate::{
-    builtins,
-    confine::{confine, limit_processor, lower_priority},
+    builtins, confine,
     evaluate::evaluate_script,
 };
 

@@ -13,7 +13,6 @@
 //! 4. `values` converts values from and to JSON, bounded in depth and size.
 
 mod builtins;
-mod confine;
 mod errors;
 mod evaluate;
 mod format;
@@ -27,7 +26,10 @@ use std::{
     process::ExitCode,
 };
 
-pub use confine::{ConfineError, confine, limit_processor};
+use satchel_starlark::protocol::WORKER_MEMORY_BYTES;
+use satchel_worker_process::confine;
+
+pub use satchel_worker_process::confine::{ConfineError, limit_processor};
 
 /// The text for a person who starts it.
 const ABOUT: &str = "\
@@ -40,6 +42,14 @@ Options:
   --version  says which version this is
   --help     says this
 ";
+
+/// Confines the process, with the memory of a script's worker.
+///
+/// # Errors
+/// When the system refuses one of the limits.
+pub fn confine() -> Result<(), ConfineError> {
+    confine::confine(WORKER_MEMORY_BYTES)
+}
 
 /// Runs the command of the arguments; Satchel starts it without any.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -1,19 +1,74 @@
-//! Opens the adapters that are neither stores nor channels nor models: the guarded HTTP fetcher, speech, and the script
-//! workers.
+//! Opens the adapters that are neither stores nor channels nor models: the guarded HTTP fetcher, speech, and the workers
+//! for scripts and documents.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use reqwest::Url;
+use satchel_decoders::{DecoderSettings, DecoderWorkers};
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
-use satchel_ports::{Fetcher, ScriptHost, Speech};
+use satchel_ports::{Blobs, DocumentReader, Fetcher, ScriptHost, Speech};
 use satchel_speech::{SpeechEngine, SpeechSettings};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{commands::UsageError, config::Config};
 
-/// The worker's file name.
-const WORKER_FILE_NAME: &str = "satchel-script";
+/// The file name of the script worker.
+const SCRIPT_WORKER: &str = "satchel-script";
+
+/// The file name of the decoder worker.
+const DECODER_WORKER: &str = "satchel-decoder";
+
+/// What scripts and documents are given to: each has worker processes of its own.
+pub struct WorkerHosts {
+    /// `None` turns scripts off.
+    pub scripts: Option<Arc<dyn ScriptHost>>,
+    pub documents: Arc<dyn DocumentReader>,
+}
+
+/// Opens what scripts and documents are given to. With `wait_for_programs` both wait for workers that may still be being
+/// built; otherwise a missing one turns scripts off, and is reported when a document is read.
+#[must_use]
+pub fn open_worker_hosts(config: &Config, blobs: &Arc<dyn Blobs>, wait_for_programs: bool) -> WorkerHosts {
+    let scripts = match wait_for_programs {
+        true => Some(open_pending_script_host(config)),
+        false => open_script_host(config),
+    };
+    WorkerHosts { scripts, documents: open_document_reader(config, blobs, wait_for_programs) }
+}
+
+/// Opens what documents are given to. With `wait_for_program` they wait for a worker that may still be being built.
+#[must_use]
+pub fn open_document_reader(
+    config: &Config,
+    blobs: &Arc<dyn Blobs>,
+    wait_for_program: bool,
+) -> Arc<dyn DocumentReader> {
+    let settings = DecoderSettings { wait_for_program, ..decoder_settings(config) };
+    if !settings.worker.is_file() {
+        let worker = settings.worker.display();
+        match wait_for_program {
+            true => tracing::info!(%worker, "the decoder worker is not built yet; documents wait for it"),
+            false => tracing::info!(%worker, "only text files can be read: the decoder worker was not found"),
+        }
+    }
+    Arc::new(DecoderWorkers::new(settings, Arc::clone(blobs)))
+}
+
+/// How documents are read.
+#[must_use]
+pub fn decoder_settings(config: &Config) -> DecoderSettings {
+    let documents = &config.documents;
+    DecoderSettings {
+        max_pages: documents.max_pages.0,
+        time_limit: documents.timeout.0,
+        memory_bytes: documents.memory.0,
+        ..DecoderSettings::new(program_path(documents.worker.as_ref().map(|worker| &*worker.0), DECODER_WORKER))
+    }
+}
 
 #[must_use]
 pub fn open_fetcher(config: &Config) -> Arc<dyn Fetcher> {
@@ -80,8 +135,7 @@ pub fn open_script_host(config: &Config) -> Option<Arc<dyn ScriptHost>> {
 }
 
 /// Opens the worker pool for a worker that may still be being built: until it exists, scripts wait for it.
-#[must_use]
-pub fn open_pending_script_host(config: &Config) -> Arc<dyn ScriptHost> {
+fn open_pending_script_host(config: &Config) -> Arc<dyn ScriptHost> {
     let worker = worker_path(config);
     if !worker.is_file() {
         tracing::info!(worker = %worker.display(), "the script worker is not built yet; scripts wait for it");
@@ -89,14 +143,16 @@ pub fn open_pending_script_host(config: &Config) -> Arc<dyn ScriptHost> {
     Arc::new(WorkerPool::new(ScriptPoolSettings { wait_for_program: true, ..ScriptPoolSettings::new(worker) }))
 }
 
-/// The path of the worker program, which may not exist.
+/// The path of the script worker, which may not exist.
 #[must_use]
 pub fn worker_path(config: &Config) -> PathBuf {
-    let default_path = || {
-        std::env::current_exe()
-            .map_or_else(|_| PathBuf::from(WORKER_FILE_NAME), |executable| executable.with_file_name(WORKER_FILE_NAME))
-    };
-    config.tools.script.worker.clone().map_or_else(default_path, |worker| worker.0)
+    program_path(config.tools.script.worker.as_ref().map(|worker| &*worker.0), SCRIPT_WORKER)
+}
+
+/// The configured path of a program, or the one beside this program.
+fn program_path(configured: Option<&Path>, file_name: &str) -> PathBuf {
+    let beside = || std::env::current_exe().map(|executable| executable.with_file_name(file_name));
+    configured.map_or_else(|| beside().unwrap_or_else(|_| PathBuf::from(file_name)), Path::to_owned)
 }
 
 #[cfg(test)]

@@ -70,11 +70,8 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
                 let selection = models::select_models(&config.models).await;
                 let stores = stores::open(&config, None).await?;
                 let browser = commands::run::browser(environment).filter(|_| *open);
-                let scripts = match wait_for_worker {
-                    true => Some(adapters::open_pending_script_host(&config)),
-                    false => adapters::open_script_host(&config),
-                };
-                commands::run::run(&config, stores, &selection, scripts, browser, &mut std::io::stdout()).await
+                let workers = adapters::open_worker_hosts(&config, &stores.blobs, *wait_for_worker);
+                commands::run::run(&config, stores, &selection, workers, browser, &mut std::io::stdout()).await
             })
         }
         CliCommand::Chat(options) => {

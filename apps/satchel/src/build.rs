@@ -136,6 +136,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         models,
         speech,
         scripts,
+        documents,
         links,
         channels,
         tools: extra_tools,
@@ -146,6 +147,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         workspace: AuditedWorkspace::new(Arc::clone(&workspace)),
         fetcher,
         download_hosts: options.download_hosts,
+        documents,
         limits: options.tools,
     };
     let mut tools = built_in(tool_services.clone());
@@ -261,6 +263,7 @@ mod tests {
             models: BTreeMap::new(),
             speech: None,
             scripts: None,
+            documents: None,
             links: None,
             channels: channels.iter().copied().map(channel).collect(),
             tools: tools.iter().copied().map(tool).collect(),

@@ -6,6 +6,7 @@
 pub mod attachments;
 pub mod channels;
 pub mod delivery;
+pub mod documents;
 pub mod leaf;
 mod limits;
 pub mod models;
@@ -78,6 +79,7 @@ pub struct Config {
     pub turn: turn::TurnConfig,
     pub tools: tools::ToolsConfig,
     pub attachments: attachments::AttachmentsConfig,
+    pub documents: documents::DocumentsConfig,
     pub speech: speech::SpeechConfig,
     pub telegram: channels::TelegramConfig,
     pub discord: channels::DiscordConfig,
@@ -128,6 +130,7 @@ impl Config {
         self.storage.resolve(resolver);
         self.tools.resolve(resolver);
         self.attachments.resolve(resolver);
+        self.documents.resolve(resolver);
         self.speech.resolve(resolver);
         let agents = agent_names(resolver, &self.playbooks);
         playbooks::check_models(&self.playbooks, &self.models, resolver.problems);

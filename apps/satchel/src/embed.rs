@@ -31,6 +31,8 @@ pub use crate::{
 
 #[cfg(feature = "terminal")]
 pub use satchel_console as terminal;
+#[cfg(feature = "documents")]
+pub use satchel_decoders as documents;
 #[cfg(feature = "discord")]
 pub use satchel_discord as discord;
 #[cfg(feature = "models")]

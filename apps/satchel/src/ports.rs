@@ -12,8 +12,8 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ledger::SqliteLedger;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    Blobs, Channel, EventBus, Fetcher, FileLinks, FileRunner, LanguageModel, Ledger, ScriptHost, Speech, Tool,
-    Workspace,
+    Blobs, Channel, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, LanguageModel, Ledger, ScriptHost,
+    Speech, Tool, Workspace,
 };
 use satchel_tools::path_fields::{PathField, PathFields};
 
@@ -48,6 +48,8 @@ pub struct Ports {
     pub speech: Option<Arc<dyn Speech>>,
     /// Evaluates scripts; `None` turns scripts off.
     pub scripts: Option<Arc<dyn ScriptHost>>,
+    /// Reads the text of documents; `None` leaves text files only.
+    pub documents: Option<Arc<dyn DocumentReader>>,
     /// Creates links to files that can't be sent; `None` turns links off.
     pub links: Option<Arc<dyn FileLinks>>,
     /// The channels. Only their lanes are worked.
@@ -58,7 +60,7 @@ pub struct Ports {
 
 impl Ports {
     /// Opens the adapters for one machine: the ledger, the blobs and the workspaces in `data_dir`, a bus in memory, and
-    /// a fetcher for the public internet. The workspaces are sandboxed with the feature `sandbox`. No channels, speech, scripts or links. A missing `data_dir` is created, and
+    /// a fetcher for the public internet. The workspaces are sandboxed with the feature `sandbox`. No channels, speech, scripts, documents or links. A missing `data_dir` is created, and
     /// only its owner can access it.
     ///
     /// # Errors
@@ -80,6 +82,7 @@ impl Ports {
             models: BTreeMap::new(),
             speech: None,
             scripts: None,
+            documents: None,
             links: None,
             channels: Vec::new(),
             tools: Vec::new(),

@@ -98,7 +98,7 @@ fn check_dependencies() -> Result<Vec<&'static str>> {
 
 /// Builds the programs that the system tests run: cargo doesn't build them for another package's tests.
 pub(crate) fn build_binaries() -> Result<()> {
-    worker::build(false)?;
+    worker::build_all(false)?;
     run_cargo("the build", ["build", "--package", "satchel", "--package", "satchel-system", "--bins", "--quiet"])
 }
 

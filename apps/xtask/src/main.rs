@@ -22,13 +22,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum XtaskCommand {
-    /// Builds Satchel, opens its page, and builds the script worker meanwhile: no account and no key needed
+    /// Builds Satchel, opens its page, and builds the workers meanwhile: no account and no key needed
     Run {
         /// Arguments for `satchel run`, after `--`
         #[arg(last = true)]
         arguments: Vec<String>,
     },
-    /// Builds the worker that evaluates scripts, beside the program itself
+    /// Builds the workers that evaluate scripts and read documents, beside the program itself
     Worker {
         /// Optimised, beside the release build
         #[arg(long)]
@@ -50,7 +50,7 @@ enum XtaskCommand {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         XtaskCommand::Run { arguments } => run::run(&arguments),
-        XtaskCommand::Worker { release } => worker::build(release),
+        XtaskCommand::Worker { release } => worker::build_all(release),
         XtaskCommand::Docs => {
             let tables = ["test", "--quiet", "--package", "satchel", "--lib", "--", "config::tests::guide"];
             run_command("the guide's tables", cargo_command().args(tables).env("SATCHEL_WRITE_GUIDE", "1"))
@@ -58,7 +58,7 @@ fn main() -> Result<()> {
         XtaskCommand::Test => gate::run(),
         XtaskCommand::Nightly => nightly::run(),
         XtaskCommand::Bench { only } => {
-            worker::build(true)?;
+            worker::build_all(true)?;
             run_cargo(
                 "the build",
                 ["build", "--release", "--package", "satchel", "--package", "satchel-system", "--bins"],

@@ -1,8 +1,8 @@
-//! `cargo xtask run`: starts Satchel as soon as it is built, and builds the script worker while it runs.
+//! `cargo xtask run`: starts Satchel as soon as it is built, and builds the workers while it runs.
 
 use std::{
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::Duration,
@@ -13,18 +13,33 @@ use serde_json::Value;
 
 use crate::{cargo_command, worker};
 
-/// How often both processes are checked while the worker is being built.
+/// How often both processes are checked while a worker is being built.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builds Satchel and runs it with these arguments until it exits.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut satchel = Command::new(build_satchel()?);
     satchel.args(["run", "--open", "--wait-for-worker"]).args(arguments);
-    // An outdated one would run scripts until the new one is built. Cargo puts back one that is up to date.
-    worker::remove()?;
-    let build = worker::low_priority_command(["build", "--quiet"])?;
-    let build_log = worker::target_directory()?.join("satchel-script-build.log");
-    let status = run_beside_build(satchel, build, &build_log, |message| eprintln!("{message}"))?;
+    // An outdated one would be used until the new one is built. Cargo puts back one that is up to date.
+    worker::remove_all()?;
+    let log = |name: &str| anyhow::Ok(worker::target_directory()?.join(name));
+    let builds = vec![
+        PlannedBuild {
+            worker: "the script worker",
+            success: "scripts run from now on",
+            consequence: "scripts don't run",
+            command: worker::low_priority_script_build()?,
+            log: log("satchel-script-build.log")?,
+        },
+        PlannedBuild {
+            worker: "the decoder worker",
+            success: "documents are read from now on",
+            consequence: "documents aren't read",
+            command: worker::low_priority_decoder_build(),
+            log: log("satchel-decoder-build.log")?,
+        },
+    ];
+    let status = run_beside_builds(satchel, builds, |message| eprintln!("{message}"))?;
     if !status.success() {
         bail!("Satchel failed ({status})");
     }
@@ -48,63 +63,75 @@ fn find_program(messages: &str) -> Option<PathBuf> {
     messages.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
-/// Runs Satchel until it exits, with the worker's build beside it. `report` gets the build's result. A build that is
-/// still running when Satchel exits is killed.
-fn run_beside_build(
-    mut satchel: Command,
-    build: Command,
-    build_log: &Path,
-    report: impl Fn(&str),
-) -> Result<ExitStatus> {
+/// A build that is to run beside Satchel.
+struct PlannedBuild {
+    worker: &'static str,
+    /// What a build that succeeds changes, and one that fails doesn't.
+    success: &'static str,
+    consequence: &'static str,
+    command: Command,
+    log: PathBuf,
+}
+
+/// Runs Satchel until it exits, with the builds beside it, one after the other. `report` gets their results. A build that
+/// is still running when Satchel exits is killed.
+fn run_beside_builds(mut satchel: Command, builds: Vec<PlannedBuild>, report: impl Fn(&str)) -> Result<ExitStatus> {
     let mut satchel = satchel.spawn().context("Satchel could not be started")?;
-    match WorkerBuild::start(build, build_log) {
-        Ok(mut build) => {
-            while satchel.try_wait().context("Satchel's state is unknown")?.is_none() {
+    for planned in builds {
+        match WorkerBuild::start(planned) {
+            Ok(mut build) => loop {
+                if satchel.try_wait().context("Satchel's state is unknown")?.is_some() {
+                    break;
+                }
                 // Whatever happens to the build, Satchel keeps running.
                 if let Some(result) = build.result().unwrap_or_else(|error| Some(format!("{error:#}"))) {
                     report(&result);
                     break;
                 }
                 thread::sleep(POLL_INTERVAL);
-            }
+            },
+            Err(error) => report(&format!("{error:#}")),
         }
-        Err(error) => report(&format!("{error:#}")),
+        if satchel.try_wait().context("Satchel's state is unknown")?.is_some() {
+            break;
+        }
     }
     satchel.wait().context("Satchel's state is unknown")
 }
 
 /// A build whose output goes to a file, since Satchel writes to the terminal meanwhile. Dropping it kills it.
-struct WorkerBuild<'a> {
+struct WorkerBuild {
     cargo: Child,
-    log: &'a Path,
+    planned: PlannedBuild,
 }
 
-impl<'a> WorkerBuild<'a> {
-    fn start(mut command: Command, log: &'a Path) -> Result<Self> {
-        let output = File::create(log).with_context(|| format!("failed to create `{}`", log.display()))?;
+impl WorkerBuild {
+    fn start(mut planned: PlannedBuild) -> Result<Self> {
+        let PlannedBuild { worker, command, log, .. } = &mut planned;
+        let output = File::create(&log).with_context(|| format!("failed to create `{}`", log.display()))?;
         let errors = output.try_clone().context("failed to duplicate a file handle")?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let cargo = command.spawn().context("the script worker's build could not be started")?;
-        Ok(Self { cargo, log })
+        let cargo = command.spawn().with_context(|| format!("{worker}'s build could not be started"))?;
+        Ok(Self { cargo, planned })
     }
 
     /// Describes how it ended; `None` while it is running.
     fn result(&mut self) -> Result<Option<String>> {
-        let Some(status) = self.cargo.try_wait().context("the state of the script worker's build is unknown")? else {
-            return Ok(None);
-        };
+        let PlannedBuild { worker, success, consequence, log, .. } = &self.planned;
+        let status = self.cargo.try_wait().with_context(|| format!("the state of {worker}'s build is unknown"))?;
+        let Some(status) = status else { return Ok(None) };
         if status.success() {
-            return Ok(Some("the script worker is built; scripts run from now on".to_owned()));
+            return Ok(Some(format!("{worker} is built; {success}")));
         }
-        let output = fs::read(self.log).with_context(|| format!("failed to read `{}`", self.log.display()))?;
+        let output = fs::read(log).with_context(|| format!("failed to read `{}`", log.display()))?;
         Ok(Some(format!(
-            "{}the script worker's build failed ({status}); scripts don't run until `cargo xtask worker` has built it",
+            "{}{worker}'s build failed ({status}); {consequence} until `cargo xtask worker` has built it",
             String::from_utf8_lossy(&output)
         )))
     }
 }
 
-impl Drop for WorkerBuild<'_> {
+impl Drop for WorkerBuild {
     fn drop(&mut self) {
         // It may have ended already.
         let _ended = self.cargo.kill();
@@ -133,9 +160,19 @@ mod tests {
             reports.borrow_mut().push(message.to_owned());
             fs::write(directory.path().join("result"), message).unwrap();
         };
-        let log = directory.path().join("log");
-        let status = run_beside_build(shell(directory, satchel), shell(directory, build), &log, report).unwrap();
+        let builds = vec![planned(directory, shell(directory, build))];
+        let status = run_beside_builds(shell(directory, satchel), builds, report).unwrap();
         (status, reports.into_inner())
+    }
+
+    fn planned(directory: &TempDir, command: Command) -> PlannedBuild {
+        PlannedBuild {
+            worker: "the script worker",
+            success: "scripts run from now on",
+            consequence: "scripts don't run",
+            command,
+            log: directory.path().join("log"),
+        }
     }
 
     /// Satchel exits only after a result: the build doesn't hold up its start, and its end doesn't stop it.
@@ -166,12 +203,29 @@ mod tests {
     fn build_that_cannot_start_leaves_satchel_running() {
         let directory = tempfile::tempdir().unwrap();
         let reports = RefCell::new(Vec::new());
-        let log = directory.path().join("log");
         let report = |message: &str| reports.borrow_mut().push(message.to_owned());
-        let missing = Command::new(directory.path().join("missing"));
-        let status = run_beside_build(shell(&directory, "exit 0"), missing, &log, report).unwrap();
+        let missing = planned(&directory, Command::new(directory.path().join("missing")));
+        let status = run_beside_builds(shell(&directory, "exit 0"), vec![missing], report).unwrap();
         assert!(status.success());
         assert!(reports.borrow()[0].starts_with("the script worker's build could not be started: "), "{reports:?}");
+    }
+
+    #[test]
+    fn builds_run_one_after_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let reports = RefCell::new(Vec::new());
+        let report = |message: &str| {
+            reports.borrow_mut().push(message.to_owned());
+            if reports.borrow().len() == 2 {
+                fs::write(directory.path().join("result"), message).unwrap();
+            }
+        };
+        let (first, second) = (shell(&directory, "touch first; exit 1"), shell(&directory, "test -e first"));
+        let second = PlannedBuild { worker: "the other", success: "it works", ..planned(&directory, second) };
+        let builds = vec![planned(&directory, first), second];
+        let satchel = shell(&directory, EXIT_AFTER_RESULT);
+        assert_eq!(run_beside_builds(satchel, builds, report).unwrap().code(), Some(7));
+        assert_eq!(reports.borrow()[1], "the other is built; it works");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The script worker, which has its own workspace (ADR 0013): every task needs a separate cargo invocation.
+//! The workers beside `satchel`: the decoder worker, and the script worker, which has its own workspace (ADR 0013), so
+//! that every task on it needs a separate cargo invocation.
 
 use std::{
     fs, io,
@@ -10,25 +11,35 @@ use anyhow::{Context, Result};
 
 use crate::{cargo_command, run_command};
 
-/// Builds the worker into the directory of `satchel`, where it is found.
-pub(crate) fn build(release: bool) -> Result<()> {
+/// The file names of the workers.
+const PROGRAMS: [&str; 2] = ["satchel-script", DECODER];
+
+/// The package and the program of the decoder worker.
+const DECODER: &str = "satchel-decoder";
+
+/// Builds the workers into the directory of `satchel`, where they are found.
+pub(crate) fn build_all(release: bool) -> Result<()> {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     let arguments = ["build", "--quiet"].iter().chain(profile).copied();
-    run_cargo("the script worker's build", arguments, &[])
+    run_cargo("the script worker's build", arguments.clone(), &[])?;
+    crate::run_cargo("the decoder worker's build", arguments.chain(["--package", DECODER]))
 }
 
-/// Removes the worker of the debug build, if there is one.
-pub(crate) fn remove() -> Result<()> {
-    let program = target_directory()?.join("debug/satchel-script");
-    match fs::remove_file(&program) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("failed to remove `{}`", program.display()))
+/// Removes the workers of the debug build, as far as there are any.
+pub(crate) fn remove_all() -> Result<()> {
+    for name in PROGRAMS {
+        let program = target_directory()?.join("debug").join(name);
+        match fs::remove_file(&program) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("failed to remove `{}`", program.display()));
+            }
+            _ => {}
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
-/// Runs cargo on the worker's workspace. `trailing_arguments` follow after `--`.
+/// Runs cargo on the script worker's workspace. `trailing_arguments` follow after `--`.
 pub(crate) fn run_cargo<'a>(
     name: &str,
     arguments: impl IntoIterator<Item = &'a str>,
@@ -41,16 +52,27 @@ pub(crate) fn run_cargo<'a>(
     run_command(name, &mut command)
 }
 
-/// A cargo command for the worker's workspace.
+/// A cargo command for the script worker's workspace.
 pub(crate) fn command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
     on_worker(cargo_command(), arguments)
 }
 
-/// As [`command`], but other processes come first.
-pub(crate) fn low_priority_command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+/// The command that builds the script worker while other processes come first.
+pub(crate) fn low_priority_script_build() -> Result<Command> {
+    on_worker(low_priority_cargo(), ["build", "--quiet"])
+}
+
+/// The command that builds the decoder worker while other processes come first.
+pub(crate) fn low_priority_decoder_build() -> Command {
+    let mut build = low_priority_cargo();
+    build.args(["build", "--quiet", "--package", DECODER]);
+    build
+}
+
+fn low_priority_cargo() -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "10"]).arg(cargo_command().get_program());
-    on_worker(nice, arguments)
+    nice
 }
 
 fn on_worker<'a>(mut command: Command, arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
@@ -59,7 +81,7 @@ fn on_worker<'a>(mut command: Command, arguments: impl IntoIterator<Item = &'a s
     Ok(command)
 }
 
-/// Cargo's target directory, which the worker shares with the project.
+/// Cargo's target directory, which the workers share with the project.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or(root()?.join("target"), PathBuf::from))
 }

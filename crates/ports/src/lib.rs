@@ -10,6 +10,7 @@ pub mod audit;
 pub mod blobs;
 pub mod channel;
 pub mod declared_files;
+pub mod documents;
 pub mod event_bus;
 pub mod fetcher;
 pub mod file_links;
@@ -36,6 +37,7 @@ pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
 };
 pub use declared_files::{DeclaredFileError, DeclaredFiles, FileContent, ListedFile, OpenedFile};
+pub use documents::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 pub use file_links::{FileLinks, LINK_TTL, LinkError};
@@ -56,6 +58,7 @@ pub use {
     blobs::MockBlobs,
     channel::MockChannel,
     declared_files::MockDeclaredFiles,
+    documents::MockDocumentReader,
     event_bus::MockEventBus,
     fetcher::MockFetcher,
     file_links::MockFileLinks,

@@ -1,4 +1,4 @@
-//! `attachment.read`: reads an attachment's text, page by page.
+//! `attachment.read`: reads an attachment's text, page by page; of a document that a worker decodes, too.
 
 use async_trait::async_trait;
 use satchel_domain::{Attachment, ToolOutcome};
@@ -10,9 +10,13 @@ use serde_json::{Value, json};
 use crate::{
     ToolServices,
     arguments::{parse_arguments, tool_spec},
+    document_text::{self, DocumentReadError, PageSelection},
     error, lookup,
     paging::{self, PageError},
 };
+
+/// The largest file that is tried as text in another encoding than UTF-8, in bytes.
+const MAX_ENCODED_TEXT_BYTES: u64 = 16 << 20;
 
 pub(crate) struct AttachmentRead(pub(crate) ToolServices);
 
@@ -21,7 +25,9 @@ pub(crate) struct AttachmentRead(pub(crate) ToolServices);
 struct Arguments {
     /// The attachment's id.
     id: String,
-    /// Where to begin, in bytes from the start of the file.
+    /// The first page to read of a document, from 1. HTML is read as its source without it, as text with it.
+    page: Option<u32>,
+    /// Where to begin, in bytes from the start of the file, or of the text of the document's page.
     #[serde(default)]
     offset: u64,
     /// How many bytes to read at most; a page of usual size if it is not given.
@@ -34,16 +40,22 @@ impl Tool for AttachmentRead {
         tool_spec::<Arguments>(
             "attachment.read",
             SafetyTier::ReadOnly,
-            "Reads the text (UTF-8) of one file of this conversation, also from earlier turns. A long text comes in \
-             pages; the last line of each tells how to read on.",
+            "Reads the text of one file of this conversation, also from earlier turns: of text files, and of documents \
+             (PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML). A long text comes in pages; the last line of \
+             each tells how to read on. Pages that hold only pictures have no text, and the answer names them.",
         )
     }
 
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
-        let Arguments { id, offset, limit } = parse_arguments(arguments)?;
+        let Arguments { id, page, offset, limit } = parse_arguments(arguments)?;
         let max_bytes = paging::max_page_bytes(context.reader, self.0.limits.page_bytes);
         let page_bytes = paging::page_limit(limit, max_bytes)?;
         let attachment = lookup::find_attachment(&self.0, context, &id).await?;
+        let selection =
+            PageSelection { page: page.unwrap_or(1), offset, max_bytes: page_bytes, is_limited: limit.is_some() };
+        if document_text::is_document(&attachment) || page.is_some() && !is_surely_binary(&attachment) {
+            return self.read_document(&attachment, &selection, context).await;
+        }
         if is_surely_binary(&attachment) {
             return Err(binary_file_error(&attachment));
         }
@@ -54,12 +66,33 @@ impl Tool for AttachmentRead {
         let range = offset..offset.saturating_add(page_bytes).saturating_add(1);
         let content = self.0.blobs.open(&attachment.sha256, Some(range)).await;
         let content = content.map_err(|error| error::tool_error_with_cause(&unreadable, &error))?;
-        let page = paging::read_page(content, offset, offset, page_bytes).await.map_err(|error| match error {
-            PageError::Binary { .. } => binary_file_error(&attachment),
-            PageError::Interrupted(reason) => error::tool_error(format!("{unreadable}: {reason}")),
-        })?;
+        let page = match paging::read_page(content, offset, offset, page_bytes).await {
+            Ok(page) => page,
+            // Text in another encoding than UTF-8, unless it is no text at all.
+            Err(PageError::Binary { .. }) if is_perhaps_encoded_text(&attachment) => {
+                return self.read_document(&attachment, &selection, context).await;
+            }
+            Err(PageError::Binary { .. }) => return Err(binary_file_error(&attachment)),
+            Err(PageError::Interrupted(reason)) => return Err(error::tool_error(format!("{unreadable}: {reason}"))),
+        };
         let next = |offset: u64| format!("attachment.read {}", json!({ "id": attachment.id, "offset": offset }));
         Ok(ToolOutcome::from_text(paging::format_page(&page, attachment.bytes, context.reader, next)))
+    }
+}
+
+impl AttachmentRead {
+    async fn read_document(
+        &self,
+        attachment: &Attachment,
+        selection: &PageSelection,
+        context: &ToolContext,
+    ) -> Result<ToolOutcome, ToolError> {
+        let Some(reader) = &self.0.documents else { return Err(binary_file_error(attachment)) };
+        let read = document_text::read_pages(reader.as_ref(), attachment, selection, context).await;
+        read.map_err(|error| match error {
+            DocumentReadError::Unsupported => binary_file_error(attachment),
+            DocumentReadError::Tool(error) => error,
+        })
     }
 }
 
@@ -68,8 +101,14 @@ fn is_surely_binary(attachment: &Attachment) -> bool {
     match attachment.kind() {
         "image" => attachment.mime != "image/svg+xml",
         "audio" | "video" | "font" => true,
-        _ => ["application/pdf", "application/zip", "application/gzip"].contains(&attachment.mime.as_str()),
+        _ => ["application/zip", "application/gzip"].contains(&attachment.mime.as_str()),
     }
+}
+
+/// Whether bytes that are no UTF-8 may be text in another encoding.
+fn is_perhaps_encoded_text(attachment: &Attachment) -> bool {
+    let is_possible = attachment.kind() == "text" || attachment.mime == "application/octet-stream";
+    is_possible && attachment.bytes <= MAX_ENCODED_TEXT_BYTES
 }
 
 fn binary_file_error(attachment: &Attachment) -> ToolError {

@@ -11,6 +11,7 @@ use crate::{
     ToolServices,
     arguments::{parse_arguments, tool_spec},
     attachment_read::AttachmentRead,
+    document_text::is_document,
     error, lookup,
 };
 
@@ -21,7 +22,7 @@ pub(crate) struct AttachmentView(pub(crate) ToolServices);
 struct Arguments {
     /// The attachment's id.
     id: String,
-    /// The page of a PDF to look at, from 1. The whole file is shown.
+    /// The page of a document, from 1. A PDF is shown whole.
     page: Option<u64>,
 }
 
@@ -32,7 +33,7 @@ impl Tool for AttachmentView {
             "attachment.view",
             SafetyTier::ReadOnly,
             "Shows you one file of this conversation again, also from earlier turns: an image, a PDF, audio or video, as \
-             far as you can take it; if you can't, the answer says why. Of any other file it gives the text.",
+             far as you can take it; if you can't, the answer says why. Of any other file it gives the text, as attachment.read does.",
         )
     }
 
@@ -43,7 +44,11 @@ impl Tool for AttachmentView {
             check_page(&attachment, page)?;
         }
         if !is_viewable(&attachment) {
-            return AttachmentRead(self.0.clone()).call(json!({ "id": id }), context).await;
+            let mut arguments = json!({ "id": id });
+            if let Some(page) = page {
+                arguments["page"] = json!(page);
+            }
+            return AttachmentRead(self.0.clone()).call(arguments, context).await;
         }
         // The model sees what stands in the answers to its own calls; what a script is answered is only text.
         if context.reader == OutcomeReader::Program {
@@ -74,9 +79,11 @@ const PDF_MIME: &str = "application/pdf";
 /// Checks that a file has pages of which one can be meant.
 fn check_page(attachment: &Attachment, page: u64) -> Result<(), ToolError> {
     let Attachment { filename, mime, .. } = attachment;
-    match (mime.as_str(), page) {
-        (PDF_MIME, 0) => Err(error::tool_error("argument `page`: 0 is not allowed; pages are counted from 1")),
-        (PDF_MIME, _) => Ok(()),
+    match page {
+        0 if is_document(attachment) => {
+            Err(error::tool_error("argument `page`: 0 is not allowed; pages are counted from 1"))
+        }
+        _ if is_document(attachment) => Ok(()),
         _ => Err(error::tool_error(format!("argument `page`: {filename} is {mime}, which has no pages; leave it out"))),
     }
 }

@@ -18,8 +18,8 @@ use satchel_domain::{
     Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, Fetcher, MockFetcher, MockLedger, OutcomeReader, StoredBlob,
-    ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, MockFetcher, MockLedger, OutcomeReader,
+    StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
@@ -237,6 +237,8 @@ pub(crate) struct ToolHarness {
     pub(crate) limits: ToolLimits,
     /// What fetches; a mock that expects nothing unless a test puts another here.
     pub(crate) fetcher: Arc<dyn Fetcher>,
+    /// What reads documents; nothing unless a test puts something here.
+    pub(crate) documents: Option<Arc<dyn DocumentReader>>,
     turns: Arc<Mutex<Vec<TurnRecord>>>,
     records: Arc<Mutex<Vec<FileRecord>>>,
     inbound: Mutex<Vec<Attachment>>,
@@ -250,6 +252,7 @@ impl ToolHarness {
         Self {
             limits: ToolLimits::default(),
             fetcher: Arc::new(MockFetcher::new()),
+            documents: None,
             turns: Arc::default(),
             records: Arc::default(),
             inbound: Mutex::default(),
@@ -369,6 +372,7 @@ impl ToolHarness {
             workspace: AuditedWorkspace::new(self.workspace.clone()),
             fetcher: self.fetcher.clone(),
             download_hosts: vec!["files.lan".to_owned()],
+            documents: self.documents.clone(),
             limits: self.limits.clone(),
         }
     }

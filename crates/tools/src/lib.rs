@@ -13,6 +13,7 @@ pub mod tool_selection;
 mod arguments;
 mod audited_workspace;
 mod conversation_vault;
+mod document_text;
 mod error;
 mod listing;
 mod lookup;

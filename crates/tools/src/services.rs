@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_ports::{Blobs, Fetcher, Ledger};
+use satchel_ports::{Blobs, DocumentReader, Fetcher, Ledger};
 use serde::{Deserialize, Serialize};
 
 use crate::AuditedWorkspace;
@@ -84,5 +84,7 @@ pub struct ToolServices {
     pub fetcher: Arc<dyn Fetcher>,
     /// The hosts that `attachment.download` may ask besides Discord's, by their exact names.
     pub download_hosts: Vec<String>,
+    /// What reads documents; `None` where only text files are read.
+    pub documents: Option<Arc<dyn DocumentReader>>,
     pub limits: ToolLimits,
 }

@@ -173,6 +173,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         models: BTreeMap::new(),
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
+        documents: None,
         links: None,
         channels: vec![Arc::new(CrashWrapper::new(channel.channel(), &points))],
         tools: vec![

@@ -59,6 +59,26 @@ pub fn script_worker() -> PathBuf {
     worker
 }
 
+/// The decoder worker that lies beside [`satchel_binary`]; it is built first where it is missing.
+///
+/// # Panics
+/// When it can't be built.
+#[must_use]
+pub fn decoder_worker() -> PathBuf {
+    let binary = satchel_binary();
+    let worker = binary.with_file_name("satchel-decoder");
+    if !worker.is_file() {
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--quiet", "--package", "satchel-decoder"]).current_dir(workspace_root());
+        if binary.parent().is_some_and(|profile| profile.ends_with("release")) {
+            build.arg("--release");
+        }
+        let built = build.status();
+        assert!(built.is_ok_and(|status| status.success()) && worker.is_file(), "{} can't be built", worker.display());
+    }
+    worker
+}
+
 /// The directory of the workspace's own `Cargo.toml`.
 ///
 /// # Panics

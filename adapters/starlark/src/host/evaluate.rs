@@ -5,15 +5,14 @@ use satchel_ports::{
     HostFunctions, ScriptError, ScriptEvaluation, ScriptRequest,
     script_host::{FunctionCall, NewScriptFile},
 };
+use satchel_worker_process::{LineRead, WorkerExit, WorkerProcess};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     error,
     file::{self, FileChunk},
-    framing::LineRead,
     measure::{self, MAX_VALUES},
-    worker::{ScriptWorker, WorkerExit},
 };
 use crate::{
     names,
@@ -88,7 +87,7 @@ impl<'a> EvaluationTask<'a> {
     }
 
     /// Evaluates the script with this worker. The worker is killed when the call returns or is dropped.
-    pub(crate) async fn run(&self, mut worker: ScriptWorker, cancel: &CancellationToken) -> EvaluationOutcome {
+    pub(crate) async fn run(&self, mut worker: WorkerProcess, cancel: &CancellationToken) -> EvaluationOutcome {
         let mut output = CollectedOutput::default();
         let limit = self.script.time_limit;
         let result = tokio::select! {
@@ -108,7 +107,7 @@ impl<'a> EvaluationTask<'a> {
 
     async fn evaluate(
         &self,
-        worker: &mut ScriptWorker,
+        worker: &mut WorkerProcess,
         output: &mut CollectedOutput,
     ) -> Result<Result<Value, ScriptError>, NotDelivered> {
         let stop = match self.run_protocol(worker, output).await {
@@ -139,10 +138,10 @@ impl<'a> EvaluationTask<'a> {
     /// Exchanges messages with the worker until it returns a value.
     async fn run_protocol(
         &self,
-        worker: &mut ScriptWorker,
+        worker: &mut WorkerProcess,
         output: &mut CollectedOutput,
     ) -> Result<Value, EvaluationStop> {
-        if !worker.write_line(&self.run_line).await {
+        if !worker.write(&self.run_line).await {
             return Err(EvaluationStop::NotDelivered);
         }
         loop {
@@ -177,7 +176,7 @@ impl<'a> EvaluationTask<'a> {
 
     async fn call_function(
         &self,
-        worker: &mut ScriptWorker,
+        worker: &mut WorkerProcess,
         call: HostCall,
         length: usize,
     ) -> Result<Vec<u8>, EvaluationStop> {
@@ -200,7 +199,7 @@ impl<'a> EvaluationTask<'a> {
 
     async fn create_file(
         &self,
-        worker: &mut ScriptWorker,
+        worker: &mut WorkerProcess,
         header: protocol::FileHeader,
         length: usize,
     ) -> Result<Vec<u8>, EvaluationStop> {
@@ -268,7 +267,7 @@ impl CollectedOutput {
 
 /// Receives the chunks of a file up to its end, and forwards them while the receiver is open.
 async fn receive_file(
-    worker: &mut ScriptWorker,
+    worker: &mut WorkerProcess,
     mut chunks: Option<tokio::sync::mpsc::Sender<FileChunk>>,
 ) -> Result<(), EvaluationStop> {
     let mut received = 0;
@@ -300,7 +299,7 @@ async fn receive_file(
 }
 
 /// Reads the worker's next message; returns the length of its line, too.
-async fn read_message(worker: &mut ScriptWorker) -> Result<(FromWorker, usize), EvaluationStop> {
+async fn read_message(worker: &mut WorkerProcess) -> Result<(FromWorker, usize), EvaluationStop> {
     let line = match worker.read_line().await {
         LineRead::Line(line) => line,
         LineRead::TooLong => return Err(EvaluationStop::ProtocolBroken("a line has no end")),
@@ -314,8 +313,8 @@ async fn read_message(worker: &mut ScriptWorker) -> Result<(FromWorker, usize), 
     Ok((message, line.len()))
 }
 
-async fn write_message(worker: &mut ScriptWorker, line: &[u8]) -> Result<(), EvaluationStop> {
-    if worker.write_line(line).await { Ok(()) } else { Err(EvaluationStop::Closed) }
+async fn write_message(worker: &mut WorkerProcess, line: &[u8]) -> Result<(), EvaluationStop> {
+    if worker.write(line).await { Ok(()) } else { Err(EvaluationStop::Closed) }
 }
 
 /// The response line with the result of a host function.

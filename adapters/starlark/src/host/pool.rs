@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     num::NonZero,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,6 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_ports::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
+use satchel_worker_process::{WorkerProcess, WorkerProgram, WorkerStartError};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
@@ -23,15 +24,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     evaluate::{EvaluationOutcome, EvaluationTask},
     slots::{SlotPermit, SlotPool},
-    worker::{ScriptHostError, ScriptWorker},
 };
+use crate::protocol::{MAX_LINE_BYTES, PROTOCOL_VERSION};
 
 /// How long a script runs before the worker that it took is replaced: starting a process takes longer than most
 /// scripts do.
 const REFILL_DELAY: Duration = Duration::from_millis(10);
-
-/// How often a waiting script looks for a worker program that doesn't exist yet.
-const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How scripts are evaluated.
 #[derive(Debug, Clone)]
@@ -70,6 +68,28 @@ impl ScriptPoolSettings {
 
     fn is_program_pending(&self) -> bool {
         self.wait_for_program && !self.worker.is_file()
+    }
+
+    fn program(&self) -> WorkerProgram {
+        worker_program(&self.worker)
+    }
+}
+
+/// Starts one worker, checks whether it can evaluate scripts, kills it, and returns how long it took to get ready.
+///
+/// # Errors
+/// When it can't be started, or doesn't speak the protocol.
+pub async fn probe(worker: &Path) -> Result<Duration, WorkerStartError> {
+    worker_program(worker).probe().await
+}
+
+fn worker_program(path: &Path) -> WorkerProgram {
+    WorkerProgram {
+        path: path.to_owned(),
+        arguments: Vec::new(),
+        name: "script worker",
+        protocol_version: PROTOCOL_VERSION,
+        max_line_bytes: MAX_LINE_BYTES,
     }
 }
 
@@ -138,13 +158,11 @@ impl WorkerPool {
         }
         let (conversation, worker) = (&script.conversation, settings.worker.display());
         tracing::info!(%conversation, %worker, "a script waits until the script worker is built");
-        while settings.is_program_pending() {
-            sleep(PROGRAM_POLL_INTERVAL).await;
-        }
+        settings.program().wait_until_exists().await;
     }
 
-    async fn start_worker(&self) -> Result<ScriptWorker, ScriptError> {
-        ScriptWorker::start(&self.0.warm_pool.settings.worker).await.map_err(|error| {
+    async fn start_worker(&self) -> Result<WorkerProcess, ScriptError> {
+        self.0.warm_pool.settings.program().start().await.map_err(|error| {
             tracing::warn!(%error, "no script can be evaluated");
             ScriptError::Unavailable { reason: error.to_string() }
         })
@@ -207,12 +225,12 @@ impl Drop for PoolShared {
 /// The warm workers and what their task needs.
 struct WarmPool {
     settings: ScriptPoolSettings,
-    workers: Mutex<VecDeque<ScriptWorker>>,
+    workers: Mutex<VecDeque<WorkerProcess>>,
     worker_taken: Notify,
 }
 
 impl WarmPool {
-    fn lock_workers(&self) -> MutexGuard<'_, VecDeque<ScriptWorker>> {
+    fn lock_workers(&self) -> MutexGuard<'_, VecDeque<WorkerProcess>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,9 +249,9 @@ impl WarmPool {
         }
     }
 
-    async fn refill(&self) -> Result<(), ScriptHostError> {
+    async fn refill(&self) -> Result<(), WorkerStartError> {
         while self.lock_workers().len() < self.settings.max_warm {
-            let worker = ScriptWorker::start(&self.settings.worker).await?;
+            let worker = self.settings.program().start().await?;
             self.lock_workers().push_back(worker);
         }
         Ok(())

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing and can run while `satchel run` is running.
 
+mod documents;
 mod environment;
 mod permissions;
 mod platforms;
@@ -88,6 +89,7 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     findings.extend(providers::check_speech(config).await);
     findings.push(environment::check_sandbox(config).await);
     findings.push(schedules::check_scripts(config).await);
+    findings.push(documents::check_documents(config).await);
     let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
     findings.extend(schedules::check_schedules(config, now));
     match &http {

@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use satchel_domain::agent::DEFAULT_AGENT;
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger, ScriptHost};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
 use satchel_routing::tables;
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{UsageError, terminal::OFFLINE_CHUNK_DELAY};
 use crate::{
-    adapters,
+    adapters::{self, WorkerHosts},
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
@@ -83,7 +83,7 @@ pub async fn run(
     config: &Config,
     stores: Stores,
     selection: &ModelSelection,
-    scripts: Option<Arc<dyn ScriptHost>>,
+    workers: WorkerHosts,
     browser: Option<&'static str>,
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
@@ -105,7 +105,7 @@ pub async fn run(
             Ok(())
         });
     }
-    let address = start_services(config, &stores, selection, scripts, &metrics, &mut tasks, &stop).await?;
+    let address = start_services(config, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
     let link = if needs_login { ok_or_log(login_links.create()) } else { None };
@@ -131,7 +131,7 @@ async fn start_services(
     config: &Config,
     stores: &Stores,
     selection: &ModelSelection,
-    scripts: Option<Arc<dyn ScriptHost>>,
+    workers: WorkerHosts,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<anyhow::Result<()>>,
     stop: &CancellationToken,
@@ -178,7 +178,8 @@ async fn start_services(
         model,
         models: agent_models,
         speech: adapters::open_speech(config)?,
-        scripts,
+        scripts: workers.scripts,
+        documents: Some(workers.documents),
         links,
         channels: channels.collect(),
         tools: Vec::new(),

@@ -114,6 +114,7 @@ impl TerminalSession {
         let agents = &satchel_options.agents;
         let agent_models =
             models::open_for_agents(agents, &config.models, &stores.blobs, piece_delay, &models::unwrapped)?;
+        let documents = adapters::open_document_reader(config, &stores.blobs, false);
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
@@ -124,6 +125,7 @@ impl TerminalSession {
             models: agent_models,
             speech: adapters::open_speech(config)?,
             scripts,
+            documents: Some(documents),
             links: None,
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),

@@ -27,7 +27,7 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 8] = [
 ];
 
 /// Adapters that other adapters may depend on: shared vendor code. They depend on no adapter themselves.
-const SUPPORT_ADAPTERS: [&str; 2] = ["satchel-http-server", "satchel-platform-http"];
+const SUPPORT_ADAPTERS: [&str; 3] = ["satchel-http-server", "satchel-platform-http", "satchel-worker-process"];
 
 /// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
 const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
@@ -236,7 +236,28 @@ fn embedding_core_links_no_platform() {
 fn no_interpreter_in_the_main_binary() {
     const INTERPRETERS: [&str; 10] =
         ["starlark", "rhai", "mlua", "boa_engine", "rquickjs", "pyo3", "wasmi", "lopdf", "pdfium-render", "mupdf"];
-    const DECODERS: [&str; 7] = ["pdf", "pdf-extract", "image", "png", "zune-jpeg", "symphonia", "ffmpeg-next"];
+    const DECODERS: [&str; 20] = [
+        "calamine",
+        "chardetng",
+        "ffmpeg-next",
+        "hayro",
+        "hayro-interpret",
+        "hayro-syntax",
+        "heifer",
+        "html2text",
+        "html5ever",
+        "image",
+        "mail-parser",
+        "pdf",
+        "pdf-extract",
+        "png",
+        "quick-xml",
+        "rtf-parser-tt",
+        "satchel-decoder",
+        "symphonia",
+        "zip",
+        "zune-jpeg",
+    ];
     let linked = linked_into_satchel();
     for hostile in INTERPRETERS.into_iter().chain(DECODERS) {
         assert!(!linked.contains_key(hostile), "{hostile} is linked into satchel; it belongs into a worker process");

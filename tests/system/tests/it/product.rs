@@ -174,6 +174,7 @@ impl Product {
             models,
             speech: None,
             scripts,
+            documents: None,
             links: None,
             channels: vec![channel.channel()],
             tools,

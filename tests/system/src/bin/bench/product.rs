@@ -127,6 +127,7 @@ impl BenchStores {
             models: BTreeMap::new(),
             speech: None,
             scripts: None,
+            documents: None,
             links: None,
             channels: vec![channel],
             tools: Vec::new(),

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 69] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -29,13 +29,19 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
     ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
+    ("calamine", &["satchel-decoder"]),
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
+    ("chardetng", &["satchel-decoder"]),
     ("clap", &["satchel", "xtask"]),
     ("croner", &["satchel"]),
+    ("encoding_rs", &["satchel-decoder"]),
     ("genai", &["satchel-models"]),
     ("getrandom", &["satchel-platform-http", "satchel-telegram", "satchel-web"]),
     ("globset", &["satchel-attachments", "satchel-tools"]),
+    ("hayro-interpret", &["satchel-decoder"]),
+    ("hayro-syntax", &["satchel-decoder"]),
     ("hmac", &["satchel-web"]),
+    ("html-escape", &["satchel-decoder"]),
     ("hyper", &["satchel-http-server"]),
     ("hyper-util", &["satchel-http-server"]),
     ("imagesize", &["satchel-files"]),
@@ -43,6 +49,9 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ("infer", &["satchel-files"]),
     ("ipnet", &["satchel-http", "satchel-http-server"]),
     ("jiff", &["satchel", "satchel-agent"]),
+    ("kurbo", &["satchel-decoder"]),
+    ("libc", &["satchel-worker-process"]),
+    ("mail-parser", &["satchel-decoder"]),
     ("mimetype-detector", &["satchel-files"]),
     ("minijinja", &["satchel-attachments"]),
     ("mockall", &["satchel-ports"]),
@@ -52,6 +61,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ("opentelemetry_sdk", &["satchel"]),
     ("opus-pure", &["satchel-speech"]),
     ("prometheus-client", &["satchel"]),
+    ("quick-xml", &["satchel-decoder"]),
     ("regex", &["satchel-tools"]),
     ("regex-syntax", &["satchel-tools"]),
     (
@@ -68,6 +78,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ),
     ("reqwest-websocket", &["satchel-discord"]),
     ("rmcp", &["satchel-mcp"]),
+    ("rtf-parser-tt", &["satchel-decoder"]),
     (
         "rustix",
         &[
@@ -78,11 +89,13 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
             "satchel-speech",
             "satchel-starlark",
             "satchel-telegram",
+            "satchel-worker-process",
         ],
     ),
     ("rustls", &["satchel", "satchel-http", "satchel-models", "satchel-platform-http", "satchel-speech"]),
     ("rustyline", &["satchel-console"]),
     ("schemars", &["satchel", "satchel-tools"]),
+    ("seccompiler", &["satchel-worker-process"]),
     (
         "secrecy",
         &[
@@ -109,8 +122,10 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 55] = [
     ("tempfile", &["satchel-files"]),
     ("tracing-opentelemetry", &["satchel"]),
     ("tracing-subscriber", &["satchel"]),
+    ("unicode-bidi", &["satchel-decoder"]),
     ("url", &["satchel-attachments"]),
     ("utoipa", &["satchel-web"]),
     ("utoipa-axum", &["satchel-web"]),
     ("wasmtime", &["satchel-sandbox"]),
+    ("zip", &["satchel-decoder"]),
 ];

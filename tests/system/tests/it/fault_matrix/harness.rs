@@ -251,6 +251,7 @@ async fn start_product(
         models: BTreeMap::new(),
         speech: Some(Arc::new(FakeSpeech)),
         scripts: None,
+        documents: None,
         links: None,
         channels: vec![channel.channel()],
         tools: vec![ExtraTool::without_paths(Arc::new(RequestVoiceTool))],

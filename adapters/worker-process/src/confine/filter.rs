@@ -1,4 +1,4 @@
-//! The filter for system calls: those that evaluation needs, and no others.
+//! The filter for system calls: those that a worker needs, and no others.
 
 use std::{env::consts::ARCH, process};
 
@@ -56,7 +56,7 @@ fn allowed_calls() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
         // The time, where the vDSO doesn't provide it, and seeds for hash tables.
         (libc::SYS_clock_gettime, vec![]),
         (libc::SYS_getrandom, vec![]),
-        // Its own processor limit, which comes with the script.
+        // Its own processor limit, which comes with its work.
         (
             libc::SYS_prlimit64,
             vec![SeccompRule::new(vec![argument_equals(0, 0)?, argument_equals(1, u64::from(libc::RLIMIT_CPU))?])?],

@@ -1,10 +1,9 @@
 //! One worker process: started, read from, written to, and killed.
 
 use std::{
-    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,14 +14,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    error,
+use crate::{
     framing::{LineRead, LineReader},
+    program::WorkerProgram,
 };
-use crate::protocol::{FromWorker, PROTOCOL_VERSION};
-
-/// How long a worker may take until it is ready for a script.
-const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the output of a dead worker may still be in flight.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(50);
@@ -36,31 +31,8 @@ const KILL_TIMEOUT: Duration = Duration::from_millis(50);
 /// How much of the end of standard error is kept, in bytes.
 const MAX_STDERR_BYTES: usize = 4 << 10;
 
-/// How much of its first line is reported when a worker doesn't get ready, in characters.
-const MAX_REASON_CHARS: usize = 160;
-
-/// Why a worker can't be started.
-#[derive(Debug, thiserror::Error)]
-#[error("the script worker `{}` {reason}", worker.display())]
-pub struct ScriptHostError {
-    worker: PathBuf,
-    reason: String,
-}
-
-/// Starts one worker, checks whether it can evaluate scripts, kills it, and returns how long it took to get ready.
-///
-/// # Errors
-/// When it can't be started, or doesn't speak the protocol.
-pub async fn probe(worker: &Path) -> Result<Duration, ScriptHostError> {
-    let started = Instant::now();
-    let worker = ScriptWorker::start(worker).await?;
-    let elapsed = started.elapsed();
-    worker.kill().await;
-    Ok(elapsed)
-}
-
-/// A worker that waits for its script or evaluates it. Dropping it kills it and everything that it has started.
-pub(crate) struct ScriptWorker {
+/// A worker that waits for its work or does it. Dropping it kills it and everything that it has started.
+pub struct WorkerProcess {
     child: Child,
     group: Option<Pid>,
     input: ChildStdin,
@@ -69,7 +41,7 @@ pub(crate) struct ScriptWorker {
 }
 
 /// How a worker that closed its output has exited.
-pub(crate) enum WorkerExit {
+pub enum WorkerExit {
     Exited {
         status: ExitStatus,
         /// The end of what it wrote on standard error.
@@ -78,44 +50,12 @@ pub(crate) enum WorkerExit {
     StillRunning,
 }
 
-impl ScriptWorker {
-    /// Starts one and waits until it is ready.
-    pub(crate) async fn start(path: &Path) -> Result<Self, ScriptHostError> {
-        let host_error = |reason: String| ScriptHostError { worker: path.to_owned(), reason };
-        let mut worker = Self::spawn(path).map_err(|error| {
-            host_error(match error.kind() {
-                std::io::ErrorKind::NotFound => "is not there".to_owned(),
-                std::io::ErrorKind::PermissionDenied => "may not be run".to_owned(),
-                _ => format!("can't be started: {error}"),
-            })
-        })?;
-        let message = match timeout(READY_TIMEOUT, worker.read_line()).await {
-            Err(_) => return Err(host_error(format!("was not ready within {} s", READY_TIMEOUT.as_secs()))),
-            Ok(LineRead::Line(line)) => serde_json::from_slice(&line).ok(),
-            Ok(LineRead::TooLong) => None,
-            Ok(LineRead::Closed) => match worker.exit_status().await {
-                WorkerExit::StillRunning => None,
-                WorkerExit::Exited { status, complaint } => {
-                    let complaint = complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                    let complaint = error::truncate(complaint, MAX_REASON_CHARS);
-                    return Err(host_error(
-                        format!("ended before it was ready ({status}) {complaint}").trim().to_owned(),
-                    ));
-                }
-            },
-        };
-        match message {
-            Some(FromWorker::Ready { version: PROTOCOL_VERSION }) => Ok(worker),
-            Some(FromWorker::Ready { version }) => Err(host_error(format!(
-                "belongs to another Satchel: it speaks version {version} of the protocol, and {PROTOCOL_VERSION} is needed"
-            ))),
-            _ => Err(host_error("doesn't speak as a script worker does".to_owned())),
-        }
-    }
-
-    fn spawn(path: &Path) -> std::io::Result<Self> {
+impl WorkerProcess {
+    /// Starts one.
+    pub(crate) fn spawn(program: &WorkerProgram) -> std::io::Result<Self> {
         // It runs in another working directory, so the program's path must be absolute.
-        let mut child = Command::new(std::path::absolute(path)?)
+        let mut child = Command::new(std::path::absolute(&program.path)?)
+            .args(&program.arguments)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -129,11 +69,17 @@ impl ScriptWorker {
         let input = child.stdin.take().expect("standard input is a pipe");
         let output = child.stdout.take().expect("standard output is a pipe");
         let errors = child.stderr.take().expect("standard error is a pipe");
-        Ok(Self { child, group, input, lines: LineReader::new(output), complaint: StderrTail::spawn(errors) })
+        Ok(Self {
+            child,
+            group,
+            input,
+            lines: LineReader::new(output, program.max_line_bytes),
+            complaint: StderrTail::spawn(errors),
+        })
     }
 
     /// Reads its next line. Cancel safe: dropping the call loses nothing.
-    pub(crate) async fn read_line(&mut self) -> LineRead {
+    pub async fn read_line(&mut self) -> LineRead {
         let mut dead = false;
         loop {
             tokio::select! {
@@ -148,13 +94,14 @@ impl ScriptWorker {
     }
 
     /// Whether it has sent something that is not read yet.
-    pub(crate) fn has_more(&self) -> bool {
+    #[must_use]
+    pub fn has_more(&self) -> bool {
         self.lines.has_more()
     }
 
-    /// Writes a line to it; `false` when it has closed its input or exited.
-    pub(crate) async fn write_line(&mut self, line: &[u8]) -> bool {
-        let write = async { self.input.write_all(line).await.is_ok() && self.input.flush().await.is_ok() };
+    /// Writes bytes to it; `false` when it has closed its input or exited.
+    pub async fn write(&mut self, bytes: &[u8]) -> bool {
+        let write = async { self.input.write_all(bytes).await.is_ok() && self.input.flush().await.is_ok() };
         tokio::select! {
             is_written = write => is_written,
             _ = self.child.wait() => false,
@@ -162,21 +109,21 @@ impl ScriptWorker {
     }
 
     /// Waits until it has exited.
-    pub(crate) async fn wait_exited(&mut self) {
+    pub async fn wait_exited(&mut self) {
         // An error means that it was already waited for.
         let _ended = self.child.wait().await;
         self.kill_group();
     }
 
     /// Waits for its exit status after it closed its output.
-    pub(crate) async fn exit_status(&mut self) -> WorkerExit {
+    pub async fn exit_status(&mut self) -> WorkerExit {
         let Ok(Ok(status)) = timeout(EXIT_TIMEOUT, self.child.wait()).await else { return WorkerExit::StillRunning };
         self.kill_group();
         WorkerExit::Exited { status, complaint: self.complaint.finish().await }
     }
 
     /// Kills it and everything that it has started, and waits until it has exited.
-    pub(crate) async fn kill(mut self) {
+    pub async fn kill(mut self) {
         self.kill_group();
         let _killed = self.child.start_kill();
         let _gone = timeout(KILL_TIMEOUT, self.child.wait()).await;
@@ -190,7 +137,7 @@ impl ScriptWorker {
     }
 }
 
-impl Drop for ScriptWorker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.kill_group();
     }

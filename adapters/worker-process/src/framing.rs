@@ -2,13 +2,11 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-use crate::protocol::MAX_LINE_BYTES;
-
 /// How many bytes are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LineRead {
+pub enum LineRead {
     /// A whole line, without its end.
     Line(Vec<u8>),
     /// The line is longer than allowed. What follows can't be parsed.
@@ -18,19 +16,22 @@ pub(crate) enum LineRead {
 }
 
 /// Reads lines as they arrive.
-pub(crate) struct LineReader<R> {
+pub struct LineReader<R> {
     source: BufReader<R>,
     line: Vec<u8>,
+    max_line_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    pub(crate) fn new(source: R) -> Self {
-        Self { source: BufReader::with_capacity(BUFFER_BYTES, source), line: Vec::new() }
+    /// A reader of lines with at most so many bytes, the end not counted.
+    #[must_use]
+    pub fn new(source: R, max_line_bytes: usize) -> Self {
+        Self { source: BufReader::with_capacity(BUFFER_BYTES, source), line: Vec::new(), max_line_bytes }
     }
 
     /// Reads the next line. Cancel safe: dropping the call loses nothing.
-    pub(crate) async fn next(&mut self) -> LineRead {
-        let room = MAX_LINE_BYTES + 1 - self.line.len();
+    pub async fn next(&mut self) -> LineRead {
+        let room = self.max_line_bytes + 1 - self.line.len();
         let read = (&mut self.source).take(room as u64).read_until(b'\n', &mut self.line).await;
         if read.is_err() {
             return LineRead::Closed;
@@ -39,11 +40,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.line.pop();
             return LineRead::Line(std::mem::take(&mut self.line));
         }
-        if self.line.len() > MAX_LINE_BYTES { LineRead::TooLong } else { LineRead::Closed }
+        if self.line.len() > self.max_line_bytes { LineRead::TooLong } else { LineRead::Closed }
     }
 
     /// Whether the buffer holds unread bytes.
-    pub(crate) fn has_more(&self) -> bool {
+    #[must_use]
+    pub fn has_more(&self) -> bool {
         !self.source.buffer().is_empty()
     }
 }
@@ -57,9 +59,11 @@ mod tests {
 
     use super::*;
 
+    const MAX_LINE_BYTES: usize = 1 << 20;
+
     #[tokio::test]
     async fn lines_are_whole_and_trailing_fragment_is_dropped() {
-        let mut lines = LineReader::new(Cursor::new(b"one\n\ntwo\r\nha".to_vec()));
+        let mut lines = LineReader::new(Cursor::new(b"one\n\ntwo\r\nha".to_vec()), MAX_LINE_BYTES);
         for expected in ["one", "", "two\r"] {
             assert_eq!(lines.next().await, LineRead::Line(expected.into()));
         }
@@ -72,15 +76,15 @@ mod tests {
     async fn longest_line_passes_and_longer_fails() {
         let mut text = vec![b'x'; MAX_LINE_BYTES];
         text.push(b'\n');
-        let mut lines = LineReader::new(Cursor::new(text.clone()));
+        let mut lines = LineReader::new(Cursor::new(text.clone()), MAX_LINE_BYTES);
         assert_eq!(lines.next().await, LineRead::Line(vec![b'x'; MAX_LINE_BYTES]));
         text.insert(0, b'x');
-        assert_eq!(LineReader::new(Cursor::new(text)).next().await, LineRead::TooLong);
+        assert_eq!(LineReader::new(Cursor::new(text), MAX_LINE_BYTES).next().await, LineRead::TooLong);
     }
 
     #[tokio::test]
     async fn endless_line_uses_bounded_memory() {
-        let mut lines = LineReader::new(tokio::io::repeat(b'x'));
+        let mut lines = LineReader::new(tokio::io::repeat(b'x'), MAX_LINE_BYTES);
         assert_eq!(lines.next().await, LineRead::TooLong);
         assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + BUFFER_BYTES, "{}", lines.line.capacity());
         assert_eq!(lines.next().await, LineRead::TooLong, "asking again reads nothing more");
@@ -90,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_is_dropped_loses_nothing() {
         let (mut far, near) = tokio::io::duplex(4);
-        let mut lines = LineReader::new(near);
+        let mut lines = LineReader::new(near, MAX_LINE_BYTES);
         let writing = tokio::spawn(async move {
             for piece in ["on", "e li", "ne\nmo", "re\n"] {
                 far.write_all(piece.as_bytes()).await.unwrap();
@@ -111,7 +115,7 @@ mod tests {
         fn any_bytes_come_out_as_their_lines(bytes in prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let heard = runtime.block_on(async {
-                let mut lines = LineReader::new(bytes.as_slice());
+                let mut lines = LineReader::new(bytes.as_slice(), MAX_LINE_BYTES);
                 let mut heard = Vec::new();
                 while let LineRead::Line(line) = lines.next().await {
                     heard.push(line);

@@ -1,8 +1,8 @@
-//! Confines the process: even a compromised interpreter can use only memory and its own pipes.
+//! Confines the process: even a compromised interpreter or decoder can use only memory and its own pipes.
 //!
 //! There are two layers, either of which is meant to hold alone. The resource limits let the process open nothing,
-//! write no file and grow no further than [`MAX_MEMORY_BYTES`]. On Linux, a seccomp filter allows only system calls for
-//! memory, time and its three standard streams; the interpreter makes no others.
+//! write no file and use no more than its memory. On Linux, a seccomp filter allows only system calls for memory, time
+//! and its three standard streams; the workers make no others.
 
 use std::{error::Error, fmt, io};
 
@@ -11,11 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 #[cfg(target_os = "linux")]
 mod filter;
 
-/// How much of its address space the process may use, in bytes: the heap of a script, its stack, and the rest.
-#[cfg(target_os = "linux")]
-const MAX_MEMORY_BYTES: u64 = satchel_starlark::protocol::WORKER_MEMORY_BYTES;
-
-/// Why the process is not confined. It must then evaluate nothing.
+/// Why the process is not confined. It must then read nothing that others wrote.
 #[derive(Debug)]
 pub struct ConfineError {
     action: &'static str,
@@ -31,19 +27,22 @@ impl fmt::Display for ConfineError {
 
 impl Error for ConfineError {}
 
-/// Confines the whole process permanently. Every thread that it needs must have been started.
+/// Confines the whole process permanently. Every thread that it needs must have been started. On Linux its address
+/// space ends at `memory_bytes`, stacks included.
 ///
 /// # Errors
 /// [`ConfineError`] when the system refuses one of the limits.
-pub fn confine() -> Result<(), ConfineError> {
+pub fn confine(memory_bytes: u64) -> Result<(), ConfineError> {
     set_hard_limit(Resource::Nofile, 0, "forbid opening files")?;
     set_hard_limit(Resource::Fsize, 0, "forbid writing files")?;
     set_hard_limit(Resource::Core, 0, "forbid memory dumps")?;
     set_hard_limit(Resource::Nproc, 0, "forbid other processes")?;
+    #[cfg(not(target_os = "linux"))]
+    let _unlimited = memory_bytes;
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        set_hard_limit(Resource::As, MAX_MEMORY_BYTES, "limit the memory")?;
+        set_hard_limit(Resource::As, memory_bytes, "limit the memory")?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .map_err(|error| ConfineError { action: "forbid being looked at", source: error.into() })?;
         filter::install().map_err(|error| ConfineError {
@@ -58,7 +57,7 @@ pub fn confine() -> Result<(), ConfineError> {
 ///
 /// # Errors
 /// [`ConfineError`] when the system refuses.
-pub(crate) fn lower_priority() -> Result<(), ConfineError> {
+pub fn lower_priority() -> Result<(), ConfineError> {
     nice(19).map(drop).map_err(|error| ConfineError { action: "lower the priority", source: error.into() })
 }
 

@@ -1,0 +1,11 @@
+//! Documents: implements the [`satchel_ports::DocumentReader`] port with worker processes that decode them.
+//!
+//! A document can crash or stall what decodes it, so none is decoded here (ADR 0020): each gets its own worker,
+//! `satchel-decoder`, which knows nothing but the [`protocol`].
+
+#[cfg(feature = "host")]
+mod host;
+pub mod protocol;
+
+#[cfg(feature = "host")]
+pub use host::{DecoderSettings, DecoderWorkers, probe};

@@ -1,0 +1,104 @@
+//! A worker that is a shell script, and a store with one file.
+
+use std::{
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::stream;
+use satchel_decoders::{DecoderSettings, DecoderWorkers};
+use satchel_domain::Sha256;
+use satchel_ports::{DocumentError, DocumentReader, DocumentRequest, DocumentText, MockBlobs};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// What every script starts with. `request` reads the line of the request, and `document` the ten bytes behind it.
+const PRELUDE: &str = r#"#!/bin/sh
+ulimit -t 20
+PATH=/usr/local/bin:/usr/bin:/bin
+HERE=${0%/*}
+echo "$@" > "$HERE/arguments"
+echo $$ >> "$HERE/numbers"
+ready() { printf '%s\n' '{"ready":{"version":1}}'; }
+request() { IFS= read -r request || exit 0; printf '%s' "$request" > "$HERE/request"; }
+document() { head -c 10 > "$HERE/document"; }
+page() { printf '{"page":{"number":%s,"offset":0,"bytes":%s,"text":"%s"}}\n' "$1" "${#2}" "$2"; }
+done_with() { printf '{"done":{"total_pages":%s,"read_pages":%s,"empty_pages":[%s],"is_truncated":false}}\n' "$1" "$2" "$3"; }
+"#;
+
+/// The document of every test.
+pub(crate) const DOCUMENT: &[u8] = b"nine bytes";
+
+pub(crate) struct StubWorker {
+    directory: TempDir,
+}
+
+impl StubWorker {
+    pub(crate) fn new(body: &str) -> Self {
+        let stub = Self { directory: tempfile::tempdir().unwrap() };
+        // Another process writes it: a file that is open for writing, also in a child of another test, can't be run.
+        let mut writing = Command::new("sh")
+            .args(["-c", "cat > \"$1\" && chmod 755 \"$1\"", "sh"])
+            .arg(stub.path())
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writing.stdin.take().unwrap().write_all(format!("{PRELUDE}{body}\n").as_bytes()).unwrap();
+        assert!(writing.wait().unwrap().success());
+        stub
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("worker")
+    }
+
+    pub(crate) fn settings(&self) -> DecoderSettings {
+        DecoderSettings { time_limit: Duration::from_secs(20), max_concurrent: 2, ..DecoderSettings::new(self.path()) }
+    }
+
+    /// What the script wrote into a file beside it.
+    pub(crate) fn noted(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
+    }
+
+    /// Whether every process that was started from it is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.noted("numbers").lines().all(|number| !std::fs::exists(format!("/proc/{number}")).unwrap())
+    }
+
+    pub(crate) async fn read(&self) -> Result<DocumentText, DocumentError> {
+        read_with(&workers(self.settings()), &request(), &CancellationToken::new()).await
+    }
+}
+
+pub(crate) fn workers(settings: DecoderSettings) -> DecoderWorkers {
+    let mut blobs = MockBlobs::new();
+    blobs.expect_open().returning(|_, _| {
+        let chunks = DOCUMENT.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
+        Ok(Box::pin(stream::iter(chunks)))
+    });
+    DecoderWorkers::new(settings, Arc::new(blobs))
+}
+
+pub(crate) fn request() -> DocumentRequest {
+    DocumentRequest {
+        sha256: Sha256([7; 32]),
+        bytes: DOCUMENT.len() as u64,
+        mime: "application/pdf".to_owned(),
+        first_page: 1,
+        offset: 0,
+        max_text_bytes: 100,
+    }
+}
+
+pub(crate) async fn read_with(
+    workers: &DecoderWorkers,
+    request: &DocumentRequest,
+    cancel: &CancellationToken,
+) -> Result<DocumentText, DocumentError> {
+    workers.read_text(request, cancel).await
+}

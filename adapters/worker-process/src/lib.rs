@@ -1,0 +1,21 @@
+//! Support for worker processes: small programs that do what could harm the process that needs it (ADR 0006).
+//!
+//! A [`WorkerProgram`] is started as a [`WorkerProcess`], which gets no environment and none of Satchel's own files, is
+//! read line by line, and is killed with everything that it has started. A worker confines itself with [`confine`],
+//! before it reports that it is ready.
+
+#[cfg(feature = "confine")]
+pub mod confine;
+#[cfg(feature = "host")]
+mod framing;
+#[cfg(feature = "host")]
+mod process;
+#[cfg(feature = "host")]
+mod program;
+
+#[cfg(feature = "host")]
+pub use framing::{LineRead, LineReader};
+#[cfg(feature = "host")]
+pub use process::{WorkerExit, WorkerProcess};
+#[cfg(feature = "host")]
+pub use program::{WorkerProgram, WorkerStartError};

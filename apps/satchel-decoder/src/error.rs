@@ -1,0 +1,45 @@
+//! Why a document has no text, for the model.
+
+use std::fmt::{self, Display};
+
+use satchel_decoders::protocol::{Failure, FailureKind, MAX_MESSAGE_CHARS};
+
+/// Why a document has no text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DecodeError {
+    /// It is no document that is read here.
+    Unsupported(String),
+    /// It needs a password.
+    Protected,
+    Damaged(String),
+    /// A part of it is larger or deeper than allowed.
+    TooLarge(String),
+}
+
+impl DecodeError {
+    pub(crate) fn damaged(reason: impl Display) -> Self {
+        Self::Damaged(reason.to_string())
+    }
+
+    /// The message to the host, without control characters and of bounded length.
+    pub(crate) fn to_failure(&self) -> Failure {
+        let kind = match self {
+            Self::Unsupported(_) => FailureKind::Unsupported,
+            Self::Protected | Self::Damaged(_) | Self::TooLarge(_) => FailureKind::Unreadable,
+        };
+        let message = self.to_string();
+        let printable = message.chars().map(|c| if c.is_control() { ' ' } else { c });
+        Failure { kind, message: printable.take(MAX_MESSAGE_CHARS).collect() }
+    }
+}
+
+impl Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(what) => write!(f, "{what} can't be read as text"),
+            Self::Protected => f.write_str("it is protected with a password; ask for a copy without one"),
+            Self::Damaged(reason) => write!(f, "it is damaged: {reason}"),
+            Self::TooLarge(reason) => f.write_str(reason),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The connection to the host: one thread reads the document, another decodes it, and the process exits when either
+//! ends.
+//!
+//! The reading thread does nothing else, so that it notices when the host is gone even while a decoder loops.
+
+use std::{
+    io::{self, BufRead, Read, Write, stdin, stdout},
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::{ExitCode, exit},
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+use satchel_decoders::protocol::{
+    DocumentSummary, FromWorker, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageText, ReadRequest,
+};
+use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
+
+use crate::{error::DecodeError, format, page_writer::DecodedDocument};
+
+/// The exit code after an invalid request.
+pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
+
+/// The exit code when the process could not be confined; it then decodes nothing.
+const EXIT_UNCONFINED: u8 = 3;
+
+/// The stack of a decoder, in bytes. It is only reserved; deep nesting uses it.
+const STACK_BYTES: usize = 64 << 20;
+
+/// The most bytes that are taken for a document before they are there.
+const INITIAL_BYTES: u64 = 1 << 20;
+
+/// Runs the worker: confines the process and reads one document.
+pub(crate) fn run_worker(memory_bytes: u64) -> ExitCode {
+    let (document_tx, document_rx) = channel();
+    let (ready_tx, ready_rx) = channel();
+    let builder = thread::Builder::new().name("decoder".to_owned()).stack_size(STACK_BYTES);
+    let decoder = builder.spawn(move || {
+        let _received = ready_tx.send(lower_priority());
+        decode_document(&document_rx);
+    });
+    if let Err(error) = decoder {
+        eprintln!("no thread for the decoder: {error}");
+        return ExitCode::from(EXIT_UNCONFINED);
+    }
+    // A starting thread makes system calls that are refused later.
+    let priority_result = ready_rx.recv().unwrap_or(Ok(()));
+    if let Err(error) = priority_result.and_then(|()| lower_priority()).and_then(|()| confine(memory_bytes)) {
+        eprintln!("{error}");
+        return ExitCode::from(EXIT_UNCONFINED);
+    }
+    send(&FromWorker::Ready { version: PROTOCOL_VERSION });
+    let mut input = stdin().lock();
+    let received = read_request(&mut input).and_then(|request| {
+        limit_processor(request.processor_seconds).map_err(io::Error::other)?;
+        Ok((read_content(&mut input, request.bytes)?, request))
+    });
+    match received {
+        Ok((content, request)) => {
+            // The other thread runs until the process exits, so sending can't fail.
+            let _received = document_tx.send((content, request));
+            wait_until_closed(&mut input)
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(EXIT_PROTOCOL_ERROR)
+        }
+    }
+}
+
+/// Waits for the one document, decodes it, sends its text, and exits.
+fn decode_document(documents: &Receiver<(Vec<u8>, ReadRequest)>) {
+    let Ok((content, request)) = documents.recv() else { return park_forever() };
+    match catch_unwind(AssertUnwindSafe(|| format::read_document(content, &request.mime, request.max_pages))) {
+        Ok(Ok(document)) => send_pages(&document, &request),
+        Ok(Err(error)) => send(&FromWorker::Failed(error.to_failure())),
+        // The panic's message is on standard error.
+        Err(_) => send(&FromWorker::Failed(DecodeError::damaged("its decoder broke down").to_failure())),
+    }
+    exit(0)
+}
+
+fn send_pages(document: &DecodedDocument, request: &ReadRequest) {
+    for page in select_pages(document, request) {
+        send(&FromWorker::Page(page));
+    }
+    let number = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
+    let empty = document.pages.iter().enumerate().filter(|(_, text)| text.is_empty());
+    send(&FromWorker::Done(DocumentSummary {
+        total_pages: u32::try_from(document.total_pages).unwrap_or(u32::MAX),
+        read_pages: u32::try_from(document.pages.len()).unwrap_or(u32::MAX),
+        empty_pages: empty.map(|(index, _)| number(index)).collect(),
+        is_truncated: document.is_truncated,
+    }));
+}
+
+/// The pages that the request wants: whole ones as far as they fit, and a part of the first if it doesn't.
+fn select_pages(document: &DecodedDocument, request: &ReadRequest) -> Vec<PageText> {
+    let first_index = (request.first_page as usize).saturating_sub(1);
+    let (mut selected, mut room) = (Vec::new(), request.max_text_bytes);
+    for (index, text) in document.pages.iter().enumerate().skip(first_index) {
+        let is_first = index == first_index;
+        let offset = if is_first { text.ceil_char_boundary(request.offset.min(text.len())) } else { 0 };
+        let rest = &text[offset..];
+        if rest.len() > room && !is_first {
+            break;
+        }
+        let part = &rest[..cut_position(rest, room)];
+        room = room.saturating_sub(part.len());
+        let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        selected.push(PageText { number, offset, bytes: text.len(), text: part.to_owned() });
+        if part.len() < rest.len() {
+            break;
+        }
+    }
+    selected
+}
+
+/// Where a text is cut that has no room: behind the last line that fits, or else between characters.
+fn cut_position(text: &str, room: usize) -> usize {
+    if text.len() <= room {
+        return text.len();
+    }
+    let end = text.floor_char_boundary(room);
+    match text[..end].rfind('\n') {
+        Some(line_end) => line_end + 1,
+        // A reader must come on, so one character is taken in any case.
+        None if end == 0 => text.chars().next().map_or(0, char::len_utf8),
+        None => end,
+    }
+}
+
+/// Reads the request, which is one line.
+fn read_request(input: &mut impl BufRead) -> io::Result<ReadRequest> {
+    let mut line = Vec::new();
+    input.take(MAX_REQUEST_BYTES as u64).read_until(b'\n', &mut line)?;
+    serde_json::from_slice(&line).map_err(io::Error::other)
+}
+
+/// Reads the document; an error if it is shorter than announced.
+fn read_content(input: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    content.reserve_exact(usize::try_from(bytes.min(INITIAL_BYTES)).unwrap_or_default());
+    input.take(bytes).read_to_end(&mut content)?;
+    match content.len() as u64 == bytes {
+        true => Ok(content),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Waits until the host closes the connection; it has nothing more to send.
+fn wait_until_closed(input: &mut impl Read) -> ExitCode {
+    match input.read(&mut [0]) {
+        Ok(0) => ExitCode::SUCCESS,
+        _ => ExitCode::from(EXIT_PROTOCOL_ERROR),
+    }
+}
+
+fn send(message: &FromWorker) {
+    let mut line = serde_json::to_vec(message).expect("a message of the protocol can be written as JSON");
+    line.push(b'\n');
+    let mut out = stdout().lock();
+    if let Err(error) = out.write_all(&line).and_then(|()| out.flush()) {
+        eprintln!("the host can't be reached: {error}");
+        exit(i32::from(EXIT_PROTOCOL_ERROR));
+    }
+}
+
+/// Waits for the exit of the process, which the reading thread is about to cause.
+fn park_forever() {
+    loop {
+        thread::park();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(pages: &[&str], first_page: u32, offset: usize, max_text_bytes: usize) -> Vec<(u32, usize, String)> {
+        let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
+        let document = DecodedDocument { total_pages: pages.len(), pages, is_truncated: false };
+        let mime = String::new();
+        let request =
+            ReadRequest { mime, bytes: 0, first_page, offset, max_text_bytes, max_pages: 9, processor_seconds: 1 };
+        select_pages(&document, &request).into_iter().map(|page| (page.number, page.offset, page.text)).collect()
+    }
+
+    #[test]
+    fn whole_pages_are_selected_while_they_fit() {
+        let pages = ["one", "", "three", "four"];
+        let page = |number, text: &str| (number, 0, text.to_owned());
+        assert_eq!(selected(&pages, 1, 0, 8), [page(1, "one"), page(2, ""), page(3, "three")]);
+        assert_eq!(selected(&pages, 2, 0, 6), [page(2, ""), page(3, "three")]);
+        assert_eq!(selected(&pages, 5, 0, 9), []);
+    }
+
+    #[test]
+    fn page_without_room_is_cut_behind_a_line() {
+        let pages = ["first line\nsecond", "x"];
+        assert_eq!(selected(&pages, 1, 0, 14), [(1, 0, "first line\n".to_owned())]);
+        assert_eq!(selected(&pages, 1, 11, 7), [(1, 11, "second".to_owned()), (2, 0, "x".to_owned())]);
+        assert_eq!(selected(&["й漢"], 1, 1, 1), [(1, 2, "漢".to_owned())], "an offset inside a character, and no room");
+        assert_eq!(selected(&pages, 1, 99, 9), [(1, 17, String::new()), (2, 0, "x".to_owned())]);
+    }
+
+    #[test]
+    fn short_document_is_an_error() {
+        let mut input = io::Cursor::new(b"{\"mime\":\"a\",\"bytes\":4,\"first_page\":1,\"offset\":0,\"max_text_bytes\":9,\"max_pages\":1,\"processor_seconds\":1}\nabc".to_vec());
+        assert_eq!(read_request(&mut input).unwrap().bytes, 4);
+        assert!(read_content(&mut input, 4).is_err());
+        assert!(read_request(&mut io::Cursor::new(vec![b'x'; 2 * MAX_REQUEST_BYTES])).is_err());
+    }
+}

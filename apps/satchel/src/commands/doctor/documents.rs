@@ -1,0 +1,53 @@
+//! Checks whether the decoder worker is installed and works.
+
+use satchel_decoders::probe;
+
+use super::Finding;
+use crate::{adapters::decoder_settings, config::Config};
+
+const CHECK: &str = "documents";
+
+const ADVICE: &str = "put the program satchel-decoder of the same release next to satchel (`cargo xtask worker` builds \
+                      it), or set `documents.worker` to its path";
+
+/// Starts the worker once.
+pub(super) async fn check_documents(config: &Config) -> Finding {
+    let settings = decoder_settings(config);
+    if !settings.worker.is_file() {
+        let found = format!("only text files can be read: {} not found", settings.worker.display());
+        return Finding::warning(CHECK, found, ADVICE);
+    }
+    match probe(&settings.worker, settings.memory_bytes).await {
+        Ok(startup_time) => {
+            Finding::ok(CHECK, format!("the decoder worker is ready after {} ms", startup_time.as_millis()))
+        }
+        Err(error) => Finding::problem(CHECK, format!("documents can't be read: {error}"), ADVICE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commands::doctor::FindingLevel,
+        config::{ConfigSources, load_text},
+    };
+
+    async fn finding(worker: &str) -> (FindingLevel, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        let yaml = format!("documents: {{ worker: {worker} }}\n");
+        let loaded = load_text(&directory.path().join("satchel.yaml"), &yaml, &sources).unwrap();
+        let finding = check_documents(loaded.config()).await;
+        (finding.level, finding.found)
+    }
+
+    #[tokio::test]
+    async fn missing_and_foreign_workers_are_reported() {
+        let missing = (FindingLevel::Warning, "only text files can be read: /missing/decoder not found".to_owned());
+        assert_eq!(finding("/missing/decoder").await, missing);
+        let (level, found) = finding("/bin/echo").await;
+        let expected = "documents can't be read: the decoder worker `/bin/echo` doesn't speak as a decoder worker does";
+        assert_eq!((level, found.as_str()), (FindingLevel::Problem, expected));
+    }
+}
