@@ -30,7 +30,7 @@ pub enum ContentPart {
     /// tells the model that it can't see it.
     ImageUrl(String),
     /// A stored file; an adapter sends it if its model takes it, and otherwise says why not.
-    File(Attachment),
+    File(Box<Attachment>),
 }
 
 /// One message of a request.

@@ -59,8 +59,11 @@ async fn image_address_is_sent_where_provider_fetches() {
     for wire in ModelWire::ALL {
         let stage = Stage::new().await;
         let photo = stage.file("beach.png", "image/png", PNG).await;
-        let parts =
-            vec![ContentPart::Text("A map.".into()), ContentPart::ImageUrl(URL.into()), ContentPart::File(photo)];
+        let parts = vec![
+            ContentPart::Text("A map.".into()),
+            ContentPart::ImageUrl(URL.into()),
+            ContentPart::File(Box::new(photo)),
+        ];
         let messages = vec![ModelMessage::Context { parts }, user("where is it?", Vec::new())];
         let answer = ask(&stage.model(wire), request(messages)).await;
         assert_eq!(answer.error, None, "{wire:?}");
