@@ -50,7 +50,10 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-const TESTS: [(&str, fn(&Value) -> bool); 4] = [
+/// A test of a value, such as `is defined`.
+type ValueTest = fn(&Value) -> bool;
+
+const TESTS: [(&str, ValueTest); 4] = [
     ("defined", |value| !value.is_undefined()),
     ("undefined", Value::is_undefined),
     ("string", |value| value.kind() == ValueKind::String),

@@ -78,7 +78,7 @@ fn declare(root: &Path) -> Result<Playbooks> {
             0 => format!("./assets/{:03}/*.png", index / 4 % DIRECTORIES),
             1 => format!("./assets/{:03}/*.{{png,jpg}}", index / 4 % DIRECTORIES),
             2 => format!("assets/**/{:03}.*", index / 4 % FILES_PER_DIRECTORY),
-            _ => format!("assets/*/[0-9]{:02}.jpg", index / 4 % FILES_PER_DIRECTORY | 1),
+            _ => format!("assets/*/[0-9]{:02}.jpg", (index / 4 % FILES_PER_DIRECTORY) | 1),
         };
         writeln!(yaml, "      - {{ type: image, paths: ['{pattern}'], meta: {{ index: {index} }} }}")?;
     }
