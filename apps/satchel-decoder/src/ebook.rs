@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    error::DecodeError,
+    error::DocumentDecodeError,
     html,
     package::{Package, resolve_reference},
     page_writer::{DecodedDocument, PageWriter},
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const CONTAINER: &str = "META-INF/container.xml";
 
 /// Reads an EPUB. A chapter that can't be read is left out with a line that says so.
-pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     let mut writer = PageWriter::new(max_pages);
     for chapter in chapters(package)? {
         match package.read_part(&chapter) {
@@ -30,7 +30,7 @@ pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<De
 }
 
 /// The parts of the chapters in their order.
-fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, DecodeError> {
+fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, DocumentDecodeError> {
     let mut root = None;
     walk_xml(&package.read_part(CONTAINER)?, |token| {
         if let XmlToken::Start("rootfile", attributes) = token {
@@ -38,7 +38,7 @@ fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, DecodeError> {
         }
         root.is_none()
     })?;
-    let root = root.ok_or_else(|| DecodeError::damaged("its list of chapters is missing"))?;
+    let root = root.ok_or_else(|| DocumentDecodeError::damaged("its list of chapters is missing"))?;
     let (mut items, mut spine) = (HashMap::new(), Vec::new());
     walk_xml(&package.read_part(&root)?, |token| {
         match token {

@@ -6,7 +6,7 @@ use satchel_decoders::protocol::{Failure, FailureKind, MAX_MESSAGE_CHARS};
 
 /// Why a document has no text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum DecodeError {
+pub(crate) enum DocumentDecodeError {
     /// It is no document that is read here.
     Unsupported(String),
     /// It needs a password.
@@ -16,7 +16,7 @@ pub(crate) enum DecodeError {
     TooLarge(String),
 }
 
-impl DecodeError {
+impl DocumentDecodeError {
     pub(crate) fn damaged(reason: impl Display) -> Self {
         Self::Damaged(reason.to_string())
     }
@@ -33,7 +33,7 @@ impl DecodeError {
     }
 }
 
-impl Display for DecodeError {
+impl Display for DocumentDecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported(what) => write!(f, "{what} can't be read as text"),

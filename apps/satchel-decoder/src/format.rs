@@ -2,7 +2,7 @@
 
 use crate::{
     charset, ebook,
-    error::DecodeError,
+    error::DocumentDecodeError,
     html, mail, office_xml, open_document,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
@@ -16,7 +16,11 @@ const PDF_HEAD_BYTES: usize = 1_024;
 const OLE_MAGIC: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 
 /// Reads the text of a document.
-pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_document(
+    content: Vec<u8>,
+    mime: &str,
+    max_pages: u32,
+) -> Result<DecodedDocument, DocumentDecodeError> {
     let bytes = content.as_slice();
     let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
     if find(head, b"%PDF-") {
@@ -39,14 +43,14 @@ pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Res
             writer.push_str(&charset::decode_text(bytes));
             Ok(writer.into_flow())
         }
-        _ => Err(DecodeError::Unsupported(match mime {
+        _ => Err(DocumentDecodeError::Unsupported(match mime {
             "application/octet-stream" => "it".to_owned(),
             mime => mime.to_owned(),
         })),
     }
 }
 
-fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     let mut package = Package::open(bytes)?;
     let names = package.names();
     let has_directory = |directory: &str| names.iter().any(|name| name.starts_with(directory));
@@ -61,18 +65,18 @@ fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeE
     } else if package.has_part(open_document::CONTENT) {
         open_document::read_open_document(&mut package, max_pages)
     } else {
-        Err(DecodeError::Unsupported("an archive".to_owned()))
+        Err(DocumentDecodeError::Unsupported("an archive".to_owned()))
     }
 }
 
 /// Reads one of the old formats, or says which one it is.
-fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     let has_entry = |name: &str| {
         let name: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
         find(bytes, &name)
     };
     if has_entry("EncryptedPackage") {
-        return Err(DecodeError::Protected);
+        return Err(DocumentDecodeError::Protected);
     }
     if has_entry("Workbook") {
         return workbook::read_old_workbook(bytes, max_pages);
@@ -80,9 +84,9 @@ fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, Decod
     let (what, better) = match has_entry("PowerPoint Document") {
         true => ("a presentation in the old format PPT", "PPTX"),
         false if has_entry("WordDocument") => ("a document in the old format DOC", "DOCX"),
-        false => return Err(DecodeError::Unsupported("a container of the old office formats".to_owned())),
+        false => return Err(DocumentDecodeError::Unsupported("a container of the old office formats".to_owned())),
     };
-    Err(DecodeError::TooLarge(format!("{what} can't be read; ask for it as {better} or PDF")))
+    Err(DocumentDecodeError::TooLarge(format!("{what} can't be read; ask for it as {better} or PDF")))
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> bool {

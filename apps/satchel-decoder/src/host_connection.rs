@@ -16,7 +16,7 @@ use satchel_decoders::protocol::{
 };
 use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
 
-use crate::{error::DecodeError, format, page_writer::DecodedDocument};
+use crate::{error::DocumentDecodeError, format, page_writer::DecodedDocument};
 
 /// The exit code after an invalid request.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
@@ -75,7 +75,7 @@ fn decode_document(documents: &Receiver<(Vec<u8>, ReadRequest)>) {
         Ok(Ok(document)) => send_pages(&document, &request),
         Ok(Err(error)) => send(&FromWorker::Failed(error.to_failure())),
         // The panic's message is on standard error.
-        Err(_) => send(&FromWorker::Failed(DecodeError::damaged("its decoder broke down").to_failure())),
+        Err(_) => send(&FromWorker::Failed(DocumentDecodeError::damaged("its decoder broke down").to_failure())),
     }
     exit(0)
 }

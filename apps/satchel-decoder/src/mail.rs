@@ -3,7 +3,7 @@
 use mail_parser::{Address, Message, MessageParser, MimeHeaders, PartType};
 
 use crate::{
-    error::DecodeError,
+    error::DocumentDecodeError,
     html,
     page_writer::{DecodedDocument, PageWriter},
 };
@@ -18,13 +18,14 @@ const MAX_READ_LEVELS: usize = 3;
 const MAX_ADDRESSES: usize = 100;
 
 /// Reads an EML.
-pub(crate) fn read_mail(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_mail(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     let nested = count_nested_messages(bytes);
     if nested > MAX_NESTED_MESSAGES {
         let message = format!("it holds {nested} messages within messages; at most {MAX_NESTED_MESSAGES} are read");
-        return Err(DecodeError::TooLarge(message));
+        return Err(DocumentDecodeError::TooLarge(message));
     }
-    let message = MessageParser::default().parse(bytes).ok_or_else(|| DecodeError::damaged("it has no headers"))?;
+    let message =
+        MessageParser::default().parse(bytes).ok_or_else(|| DocumentDecodeError::damaged("it has no headers"))?;
     let mut writer = PageWriter::new(max_pages);
     write_message(&message, 1, &mut writer);
     Ok(writer.into_flow())

@@ -1,7 +1,7 @@
 //! ODT, ODS and ODP: the text of `content.xml`. A sheet or a slide is a page.
 
 use crate::{
-    error::DecodeError,
+    error::DocumentDecodeError,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
     xml::{XmlToken, walk_xml},
@@ -25,9 +25,12 @@ enum PageElement {
 }
 
 /// Reads a document of the OpenDocument family.
-pub(crate) fn read_open_document(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_open_document(
+    package: &mut Package<'_>,
+    max_pages: u32,
+) -> Result<DecodedDocument, DocumentDecodeError> {
     if is_encrypted(package)? {
-        return Err(DecodeError::Protected);
+        return Err(DocumentDecodeError::Protected);
     }
     let kind = package.read_part_if_any("mimetype")?.unwrap_or_default();
     let page_element = match String::from_utf8_lossy(&kind) {
@@ -41,7 +44,11 @@ pub(crate) fn read_open_document(package: &mut Package<'_>, max_pages: u32) -> R
     Ok(if page_element == PageElement::None { writer.into_flow() } else { writer.into_paged() })
 }
 
-fn write_content(content: &[u8], page_element: PageElement, writer: &mut PageWriter) -> Result<(), DecodeError> {
+fn write_content(
+    content: &[u8],
+    page_element: PageElement,
+    writer: &mut PageWriter,
+) -> Result<(), DocumentDecodeError> {
     let (mut paragraph_levels, mut skipped_levels, mut table_levels) = (0_usize, 0_usize, 0_usize);
     let is_page = |name: &str| match page_element {
         PageElement::None => false,
@@ -100,7 +107,7 @@ fn write_content(content: &[u8], page_element: PageElement, writer: &mut PageWri
 }
 
 /// Whether the manifest says that parts are encrypted.
-fn is_encrypted(package: &mut Package<'_>) -> Result<bool, DecodeError> {
+fn is_encrypted(package: &mut Package<'_>) -> Result<bool, DocumentDecodeError> {
     let mut is_encrypted = false;
     if let Some(manifest) = package.read_part_if_any(MANIFEST)? {
         walk_xml(&manifest, |token| {
@@ -116,7 +123,7 @@ mod tests {
     use super::*;
     use crate::fixtures::zip_archive;
 
-    fn read(mime: &str, content: &str) -> Result<Vec<String>, DecodeError> {
+    fn read(mime: &str, content: &str) -> Result<Vec<String>, DocumentDecodeError> {
         let bytes = zip_archive(&[("mimetype", mime.as_bytes()), (CONTENT, content.as_bytes())]);
         read_open_document(&mut Package::open(&bytes).unwrap(), 200).map(|document| document.pages)
     }
@@ -155,6 +162,6 @@ mod tests {
             b"<m xmlns:manifest='m'><manifest:file-entry><manifest:encryption-data/></manifest:file-entry></m>";
         let bytes = zip_archive(&[(CONTENT, b"\x01\x02"), (MANIFEST, manifest)]);
         let error = read_open_document(&mut Package::open(&bytes).unwrap(), 1).unwrap_err();
-        assert_eq!(error, DecodeError::Protected);
+        assert_eq!(error, DocumentDecodeError::Protected);
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 
 use zip::{ZipArchive, result::ZipError};
 
-use crate::error::DecodeError;
+use crate::error::DocumentDecodeError;
 
 /// The most entries of an archive.
 const MAX_ENTRIES: usize = 20_000;
@@ -25,11 +25,11 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, DocumentDecodeError> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(zip_error)?;
         if archive.len() > MAX_ENTRIES {
             let message = format!("it is an archive of {} entries; at most {MAX_ENTRIES} are read", archive.len());
-            return Err(DecodeError::TooLarge(message));
+            return Err(DocumentDecodeError::TooLarge(message));
         }
         Ok(Self { archive, room: MAX_READ_BYTES })
     }
@@ -44,32 +44,32 @@ impl<'a> Package<'a> {
     }
 
     /// Reads a part; an error if there is none.
-    pub(crate) fn read_part(&mut self, name: &str) -> Result<Vec<u8>, DecodeError> {
+    pub(crate) fn read_part(&mut self, name: &str) -> Result<Vec<u8>, DocumentDecodeError> {
         let limit = MAX_PART_BYTES.min(self.room);
         let mut content = Vec::new();
         let part = self.archive.by_name(name).map_err(zip_error)?;
-        part.take(limit + 1).read_to_end(&mut content).map_err(DecodeError::damaged)?;
+        part.take(limit + 1).read_to_end(&mut content).map_err(DocumentDecodeError::damaged)?;
         self.room =
             self.room.checked_sub(content.len() as u64).filter(|_| content.len() as u64 <= limit).ok_or_else(|| {
-                DecodeError::TooLarge(format!("it decompresses to more than {} MB", MAX_PART_BYTES >> 20))
+                DocumentDecodeError::TooLarge(format!("it decompresses to more than {} MB", MAX_PART_BYTES >> 20))
             })?;
         Ok(content)
     }
 
     /// Reads a part, if there is one.
-    pub(crate) fn read_part_if_any(&mut self, name: &str) -> Result<Option<Vec<u8>>, DecodeError> {
+    pub(crate) fn read_part_if_any(&mut self, name: &str) -> Result<Option<Vec<u8>>, DocumentDecodeError> {
         if self.has_part(name) { self.read_part(name).map(Some) } else { Ok(None) }
     }
 
     /// Checks what the archive declares, for a library that believes it.
-    pub(crate) fn check_declared_size(&mut self) -> Result<(), DecodeError> {
+    pub(crate) fn check_declared_size(&mut self) -> Result<(), DocumentDecodeError> {
         let mut declared = 0_u64;
         for index in 0..self.archive.len() {
             declared = declared.saturating_add(self.archive.by_index_raw(index).map_err(zip_error)?.size());
         }
         if declared > MAX_DECLARED_BYTES {
             let limit = MAX_DECLARED_BYTES >> 20;
-            return Err(DecodeError::TooLarge(format!(
+            return Err(DocumentDecodeError::TooLarge(format!(
                 "it decompresses to {} MB; at most {limit} MB are read",
                 declared >> 20
             )));
@@ -78,11 +78,11 @@ impl<'a> Package<'a> {
     }
 }
 
-fn zip_error(error: ZipError) -> DecodeError {
+fn zip_error(error: ZipError) -> DocumentDecodeError {
     match error {
-        ZipError::UnsupportedArchive(reason) if reason == ZipError::PASSWORD_REQUIRED => DecodeError::Protected,
-        ZipError::FileNotFound => DecodeError::damaged("a part of it is missing"),
-        error => DecodeError::damaged(error),
+        ZipError::UnsupportedArchive(reason) if reason == ZipError::PASSWORD_REQUIRED => DocumentDecodeError::Protected,
+        ZipError::FileNotFound => DocumentDecodeError::damaged("a part of it is missing"),
+        error => DocumentDecodeError::damaged(error),
     }
 }
 

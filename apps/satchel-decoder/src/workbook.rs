@@ -7,7 +7,7 @@ use std::io::Cursor;
 use calamine::{Cell, Data, DataRef, ExcelDateTime, Reader, Xls, XlsError, Xlsx, XlsxError};
 
 use crate::{
-    error::DecodeError,
+    error::DocumentDecodeError,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
     xml::{XmlToken, walk_xml},
@@ -23,7 +23,7 @@ const MAX_GAP_CELLS: u32 = 50;
 const SHARED_TEXTS: &str = "sharedstrings.xml";
 
 /// Reads an XLSX.
-pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     check_package(&mut Package::open(bytes)?)?;
     let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(xlsx_error)?;
     let mut writer = PageWriter::new(max_pages);
@@ -43,10 +43,10 @@ pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocum
 }
 
 /// Reads an XLS.
-pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DecodeError> {
+pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
     let mut workbook = Xls::new(Cursor::new(bytes)).map_err(|error| match error {
-        XlsError::Password => DecodeError::Protected,
-        error => DecodeError::damaged(error),
+        XlsError::Password => DocumentDecodeError::Protected,
+        error => DocumentDecodeError::damaged(error),
     })?;
     let mut writer = PageWriter::new(max_pages);
     for sheet in workbook.sheet_names() {
@@ -71,7 +71,7 @@ pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedD
 }
 
 /// Checks what the library would believe.
-fn check_package(package: &mut Package<'_>) -> Result<(), DecodeError> {
+fn check_package(package: &mut Package<'_>) -> Result<(), DocumentDecodeError> {
     package.check_declared_size()?;
     // The library finds the part in any spelling.
     let names = package.names();
@@ -85,13 +85,17 @@ fn check_package(package: &mut Package<'_>) -> Result<(), DecodeError> {
         })?;
         if claimed > MAX_SHARED_TEXTS {
             let message = format!("it claims {claimed} distinct texts; at most {MAX_SHARED_TEXTS} are read");
-            return Err(DecodeError::TooLarge(message));
+            return Err(DocumentDecodeError::TooLarge(message));
         }
     }
     Ok(())
 }
 
-fn write_cells(workbook: &mut Xlsx<Cursor<&[u8]>>, sheet: &str, writer: &mut PageWriter) -> Result<(), DecodeError> {
+fn write_cells(
+    workbook: &mut Xlsx<Cursor<&[u8]>>,
+    sheet: &str,
+    writer: &mut PageWriter,
+) -> Result<(), DocumentDecodeError> {
     let mut cells = workbook.worksheet_cells_reader(sheet).map_err(xlsx_error)?;
     let mut row_writer = RowWriter::default();
     while let Some(cell) = cells.next_cell().map_err(xlsx_error)? {
@@ -167,10 +171,10 @@ fn format_time(time: &ExcelDateTime) -> String {
     }
 }
 
-fn xlsx_error(error: XlsxError) -> DecodeError {
+fn xlsx_error(error: XlsxError) -> DocumentDecodeError {
     match error {
-        XlsxError::Password => DecodeError::Protected,
-        error => DecodeError::damaged(error),
+        XlsxError::Password => DocumentDecodeError::Protected,
+        error => DocumentDecodeError::damaged(error),
     }
 }
 
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{xlsx, zip_archive};
 
-    fn read(sheet: &str, shared: &str) -> Result<Vec<String>, DecodeError> {
+    fn read(sheet: &str, shared: &str) -> Result<Vec<String>, DocumentDecodeError> {
         read_workbook(&xlsx(sheet, shared), 200).map(|document| document.pages)
     }
 
@@ -206,7 +210,13 @@ mod tests {
 
     #[test]
     fn damaged_workbooks_are_errors() {
-        assert!(matches!(read_workbook(&zip_archive(&[("xl/workbook.xml", b"<a")]), 1), Err(DecodeError::Damaged(_))));
-        assert!(matches!(read_old_workbook(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 1), Err(DecodeError::Damaged(_))));
+        assert!(matches!(
+            read_workbook(&zip_archive(&[("xl/workbook.xml", b"<a")]), 1),
+            Err(DocumentDecodeError::Damaged(_))
+        ));
+        assert!(matches!(
+            read_old_workbook(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 1),
+            Err(DocumentDecodeError::Damaged(_))
+        ));
     }
 }

@@ -104,12 +104,12 @@ impl<'a> Device<'a> for GlyphCollector {
                 return;
             }
             let text = self.text_of(glyph);
-            self.glyphs.push(place_glyph(glyph, props.transform * glyph.transform(), text));
+            self.glyphs.push(position_glyph(glyph, props.transform * glyph.transform(), text));
         }
     }
 }
 
-fn place_glyph(glyph: &Glyph<'_>, transform: Affine, text: String) -> PlacedGlyph {
+fn position_glyph(glyph: &Glyph<'_>, transform: Affine, text: String) -> PlacedGlyph {
     // Units of a Type 3 font are its own; of any other font a thousand are its size.
     let (advance, is_type3) = match glyph {
         Glyph::Outline(outline) => (outline.advance_width(), false),

@@ -10,6 +10,7 @@ mod crash_matrix;
 mod day;
 mod discord_acceptance;
 mod discord_people;
+mod documents;
 mod download;
 mod durability;
 mod fault_matrix;

@@ -1,0 +1,91 @@
+//! A document from a person on Telegram to the model's wire: the real binary, its decoder worker, and the strict fakes.
+
+use std::process::Stdio;
+
+use satchel_fake_kit::FakeFile;
+use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, RecordedRequest, ScriptedCall};
+use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
+use satchel_system::real_binary::{TestHome, decoder_worker};
+use serde_json::json;
+use tokio::process::{Child, Command};
+
+const ANN: i64 = 41;
+
+const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
+/// Satchel between Ann and a model.
+struct DocumentHarness {
+    telegram: FakeTelegram,
+    model: FakeModelServer,
+    chat: i64,
+    _satchel: Child,
+    _home: TestHome,
+}
+
+impl DocumentHarness {
+    async fn start() -> Self {
+        let _worker = decoder_worker();
+        let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
+        telegram.person(ANN, "Ann");
+        let chat = telegram.private_chat(ANN);
+        let model = FakeModelServer::start().await.expect("a loopback port");
+        let home = TestHome::new();
+        let (wire, key) = (ModelWire::OpenAiChat, FakeModelServer::KEY);
+        home.write_file(
+            "satchel.yaml",
+            format!(
+                "telegram: {{ token: '{}', api_url: '{}', owners: [{ANN}] }}\nweb: {{ listen: off }}\n\
+                 delivery: {{ pace: off }}\nmodels:\n  main: {{ provider: openai, base_url: '{}', api_key: '{key}', \
+                 model: '{}' }}\n",
+                telegram.token(),
+                telegram.api_url(),
+                model.base_url(wire),
+                wire.model()
+            ),
+        );
+        let mut command: Command = home.satchel_command(&["run"]).into();
+        let satchel = command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn();
+        Self { telegram, model, chat, _satchel: satchel.expect("the binary can be started"), _home: home }
+    }
+
+    /// Sends a message, and waits for the reply.
+    async fn send(&self, message: PersonMessage, reply: &str) {
+        self.model.reply(ModelReply::text(reply));
+        self.telegram.person_sends(self.chat, ANN, message);
+        let has_reply = self
+            .telegram
+            .wait_until(|transcript| transcript.visible(self.chat).any(|message| message.words.text == reply));
+        if has_reply.await.is_err() {
+            unreachable!("no reply {reply}:\n{}", self.telegram.transcript());
+        }
+    }
+
+    /// Sends a document, lets the model read it in the next turn, and returns what the model then has on its wire.
+    async fn read(&self, name: &str, content: &'static [u8]) -> RecordedRequest {
+        let file = FakeFile::from_bytes(name, DOCX, content);
+        self.send(PersonMessage::file(FileKind::Document, file), &format!("I have {name}.")).await;
+        let words = self.model.last().user_text();
+        let (_, rest) = words.rsplit_once(&format!("\"{name}\" id ")).expect("the addendum names the file");
+        let id = rest.split_whitespace().next().expect("an id");
+        let call = ScriptedCall::new("attachment_read", &json!({ "id": id }).to_string());
+        self.model.reply(ModelReply::calls([call]));
+        self.send(PersonMessage::text("read it"), &format!("I have read {name}.")).await;
+        self.model.last()
+    }
+}
+
+#[tokio::test]
+async fn model_reads_a_document_from_telegram() {
+    let harness = DocumentHarness::start().await;
+    let request = harness.read("contract.docx", include_bytes!("documents/contract.docx")).await;
+    let read = request.results().last().expect("the call has a result").text();
+    let expected = "#1 contract.docx, page 1 of 1\n[page 1]\nLease agreement\n\
+                    The rent is 1,250 € a month & due on the first.\nTenant\tАда Лавлейс";
+    assert!(read.contains(expected), "{read}");
+
+    let request = harness.read("deep.docx", include_bytes!("documents/deep.docx")).await;
+    let read = request.results().last().expect("the call has a result").text();
+    let expected = "the text of deep.docx can't be read: its elements are nested deeper than 4096 levels";
+    assert!(read.contains(expected), "{read}");
+    harness.send(PersonMessage::text("thanks"), "You're welcome.").await;
+}
