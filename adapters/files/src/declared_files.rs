@@ -14,7 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use cap_std::{ambient_authority, fs::Dir};
-use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, DeclaredFiles, ListedFile, OpenedFile};
+use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile};
 
 use self::downloads::Downloads;
 use crate::DirectoryOpenError;
@@ -42,7 +42,7 @@ impl DeclaredFiles for DirectoryDeclaredFiles {
         root: &Path,
         directory: &str,
         is_recursive: bool,
-    ) -> Result<Vec<ListedFile>, DeclaredFileError> {
+    ) -> Result<Vec<FileEntry>, DeclaredFileError> {
         let (root, directory) = (root.to_owned(), directory.to_owned());
         run_blocking(move || listing::list(&root, Path::new(&directory), is_recursive)).await
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use satchel_ports::{DeclaredFiles, ListedFile};
+use satchel_ports::{DeclaredFiles, FileEntry};
 
 use crate::{
     declaration::Declaration,
@@ -216,7 +216,7 @@ async fn match_root(
     root: &Path,
     patterns: BTreeMap<String, ParsedGlob>,
     files: &dyn DeclaredFiles,
-) -> Result<BTreeMap<String, Vec<ListedFile>>, String> {
+) -> Result<BTreeMap<String, Vec<FileEntry>>, String> {
     let mut listed = BTreeMap::new();
     for (directory, is_recursive) in directories_to_list(&patterns) {
         let files = files.list(root, &directory, is_recursive).await.map_err(|error| error.to_string())?;
@@ -224,7 +224,7 @@ async fn match_root(
     }
     let names: Vec<&String> = patterns.keys().collect();
     let set = build_set(patterns.values())?;
-    let mut matches: BTreeMap<String, Vec<ListedFile>> = BTreeMap::new();
+    let mut matches: BTreeMap<String, Vec<FileEntry>> = BTreeMap::new();
     let mut indexes = Vec::new();
     // In the order of their paths, so the matches of each glob are sorted.
     for file in listed.values() {
@@ -266,10 +266,10 @@ fn directories_to_list(patterns: &BTreeMap<String, ParsedGlob>) -> Vec<(String, 
 
 /// The files that each glob matches, by root and pattern, or why a root can't be listed.
 #[derive(Default)]
-struct GlobMatches(BTreeMap<PathBuf, Result<BTreeMap<String, Vec<ListedFile>>, String>>);
+struct GlobMatches(BTreeMap<PathBuf, Result<BTreeMap<String, Vec<FileEntry>>, String>>);
 
 impl GlobMatches {
-    fn find(&self, root: &Path, pattern: &str) -> Result<&[ListedFile], &str> {
+    fn find(&self, root: &Path, pattern: &str) -> Result<&[FileEntry], &str> {
         match self.0.get(root) {
             Some(Ok(matches)) => Ok(matches.get(pattern).map_or(&[], Vec::as_slice)),
             Some(Err(reason)) => Err(reason),

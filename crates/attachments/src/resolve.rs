@@ -43,7 +43,7 @@ pub struct Resolved {
 /// Why an item can't be resolved, for the person who runs the task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct ResolveError {
+pub struct ResolutionError {
     /// Names the source, without credentials and query.
     pub reason: String,
     /// Whether a retry may help.
@@ -116,7 +116,7 @@ pub async fn resolve(
     policy: &ResolutionPolicy,
     files: &dyn DeclaredFiles,
     fetcher: &dyn Fetcher,
-) -> Result<Resolved, ResolveError> {
+) -> Result<Resolved, ResolutionError> {
     let (url, file) = match &item.source {
         ItemSource::Url(url) if item.kind == AttachmentKind::Url => {
             return Ok(Resolved { url: Some(url.clone()), file: None });
@@ -136,10 +136,10 @@ async fn download(
     policy: &ResolutionPolicy,
     files: &dyn DeclaredFiles,
     fetcher: &dyn Fetcher,
-) -> Result<OpenedFile, ResolveError> {
+) -> Result<OpenedFile, ResolutionError> {
     let request =
         FetchRequest { url: url.as_str().to_owned(), hosts: HostPolicy::Public, max_bytes: policy.max_download_bytes };
-    let response = fetcher.fetch(&request).await.map_err(|error| ResolveError {
+    let response = fetcher.fetch(&request).await.map_err(|error| ResolutionError {
         retryable: matches!(error, FetcherError::Retryable { .. }),
         reason: error.to_string(),
     })?;
@@ -150,7 +150,7 @@ async fn download(
         bytes: response.bytes,
     };
     files.store(response.content, &hint).await.map_err(|error| match error {
-        DeclaredFileError::Source(source) => ResolveError {
+        DeclaredFileError::Source(source) => ResolutionError {
             reason: format!("{}: {source}", item.source),
             retryable: source.kind() != std::io::ErrorKind::FileTooLarge,
         },
@@ -158,17 +158,17 @@ async fn download(
     })
 }
 
-fn file_error(error: &DeclaredFileError) -> ResolveError {
+fn file_error(error: &DeclaredFileError) -> ResolutionError {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    ResolveError {
+    ResolutionError {
         reason: format!("{error}{cause}"),
         retryable: matches!(error, DeclaredFileError::QuotaExceeded { .. }),
     }
 }
 
 /// Checks that bytes are of the kind that was declared, by their detected type.
-fn check_type(item: &Item, mime: &str, policy: &ResolutionPolicy) -> Result<(), ResolveError> {
-    let refused = |why: String| ResolveError { reason: format!("{}: {why}", item.source), retryable: false };
+fn check_type(item: &Item, mime: &str, policy: &ResolutionPolicy) -> Result<(), ResolutionError> {
+    let refused = |why: String| ResolutionError { reason: format!("{}: {why}", item.source), retryable: false };
     if item.kind == AttachmentKind::Image && mime == SVG {
         return Err(refused("it is SVG, which models don't take as an image; declare it with `type: file`".to_owned()));
     }

@@ -13,7 +13,7 @@ use crate::{BlobHint, ByteStream};
 
 /// A file of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedFile {
+pub struct FileEntry {
     /// Its path beneath the root, with slashes and no leading `./`.
     pub path: String,
     /// Where it is, all links followed.
@@ -32,11 +32,11 @@ pub struct OpenedFile {
     /// Dimensions and the like, as far as the header tells.
     pub media: MediaInfo,
     /// The bytes.
-    pub content: Arc<dyn FileContent>,
+    pub content: Arc<dyn ReadableFile>,
 }
 
 /// The bytes of an opened file. A temporary file is removed when the last handle is dropped.
-pub trait FileContent: fmt::Debug + Send + Sync {
+pub trait ReadableFile: fmt::Debug + Send + Sync {
     /// Where it is on this machine.
     fn path(&self) -> &Path;
 
@@ -106,12 +106,8 @@ pub enum DeclaredFileError {
 pub trait DeclaredFiles: Send + Sync {
     /// Lists the files in a directory beneath a root, sorted by path; with `is_recursive` those of its subdirectories,
     /// too. A missing directory has none.
-    async fn list(
-        &self,
-        root: &Path,
-        directory: &str,
-        is_recursive: bool,
-    ) -> Result<Vec<ListedFile>, DeclaredFileError>;
+    async fn list(&self, root: &Path, directory: &str, is_recursive: bool)
+    -> Result<Vec<FileEntry>, DeclaredFileError>;
 
     /// Returns where a path leads, all links followed; `None` if there is nothing.
     async fn canonical_path(&self, root: &Path, path: &Path) -> Option<PathBuf>;

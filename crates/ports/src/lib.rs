@@ -36,7 +36,7 @@ pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
 };
-pub use declared_files::{DeclaredFileError, DeclaredFiles, FileContent, ListedFile, OpenedFile};
+pub use declared_files::{DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile, ReadableFile};
 pub use documents::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};

@@ -29,26 +29,26 @@ pub(super) struct Downloads {
 }
 
 /// A temporary file and the room that it takes up.
-pub(super) struct Download {
+pub(super) struct DownloadedFile {
     /// Removes its name when it is dropped. Its writer isn't made for several threads.
     _file: Mutex<TempFile>,
-    _room: TakenRoom,
+    _room: DownloadReservation,
 }
 
 /// A part of the quota, given back when it is dropped.
-struct TakenRoom {
+struct DownloadReservation {
     downloads: Arc<Downloads>,
     bytes: u64,
 }
 
-impl Drop for TakenRoom {
+impl Drop for DownloadReservation {
     fn drop(&mut self) {
         self.downloads.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl TakenRoom {
-    fn take(&mut self, bytes: u64) -> Result<(), DeclaredFileError> {
+impl DownloadReservation {
+    fn reserve(&mut self, bytes: u64) -> Result<(), DeclaredFileError> {
         let quota = self.downloads.quota;
         let taken = self.downloads.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= quota)
@@ -94,12 +94,12 @@ pub(super) async fn store(
     mut content: ByteStream,
     hint: &BlobHint,
 ) -> Result<OpenedFile, DeclaredFileError> {
-    let mut room = TakenRoom { downloads: Arc::clone(downloads), bytes: 0 };
+    let mut room = DownloadReservation { downloads: Arc::clone(downloads), bytes: 0 };
     let creator = Arc::clone(downloads);
     let mut file = run_blocking(move || creator.create()).await?;
     let mut hasher = Hasher::new();
     while let Some(chunk) = content.try_next().await.map_err(DeclaredFileError::Source)? {
-        room.take(chunk.len() as u64)?;
+        room.reserve(chunk.len() as u64)?;
         hasher.update(&chunk);
         let path = downloads.path.clone();
         file = run_blocking(move || {
@@ -113,7 +113,7 @@ pub(super) async fn store(
     run_blocking(move || {
         let handle = file.file().try_clone().map_err(|error| io_error("read", &directory, error))?;
         let path = directory.join(file.path());
-        opened::check(handle, path, bytes, sha256, &hint, Some(Download { _file: Mutex::new(file), _room: room }))
+        opened::check(handle, path, bytes, sha256, &hint, Some(DownloadedFile { _file: Mutex::new(file), _room: room }))
     })
     .await
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use satchel_ports::{DeclaredFileError, ListedFile};
+use satchel_ports::{DeclaredFileError, FileEntry};
 
 use super::{DeclaredRoot, io_error};
 
@@ -12,7 +12,7 @@ const MAX_FILES: usize = 100_000;
 /// How deep directories are listed.
 const MAX_DEPTH: usize = 64;
 
-pub(super) fn list(root: &Path, directory: &Path, is_recursive: bool) -> Result<Vec<ListedFile>, DeclaredFileError> {
+pub(super) fn list(root: &Path, directory: &Path, is_recursive: bool) -> Result<Vec<FileEntry>, DeclaredFileError> {
     let root = DeclaredRoot::open(root)?;
     let start = match directory.as_os_str().is_empty() {
         true => PathBuf::new(),
@@ -42,7 +42,7 @@ pub(super) fn list(root: &Path, directory: &Path, is_recursive: bool) -> Result<
 fn list_directory(
     root: &DeclaredRoot,
     directory: &Path,
-    files: &mut Vec<ListedFile>,
+    files: &mut Vec<FileEntry>,
 ) -> Result<Vec<PathBuf>, DeclaredFileError> {
     let shown = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let entries = match root.directory.read_dir(shown) {
@@ -58,12 +58,12 @@ fn list_directory(
         let Some(text) = path.to_str().map(str::to_owned) else { continue };
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => directories.push(path),
-            Ok(kind) if kind.is_file() => files.push(ListedFile { path: text, canonical: root.canonical.join(&path) }),
+            Ok(kind) if kind.is_file() => files.push(FileEntry { path: text, canonical: root.canonical.join(&path) }),
             Ok(kind) if kind.is_symlink() => {
                 if let Ok(target) = root.relative_path(&path)
                     && root.directory.symlink_metadata(&target).is_ok_and(|target| target.is_file())
                 {
-                    files.push(ListedFile { path: text, canonical: root.canonical.join(target) });
+                    files.push(FileEntry { path: text, canonical: root.canonical.join(target) });
                 }
             }
             Ok(_) | Err(_) => {}

@@ -14,10 +14,10 @@ use cap_std::fs::{OpenOptions, OpenOptionsExt};
 use futures::{StreamExt, stream};
 use rustix::fs::OFlags;
 use satchel_domain::{Filename, Sha256};
-use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, FileContent, OpenedFile};
+use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, OpenedFile, ReadableFile};
 use sha2::{Digest, Sha256 as Hasher};
 
-use super::{DeclaredRoot, downloads::Download, io_error};
+use super::{DeclaredRoot, downloads::DownloadedFile, io_error};
 use crate::detect;
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -27,7 +27,7 @@ pub(super) struct HeldFile {
     file: Arc<File>,
     path: PathBuf,
     /// What keeps a temporary file.
-    _download: Option<Download>,
+    _download: Option<DownloadedFile>,
 }
 
 /// Opens a file beneath a root.
@@ -69,7 +69,7 @@ pub(super) fn check(
     bytes: u64,
     sha256: Sha256,
     hint: &BlobHint,
-    download: Option<Download>,
+    download: Option<DownloadedFile>,
 ) -> Result<OpenedFile, DeclaredFileError> {
     let detected = detect::detect_content(&mut file, hint).map_err(|error| io_error("read", &path, error))?;
     let content = Arc::new(HeldFile { file: Arc::new(file), path, _download: download });
@@ -98,7 +98,7 @@ impl fmt::Debug for HeldFile {
     }
 }
 
-impl FileContent for HeldFile {
+impl ReadableFile for HeldFile {
     fn path(&self) -> &Path {
         &self.path
     }

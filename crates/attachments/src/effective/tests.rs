@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, DeclaredFiles, ListedFile, OpenedFile};
+use satchel_ports::{BlobHint, ByteStream, DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile};
 use serde_json::json;
 
 use super::*;
@@ -26,12 +26,12 @@ struct MemoryFiles {
 
 #[async_trait]
 impl DeclaredFiles for MemoryFiles {
-    async fn list(&self, root: &Path, directory: &str, deep: bool) -> Result<Vec<ListedFile>, DeclaredFileError> {
+    async fn list(&self, root: &Path, directory: &str, deep: bool) -> Result<Vec<FileEntry>, DeclaredFileError> {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let inside = self.files.iter().filter_map(|file| Some((file, file.strip_prefix(&prefix)?)));
-        let mut listed: Vec<ListedFile> = inside
+        let mut listed: Vec<FileEntry> = inside
             .filter(|(_, rest)| deep || !rest.contains('/'))
-            .map(|(file, _)| ListedFile { path: (*file).to_owned(), canonical: root.join(self.target(file)) })
+            .map(|(file, _)| FileEntry { path: (*file).to_owned(), canonical: root.join(self.target(file)) })
             .collect();
         listed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listed)

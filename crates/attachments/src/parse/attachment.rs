@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use satchel_yaml::{YamlNode, YamlValue};
 
-use super::reader::{Fields, Reader};
+use super::reader::{DeclarationReader, Fields};
 use crate::{
     declaration::{Declaration, DeclaredKind, DeclaredSource, MetaValue, TemplateText},
     expand::{check_glob, is_glob},
@@ -14,7 +14,7 @@ use crate::{
 
 const FIELDS: [&str; 9] = ["type", "url", "path", "urls", "paths", "name", "mime", "meta", "optional"];
 
-impl Reader<'_> {
+impl DeclarationReader<'_> {
     /// Reads the declarations of a task, an agent or an action, whose path is `owner`.
     pub(super) fn attachments(&mut self, fields: Fields<'_>) -> Vec<Declaration> {
         let owner = fields.item;

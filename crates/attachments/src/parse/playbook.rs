@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_yaml::{YamlNode, YamlPosition, YamlValue};
 
-use super::reader::{Fields, Reader, excerpt};
+use super::reader::{DeclarationReader, Fields, excerpt};
 use crate::{
     playbook::{ActionConfig, AgentConfig, Playbook, TaskConfig},
     problem::{DeclarationProblem, SourcePosition},
@@ -29,13 +29,13 @@ pub fn parse_playbook(
     directory: &Arc<Path>,
     root: &YamlNode,
 ) -> Result<Playbook, Vec<DeclarationProblem>> {
-    let mut reader = Reader { file, directory, problems: Vec::new() };
+    let mut reader = DeclarationReader { file, directory, problems: Vec::new() };
     let entry = |key: &str| match &root.value {
         YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node),
         _ => None,
     };
-    let agents = reader.declared(entry("agents"), "agents", Reader::agent);
-    let tasks = reader.declared(entry("tasks"), "tasks", Reader::task);
+    let agents = reader.declared(entry("agents"), "agents", DeclarationReader::agent);
+    let tasks = reader.declared(entry("tasks"), "tasks", DeclarationReader::task);
     let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if reader.problems.is_empty() {
         Ok(Playbook { file: Arc::clone(file), id, agents, tasks })
@@ -68,7 +68,7 @@ impl Identified for TaskConfig {
     }
 }
 
-impl Reader<'_> {
+impl DeclarationReader<'_> {
     /// Reads a list of entries with ids, and reports ids that stand there twice.
     fn declared<T: Identified>(
         &mut self,

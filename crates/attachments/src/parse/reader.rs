@@ -14,7 +14,7 @@ use crate::{
 const MAX_EXCERPT_CHARS: usize = 60;
 
 /// Reads one file.
-pub(super) struct Reader<'a> {
+pub(super) struct DeclarationReader<'a> {
     pub(super) file: &'a Arc<Path>,
     /// Its directory.
     pub(super) directory: &'a Arc<Path>,
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl Reader<'_> {
+impl DeclarationReader<'_> {
     pub(super) fn position(&self, position: YamlPosition) -> SourcePosition {
         SourcePosition { file: Arc::clone(self.file), line: position.line, column: position.column }
     }

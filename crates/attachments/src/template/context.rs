@@ -86,7 +86,7 @@ impl TemplateContext {
     }
 
     /// The keys beside the first one of a path that is missing, for an error.
-    pub(crate) fn known_keys(&self, path: &[String]) -> Vec<&str> {
+    pub(crate) fn sibling_keys(&self, path: &[String]) -> Vec<&str> {
         let deepest = (1..path.len()).rev().find_map(|length| self.find(&path[..length]));
         match deepest {
             Some(Value::Object(map)) => map.keys().map(String::as_str).collect(),

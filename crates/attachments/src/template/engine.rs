@@ -131,7 +131,7 @@ pub(super) fn evaluate(expression: &TemplateExpression, context: &TemplateContex
 }
 
 fn describe_missing(path: &[String], context: &TemplateContext) -> String {
-    let known = context.known_keys(path);
+    let known = context.sibling_keys(path);
     let given = if known.is_empty() { String::new() } else { format!("; there is {}", known.join(", ")) };
     format!("`{}` is not given{given}", path.join("."))
 }

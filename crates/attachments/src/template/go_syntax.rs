@@ -2,8 +2,8 @@
 
 use super::{context::ROOTS, engine::FILTERS};
 
-/// The words that begin a control structure in Go.
-const CONTROL_WORDS: [&str; 10] =
+/// The keywords that begin a control structure in Go.
+const CONTROL_KEYWORDS: [&str; 10] =
     ["if", "else", "end", "range", "with", "define", "template", "block", "break", "continue"];
 
 /// Functions of Go and Sprig whose filter is called otherwise in minijinja.
@@ -22,7 +22,7 @@ const OPERATORS: [(&str, &str); 8] =
     [("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("and", "and"), ("or", "or")];
 
 pub(super) fn is_control_word(word: &str) -> bool {
-    CONTROL_WORDS.contains(&word)
+    CONTROL_KEYWORDS.contains(&word)
 }
 
 /// Says how minijinja expresses a control structure.
@@ -57,7 +57,7 @@ pub(super) fn describe_call(source: &str) -> String {
 /// Rewrites a pipeline of Go.
 fn translate(source: &str) -> Option<String> {
     let mut stages = split_outside_strings(source, '|').into_iter();
-    let first = words(stages.next()?)?;
+    let first = split_call(stages.next()?)?;
     let mut translated = match first.as_slice() {
         [] => return None,
         [term] => term.clone(),
@@ -66,7 +66,7 @@ fn translate(source: &str) -> Option<String> {
         [function, arguments @ .., value] => format!("{value} | {}", filter(function, arguments)?),
     };
     for stage in stages {
-        let words = words(stage)?;
+        let words = split_call(stage)?;
         let (function, arguments) = words.split_first()?;
         translated = format!("{translated} | {}", filter(function, arguments)?);
     }
@@ -85,8 +85,8 @@ fn filter(function: &str, arguments: &[String]) -> Option<String> {
     FILTERS.contains(&name).then_some(call)
 }
 
-/// The words of a stage; `None` where brackets make it more than a list of words.
-fn words(stage: &str) -> Option<Vec<String>> {
+/// The function and the arguments of a stage; `None` where brackets make it more than a list of words.
+fn split_call(stage: &str) -> Option<Vec<String>> {
     if stage.contains(['(', ')', '[', ']']) {
         return None;
     }

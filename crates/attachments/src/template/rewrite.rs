@@ -8,9 +8,9 @@ use super::{
 };
 
 /// The words of minijinja that stand between two terms, or before one.
-const OPERATOR_WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
+const OPERATOR_KEYWORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
 
-const LITERAL_WORDS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
+const LITERAL_KEYWORDS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
 
 /// The root of the outputs of tasks.
 const TASKS: &str = "tasks";
@@ -140,10 +140,10 @@ impl<'a> Rewriter<'a> {
             self.copy(length);
             // As in `is not defined`.
             self.expected = if word == "not" { Expected::Name } else { Expected::Operator };
-        } else if OPERATOR_WORDS.contains(&word) {
+        } else if OPERATOR_KEYWORDS.contains(&word) {
             self.copy(length);
             self.expected = if word == "is" { Expected::Name } else { Expected::Term };
-        } else if LITERAL_WORDS.contains(&word) {
+        } else if LITERAL_KEYWORDS.contains(&word) {
             self.expect_term()?;
             self.copy(length);
             self.expected = Expected::Operator;
