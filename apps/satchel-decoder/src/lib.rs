@@ -2,8 +2,8 @@
 //!
 //! [`run`] is the entry point. The process starts a thread with a large stack, confines itself, sends that it is ready,
 //! and reads the request and the bytes of the document. It exits as soon as the host closes the connection. The protocol
-//! is `satchel_decoders::protocol`. One module reads one family of formats and writes into a [`page_writer::PageWriter`],
-//! which bounds the text; [`format::read_document`] chooses the module by the bytes.
+//! is `satchel_decoders::protocol`. One module reads one family of formats and writes into a `PageWriter`,
+//! which bounds the text; `format::read_document` chooses the module by the bytes.
 
 mod charset;
 mod ebook;
