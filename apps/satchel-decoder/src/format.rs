@@ -22,8 +22,7 @@ pub(crate) fn read_document(
     max_pages: u32,
 ) -> Result<DecodedDocument, DocumentDecodeError> {
     let bytes = content.as_slice();
-    let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
-    if find(head, b"%PDF-") {
+    if bytes.starts_with(b"%PDF-") {
         return pdf::read_pdf(content, max_pages);
     }
     if bytes.starts_with(b"PK\x03\x04") {
@@ -34,6 +33,11 @@ pub(crate) fn read_document(
     }
     if bytes.starts_with(b"{\\rtf") {
         return rich_text::read_rich_text(bytes, max_pages);
+    }
+    // Readers accept a PDF behind other bytes; a text that mentions the sign is none.
+    let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
+    if matches!(mime, "application/pdf" | "application/octet-stream") && find(head, b"%PDF-") {
+        return pdf::read_pdf(content, max_pages);
     }
     match mime {
         "text/html" | "application/xhtml+xml" => Ok(html::read_html(bytes, max_pages)),

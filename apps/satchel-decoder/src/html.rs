@@ -9,8 +9,8 @@ use crate::{
 const HEAD_BYTES: usize = 2_048;
 
 /// Elements with a line of their own.
-const LINE_ELEMENTS: [&str; 11] =
-    ["address", "caption", "dd", "div", "dt", "figcaption", "legend", "li", "option", "summary", "title"];
+const LINE_ELEMENTS: [&str; 10] =
+    ["address", "caption", "dd", "div", "dt", "figcaption", "legend", "li", "option", "summary"];
 
 /// Elements with an empty line around them.
 const PARAGRAPH_ELEMENTS: [&str; 24] = [
@@ -41,7 +41,7 @@ const PARAGRAPH_ELEMENTS: [&str; 24] = [
 ];
 
 /// Elements whose content is no text.
-const SKIPPED_ELEMENTS: [&str; 5] = ["head", "noscript", "script", "style", "template"];
+const SKIPPED_ELEMENTS: [&str; 5] = ["noscript", "script", "style", "template", "title"];
 
 /// Reads a page of HTML.
 pub(crate) fn read_html(bytes: &[u8], max_pages: u32) -> DecodedDocument {
@@ -64,7 +64,7 @@ pub(crate) fn write_html(bytes: &[u8], label: Option<&str>, writer: &mut PageWri
                 text.write("<");
                 &rest[1..]
             }
-            Some((tag, after)) if tag.is_start && SKIPPED_ELEMENTS.contains(&tag.name.as_str()) => {
+            Some((tag, after)) if tag.has_content && SKIPPED_ELEMENTS.contains(&tag.name.as_str()) => {
                 skip_element(after, &tag.name)
             }
             Some((tag, after)) => {
@@ -83,11 +83,13 @@ pub(crate) fn write_html(bytes: &[u8], label: Option<&str>, writer: &mut PageWri
 struct Tag {
     name: String,
     is_start: bool,
+    /// Whether it starts an element that isn't ended by the same tag, as `<script/>` is in XHTML.
+    has_content: bool,
 }
 
 /// Parses the tag at the beginning and returns what follows; `None` if it is a mere `<`.
 fn parse_tag(html: &str) -> Option<(Tag, &str)> {
-    let nameless = || Tag { name: String::new(), is_start: true };
+    let nameless = || Tag { name: String::new(), is_start: true, has_content: false };
     if let Some(comment) = html.strip_prefix("<!--") {
         return Some((nameless(), comment.split_once("-->").map_or("", |(_, after)| after)));
     }
@@ -101,7 +103,9 @@ fn parse_tag(html: &str) -> Option<(Tag, &str)> {
     }
     let name_end = inner.find(|c: char| c.is_whitespace() || c == '/' || c == '>').unwrap_or(inner.len());
     let name = inner[..name_end].rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
-    Some((Tag { name, is_start }, skip_attributes(&inner[name_end..])))
+    let after = skip_attributes(&inner[name_end..]);
+    let has_content = is_start && !inner[..inner.len() - after.len()].ends_with("/>");
+    Some((Tag { name, is_start, has_content }, after))
 }
 
 /// Skips to behind the `>` that ends a tag, over quoted values.
@@ -159,7 +163,7 @@ impl HtmlText<'_> {
         }
     }
 
-    fn write_tag(&mut self, Tag { name, is_start }: &Tag) {
+    fn write_tag(&mut self, Tag { name, is_start, .. }: &Tag) {
         match name.as_str() {
             "br" => self.end_with(PageWriter::push_line_end),
             "pre" | "textarea" => {
@@ -224,6 +228,12 @@ mod tests {
         let expected =
             "Head line\n\nOne bold, <two> & café\nnext\n\n- a\n- b\n\n1\t2\n3\t4\n\nlink\n\n a\n  b\n\n1 < 2";
         assert_eq!(text_of(html), expected);
+    }
+
+    #[test]
+    fn head_without_end_hides_nothing() {
+        assert_eq!(text_of("<!doctype html><html><head><title>T</title><body><p>Hello"), "Hello");
+        assert_eq!(text_of("<head/><body><script src=\"x.js\"/><p>chapter</p><script>x</script></body>"), "chapter");
     }
 
     #[test]

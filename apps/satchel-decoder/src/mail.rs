@@ -31,10 +31,18 @@ pub(crate) fn read_mail(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument,
     Ok(writer.into_flow())
 }
 
+/// Counts the parts whose type is that of a message, wherever their headers are.
 fn count_nested_messages(bytes: &[u8]) -> usize {
-    const MARKER: &[u8] = b"message/";
-    let is_marker = |window: &&[u8]| window.eq_ignore_ascii_case(MARKER);
-    bytes.windows(MARKER.len()).filter(is_marker).count()
+    const HEADER: &[u8] = b"content-type:";
+    const MESSAGE: &[u8] = b"message/";
+    let mut is_type = false;
+    let is_message = |line: &&[u8]| {
+        let is_header = line.get(..HEADER.len()).is_some_and(|start| start.eq_ignore_ascii_case(HEADER));
+        // A header goes on in lines that begin with a space.
+        is_type = is_header || (is_type && line.first().is_some_and(|first| matches!(first, b' ' | b'\t')));
+        is_type && line.windows(MESSAGE.len()).any(|window| window.eq_ignore_ascii_case(MESSAGE))
+    };
+    bytes.split(|byte| *byte == b'\n').filter(is_message).count()
 }
 
 fn write_message(message: &Message<'_>, level: usize, writer: &mut PageWriter) {
@@ -104,6 +112,14 @@ mod tests {
         let mail = "Content-Type: message/rfc822\r\n\r\n".repeat(100_000);
         let error = read_mail(mail.as_bytes(), 9).unwrap_err();
         assert_eq!(error.to_string(), "it holds 100000 messages within messages; at most 50 are read");
+    }
+
+    #[test]
+    fn links_to_messages_are_no_messages() {
+        let mail = format!("Subject: news\r\n\r\n{}", "https://lists.example/message/ABC\r\n".repeat(100));
+        assert!(read_mail(mail.as_bytes(), 9).unwrap().pages[0].contains("/message/ABC"));
+        let folded = "Content-Type:\r\n MESSAGE/rfc822\r\n\r\n".repeat(51);
+        assert!(matches!(read_mail(folded.as_bytes(), 9), Err(DocumentDecodeError::TooLarge(_))));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::{
     xml::{XmlToken, walk_xml},
 };
 
-/// Elements whose text is not part of the document as it reads: deleted text, copies for old programs, field codes.
-const SKIPPED_ELEMENTS: [&str; 5] = ["del", "moveFrom", "Fallback", "instrText", "delText"];
+/// Elements whose text is not part of the document as it reads: deleted text, copies for old programs, field codes, and
+/// the definitions of tab stops.
+const SKIPPED_ELEMENTS: [&str; 7] = ["del", "moveFrom", "Fallback", "instrText", "delText", "tabs", "tabLst"];
 
 /// The kinds of parts beside the text, with their headings.
 const SIDE_PARTS: [(&str, &str); 5] = [

@@ -49,10 +49,13 @@ impl<'a> Package<'a> {
         let mut content = Vec::new();
         let part = self.archive.by_name(name).map_err(zip_error)?;
         part.take(limit + 1).read_to_end(&mut content).map_err(DocumentDecodeError::damaged)?;
-        self.room =
-            self.room.checked_sub(content.len() as u64).filter(|_| content.len() as u64 <= limit).ok_or_else(|| {
-                DocumentDecodeError::TooLarge(format!("it decompresses to more than {} MB", MAX_PART_BYTES >> 20))
-            })?;
+        if content.len() as u64 > limit {
+            // What was decompressed in vain counts, too: no further part is read.
+            self.room = 0;
+            let message = format!("it decompresses to more than {} MB", limit >> 20);
+            return Err(DocumentDecodeError::TooLarge(message));
+        }
+        self.room -= content.len() as u64;
         Ok(content)
     }
 

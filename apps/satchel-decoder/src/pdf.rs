@@ -23,7 +23,7 @@ pub(crate) fn read_pdf(content: Vec<u8>, max_pages: u32) -> Result<DecodedDocume
     let (cache, settings) = (InterpreterCache::new(), InterpreterSettings::default());
     let mut writer = PageWriter::new(max_pages);
     for (index, page) in pages.iter().enumerate() {
-        if !writer.has_free_page() {
+        if !writer.has_free_page() || writer.is_full() {
             writer.skip_pages(pages.len() - index);
             break;
         }

@@ -15,7 +15,7 @@ pub(crate) fn read_slides(package: &mut Package<'_>, max_pages: u32) -> Result<D
     let slides = slide_parts(package)?;
     let mut writer = PageWriter::new(max_pages);
     for slide in &slides {
-        if !writer.has_free_page() {
+        if !writer.has_free_page() || writer.is_full() {
             writer.skip_pages(1);
             continue;
         }

@@ -28,7 +28,7 @@ pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocum
     let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(xlsx_error)?;
     let mut writer = PageWriter::new(max_pages);
     for sheet in workbook.sheet_names() {
-        if !writer.has_free_page() {
+        if !writer.has_free_page() || writer.is_full() {
             writer.skip_pages(1);
             continue;
         }
@@ -50,7 +50,7 @@ pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedD
     })?;
     let mut writer = PageWriter::new(max_pages);
     for sheet in workbook.sheet_names() {
-        if !writer.has_free_page() {
+        if !writer.has_free_page() || writer.is_full() {
             writer.skip_pages(1);
             continue;
         }
@@ -61,6 +61,9 @@ pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedD
                 for (row, column, value) in cells.used_cells() {
                     let position = (u32::try_from(row).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX));
                     row_writer.write(position, &format_owned(value), &mut writer);
+                    if writer.is_full() {
+                        break;
+                    }
                 }
             }
             Err(error) => writer.push_str(&format!("[this sheet can't be read: {error}]")),

@@ -19,10 +19,7 @@ use satchel_worker_process::confine::{limit_processor, lower_priority};
 use serde_json::{Map, Value as Json};
 use starlark::environment::Globals;
 
-use crate::{
-    builtins, confine,
-    evaluate::evaluate_script,
-};
+use crate::{builtins, confine, evaluate::evaluate_script};
 
 /// The exit code after an invalid message from the host.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;

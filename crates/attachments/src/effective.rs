@@ -35,7 +35,11 @@ pub struct DeferredDeclaration {
 
 /// The entries in their order: task, agent, action.
 #[derive(Debug, Clone, Default)]
-pub struct EffectiveList(Vec<EffectiveEntry>);
+pub struct EffectiveList {
+    /// All of them, since a later phase may put one between two that are the same resource.
+    unmerged: Vec<EffectiveEntry>,
+    merged: Vec<EffectiveEntry>,
+}
 
 impl EffectiveList {
     /// Renders, expands and merges the declarations of a task's scopes.
@@ -67,12 +71,12 @@ impl EffectiveList {
         context: &TemplateContext,
         files: &dyn DeclaredFiles,
     ) -> Result<Self, Vec<DeclarationProblem>> {
-        settle(self.0, context, files).await
+        settle(self.unmerged, context, files).await
     }
 
     #[must_use]
     pub fn entries(&self) -> &[EffectiveEntry] {
-        &self.0
+        &self.merged
     }
 }
 
@@ -112,7 +116,7 @@ async fn settle(
             false => settled.push(entry),
         }
     }
-    Ok(EffectiveList(merge(settled)))
+    Ok(EffectiveList { merged: merge(settled.clone()), unmerged: settled })
 }
 
 impl From<Expanded> for EffectiveEntry {

@@ -4,7 +4,7 @@
 //! files, so that a thousand declarations read a directory once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -104,8 +104,11 @@ async fn expand_one(
         match source {
             RenderedSource::Url(url) => expanded.push(item(ItemSource::Url(url))),
             RenderedSource::Pattern(pattern, position) if is_glob(&pattern) => {
-                let found = matches.find(&root, &pattern);
-                let found = found.map_err(|reason| declaration.problem(&position, reason.to_owned()))?;
+                let found = match matches.find(&root, &pattern) {
+                    Ok(found) => found,
+                    Err(_) if declaration.optional => &[],
+                    Err(reason) => return Err(declaration.problem(&position, reason.to_owned())),
+                };
                 expanded.extend(found.iter().map(|file| {
                     let (path, canonical) = (PathBuf::from(&file.path), file.canonical.clone());
                     item(ItemSource::File { root: Arc::clone(&root), path, canonical })
@@ -161,31 +164,25 @@ struct ParsedGlob {
 }
 
 fn parse_glob(pattern: &str) -> Result<ParsedGlob, String> {
-    let relative = strip_current_directory(pattern);
-    if relative.starts_with('/') {
+    if pattern.starts_with('/') {
         return Err(format!("{pattern:?} begins at the root of the file system: globs are relative to their file"));
     }
+    // As in the listing of files, whose paths hold none of these.
+    let segments = pattern.split('/').filter(|segment| !matches!(*segment, "" | "."));
+    let relative = segments.collect::<Vec<_>>().join("/");
     if relative.split(['/', '{', ',', '}']).any(|segment| segment == "..") {
         return Err(format!("{pattern:?} goes up with `..`: globs stay beneath the directory of their file"));
     }
-    let glob = GlobBuilder::new(relative)
+    let glob = GlobBuilder::new(&relative)
         .literal_separator(true)
         .backslash_escape(true)
         .build()
         .map_err(|error| format!("{pattern:?} is not a glob: {}", error.kind()))?;
-    let literal_end = relative.find(['*', '?', '[', '{']).unwrap_or(relative.len());
+    let literal_end = relative.find(['*', '?', '[', '{', '\\']).unwrap_or(relative.len());
     let directory = relative[..literal_end].rfind('/').map_or("", |slash| &relative[..slash]);
     let beneath = &relative[directory.len()..];
     let is_recursive = beneath.trim_start_matches('/').contains('/') || beneath.contains("**");
     Ok(ParsedGlob { glob, directory: directory.to_owned(), is_recursive })
-}
-
-fn strip_current_directory(pattern: &str) -> &str {
-    let mut rest = pattern;
-    while let Some(stripped) = rest.strip_prefix("./") {
-        rest = stripped.trim_start_matches('/');
-    }
-    rest
 }
 
 /// The globs of all declarations, by root.
@@ -204,36 +201,53 @@ impl GlobTable {
     async fn match_files(self, files: &dyn DeclaredFiles) -> GlobMatches {
         let mut matches = GlobMatches::default();
         for (root, patterns) in self.0 {
-            let result = match_root(&root, patterns, files).await;
-            matches.0.insert(root, result);
+            let found = match_root(&root, patterns, files).await;
+            matches.0.insert(root, found);
         }
         matches
     }
 }
 
-/// Lists each directory that a glob begins in once, and matches every glob against each of its files.
+/// Lists each directory that a glob begins in once, and matches every glob against each of the files. A directory that
+/// can't be listed fails the globs that begin in it.
 async fn match_root(
     root: &Path,
     patterns: BTreeMap<String, ParsedGlob>,
     files: &dyn DeclaredFiles,
-) -> Result<BTreeMap<String, Vec<FileEntry>>, String> {
+) -> BTreeMap<String, PatternMatches> {
     let mut listed = BTreeMap::new();
+    let mut failures: BTreeMap<String, String> = BTreeMap::new();
     for (directory, is_recursive) in directories_to_list(&patterns) {
-        let files = files.list(root, &directory, is_recursive).await.map_err(|error| error.to_string())?;
-        listed.extend(files.into_iter().map(|file| (file.path.clone(), file)));
+        match files.list(root, &directory, is_recursive).await {
+            Ok(files) => listed.extend(files.into_iter().map(|file| (file.path.clone(), file))),
+            Err(error) => drop(failures.insert(directory, describe_error(&error))),
+        }
     }
     let names: Vec<&String> = patterns.keys().collect();
-    let set = build_set(patterns.values())?;
-    let mut matches: BTreeMap<String, Vec<FileEntry>> = BTreeMap::new();
+    let set = match build_set(patterns.values()) {
+        Ok(set) => set,
+        Err(reason) => return names.into_iter().map(|name| (name.clone(), Err(reason.clone()))).collect(),
+    };
+    let mut matches: Vec<Vec<FileEntry>> = vec![Vec::new(); names.len()];
     let mut indexes = Vec::new();
     // In the order of their paths, so the matches of each glob are sorted.
     for file in listed.values() {
         set.matches_into(&file.path, &mut indexes);
         for index in &indexes {
-            matches.entry(names[*index].clone()).or_default().push(file.clone());
+            matches[*index].push(file.clone());
         }
     }
-    Ok(matches)
+    let results = patterns.iter().zip(matches).map(|((name, parsed), found)| {
+        let failure = failures.get(&parsed.directory).cloned();
+        (name.clone(), failure.map_or(Ok(found), Err))
+    });
+    results.collect()
+}
+
+/// An error with its causes.
+fn describe_error(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
 }
 
 fn build_set<'a>(globs: impl Iterator<Item = &'a ParsedGlob>) -> Result<GlobSet, String> {
@@ -244,34 +258,26 @@ fn build_set<'a>(globs: impl Iterator<Item = &'a ParsedGlob>) -> Result<GlobSet,
     builder.build().map_err(|error| format!("the globs are too complicated: {}", error.kind()))
 }
 
-/// The directories that globs begin in, without those that a recursive listing of another one contains.
-fn directories_to_list(patterns: &BTreeMap<String, ParsedGlob>) -> Vec<(String, bool)> {
-    let mut wanted: BTreeMap<&str, bool> = BTreeMap::new();
+/// The directories that globs begin in, and whether their subdirectories are needed.
+fn directories_to_list(patterns: &BTreeMap<String, ParsedGlob>) -> BTreeMap<String, bool> {
+    let mut directories = BTreeMap::new();
     for parsed in patterns.values() {
-        *wanted.entry(&parsed.directory).or_default() |= parsed.is_recursive;
+        *directories.entry(parsed.directory.clone()).or_default() |= parsed.is_recursive;
     }
-    let recursive: BTreeSet<&str> = wanted.iter().filter(|(_, deep)| **deep).map(|(directory, _)| *directory).collect();
-    let is_covered = |directory: &str| {
-        recursive.iter().any(|above| match above.is_empty() {
-            true => !directory.is_empty(),
-            false => directory.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')),
-        })
-    };
-    wanted
-        .into_iter()
-        .filter(|(directory, _)| !is_covered(directory))
-        .map(|(directory, deep)| (directory.to_owned(), deep))
-        .collect()
+    directories
 }
 
-/// The files that each glob matches, by root and pattern, or why a root can't be listed.
+/// The matches of one pattern, or why its directory can't be listed.
+type PatternMatches = Result<Vec<FileEntry>, String>;
+
+/// What each glob matches, by root and pattern.
 #[derive(Default)]
-struct GlobMatches(BTreeMap<PathBuf, Result<BTreeMap<String, Vec<FileEntry>>, String>>);
+struct GlobMatches(BTreeMap<PathBuf, BTreeMap<String, PatternMatches>>);
 
 impl GlobMatches {
     fn find(&self, root: &Path, pattern: &str) -> Result<&[FileEntry], &str> {
-        match self.0.get(root) {
-            Some(Ok(matches)) => Ok(matches.get(pattern).map_or(&[], Vec::as_slice)),
+        match self.0.get(root).and_then(|patterns| patterns.get(pattern)) {
+            Some(Ok(files)) => Ok(files),
             Some(Err(reason)) => Err(reason),
             None => Ok(&[]),
         }

@@ -44,11 +44,10 @@ impl Playbooks {
         if !problems.is_empty() {
             return Err(problems);
         }
-        for task in playbooks.tasks() {
-            if let Some(cycle) = playbooks.cycle_through(&task.task.id) {
-                let message = format!("needs its own output: {}", cycle.join(" → "));
-                return Err(vec![task_problem(task.task, &task.task.position, message)]);
-            }
+        if let Some(cycle) = playbooks.find_cycle() {
+            let way: Vec<&str> = cycle.iter().map(|task| task.task.id.as_str()).collect();
+            let message = format!("needs its own output: {}", way.join(" → "));
+            return Err(vec![task_problem(cycle[0].task, &cycle[0].task.position, message)]);
         }
         Ok(playbooks)
     }
@@ -104,13 +103,14 @@ impl Playbooks {
     }
 
     fn repeated_ids(&self) -> Vec<DeclarationProblem> {
-        let agents = self.agents().map(|agent| ("agents", agent.id.as_str(), &agent.position));
+        // People choose agents without regard to case.
+        let agents = self.agents().map(|agent| ("agents", agent.id.to_ascii_lowercase(), &agent.position));
         let tasks = self.playbooks.iter().flat_map(|playbook| &playbook.tasks);
-        let tasks = tasks.map(|task| ("tasks", task.id.as_str(), &task.position));
-        let mut first: BTreeMap<(&str, &str), &SourcePosition> = BTreeMap::new();
+        let tasks = tasks.map(|task| ("tasks", task.id.clone(), &task.position));
+        let mut first: BTreeMap<(&str, String), &SourcePosition> = BTreeMap::new();
         let mut problems = Vec::new();
         for (section, id, position) in agents.chain(tasks) {
-            match first.get(&(section, id)) {
+            match first.get(&(section, id.clone())) {
                 None => drop(first.insert((section, id), position)),
                 Some(earlier) => problems.push(DeclarationProblem {
                     position: position.clone(),
@@ -144,28 +144,58 @@ impl Playbooks {
         }
     }
 
-    /// The tasks from one back to itself; `None` if there is no such way.
-    fn cycle_through(&self, id: &str) -> Option<Vec<String>> {
-        let mut way = vec![id.to_owned()];
-        self.extend_cycle(&mut way).then_some(way)
+    /// The first tasks that need each other, from one back to itself; `None` if there are none.
+    fn find_cycle(&self) -> Option<Vec<ResolvedTask<'_>>> {
+        let tasks: Vec<ResolvedTask<'_>> = self.tasks().collect();
+        let indexes: BTreeMap<&str, usize> =
+            tasks.iter().enumerate().map(|(index, task)| (task.task.id.as_str(), index)).collect();
+        let needed: Vec<Vec<usize>> = tasks
+            .iter()
+            .map(|task| task.references().filter_map(|id| indexes.get(id.as_str()).copied()).collect())
+            .collect();
+        let mut visits = vec![Visit::New; tasks.len()];
+        let cycle = (0..tasks.len()).find_map(|start| follow(start, &needed, &mut visits))?;
+        Some(cycle.into_iter().map(|index| tasks[index]).collect())
     }
+}
 
-    fn extend_cycle(&self, way: &mut Vec<String>) -> bool {
-        let Some(task) = way.last().and_then(|last| self.task(last)) else { return false };
-        for needed in task.references() {
-            let closes = needed == way[0];
-            if !closes && way.contains(&needed) {
-                // A cycle that doesn't go through the first task is found from one of its own.
-                continue;
-            }
-            way.push(needed);
-            if closes || self.extend_cycle(way) {
-                return true;
-            }
-            way.pop();
-        }
-        false
+/// How far the search for a cycle is with a task.
+#[derive(Clone, Copy, PartialEq)]
+enum Visit {
+    New,
+    /// It is on the way that is being followed.
+    Open,
+    Done,
+}
+
+/// Follows what a task needs, each task once; returns a way back to itself.
+fn follow(start: usize, needed: &[Vec<usize>], visits: &mut [Visit]) -> Option<Vec<usize>> {
+    if visits[start] != Visit::New {
+        return None;
     }
+    visits[start] = Visit::Open;
+    // Each task of the way, and how many of those that it needs were followed.
+    let mut way = vec![(start, 0)];
+    while let Some((task, followed)) = way.last_mut() {
+        let Some(next) = needed[*task].get(*followed).copied() else {
+            visits[*task] = Visit::Done;
+            way.pop();
+            continue;
+        };
+        *followed += 1;
+        match visits[next] {
+            Visit::Done => {}
+            Visit::New => {
+                visits[next] = Visit::Open;
+                way.push((next, 0));
+            }
+            Visit::Open => {
+                let cycle = way.iter().map(|(task, _)| *task).skip_while(|task| *task != next);
+                return Some(cycle.chain([next]).collect());
+            }
+        }
+    }
+    None
 }
 
 impl<'a> ResolvedTask<'a> {
@@ -185,17 +215,18 @@ impl<'a> ResolvedTask<'a> {
     /// When an input can't be rendered.
     pub fn with_task_input(&self, context: TemplateContext) -> Result<TemplateContext, DeclarationProblem> {
         let mut own = Vec::new();
-        for (name, text) in &self.task.input {
+        let mut pending = Vec::new();
+        for (name, text) in self.task.input.iter().filter(|(name, _)| !context.has_input(name)) {
             match text.template.render(&context) {
                 Ok(RenderedText::Text(value)) => own.push((name.clone(), value)),
-                Ok(RenderedText::Deferred) => {}
+                Ok(RenderedText::Deferred) => pending.push(name.clone()),
                 Err(error) => {
                     let message = format!("`input.{name}`: {error}");
                     return Err(task_problem(self.task, &text.position, message));
                 }
             }
         }
-        Ok(context.with_default_inputs(own))
+        Ok(context.with_own_inputs(own, pending))
     }
 
     fn references(&self) -> impl Iterator<Item = String> {

@@ -18,7 +18,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// One mistake. Its message never holds the value of an environment variable or of an input.
+/// One mistake, for the operator: its message may hold what a template yields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{position}: {item}: {message}")]
 pub struct DeclarationProblem {

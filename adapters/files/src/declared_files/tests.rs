@@ -99,6 +99,8 @@ async fn listing_leaves_out_links_that_lead_out() {
     let files = harness.files.list(&root, "", false).await.unwrap();
     let linked = files.iter().find(|file| file.path == "in.png").unwrap();
     assert_eq!(linked.canonical, root.canonicalize().unwrap().join("sub/c.png"));
+    symlink(root.join("sub"), root.join("absolute")).unwrap();
+    assert_eq!(harness.list("absolute", true).await, ["absolute/c.png", "absolute/deep/d.png"], "a link that is named");
     let error = harness.files.list(&root, "outside", true).await.unwrap_err();
     assert!(matches!(error, DeclaredFileError::Outside { .. }), "{error}");
 }

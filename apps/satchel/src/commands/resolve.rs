@@ -182,12 +182,14 @@ fn task_subject<'a>(
 
 fn agent_subjects<'a>(agent: &'a AgentConfig, context: &TemplateContext) -> Vec<Subject<'a>> {
     let own: (Scope, &[Declaration]) = (Scope::Agent, &agent.attachments);
-    let subject = |action: Option<&'a ActionConfig>| Subject {
-        task: None,
-        agent: &agent.id,
-        action: action.map(|action| action.id.as_str()),
-        scopes: [own].into_iter().chain(action.map(|action| (Scope::Action, action.attachments.as_slice()))).collect(),
-        context: context.clone(),
+    let subject = |action: Option<&'a ActionConfig>| {
+        let scopes: Vec<_> =
+            [own].into_iter().chain(action.map(|action| (Scope::Action, action.attachments.as_slice()))).collect();
+        // Which task the agent will work for is open.
+        let templates = scopes.iter().flat_map(|(_, declarations)| *declarations).flat_map(Declaration::templates);
+        let tasks = templates.flat_map(|text| text.template.referenced_tasks());
+        let context = tasks.fold(context.clone(), |context, task| context.with_pending_task(task));
+        Subject { task: None, agent: &agent.id, action: action.map(|action| action.id.as_str()), scopes, context }
     };
     match agent.actions.is_empty() {
         true => vec![subject(None)],

@@ -39,7 +39,9 @@ pub(super) const TELEGRAM: ConversationKeys = ConversationKeys {
     format: "numbers: telegram:123456789 is a person, telegram:-100123 a group, telegram:-100123/42 a topic of one",
     is_valid: |key| {
         let (chat, topic) = key.split_once('/').map_or((key, None), |(chat, topic)| (chat, Some(topic)));
-        chat.parse::<i64>().is_ok() && topic.is_none_or(|topic| topic.parse::<i32>().is_ok())
+        // Another spelling of a number would never be equal to a chat's id.
+        let is_number = |text: &str| text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
+        is_number(chat) && topic.is_none_or(|topic| is_number(topic) && topic.parse::<i32>().is_ok())
     },
 };
 
@@ -48,7 +50,7 @@ pub(super) const DISCORD: ConversationKeys = ConversationKeys {
     format: "numbers: discord:81384788765712384 is a channel, discord:@80351110224678912 a person",
     is_valid: |key| {
         let number = key.strip_prefix('@').unwrap_or(key);
-        !number.starts_with('0') && number.parse::<u64>().is_ok()
+        number.parse::<u64>().is_ok_and(|id| id != 0 && id.to_string() == number)
     },
 };
 

@@ -97,8 +97,12 @@ fn list_files(folder: &Path, cwd: &Path) -> Result<Vec<PathBuf>, ConfigProblem> 
     };
     let mut files = Vec::new();
     for entry in entries {
-        let name = PathBuf::from(entry.map_err(problem)?.file_name());
-        if name.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+        let entry = entry.map_err(problem)?;
+        let name = PathBuf::from(entry.file_name());
+        // Editors leave hidden files beside the one that is edited, which may be links to nowhere.
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        let is_file = std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file());
+        if !is_hidden && is_file && name.extension().is_some_and(|extension| extension == "yaml") {
             files.push(folder.join(name));
         }
     }

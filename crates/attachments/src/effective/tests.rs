@@ -158,6 +158,8 @@ async fn globs_know_stars_alternatives_and_classes() {
         ("assets/?.jpg", &["assets/a.jpg"]),
         ("*/1.jpg", &["batch/1.jpg"]),
         ("{batch,screenshots}/*.jpg", &["batch/1.jpg", "screenshots/latest.jpg"]),
+        ("./assets/.//deep/*.png", &["assets/deep/c.png"]),
+        ("ass\\ets/*.jpg", &["assets/a.jpg"]),
     ] {
         let lines = load_demo(&format!("{{ type: image, paths: ['{pattern}'] }}"), "", "").await.unwrap();
         let expected: Vec<String> = expected.iter().map(|path| format!("task image {path}")).collect();
@@ -236,6 +238,40 @@ async fn deferred_items_keep_their_place() {
         ],
         "expanded and merged in its place"
     );
+}
+
+/// What stands between two of the same resource is known only later, and the last one wins then, too.
+#[tokio::test]
+async fn last_name_wins_across_phases() {
+    let playbooks = demo(
+        "{ type: image, path: assets/a.png, name: first }, { type: image, path: '{{ .tasks.gen.output.path }}', name: middle }",
+        "",
+        "{ type: image, path: assets/a.png, name: last }",
+    );
+    let pending = context().with_pending_task("gen");
+    let list = load(playbooks.task("t").unwrap(), &pending).await.unwrap();
+    let done = pending.with_task_output("gen", json!({ "path": "assets/a.png" }));
+    let list = list.complete(&done, &assets()).await.unwrap();
+    assert_eq!(lines(&list), ["task image assets/a.png name=last"]);
+}
+
+#[tokio::test]
+async fn own_inputs_are_deferred_with_their_tasks() {
+    let playbooks = playbooks(
+        "agents: [{ id: a, instructions: x, actions: [{ id: go, prompt: p }] }]\ntasks:\n  - { id: gen, agent: a, action: go }\n  \
+         - id: t\n    agent: a\n    action: go\n    input: { made: '{{ .tasks.gen.output.path }}', city: '{{ .env.NOPE }}' }\n    \
+         attachments: [{ type: image, path: '{{ .input.made | default(\"cover.jpg\") }}', name: '{{ .input.city }}' }]\n",
+    );
+    let task = playbooks.task("t").unwrap();
+    let given = json!({ "city": "Berlin" }).as_object().unwrap().clone();
+    let pending = TemplateContext::new().with_values("input", given).with_pending_task("gen");
+    let list = load(task, &task.with_task_input(pending.clone()).unwrap()).await.unwrap();
+    assert_eq!(lines(&list), ["task deferred {{ .input.made | default(\"cover.jpg\") }}"]);
+    let done = pending.with_task_output("gen", json!({ "path": "batch/2.png" }));
+    let list = list.complete(&task.with_task_input(done).unwrap(), &assets()).await.unwrap();
+    assert_eq!(lines(&list), ["task image batch/2.png name=Berlin"]);
+    let missing = task.with_task_input(TemplateContext::new().with_pending_task("gen")).unwrap_err();
+    assert!(missing.message.contains("`input.city`: `{{ .env.NOPE }}`: `env.NOPE` is not given"), "{missing}");
 }
 
 /// Output of the first phase and of tasks is data: it is rendered in neither phase.
@@ -321,6 +357,43 @@ fn tasks_run_after_those_whose_output_they_need() {
     assert_eq!(order("two"), ["one", "two"]);
     assert_eq!(order("one"), ["one"]);
     assert!(order("none").is_empty());
+}
+
+/// Each task needs the two before it, so the ways through them are too many to be followed one by one.
+#[test]
+fn many_ways_through_tasks_are_checked_at_once() {
+    let mut yaml = "agents: [{ id: a, instructions: x, actions: [{ id: go, prompt: p }] }]\ntasks:\n  - { id: t0, agent: a, action: go }\n  - { id: t1, agent: a, action: go }\n".to_owned();
+    for index in 2..60 {
+        yaml += &format!(
+            "  - {{ id: t{index}, agent: a, action: go, input: {{ x: '{{{{ .tasks.t{}.output.text }}}}{{{{ .tasks.t{}.output.text }}}}' }} }}\n",
+            index - 1,
+            index - 2
+        );
+    }
+    let playbooks = playbooks(&yaml);
+    assert_eq!(playbooks.run_order("t59").len(), 60);
+}
+
+#[tokio::test]
+async fn directory_that_cannot_be_listed_fails_its_globs() {
+    let mut files = satchel_ports::MockDeclaredFiles::new();
+    files.expect_list().returning(|_, directory, _| match directory {
+        "secret" => Err(DeclaredFileError::Io {
+            operation: "list",
+            path: "secret".into(),
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        }),
+        _ => Ok(vec![FileEntry { path: format!("{directory}/a.png"), canonical: "/conf/a.png".into() }]),
+    });
+    let load = async |task: &str| {
+        let playbooks = demo(task, "", "");
+        let task = playbooks.task("t").unwrap();
+        EffectiveList::load(&task.scopes(), &context(), &files).await.map(|list| lines(&list))
+    };
+    let optional = "{ type: image, paths: ['secret/*.png'], optional: true }, { type: image, paths: ['open/*.png'] }";
+    assert_eq!(load(optional).await.unwrap(), ["task unmatched secret/*.png", "task image open/a.png"]);
+    let problems = load("{ type: image, paths: ['secret/*.png'] }").await.unwrap_err();
+    assert!(problems[0].message.contains("failed to list secret: permission denied"), "{}", problems[0]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub(crate) const ROOTS: [&str; 7] = ["workflow", "input", "env", "agents", "tool
 pub struct TemplateContext {
     values: Map<String, Value>,
     pending_tasks: BTreeSet<String>,
+    /// Inputs of the task itself that need the output of a pending task.
+    pending_inputs: BTreeSet<String>,
 }
 
 impl TemplateContext {
@@ -19,7 +21,7 @@ impl TemplateContext {
     #[must_use]
     pub fn new() -> Self {
         let values = ROOTS.into_iter().map(|root| (root.to_owned(), Value::Object(Map::new()))).collect();
-        Self { values, pending_tasks: BTreeSet::new() }
+        Self { values, ..Self::default() }
     }
 
     /// Sets what `workflow` stands for.
@@ -38,15 +40,20 @@ impl TemplateContext {
         self
     }
 
-    /// Adds inputs that aren't given yet.
+    /// Adds the inputs of a task itself: known ones, and the names of those that need the output of a pending task.
     #[must_use]
-    pub(crate) fn with_default_inputs(mut self, inputs: Vec<(String, String)>) -> Self {
+    pub(crate) fn with_own_inputs(mut self, known: Vec<(String, String)>, pending: Vec<String>) -> Self {
         if let Some(Value::Object(given)) = self.values.get_mut("input") {
-            for (name, value) in inputs {
+            for (name, value) in known {
                 given.entry(name).or_insert(Value::String(value));
             }
         }
+        self.pending_inputs.extend(pending);
         self
+    }
+
+    pub(crate) fn has_input(&self, name: &str) -> bool {
+        self.values.get("input").is_some_and(|given| given.get(name).is_some())
     }
 
     /// Adds a task that hasn't run yet: texts that mention it are deferred.
@@ -66,12 +73,18 @@ impl TemplateContext {
         self
     }
 
-    pub(crate) fn is_pending(&self, task: &str) -> bool {
-        self.pending_tasks.contains(task)
-    }
-
-    pub(crate) fn has_pending_tasks(&self) -> bool {
-        !self.pending_tasks.is_empty()
+    /// Whether a path needs the output of a task that hasn't run yet.
+    pub(crate) fn is_pending(&self, path: &[String]) -> bool {
+        let pending = match path.first().map(String::as_str) {
+            Some("tasks") => &self.pending_tasks,
+            Some("input") => &self.pending_inputs,
+            _ => return false,
+        };
+        match path.get(1) {
+            Some(name) => pending.contains(name),
+            // It may look at any of them.
+            None => !pending.is_empty(),
+        }
     }
 
     /// The value at a path; `None` if there is none, or null.

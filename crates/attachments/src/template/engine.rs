@@ -40,7 +40,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.add_filter("split", filters::split);
     environment.add_filter("sort", filters::sort);
     environment.add_filter("unique", filters::unique);
-    environment.add_filter("tojson", filters::tojson);
+    environment.add_filter("tojson", tojson);
     environment.add_filter("urlencode", filters::urlencode);
     environment.add_filter("replace", replace);
     environment.add_filter("join", join);
@@ -104,20 +104,21 @@ pub(super) fn evaluate(expression: &TemplateExpression, context: &TemplateContex
         })
         .collect();
     let compiled = ENVIRONMENT.compile_expression(expression.code()).map_err(|error| failed(describe(&error)))?;
-    let missing = || expression.paths().find(|path| context.find(path).is_none());
+    let missing: Vec<&[String]> = expression.paths().filter(|path| context.find(path).is_none()).collect();
     let value = match compiled.eval(Value::from(variables)) {
         Ok(value) => value,
         Err(error) => {
-            return Err(failed(match (error.kind(), missing()) {
-                (ErrorKind::UndefinedError, Some(path)) => describe_missing(path, context),
+            return Err(failed(match (error.kind(), missing.is_empty()) {
+                (ErrorKind::UndefinedError, false) => describe_missing(&missing, context),
                 _ => describe(&error),
             }));
         }
     };
     match value.kind() {
-        ValueKind::Undefined | ValueKind::None => {
-            Err(failed(missing().map_or_else(|| "yields nothing".to_owned(), |path| describe_missing(path, context))))
-        }
+        ValueKind::Undefined | ValueKind::None => Err(failed(match missing.is_empty() {
+            true => "yields nothing".to_owned(),
+            false => describe_missing(&missing, context),
+        })),
         ValueKind::Seq | ValueKind::Iterable => {
             Err(failed("yields a list, and text is needed: pick an entry, or use `| join(\", \")`".to_owned()))
         }
@@ -130,7 +131,12 @@ pub(super) fn evaluate(expression: &TemplateExpression, context: &TemplateContex
     }
 }
 
-fn describe_missing(path: &[String], context: &TemplateContext) -> String {
+/// Names what is missing. Which of several was needed is the expression's business.
+fn describe_missing(paths: &[&[String]], context: &TemplateContext) -> String {
+    let [path] = paths else {
+        let names: Vec<String> = paths.iter().map(|path| format!("`{}`", path.join("."))).collect();
+        return format!("one of {} is not given", names.join(", "));
+    };
     let known = context.sibling_keys(path);
     let given = if known.is_empty() { String::new() } else { format!("; there is {}", known.join(", ")) };
     format!("`{}` is not given{given}", path.join("."))
@@ -146,6 +152,14 @@ fn describe(error: &Error) -> String {
         ErrorKind::OutOfFuel => "takes too many steps".to_owned(),
         _ => error.detail().map_or_else(|| error.kind().to_string(), str::to_owned),
     }
+}
+
+/// minijinja's `tojson` without indentation, whose width is up to the author.
+fn tojson(value: Value) -> Result<String, Error> {
+    let json = serde_json::to_string(&value);
+    let json = json.map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("can't be JSON: {error}")))?;
+    check_length(json.len())?;
+    Ok(json)
 }
 
 /// minijinja's `replace`, with a limit on what it yields.

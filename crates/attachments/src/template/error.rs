@@ -1,6 +1,6 @@
 //! What is wrong with a template, for the person who wrote it.
 
-/// Why a template can't be parsed or rendered. Holds keys and code of the template, never values.
+/// Why a template can't be parsed or rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TemplateError(pub(crate) String);

@@ -12,6 +12,9 @@ const OPERATOR_KEYWORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "els
 
 const LITERAL_KEYWORDS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
 
+/// The longest expression, in bytes.
+const MAX_EXPRESSION_BYTES: usize = 2 << 10;
+
 /// The root of the outputs of tasks.
 const TASKS: &str = "tasks";
 
@@ -26,6 +29,12 @@ pub(super) struct TemplateExpression {
 impl TemplateExpression {
     /// Parses the code between `{{` and `}}`.
     pub(super) fn parse(source: &str) -> Result<Self, TemplateError> {
+        if source.len() > MAX_EXPRESSION_BYTES {
+            // The parser calls itself for each operator.
+            let beginning: String = source.chars().take(40).collect();
+            let message = format!("the expression is longer than {} KB", MAX_EXPRESSION_BYTES >> 10);
+            return Err(TemplateError::in_expression(&format!("{beginning}…"), message));
+        }
         let first_word: String = source.chars().take_while(|c| c.is_ascii_alphabetic()).collect();
         if is_control_word(&first_word) {
             return Err(TemplateError::in_expression(source, go_syntax::describe_control(&first_word)));
@@ -61,11 +70,7 @@ impl TemplateExpression {
 
     /// Whether it needs the output of a task that hasn't run yet.
     pub(super) fn is_pending(&self, context: &TemplateContext) -> bool {
-        self.paths.iter().filter(|path| path[0] == TASKS).any(|path| match path.get(1) {
-            Some(task) => context.is_pending(task),
-            // It may look at any of them.
-            None => context.has_pending_tasks(),
-        })
+        self.paths.iter().any(|path| context.is_pending(path))
     }
 }
 
@@ -112,6 +117,8 @@ impl<'a> Rewriter<'a> {
                     self.rest = &self.rest[1..];
                     self.take_path()?;
                 }
+                // A repeated list takes no room until it is written, and then all of it.
+                '*' => return Err(self.error("`*` can't be used")),
                 '$' => return Err(self.error("variables such as `$x` can't be used: name the value by its path")),
                 _ if next.is_alphabetic() || next == '_' => self.take_word()?,
                 _ => self.take_sign(next),

@@ -90,11 +90,12 @@ pub(super) async fn choose_agent(
     let chosen = (agent != choice.home(context)).then_some(agent.name.as_str());
     let is_permitted = choice.is_permitted(context, agent);
     let has_effect = is_permitted && chosen != choice.chosen;
-    // A command that is repeated after a crash may have stored the choice before.
-    if agent == choice.current(context) && !has_effect && !context.repeated {
+    // A command that is repeated after a crash may have stored the choice before, when its sender was permitted to make it.
+    let is_stored = context.repeated && agent == choice.current(context);
+    if agent == choice.current(context) && !has_effect && !is_stored {
         return Ok(OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name)));
     }
-    if !is_permitted {
+    if !is_permitted && !is_stored {
         return Ok(OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name)));
     }
     ledger.set_agent(context.conversation, chosen.map(str::to_owned)).await?;

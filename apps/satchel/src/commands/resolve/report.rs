@@ -86,7 +86,7 @@ pub(super) async fn entry_report(
         }
         EffectiveEntry::Deferred(deferred) => {
             let declaration = &deferred.declaration;
-            let sources = declaration.source.texts.iter().map(|text| text.template.source());
+            let sources = declaration.source.texts.iter().map(|text| redact(text.template.source()));
             let origin =
                 Origin { scope: deferred.scope.name(), item: &declaration.item, position: &declaration.position };
             EntryReport {
@@ -104,6 +104,15 @@ pub(super) async fn entry_report(
             plain_report(unmatched.pattern.clone(), EntryState::Unmatched, &origin, true)
         }
     }
+}
+
+/// The text of a template without what a URL keeps secret: the name and the password, and the query.
+fn redact(source: &str) -> String {
+    let Some((scheme, rest)) = source.split_once("://") else { return source.to_owned() };
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    let authority_end = rest.find('/').unwrap_or(rest.len());
+    let host_start = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}{query}", &rest[host_start..])
 }
 
 struct Origin<'a> {
