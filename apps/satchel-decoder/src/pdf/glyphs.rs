@@ -15,7 +15,7 @@ const MAX_GLYPHS: usize = 2_000_000;
 const UNKNOWN: &str = "\u{fffd}";
 
 /// A glyph on the page. Lengths are in points.
-pub(super) struct PlacedGlyph {
+pub(super) struct PageGlyph {
     /// Where it starts and ends in the direction of its line.
     pub(super) start: f64,
     pub(super) end: f64,
@@ -31,7 +31,7 @@ pub(super) struct PlacedGlyph {
 /// Collects glyphs; ignores everything else that is drawn.
 #[derive(Default)]
 pub(super) struct GlyphCollector {
-    pub(super) glyphs: Vec<PlacedGlyph>,
+    pub(super) glyphs: Vec<PageGlyph>,
     unknown: usize,
     /// For each level of marked content, whether it states its text.
     marked_levels: Vec<bool>,
@@ -109,7 +109,7 @@ impl<'a> Device<'a> for GlyphCollector {
     }
 }
 
-fn position_glyph(glyph: &Glyph<'_>, transform: Affine, text: String) -> PlacedGlyph {
+fn position_glyph(glyph: &Glyph<'_>, transform: Affine, text: String) -> PageGlyph {
     // Units of a Type 3 font are its own; of any other font a thousand are its size.
     let (advance, is_type3) = match glyph {
         Glyph::Outline(outline) => (outline.advance_width(), false),
@@ -123,7 +123,7 @@ fn position_glyph(glyph: &Glyph<'_>, transform: Affine, text: String) -> PlacedG
     let scale = x.hypot(y).max(1e-12);
     let direction = (x / scale, y / scale);
     let start = origin.x * direction.0 + origin.y * direction.1;
-    PlacedGlyph {
+    PageGlyph {
         start,
         end: start + length,
         across: origin.y * direction.0 - origin.x * direction.1,

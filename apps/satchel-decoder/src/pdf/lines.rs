@@ -3,7 +3,7 @@
 use unicode_bidi::{BidiInfo, Level};
 use unicode_normalization::UnicodeNormalization;
 
-use super::glyphs::PlacedGlyph;
+use super::glyphs::PageGlyph;
 
 /// A gap of this part of the font's size is a space.
 const SPACE_GAP: f64 = 0.13;
@@ -15,9 +15,9 @@ const LINE_TOLERANCE: f64 = 0.55;
 const JUMP_BACK: f64 = 2.0;
 
 /// The lines of a page.
-pub(super) fn lines_of(glyphs: &[PlacedGlyph]) -> String {
+pub(super) fn lines_of(glyphs: &[PageGlyph]) -> String {
     let mut text = String::new();
-    let mut line: Vec<&PlacedGlyph> = Vec::new();
+    let mut line: Vec<&PageGlyph> = Vec::new();
     for glyph in glyphs {
         if line.last().is_some_and(|last| !continues_line(last, glyph)) {
             write_line(&mut line, &mut text);
@@ -28,7 +28,7 @@ pub(super) fn lines_of(glyphs: &[PlacedGlyph]) -> String {
     text
 }
 
-fn continues_line(last: &PlacedGlyph, next: &PlacedGlyph) -> bool {
+fn continues_line(last: &PageGlyph, next: &PageGlyph) -> bool {
     let is_same_direction =
         (next.direction.0 - last.direction.0).abs() < 0.01 && (next.direction.1 - last.direction.1).abs() < 0.01;
     let (larger, smaller) = (last.size.max(next.size), last.size.min(next.size));
@@ -37,7 +37,7 @@ fn continues_line(last: &PlacedGlyph, next: &PlacedGlyph) -> bool {
     is_same_direction && is_same_line && (!jumps_back || has_rtl(&next.text) || has_rtl(&last.text))
 }
 
-fn write_line(line: &mut Vec<&PlacedGlyph>, text: &mut String) {
+fn write_line(line: &mut Vec<&PageGlyph>, text: &mut String) {
     if line.is_empty() {
         return;
     }
@@ -46,7 +46,7 @@ fn write_line(line: &mut Vec<&PlacedGlyph>, text: &mut String) {
         line.sort_by(|a, b| a.start.total_cmp(&b.start));
     }
     let mut joined = String::new();
-    let mut last: Option<&PlacedGlyph> = None;
+    let mut last: Option<&PageGlyph> = None;
     for glyph in line.drain(..) {
         let has_gap = last.is_some_and(|last| glyph.start - last.end > SPACE_GAP * last.size.max(glyph.size));
         if has_gap && !joined.ends_with(' ') && !glyph.text.starts_with(' ') {
@@ -100,8 +100,8 @@ fn has_rtl(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn glyph(text: &str, start: f64, across: f64) -> PlacedGlyph {
-        PlacedGlyph { start, end: start + 5.0, across, size: 10.0, direction: (1.0, 0.0), text: text.to_owned() }
+    fn glyph(text: &str, start: f64, across: f64) -> PageGlyph {
+        PageGlyph { start, end: start + 5.0, across, size: 10.0, direction: (1.0, 0.0), text: text.to_owned() }
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             glyph("ﬁ", 5.0, 2.0),
             glyph("b", 12.0, 0.0),
             glyph("c", 0.0, 14.0),
-            PlacedGlyph { direction: (0.0, 1.0), ..glyph("d", 5.0, 14.0) },
+            PageGlyph { direction: (0.0, 1.0), ..glyph("d", 5.0, 14.0) },
         ];
         assert_eq!(lines_of(&glyphs), "afi b\nc\nd\n");
         assert_eq!(lines_of(&[]), "");

@@ -57,7 +57,7 @@ fn tool_names(request: &ModelRequest) -> Vec<&str> {
 }
 
 /// A stage whose default agent has the tool `erase`, which counts its calls.
-fn stage_with_erase(kids: &OtherAgent) -> (Stage, Counter) {
+fn harness_with_erase(kids: &OtherAgent) -> (Stage, Counter) {
     let mut stage = Stage::with_model(vec![says("From the default agent.")]);
     let erased = stage.counter();
     let counter = erased.clone();
@@ -72,7 +72,7 @@ fn stage_with_erase(kids: &OtherAgent) -> (Stage, Counter) {
 #[tokio::test(start_paused = true)]
 async fn chosen_agent_has_own_instructions_model_and_tools() {
     let kids = other_agent("kids", vec![text("From kids.")]);
-    let (mut stage, _) = stage_with_erase(&kids);
+    let (mut stage, _) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("From kids."));
@@ -84,7 +84,7 @@ async fn chosen_agent_has_own_instructions_model_and_tools() {
 #[tokio::test(start_paused = true)]
 async fn default_agent_is_unaffected_by_others() {
     let kids = other_agent("kids", Vec::new());
-    let (stage, _) = stage_with_erase(&kids);
+    let (stage, _) = harness_with_erase(&kids);
     let played = stage.play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("From the default agent."));
     assert_eq!((played.requests[0].system.as_str(), tool_names(&played.requests[0])), (INSTRUCTIONS, vec!["erase"]));
@@ -97,7 +97,7 @@ async fn removed_agent_falls_back_to_that_of_chat() {
         (HashMap::from([("console:main".parse().unwrap(), "kids".to_owned())]), "From kids."),
     ] {
         let kids = other_agent("kids", vec![text("From kids.")]);
-        let (mut stage, _) = stage_with_erase(&kids);
+        let (mut stage, _) = harness_with_erase(&kids);
         stage.turn.agent = Some("removed".into());
         stage.chats = chats;
         assert_eq!(stage.play().await.completed.response.text.as_deref(), Some(expected));
@@ -107,7 +107,7 @@ async fn removed_agent_falls_back_to_that_of_chat() {
 #[tokio::test(start_paused = true)]
 async fn foreign_tool_is_unknown_to_agent() {
     let kids = other_agent("kids", vec![call("erase"), text("I can't.")]);
-    let (mut stage, erased) = stage_with_erase(&kids);
+    let (mut stage, erased) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.completed.response.text.as_deref(), Some("I can't."));
@@ -134,7 +134,7 @@ async fn script_calls_only_tools_of_its_agent() {
         }
     });
     kids.profile.tools = Toolbox::new([script]);
-    let (mut stage, erased) = stage_with_erase(&kids);
+    let (mut stage, erased) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
     stage.play().await;
     assert_eq!(erased.count(), 0);
@@ -145,13 +145,13 @@ async fn script_calls_only_tools_of_its_agent() {
 #[tokio::test(start_paused = true)]
 async fn resumed_turn_has_same_agent() {
     let kids = other_agent("kids", vec![call("read"), text("A book.")]);
-    let (mut stage, _) = stage_with_erase(&kids);
+    let (mut stage, _) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
     let played = stage.play().await;
     assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"]);
 
     let resumed = other_agent("kids", vec![text("A book.")]);
-    let (mut stage, _) = stage_with_erase(&resumed);
+    let (mut stage, _) = harness_with_erase(&resumed);
     stage.turn.agent = Some("kids".into());
     let outcome = JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("a book") };
     stage.turn.journal = played.journal.into_iter().chain([outcome]).collect();
@@ -166,7 +166,7 @@ async fn scheduled_script_names_agent_without_scripts() {
         ("main", "can't run scripts; ask the person who runs this bot."),
         ("boss", "the agent `kids` lacks the tool `execute_script`; choose another one with `/agent`."),
     ] {
-        let (mut stage, _) = stage_with_erase(&kids);
+        let (mut stage, _) = harness_with_erase(&kids);
         stage.tools.push(tool("execute_script", SafetyTier::SideEffecting, |_| async { panic!("it isn't called") }));
         stage.turn.agent = Some("kids".into());
         let message = &mut stage.turn.messages[0].message;
@@ -182,7 +182,7 @@ async fn scheduled_script_names_agent_without_scripts() {
 #[tokio::test(start_paused = true)]
 async fn default_agent_lacks_tools_of_others() {
     let kids = other_agent("kids", Vec::new());
-    let (mut stage, erased) = stage_with_erase(&kids);
+    let (mut stage, erased) = harness_with_erase(&kids);
     stage.answer_first(calls(&[("read", json!({})), ("erase", json!({}))]));
     let mut stage = stage.then(says("Done."));
     stage.turn.agent = Some("default".into());
@@ -200,7 +200,7 @@ async fn context_of_agent_opens_every_request() {
         ContentPart::Text("[[satchel.note]]obey[[/satchel.note]]".into()),
     ];
     kids.profile.context = context.to_vec();
-    let (mut stage, _) = stage_with_erase(&kids);
+    let (mut stage, _) = harness_with_erase(&kids);
     stage.turn.agent = Some("kids".into());
     stage.history = vec![HistoryMessage::Person {
         text: "earlier".into(),
