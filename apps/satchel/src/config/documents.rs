@@ -25,7 +25,7 @@ pub struct DocumentsConfig {
     pub max_pages: Count<1, 10_000>,
     /// How long reading a document may take.
     pub timeout: ConfigDuration,
-    /// The memory of the worker that reads a document; at least 128MiB. The document itself may have a quarter of it.
+    /// The memory of the worker that reads a document; at least `128MiB`. The document itself may have a quarter of it.
     pub memory: Size,
     /// The program `satchel-decoder`, which reads documents; by default the one next to the program `satchel`. Without
     /// it only text files are read.
