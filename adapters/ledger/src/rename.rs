@@ -44,7 +44,7 @@ fn move_lane(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
              ON CONFLICT (conversation) DO UPDATE SET owner = NULL, expires_at = 0, \
                  token = MAX(token, excluded.token) + 1, last_number = MAX(last_number, excluded.last_number), \
                  history_after = excluded.history_after, voice = excluded.voice, \
-                 agent = COALESCE(excluded.agent, agent)",
+                 agent = excluded.agent",
         )
         .bind(&names.0)
         .bind(&names.1)

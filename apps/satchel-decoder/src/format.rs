@@ -130,6 +130,10 @@ mod tests {
         assert_eq!(message(&zip_archive(&[("a.txt", b"a")]), "application/zip"), "an archive can't be read as text");
         assert_eq!(message(&[0, 1, 2, 3], "application/octet-stream"), "it can't be read as text");
         assert_eq!(message(&[0, 1, 2, 3], "image/png"), "image/png can't be read as text");
+        assert_eq!(
+            message(b"A PDF begins with %PDF-1.7, says the manual.", "text/plain"),
+            "1 pages: A PDF begins with %PDF-1.7, says the manual."
+        );
         let (russian, _, _) = encoding_rs::WINDOWS_1251.encode("Привет, как дела?");
         assert_eq!(message(&russian, "application/octet-stream"), "1 pages: Привет, как дела?");
     }

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn text_tables_and_notes_are_read() {
         let document = br#"<w:document xmlns:w="w"><w:body>
-            <w:p><w:r><w:t>Agree</w:t></w:r><w:r><w:t xml:space="preserve">ment &amp; more</w:t><w:tab/><w:t>end</w:t></w:r></w:p>
+            <w:p><w:pPr><w:tabs><w:tab w:val="left" w:pos="720"/><w:tab w:val="right"/></w:tabs></w:pPr><w:r><w:t>Agree</w:t></w:r><w:r><w:t xml:space="preserve">ment &amp; more</w:t><w:tab/><w:t>end</w:t></w:r></w:p>
             <w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>b</w:t></w:r></w:p><w:p><w:r><w:t>c</w:t></w:r></w:p></w:tc></w:tr>
             <w:tr><w:tc><w:p/></w:tc><w:tc><w:p><w:r><w:t>d</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
             <w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:r><w:instrText>PAGE</w:instrText><w:t>kept</w:t></w:r></w:p>

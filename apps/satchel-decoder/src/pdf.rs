@@ -46,6 +46,8 @@ fn read_page<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>, settings: &In
 
 #[cfg(test)]
 mod tests {
+    use satchel_decoders::protocol::MAX_TEXT_BYTES;
+
     use super::*;
     use crate::fixtures::{pdf, pdf_stream, pdf_with_pages};
 
@@ -67,6 +69,15 @@ mod tests {
     fn pages_without_text_are_empty() {
         let document = read_pdf(pdf_with_pages(&["0 0 100 100 re f", "BT /F1 12 Tf (x) Tj ET", "", ""]), 3).unwrap();
         assert_eq!((document.pages, document.total_pages), (vec![String::new(), "x".to_owned(), String::new()], 4));
+    }
+
+    /// A page that isn't read must not look like one without text.
+    #[test]
+    fn pages_behind_the_text_limit_are_not_read() {
+        let long = "x".repeat(MAX_TEXT_BYTES + 1);
+        let first = format!("BT /F1 12 Tf /Span << /ActualText ({long}) >> BDC (#) Tj EMC ET");
+        let document = read_pdf(pdf_with_pages(&[&first, "BT /F1 12 Tf (second) Tj ET", ""]), 9).unwrap();
+        assert_eq!((document.pages.len(), document.total_pages, document.is_truncated), (1, 3, true));
     }
 
     #[test]

@@ -53,7 +53,12 @@ impl Tool for AttachmentRead {
         let attachment = lookup::find_attachment(&self.0, context, &id).await?;
         let selection =
             PageSelection { page: page.unwrap_or(1), offset, max_bytes: page_bytes, is_limited: limit.is_some() };
-        if document_text::is_document(&attachment) || page.is_some() && !is_surely_binary(&attachment) {
+        let is_document = document_text::is_document(&attachment);
+        if self.0.documents.is_none() && page.is_some() && !is_document && !is_surely_binary(&attachment) {
+            return Err(error::tool_error("argument `page`: only text files are read here, by `offset`; leave it out"));
+        }
+        let is_source_enough = self.0.documents.is_none() && is_readable_source(&attachment);
+        if is_document && !is_source_enough || page.is_some() && !is_surely_binary(&attachment) {
             return self.read_document(&attachment, &selection, context).await;
         }
         if is_surely_binary(&attachment) {
@@ -68,6 +73,14 @@ impl Tool for AttachmentRead {
         let content = content.map_err(|error| error::tool_error_with_cause(&unreadable, &error))?;
         let page = match paging::read_page(content, offset, offset, page_bytes).await {
             Ok(page) => page,
+            // An offset in the bytes is none in the text of a page.
+            Err(PageError::Binary { .. }) if is_perhaps_encoded_text(&attachment) && offset > 0 => {
+                return Err(error::tool_error(format!(
+                    "{} is not UTF-8 from byte {offset} on; read it by pages instead: attachment.read {}",
+                    attachment.filename,
+                    json!({ "id": attachment.id, "page": 1 })
+                )));
+            }
             // Text in another encoding than UTF-8, unless it is no text at all.
             Err(PageError::Binary { .. }) if is_perhaps_encoded_text(&attachment) => {
                 return self.read_document(&attachment, &selection, context).await;
@@ -103,6 +116,11 @@ fn is_surely_binary(attachment: &Attachment) -> bool {
         "audio" | "video" | "font" => true,
         _ => ["application/zip", "application/gzip"].contains(&attachment.mime.as_str()),
     }
+}
+
+/// Whether a document can be read as it is written, where nothing decodes it.
+fn is_readable_source(attachment: &Attachment) -> bool {
+    ["message/rfc822", "application/rtf", "text/rtf"].contains(&attachment.mime.as_str())
 }
 
 /// Whether bytes that are no UTF-8 may be text in another encoding.
@@ -190,6 +208,27 @@ mod tests {
         }
         let (world, id) = world_with("a.svg", "image/svg+xml", b"<svg/>");
         assert_eq!(text(&world, json!({"id": id})).await, "<svg/>");
+    }
+
+    #[tokio::test]
+    async fn mail_is_read_as_written_without_a_decoder() {
+        let (world, id) = world_with("a.eml", "message/rfc822", b"Subject: hi\r\n\r\nhello");
+        assert_eq!(text(&world, json!({"id": id})).await, "Subject: hi\r\n\r\nhello");
+        let (world, id) = world_with("a.txt", "text/plain", b"text");
+        let error = world.error("attachment.read", json!({"id": id, "page": 1})).await;
+        assert_eq!(error, "argument `page`: only text files are read here, by `offset`; leave it out");
+    }
+
+    /// What follows an ASCII beginning may be in another encoding.
+    #[tokio::test]
+    async fn late_encoding_change_names_the_way_on() {
+        let content = [b"a;b\n".repeat(10).as_slice(), b"caf\xe9\n"].concat();
+        let (world, id) = world_with("a.csv", "text/csv", &content);
+        let error = world.error("attachment.read", json!({"id": id, "offset": 40})).await;
+        let way_on = format!(
+            "a.csv is not UTF-8 from byte 40 on; read it by pages instead: attachment.read {{\"id\":{id},\"page\":1}}"
+        );
+        assert_eq!(error, way_on);
     }
 
     #[tokio::test]

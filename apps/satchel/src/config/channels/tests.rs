@@ -90,6 +90,24 @@ fn environment_gives_agents_as_assignments() {
     assert_eq!((config.telegram.chat_agents().len(), config.discord.chat_agents().len()), (2, 1));
 }
 
+/// Another spelling of a number would be equal to no chat, and the chat would have the default agent.
+#[test]
+fn other_spellings_of_chat_ids_are_refused() {
+    for (platform, chat) in [
+        ("telegram", "+123"),
+        ("telegram", "0123"),
+        ("telegram", "-0"),
+        ("telegram", "-100123/042"),
+        ("telegram", "-100123/+4"),
+        ("discord", "+81384"),
+        ("discord", "@+81384"),
+        ("discord", "081384"),
+    ] {
+        let problems = load(&format!("{platform}:\n  agents: {{ '{chat}': default }}\n")).unwrap_err().to_string();
+        assert!(problems.contains(&format!("names the chat {chat:?}")), "{chat}: {problems}");
+    }
+}
+
 #[test]
 fn unknown_agents_and_chats_keep_their_place() {
     let yaml = "agents: [{ id: kids, instructions: x }]\ntelegram:\n  agents:\n    -100123: kids\n    5: cook\n    '@ada': kids\n\
