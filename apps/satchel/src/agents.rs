@@ -89,6 +89,8 @@ mod tests {
     use satchel_ports::{MockLanguageModel, MockTool, SafetyTier, ToolSpec};
     use serde_json::json;
 
+    use satchel_domain::agent::AgentChat;
+
     use super::*;
 
     fn tool(name: &'static str) -> Arc<dyn Tool> {
@@ -146,7 +148,8 @@ mod tests {
         let agents = build(vec![limited, declaration("full")], &chats).unwrap();
         let seen = |chat: &str| {
             let conversation: ConversationId = chat.parse().unwrap();
-            let home = agents.directory().home(&conversation, None).name.clone();
+            let chat = AgentChat { conversation: &conversation, parents: &[], person: None };
+            let home = agents.directory().home(&chat).name.clone();
             let profile = agents.find(&home).unwrap();
             let tools: Vec<String> = profile.tools.specs().iter().map(|spec| spec.name.clone()).collect();
             (profile.model.name(), tools.join(" "))

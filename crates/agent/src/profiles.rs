@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use satchel_domain::{AgentDirectory, AgentSummary, ConversationId, agent::InvalidAgentError};
+use satchel_domain::{
+    AgentDirectory, AgentSummary, ConversationId,
+    agent::{AgentChat, InvalidAgentError},
+};
 use satchel_ports::{LanguageModel, language_model::ContentPart, ledger::QueuedTurn};
 
 use crate::{Toolbox, prompt};
@@ -96,8 +99,7 @@ impl AgentProfiles {
     pub fn for_turn(&self, turn: &QueuedTurn) -> &Arc<AgentProfile> {
         let Some(first) = turn.messages.first() else { return self.default_agent() };
         let (conversation, chosen) = (&first.message.conversation, turn.agent.as_deref());
-        let person = (!first.message.group).then_some(&first.message.sender);
-        let current = self.directory.current(conversation, person, chosen);
+        let current = self.directory.current(&AgentChat::from_message(&first.message), chosen);
         if let Some(removed) = chosen.filter(|name| self.directory.find(name).is_none()) {
             let is_new = self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(removed.to_owned());
             if is_new {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{ConversationId, Sender};
+use crate::{ConversationId, InboundMessage, Sender};
 
 /// The name of the agent that answers where no other one is chosen.
 pub const DEFAULT_AGENT: &str = "default";
@@ -125,28 +125,46 @@ impl AgentDirectory {
         self.agents.iter().find(|agent| agent.name.eq_ignore_ascii_case(name))
     }
 
-    /// The agent of a conversation unless another one is chosen. `person` is the one whose private chat it is.
+    /// The agent of a conversation unless another one is chosen: its own, or that of the nearest chat around it.
     #[must_use]
-    pub fn home(&self, conversation: &ConversationId, person: Option<&Sender>) -> &AgentSummary {
+    pub fn home(&self, chat: &AgentChat<'_>) -> &AgentSummary {
+        let AgentChat { conversation, parents, person } = *chat;
         let person_key = || {
             let key = format!("@{}", person?.id);
             ConversationId::new(conversation.channel().clone(), key).ok()
         };
         let declared = |id: &ConversationId| self.find(self.chats.get(id)?);
-        let home =
-            declared(conversation).or_else(|| declared(&conversation.chat())).or_else(|| declared(&person_key()?));
+        let home = declared(conversation)
+            .or_else(|| declared(&conversation.chat()))
+            .or_else(|| parents.iter().find_map(declared))
+            .or_else(|| declared(&person_key()?));
         home.unwrap_or(&self.agents[0])
     }
 
     /// The agent that answers in a conversation: the chosen one if it still exists, otherwise its [`home`](Self::home).
     #[must_use]
-    pub fn current(
-        &self,
-        conversation: &ConversationId,
-        person: Option<&Sender>,
-        chosen: Option<&str>,
-    ) -> &AgentSummary {
-        chosen.and_then(|name| self.find(name)).unwrap_or_else(|| self.home(conversation, person))
+    pub fn current(&self, chat: &AgentChat<'_>, chosen: Option<&str>) -> &AgentSummary {
+        chosen.and_then(|name| self.find(name)).unwrap_or_else(|| self.home(chat))
+    }
+}
+
+/// Where an agent answers.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentChat<'a> {
+    /// The conversation.
+    pub conversation: &'a ConversationId,
+    /// The chats that it is part of, as in [`InboundMessage::parents`].
+    pub parents: &'a [ConversationId],
+    /// The person whose private chat it is.
+    pub person: Option<&'a Sender>,
+}
+
+impl<'a> AgentChat<'a> {
+    /// The chat of a message.
+    #[must_use]
+    pub fn from_message(message: &'a InboundMessage) -> Self {
+        let person = (!message.group).then_some(&message.sender);
+        Self { conversation: &message.conversation, parents: &message.parents, person }
     }
 }
 
@@ -180,7 +198,8 @@ mod tests {
             ("discord:7", None, None, "default"),
             ("telegram:7", Some(&person), None, "default"),
         ] {
-            let current = directory.current(&conversation.parse().unwrap(), person, chosen);
+            let chat = AgentChat { conversation: &conversation.parse().unwrap(), parents: &[], person };
+            let current = directory.current(&chat, chosen);
             assert_eq!(current.name, expected, "{conversation} {person:?} {chosen:?}");
         }
     }
@@ -188,8 +207,30 @@ mod tests {
     #[test]
     fn topic_may_have_another_agent_than_chat() {
         let directory = directory(&[("telegram:-100", "kids"), ("telegram:-100/42", "cook-2")]).unwrap();
-        let home = |conversation: &str| directory.home(&conversation.parse().unwrap(), None).name.as_str();
-        assert_eq!((home("telegram:-100/42"), home("telegram:-100/43")), ("Cook-2", "kids"));
+        let home = |conversation: &str| {
+            let chat = AgentChat { conversation: &conversation.parse().unwrap(), parents: &[], person: None };
+            directory.home(&chat).name.clone()
+        };
+        assert_eq!((home("telegram:-100/42").as_str(), home("telegram:-100/43").as_str()), ("Cook-2", "kids"));
+    }
+
+    #[test]
+    fn nearest_chat_around_gives_the_agent() {
+        let directory =
+            directory(&[("discord:600", "kids"), ("discord:601", "cook-2"), ("discord:5009", "kids")]).unwrap();
+        let home = |conversation: &str, parents: &[&str]| {
+            let parents: Vec<ConversationId> = parents.iter().map(|parent| parent.parse().unwrap()).collect();
+            let chat = AgentChat { conversation: &conversation.parse().unwrap(), parents: &parents, person: None };
+            directory.home(&chat).name.clone()
+        };
+        for (conversation, parents, expected) in [
+            ("discord:5003", &["discord:601", "discord:600"][..], "Cook-2"),
+            ("discord:5004", &["discord:602", "discord:600"], "kids"),
+            ("discord:5009", &["discord:601"], "kids"),
+            ("discord:5004", &[], "default"),
+        ] {
+            assert_eq!(home(conversation, parents), expected, "{conversation} in {parents:?}");
+        }
     }
 
     #[test]

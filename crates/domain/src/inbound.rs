@@ -98,6 +98,10 @@ impl FileReference {
 pub struct InboundMessage {
     /// Where it was written.
     pub conversation: ConversationId,
+    /// The chats that its conversation is part of and whose ids that doesn't name, the nearest first: of a thread on
+    /// Discord its channel and the category of that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<ConversationId>,
     /// What makes it unique within its channel, across all conversations; a second one with the same key is the same
     /// message.
     pub key: String,
@@ -142,6 +146,7 @@ impl InboundMessage {
     pub fn new(conversation: ConversationId, key: String, sender: Sender) -> Self {
         Self {
             conversation,
+            parents: Vec::new(),
             key,
             edit_of: None,
             sender,

@@ -338,7 +338,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use rstest::rstest;
-    use satchel_domain::{AgentDirectory, Sender, TurnId};
+    use satchel_domain::{AgentDirectory, Sender, TurnId, agent::AgentChat};
     use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
     use uuid::Uuid;
 
@@ -441,7 +441,9 @@ mod tests {
     /// The default agent alone.
     fn no_choice() -> AgentChoice<'static> {
         static ALONE: LazyLock<AgentDirectory> = LazyLock::new(AgentDirectory::default);
-        AgentChoice { directory: &ALONE, chosen: None }
+        static CONVERSATION: LazyLock<ConversationId> = LazyLock::new(conversation);
+        let chat = AgentChat { conversation: &CONVERSATION, parents: &[], person: None };
+        AgentChoice { directory: &ALONE, chosen: None, chat }
     }
 
     /// A storage that no command of these looks into.

@@ -7,7 +7,7 @@ mod text;
 
 use std::{iter, sync::Arc};
 
-use satchel_domain::{InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char};
+use satchel_domain::{ConversationId, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
@@ -180,6 +180,7 @@ impl InboundReader {
         };
         InboundEvent::Message(Box::new(InboundMessage {
             edit_of,
+            parents: self.parent_conversations(head.channel_id.0),
             group: guild.is_some(),
             sent_at: i64::try_from(snowflake::unix_ms(head.id.0)).ok().map(Timestamp),
             text,
@@ -211,14 +212,22 @@ impl InboundReader {
 
     /// Whether all messages in a channel are for the bot: the configuration lists it, one of its parents, or `*`.
     fn is_mention_optional(&self, channel_id: u64) -> bool {
-        // A thread, its channel, and the category of that.
-        let ancestors: Vec<u64> =
-            iter::successors(Some(channel_id), |inner| self.cache.parent_id(*inner)).take(3).collect();
+        let ancestors: Vec<u64> = self.with_parents(channel_id).collect();
         self.answers_in.iter().any(|entry| {
             let entry = entry.trim();
             let entry = entry.strip_prefix("discord:").unwrap_or(entry);
             entry == "*" || entry.parse().is_ok_and(|id: u64| ancestors.contains(&id))
         })
+    }
+
+    /// A thread, its channel, and the category of that; or the last two.
+    fn with_parents(&self, channel_id: u64) -> impl Iterator<Item = u64> {
+        iter::successors(Some(channel_id), |inner| self.cache.parent_id(*inner)).take(3)
+    }
+
+    /// The conversations that a channel is part of.
+    fn parent_conversations(&self, channel_id: u64) -> Vec<ConversationId> {
+        self.with_parents(channel_id).skip(1).map(address::conversation_id).collect()
     }
 
     /// Returns the command that a text starts with.
@@ -275,6 +284,7 @@ impl InboundReader {
         let inbound_message = text.map(|text| {
             let key = format!("i{}", id.0);
             Box::new(InboundMessage {
+                parents: self.parent_conversations(channel.0),
                 group: guild_id.is_some() || context == Some(CONTEXT_PRIVATE_CHANNEL),
                 text,
                 message: message.map(|message| MessageRef(message.id.0.to_string())),

@@ -12,7 +12,7 @@ use satchel_agent::{
     run::{MAX_CRASHES, run_turn, wait_for_stop},
     streaming::reply_to,
 };
-use satchel_domain::{Ending, Part};
+use satchel_domain::{Ending, Part, agent::AgentChat};
 use satchel_intake::{
     commands::{self, AgentChoice, ChatCommand, CommandReply, Storage, VoiceStatus},
     pairing::CommandContext,
@@ -342,7 +342,8 @@ async fn answered(
         access: &hosting.access,
     };
     let AgentServices { ledger, links, agents, .. } = &hosting.services;
-    let choice = AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref() };
+    let chat = AgentChat::from_message(message);
+    let choice = AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref(), chat };
     let storage =
         Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
     commands::handle_command(&command, ledger.as_ref(), &asked, speaking, &choice, links.as_deref(), &storage)

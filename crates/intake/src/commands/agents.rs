@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{AgentDirectory, AgentSummary, AllowedPeople, OutgoingResponse, filename::to_inline_code};
+use satchel_domain::{
+    AgentDirectory, AgentSummary, AllowedPeople, OutgoingResponse, agent::AgentChat, filename::to_inline_code,
+};
 use satchel_ports::{Ledger, LedgerError};
 
 use super::files::MAX_NAME_CHARS;
@@ -14,33 +16,33 @@ pub struct AgentChoice<'a> {
     pub directory: &'a AgentDirectory,
     /// The name of the chosen agent, which may have been removed since.
     pub chosen: Option<&'a str>,
+    /// The chat in which the command was given.
+    pub chat: AgentChat<'a>,
 }
 
 impl AgentChoice<'_> {
     /// The agent that answers unless somebody chooses another one.
-    fn home(&self, context: &CommandContext<'_>) -> &AgentSummary {
-        let person = (!context.group).then_some(context.sender);
-        self.directory.home(context.conversation, person)
+    fn home(&self) -> &AgentSummary {
+        self.directory.home(&self.chat)
     }
 
     /// The agent that answers now.
-    fn current(&self, context: &CommandContext<'_>) -> &AgentSummary {
-        let person = (!context.group).then_some(context.sender);
-        self.directory.current(context.conversation, person, self.chosen)
+    fn current(&self) -> &AgentSummary {
+        self.directory.current(&self.chat, self.chosen)
     }
 
     /// Whether a person may let `agent` answer. Anybody may undo what anybody may do: leave an open agent for the chat's
     /// own.
     fn is_permitted(&self, context: &CommandContext<'_>, agent: &AgentSummary) -> bool {
         let is_open = |agent: &AgentSummary| agent.allow == AllowedPeople::Everyone;
-        let is_return = agent == self.home(context) && is_open(self.current(context));
+        let is_return = agent == self.home() && is_open(self.current());
         context.is_by_owner() || is_open(agent) || is_return
     }
 }
 
 /// Lists the agents.
 pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>) -> OutgoingResponse {
-    let current = choice.current(context);
+    let current = choice.current();
     let mut text = String::new();
     if let Some(removed) = choice.chosen.filter(|name| choice.directory.find(name).is_none()) {
         let removed = to_inline_code(removed, MAX_NAME_CHARS);
@@ -87,12 +89,12 @@ pub(super) async fn choose_agent(
         }));
     };
     // The chat's own agent is not recorded: the chat gets another one with the configuration.
-    let chosen = (agent != choice.home(context)).then_some(agent.name.as_str());
+    let chosen = (agent != choice.home()).then_some(agent.name.as_str());
     let is_permitted = choice.is_permitted(context, agent);
     let has_effect = is_permitted && chosen != choice.chosen;
     // A command that is repeated after a crash may have stored the choice before, when its sender was permitted to make it.
-    let is_stored = context.repeated && agent == choice.current(context);
-    if agent == choice.current(context) && !has_effect && !is_stored {
+    let is_stored = context.repeated && agent == choice.current();
+    if agent == choice.current() && !has_effect && !is_stored {
         return Ok(OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name)));
     }
     if !is_permitted && !is_stored {
@@ -134,6 +136,7 @@ mod tests {
     /// A chat as one person writes in it.
     struct AgentHarness {
         conversation: ConversationId,
+        parents: Vec<ConversationId>,
         sender: Sender,
         group: bool,
         repeated: bool,
@@ -148,6 +151,7 @@ mod tests {
             Self {
                 access: AccessPolicy::new([(conversation.channel().clone(), rules)]),
                 conversation,
+                parents: Vec::new(),
                 sender: Sender::new(sender, "Ada"),
                 group: true,
                 repeated: false,
@@ -166,9 +170,14 @@ mod tests {
             }
         }
 
+        fn choice<'a>(&'a self, chosen: Option<&'a str>) -> AgentChoice<'a> {
+            let person = (!self.group).then_some(&self.sender);
+            let chat = AgentChat { conversation: &self.conversation, parents: &self.parents, person };
+            AgentChoice { directory: &self.directory, chosen, chat }
+        }
+
         fn list(&self, chosen: Option<&str>) -> String {
-            let choice = AgentChoice { directory: &self.directory, chosen };
-            list_agents(&self.context(), &choice).text.unwrap()
+            list_agents(&self.context(), &self.choice(chosen)).text.unwrap()
         }
 
         /// The reply, and what was stored.
@@ -180,10 +189,19 @@ mod tests {
                 *recorded.lock().unwrap() = Some(agent);
                 Ok(())
             });
-            let choice = AgentChoice { directory: &self.directory, chosen };
-            let reply = choose_agent(&ledger, &self.context(), &choice, name).await.unwrap();
+            let reply = choose_agent(&ledger, &self.context(), &self.choice(chosen), name).await.unwrap();
             (reply.text.unwrap(), stored.lock().unwrap().take())
         }
+    }
+
+    /// Anybody may open a thread in a channel.
+    #[tokio::test]
+    async fn thread_has_the_agent_of_its_channel() {
+        let thread =
+            AgentHarness { parents: vec!["telegram:-8".parse().unwrap()], ..AgentHarness::new("telegram:-9", FRIEND) };
+        assert!(thread.list(None).contains("- `admin` (answers here)"), "{}", thread.list(None));
+        let (reply, stored) = thread.choose(None, "default").await;
+        assert_eq!((reply.as_str(), stored), ("Only an owner can choose the agent `default`.", None));
     }
 
     #[test]
@@ -272,5 +290,9 @@ mod tests {
         assert_eq!(friend.choose(Some("gone"), "default").await, ("`default` already answers here.".into(), None));
         let again = AgentHarness { repeated: true, ..first };
         assert_eq!(again.choose(Some("kids"), "kids").await, (text, Some(Some("kids".into()))));
+        // The friend went back from an open agent to the chat's own, which they couldn't choose now.
+        let friend_again = AgentHarness { repeated: true, ..friend };
+        let expected = ("`default` answers here from now on.".into(), Some(None));
+        assert_eq!(friend_again.choose(None, "default").await, expected);
     }
 }

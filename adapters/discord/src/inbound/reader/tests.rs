@@ -144,6 +144,19 @@ fn words_in_a_direct_channel_are_a_message() {
 }
 
 #[test]
+fn thread_names_its_channel_and_category() {
+    let parents = |channel: u64| {
+        let message = in_guild(channel, json!({ "content": format!("<@{US}> hello") }));
+        let parents = taken(reader().read("MESSAGE_CREATE", &message)).parents;
+        parents.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(parents(5003), ["discord:601", "discord:600"]);
+    assert_eq!(parents(5001), [format!("discord:{OPEN}")]);
+    assert_eq!(parents(601), ["discord:600"]);
+    assert!(parents(OPEN).is_empty());
+}
+
+#[test]
 fn each_message_kind_is_parsed() {
     let voice = pdf(json!({
         "filename": "voice-message.ogg", "content_type": "audio/ogg", "duration_secs": 3.2, "waveform": "AAEC",
