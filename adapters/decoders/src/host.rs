@@ -1,6 +1,9 @@
-//! Satchel's side: a limited number of workers, each of which reads one document.
+//! Satchel's side: a limited number of workers, each of which decodes one file.
 
+mod error;
 mod exchange;
+mod image;
+mod pages;
 
 use std::{
     num::NonZero,
@@ -10,9 +13,8 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use satchel_domain::size::format_bytes;
-use satchel_ports::{Blobs, DocumentError, DocumentReader, DocumentRequest, DocumentText};
+use satchel_ports::Blobs;
 use satchel_worker_process::{WorkerProgram, WorkerStartError};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -20,28 +22,31 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::exchange::Exchange;
-use crate::protocol::{MAX_LINE_BYTES, MEMORY_OPTION, PROTOCOL_VERSION};
+use self::{
+    error::DecoderError,
+    exchange::{DecoderInput, Exchange, OutputCollector},
+};
+use crate::protocol::{MAX_TEXT_LINE_BYTES, MEMORY_OPTION, PROTOCOL_VERSION};
 
-/// The part of a worker's memory that the bytes of the document may take; decoding needs the rest.
-const DOCUMENT_MEMORY_DIVISOR: u64 = 4;
+/// The part of a worker's memory that the bytes of the file may take; decoding needs the rest.
+const INPUT_MEMORY_DIVISOR: u64 = 4;
 
-/// How documents are read.
+/// How files are decoded.
 #[derive(Debug, Clone)]
 pub struct DecoderSettings {
     pub worker: PathBuf,
-    /// Whether documents wait for a worker program that doesn't exist yet: one that is still being built. Otherwise
-    /// they fail at once.
+    /// Whether files wait for a worker program that doesn't exist yet: one that is still being built. Otherwise they
+    /// fail at once.
     pub wait_for_program: bool,
     /// How many pages of a document are read.
     pub max_pages: u32,
-    /// How long reading a document may take.
+    /// How long decoding a file may take.
     pub time_limit: Duration,
     /// The memory of a worker in bytes.
     pub memory_bytes: u64,
-    /// How many documents are read at a time.
+    /// How many files are decoded at a time.
     pub max_concurrent: usize,
-    /// How long a document waits for the worker program and a free worker.
+    /// How long a file waits for the worker program and a free worker.
     pub queue_timeout: Duration,
 }
 
@@ -60,8 +65,8 @@ impl DecoderSettings {
         }
     }
 
-    fn program(&self) -> WorkerProgram {
-        worker_program(&self.worker, self.memory_bytes)
+    fn program(&self, max_line_bytes: usize) -> WorkerProgram {
+        worker_program(&self.worker, self.memory_bytes, max_line_bytes)
     }
 
     fn is_program_pending(&self) -> bool {
@@ -74,20 +79,20 @@ impl DecoderSettings {
 /// # Errors
 /// When it can't be started, or doesn't speak the protocol.
 pub async fn probe(worker: &Path, memory_bytes: u64) -> Result<Duration, WorkerStartError> {
-    worker_program(worker, memory_bytes).probe().await
+    worker_program(worker, memory_bytes, MAX_TEXT_LINE_BYTES).probe().await
 }
 
-fn worker_program(path: &Path, memory_bytes: u64) -> WorkerProgram {
+fn worker_program(path: &Path, memory_bytes: u64, max_line_bytes: usize) -> WorkerProgram {
     WorkerProgram {
         path: path.to_owned(),
         arguments: vec![MEMORY_OPTION.to_owned(), memory_bytes.to_string()],
         name: "decoder worker",
         protocol_version: PROTOCOL_VERSION,
-        max_line_bytes: MAX_LINE_BYTES,
+        max_line_bytes,
     }
 }
 
-/// Reads each document in a worker process of its own.
+/// Decodes each file in a worker process of its own.
 pub struct DecoderWorkers {
     settings: DecoderSettings,
     blobs: Arc<dyn Blobs>,
@@ -95,54 +100,57 @@ pub struct DecoderWorkers {
 }
 
 impl DecoderWorkers {
-    /// Sets up the workers for documents in this store. None is started before the first document.
+    /// Sets up the workers for files in this store. None is started before the first file.
     #[must_use]
     pub fn new(settings: DecoderSettings, blobs: Arc<dyn Blobs>) -> Self {
         let slots = Semaphore::new(settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS));
         Self { settings, blobs, slots }
     }
 
-    async fn read_document(&self, request: &DocumentRequest) -> Result<DocumentText, DocumentError> {
-        let max_bytes = self.settings.memory_bytes / DOCUMENT_MEMORY_DIVISOR;
-        if request.bytes > max_bytes {
-            let (bytes, limit) = (format_bytes(request.bytes), format_bytes(max_bytes));
-            let reason = format!("it has {bytes}; a document of at most {limit} can be read as text");
-            return Err(DocumentError::Unreadable { reason });
-        }
-        let _slot = self.acquire_slot().await?;
-        let worker = self.settings.program().start().await.map_err(|error| {
-            tracing::warn!(%error, "no document can be read");
-            DocumentError::Unavailable { reason: error.to_string() }
-        })?;
-        Exchange { request, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
+    async fn decode<C: OutputCollector>(
+        &self,
+        input: DecoderInput<'_>,
+        collector: C,
+        cancel: &CancellationToken,
+    ) -> Result<C::Output, DecoderError> {
+        // A worker that is dropped is killed.
+        let decoding = self.decode_in_worker(input, collector);
+        cancel.run_until_cancelled(decoding).await.unwrap_or(Err(DecoderError::Cancelled))
     }
 
-    async fn acquire_slot(&self) -> Result<SemaphorePermit<'_>, DocumentError> {
+    async fn decode_in_worker<C: OutputCollector>(
+        &self,
+        input: DecoderInput<'_>,
+        collector: C,
+    ) -> Result<C::Output, DecoderError> {
+        let max_bytes = self.settings.memory_bytes / INPUT_MEMORY_DIVISOR;
+        if input.bytes > max_bytes {
+            let (bytes, limit) = (format_bytes(input.bytes), C::size_reason(&format_bytes(max_bytes)));
+            return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
+        }
+        let program = self.settings.program(C::MAX_LINE_BYTES);
+        let _slot = self.acquire_slot(&program).await?;
+        let worker = program.start().await.map_err(|error| {
+            tracing::warn!(%error, "no file can be decoded");
+            DecoderError::Unavailable { reason: error.to_string() }
+        })?;
+        Exchange { input, collector, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
+    }
+
+    async fn acquire_slot(&self, program: &WorkerProgram) -> Result<SemaphorePermit<'_>, DecoderError> {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             if self.settings.is_program_pending() {
-                self.settings.program().wait_until_exists().await;
+                program.wait_until_exists().await;
             }
             self.slots.acquire().await.expect("the semaphore is never closed")
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {
                 true => "the decoder worker is not built yet; try again in a minute",
-                false => "too many documents are being read; try again in a moment",
+                false => "too many files are being decoded; try again in a moment",
             };
-            DocumentError::Unavailable { reason: reason.to_owned() }
+            DecoderError::Unavailable { reason: reason.to_owned() }
         })
-    }
-}
-
-#[async_trait]
-impl DocumentReader for DecoderWorkers {
-    async fn read_text(
-        &self,
-        request: &DocumentRequest,
-        cancel: &CancellationToken,
-    ) -> Result<DocumentText, DocumentError> {
-        // A worker that is dropped is killed.
-        cancel.run_until_cancelled(self.read_document(request)).await.unwrap_or(Err(DocumentError::Cancelled))
     }
 }

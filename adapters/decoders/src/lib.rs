@@ -1,6 +1,7 @@
-//! Documents: implements the [`satchel_ports::DocumentReader`] port with worker processes that decode them.
+//! Documents and images: implements the [`satchel_ports::DocumentReader`] and [`satchel_ports::ImageScaler`] ports with
+//! worker processes that decode them.
 //!
-//! A document can crash or stall what decodes it, so none is decoded here (ADR 0020): each gets its own worker,
+//! A file can crash or stall what decodes it, so none is decoded here (ADR 0020): each gets its own worker,
 //! `satchel-decoder`, which knows nothing but the [`protocol`].
 
 #[cfg(feature = "host")]

@@ -1,23 +1,35 @@
 //! The messages between Satchel and the decoder worker.
 //!
-//! A worker sends [`FromWorker::Ready`] and waits. The host sends one [`ReadRequest`] as a line of JSON, and after it
-//! exactly the bytes of the document. The worker answers with one JSON value per line: the requested pages in their
-//! order, then [`FromWorker::Done`], or [`FromWorker::Failed`] instead of all. A worker reads one document and exits.
-//! The host doesn't trust the worker: any other message gets it killed.
+//! A worker sends [`FromWorker::Ready`] and waits. The host sends one [`WorkerRequest`] as a line of JSON, and after it
+//! exactly the bytes of the file. The worker answers with one JSON value per line, or [`FromWorker::Failed`] instead of
+//! all:
+//! - for [`RequestedOutput::Text`] the requested pages in their order, then [`FromWorker::Done`];
+//! - for [`RequestedOutput::Image`] one [`FromWorker::Image`], then its content in chunks.
+//!
+//! A worker decodes one file and exits. The host doesn't trust the worker: any other message gets it killed.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol; a worker with another one is not used.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The most bytes of text that a worker takes from a document, and that one answer holds.
 pub const MAX_TEXT_BYTES: usize = 8 << 20;
 
-/// The longest line of a worker in bytes, without its end. JSON escapes quotes and line ends as two bytes; other control
-/// characters never leave a worker.
-pub const MAX_LINE_BYTES: usize = 2 * MAX_TEXT_BYTES + (4 << 10);
+/// The longest line of a worker that reads text in bytes, without its end. JSON escapes quotes and line ends as two
+/// bytes; other control characters never leave a worker.
+pub const MAX_TEXT_LINE_BYTES: usize = 2 * MAX_TEXT_BYTES + (4 << 10);
 
-/// The longest [`ReadRequest`] in bytes, as a line with its end.
+/// The largest image that a worker makes, in bytes.
+pub const MAX_IMAGE_BYTES: u64 = 32 << 20;
+
+/// How many bytes of an image one [`FromWorker::Content`] holds at most. Only they are held twice by the host.
+pub const MAX_CHUNK_BYTES: usize = 48 << 10;
+
+/// The longest line of a worker that scales an image in bytes, without its end. Base64 writes three bytes as four.
+pub const MAX_IMAGE_LINE_BYTES: usize = MAX_CHUNK_BYTES / 3 * 4 + (4 << 10);
+
+/// The longest [`WorkerRequest`] in bytes, as a line with its end.
 pub const MAX_REQUEST_BYTES: usize = 4 << 10;
 
 /// The longest message of a [`Failure`], in characters.
@@ -26,14 +38,31 @@ pub const MAX_MESSAGE_CHARS: usize = 200;
 /// The option of the worker that sets its memory in bytes.
 pub const MEMORY_OPTION: &str = "--memory";
 
-/// A document to be read, and which of its pages are wanted.
+/// A file to be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReadRequest {
+pub struct WorkerRequest {
     /// Its type, as it was detected from its bytes.
     pub mime: String,
     /// How many bytes follow.
     pub bytes: u64,
+    /// How many seconds of processor time the worker may use: the last limit, after the host's own clock.
+    pub processor_seconds: u64,
+    pub output: RequestedOutput,
+}
+
+/// What is made of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestedOutput {
+    Text(TextRange),
+    Image(ImageBounds),
+}
+
+/// Which pages of a document are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextRange {
     /// The first page that is wanted, from 1.
     pub first_page: u32,
     /// Where in the text of that page to start, in bytes.
@@ -42,15 +71,22 @@ pub struct ReadRequest {
     pub max_text_bytes: usize,
     /// How many pages are read at most.
     pub max_pages: u32,
-    /// How many seconds of processor time the worker may use: the last limit, after the host's own clock.
-    pub processor_seconds: u64,
+}
+
+/// How large a scaled image may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageBounds {
+    /// Its longest side in pixels.
+    pub max_side: u32,
+    pub max_bytes: u64,
 }
 
 /// A message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromWorker {
-    /// It waits for a document.
+    /// It waits for a request.
     Ready {
         /// Its [`PROTOCOL_VERSION`].
         version: u32,
@@ -58,6 +94,10 @@ pub enum FromWorker {
     Page(PageText),
     /// All requested pages were sent.
     Done(DocumentSummary),
+    /// An image was scaled; its content follows.
+    Image(ImageHeader),
+    /// The next bytes of the image, as base64.
+    Content(#[serde(with = "base64_text")] Vec<u8>),
     Failed(Failure),
 }
 
@@ -88,7 +128,27 @@ pub struct DocumentSummary {
     pub is_truncated: bool,
 }
 
-/// Why a document has no text.
+/// What is known of a scaled image before its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageHeader {
+    pub format: EncodedFormat,
+    /// In pixels.
+    pub width: u32,
+    pub height: u32,
+    /// How many bytes its content has.
+    pub bytes: u64,
+}
+
+/// The format of a scaled image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EncodedFormat {
+    Png,
+    Jpeg,
+}
+
+/// Why a file could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
@@ -100,8 +160,22 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It is no document that a worker reads.
+    /// It is no file that a worker decodes so.
     Unsupported,
     /// It is protected, damaged or too large.
     Unreadable,
+}
+
+/// Bytes as text of JSON.
+mod base64_text {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(deserializer)?).map_err(Error::custom)
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     html,
     package::{Package, resolve_reference},
     page_writer::{DecodedDocument, PageWriter},
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const CONTAINER: &str = "META-INF/container.xml";
 
 /// Reads an EPUB. A chapter that can't be read is left out with a line that says so.
-pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let mut writer = PageWriter::new(max_pages);
     for chapter in chapters(package)? {
         match package.read_part(&chapter) {
@@ -30,7 +30,7 @@ pub(crate) fn read_ebook(package: &mut Package<'_>, max_pages: u32) -> Result<De
 }
 
 /// The parts of the chapters in their order.
-fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, DocumentDecodeError> {
+fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, FileDecodeError> {
     let mut root = None;
     walk_xml(&package.read_part(CONTAINER)?, |token| {
         if let XmlToken::Start("rootfile", attributes) = token {
@@ -38,7 +38,7 @@ fn chapters(package: &mut Package<'_>) -> Result<Vec<String>, DocumentDecodeErro
         }
         root.is_none()
     })?;
-    let root = root.ok_or_else(|| DocumentDecodeError::damaged("its list of chapters is missing"))?;
+    let root = root.ok_or_else(|| FileDecodeError::damaged("its list of chapters is missing"))?;
     let (mut items, mut spine) = (HashMap::new(), Vec::new());
     walk_xml(&package.read_part(&root)?, |token| {
         match token {

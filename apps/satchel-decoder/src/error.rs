@@ -1,13 +1,13 @@
-//! Why a document has no text, for the model.
+//! Why a file could not be decoded, for the model.
 
 use std::fmt::{self, Display};
 
 use satchel_decoders::protocol::{Failure, FailureKind, MAX_MESSAGE_CHARS};
 
-/// Why a document has no text.
+/// Why a file could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum DocumentDecodeError {
-    /// It is no document that is read here.
+pub(crate) enum FileDecodeError {
+    /// It is no file that is decoded here.
     Unsupported(String),
     /// It needs a password.
     Protected,
@@ -16,7 +16,12 @@ pub(crate) enum DocumentDecodeError {
     TooLarge(String),
 }
 
-impl DocumentDecodeError {
+impl FileDecodeError {
+    /// The error for what holds no text, such as "an archive".
+    pub(crate) fn no_text(what: impl Display) -> Self {
+        Self::Unsupported(format!("{what} can't be read as text"))
+    }
+
     pub(crate) fn damaged(reason: impl Display) -> Self {
         Self::Damaged(reason.to_string())
     }
@@ -33,13 +38,12 @@ impl DocumentDecodeError {
     }
 }
 
-impl Display for DocumentDecodeError {
+impl Display for FileDecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported(what) => write!(f, "{what} can't be read as text"),
             Self::Protected => f.write_str("it is protected with a password; ask for a copy without one"),
             Self::Damaged(reason) => write!(f, "it is damaged: {reason}"),
-            Self::TooLarge(reason) => f.write_str(reason),
+            Self::Unsupported(reason) | Self::TooLarge(reason) => f.write_str(reason),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     charset, ebook,
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     html, mail, office_xml, open_document,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
@@ -16,11 +16,7 @@ const PDF_HEAD_BYTES: usize = 1_024;
 const OLE_MAGIC: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 
 /// Reads the text of a document.
-pub(crate) fn read_document(
-    content: Vec<u8>,
-    mime: &str,
-    max_pages: u32,
-) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let bytes = content.as_slice();
     if bytes.starts_with(b"%PDF-") {
         return pdf::read_pdf(content, max_pages);
@@ -47,14 +43,12 @@ pub(crate) fn read_document(
             writer.push_str(&charset::decode_text(bytes));
             Ok(writer.into_flow())
         }
-        _ => Err(DocumentDecodeError::Unsupported(match mime {
-            "application/octet-stream" => "it".to_owned(),
-            mime => mime.to_owned(),
-        })),
+        "application/octet-stream" => Err(FileDecodeError::no_text("it")),
+        mime => Err(FileDecodeError::no_text(mime)),
     }
 }
 
-fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let mut package = Package::open(bytes)?;
     let names = package.names();
     let has_directory = |directory: &str| names.iter().any(|name| name.starts_with(directory));
@@ -69,18 +63,18 @@ fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, Documen
     } else if package.has_part(open_document::CONTENT) {
         open_document::read_open_document(&mut package, max_pages)
     } else {
-        Err(DocumentDecodeError::Unsupported("an archive".to_owned()))
+        Err(FileDecodeError::no_text("an archive"))
     }
 }
 
 /// Reads one of the old formats, or says which one it is.
-fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let has_entry = |name: &str| {
         let name: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
         find(bytes, &name)
     };
     if has_entry("EncryptedPackage") {
-        return Err(DocumentDecodeError::Protected);
+        return Err(FileDecodeError::Protected);
     }
     if has_entry("Workbook") {
         return workbook::read_old_workbook(bytes, max_pages);
@@ -88,9 +82,9 @@ fn read_container(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, Docum
     let (what, better) = match has_entry("PowerPoint Document") {
         true => ("a presentation in the old format PPT", "PPTX"),
         false if has_entry("WordDocument") => ("a document in the old format DOC", "DOCX"),
-        false => return Err(DocumentDecodeError::Unsupported("a container of the old office formats".to_owned())),
+        false => return Err(FileDecodeError::no_text("a container of the old office formats")),
     };
-    Err(DocumentDecodeError::TooLarge(format!("{what} can't be read; ask for it as {better} or PDF")))
+    Err(FileDecodeError::TooLarge(format!("{what} can't be read; ask for it as {better} or PDF")))
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! The connection to the host: one thread reads the document, another decodes it, and the process exits when either
+//! The connection to the host: one thread reads the file, another decodes it, and the process exits when either
 //! ends.
 //!
 //! The reading thread does nothing else, so that it notices when the host is gone even while a decoder loops.
@@ -12,11 +12,17 @@ use std::{
 };
 
 use satchel_decoders::protocol::{
-    DocumentSummary, FromWorker, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageText, ReadRequest,
+    DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageText,
+    RequestedOutput, TextRange, WorkerRequest,
 };
 use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
 
-use crate::{error::DocumentDecodeError, format, page_writer::DecodedDocument};
+use crate::{
+    error::FileDecodeError,
+    format,
+    image::{self, EncodedImage},
+    page_writer::DecodedDocument,
+};
 
 /// The exit code after an invalid request.
 pub(crate) const EXIT_PROTOCOL_ERROR: u8 = 2;
@@ -27,17 +33,17 @@ const EXIT_UNCONFINED: u8 = 3;
 /// The stack of a decoder, in bytes. It is only reserved; deep nesting uses it.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The most bytes that are taken for a document before they are there.
+/// The most bytes that are taken for a file before they are there.
 const INITIAL_BYTES: u64 = 1 << 20;
 
-/// Runs the worker: confines the process and reads one document.
+/// Runs the worker: confines the process and decodes one file.
 pub(crate) fn run_worker(memory_bytes: u64) -> ExitCode {
-    let (document_tx, document_rx) = channel();
+    let (file_tx, file_rx) = channel();
     let (ready_tx, ready_rx) = channel();
     let builder = thread::Builder::new().name("decoder".to_owned()).stack_size(STACK_BYTES);
     let decoder = builder.spawn(move || {
         let _received = ready_tx.send(lower_priority());
-        decode_document(&document_rx);
+        decode_file(&file_rx, memory_bytes);
     });
     if let Err(error) = decoder {
         eprintln!("no thread for the decoder: {error}");
@@ -58,7 +64,7 @@ pub(crate) fn run_worker(memory_bytes: u64) -> ExitCode {
     match received {
         Ok((content, request)) => {
             // The other thread runs until the process exits, so sending can't fail.
-            let _received = document_tx.send((content, request));
+            let _received = file_tx.send((content, request));
             wait_until_closed(&mut input)
         }
         Err(error) => {
@@ -68,20 +74,38 @@ pub(crate) fn run_worker(memory_bytes: u64) -> ExitCode {
     }
 }
 
-/// Waits for the one document, decodes it, sends its text, and exits.
-fn decode_document(documents: &Receiver<(Vec<u8>, ReadRequest)>) {
-    let Ok((content, request)) = documents.recv() else { return park_forever() };
-    match catch_unwind(AssertUnwindSafe(|| format::read_document(content, &request.mime, request.max_pages))) {
-        Ok(Ok(document)) => send_pages(&document, &request),
+/// Waits for the one file, decodes it, sends what was made of it, and exits.
+fn decode_file(files: &Receiver<(Vec<u8>, WorkerRequest)>, memory_bytes: u64) {
+    let Ok((content, request)) = files.recv() else { return park_forever() };
+    match catch_unwind(AssertUnwindSafe(|| send_output(content, &request, memory_bytes))) {
+        Ok(Ok(())) => {}
         Ok(Err(error)) => send(&FromWorker::Failed(error.to_failure())),
         // The panic's message is on standard error.
-        Err(_) => send(&FromWorker::Failed(DocumentDecodeError::damaged("its decoder broke down").to_failure())),
+        Err(_) => send(&FromWorker::Failed(FileDecodeError::damaged("its decoder broke down").to_failure())),
     }
     exit(0)
 }
 
-fn send_pages(document: &DecodedDocument, request: &ReadRequest) {
-    for page in select_pages(document, request) {
+fn send_output(content: Vec<u8>, request: &WorkerRequest, memory_bytes: u64) -> Result<(), FileDecodeError> {
+    let mime = &request.mime;
+    match &request.output {
+        RequestedOutput::Text(range) => send_pages(&format::read_document(content, mime, range.max_pages)?, range),
+        RequestedOutput::Image(bounds) => send_image(&image::scale_image(content, mime, *bounds, memory_bytes)?),
+    }
+    Ok(())
+}
+
+fn send_image(image: &EncodedImage) {
+    let EncodedImage { format, width, height, content } = image;
+    let (format, width, height) = (*format, *width, *height);
+    send(&FromWorker::Image(ImageHeader { format, width, height, bytes: content.len() as u64 }));
+    for chunk in content.chunks(MAX_CHUNK_BYTES) {
+        send(&FromWorker::Content(chunk.to_owned()));
+    }
+}
+
+fn send_pages(document: &DecodedDocument, range: &TextRange) {
+    for page in select_pages(document, range) {
         send(&FromWorker::Page(page));
     }
     let number = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
@@ -94,13 +118,13 @@ fn send_pages(document: &DecodedDocument, request: &ReadRequest) {
     }));
 }
 
-/// The pages that the request wants: whole ones as far as they fit, and a part of the first if it doesn't.
-fn select_pages(document: &DecodedDocument, request: &ReadRequest) -> Vec<PageText> {
-    let first_index = (request.first_page as usize).saturating_sub(1);
-    let (mut selected, mut room) = (Vec::new(), request.max_text_bytes);
+/// The pages of the range: whole ones as far as they fit, and a part of the first if it doesn't.
+fn select_pages(document: &DecodedDocument, range: &TextRange) -> Vec<PageText> {
+    let first_index = (range.first_page as usize).saturating_sub(1);
+    let (mut selected, mut room) = (Vec::new(), range.max_text_bytes);
     for (index, text) in document.pages.iter().enumerate().skip(first_index) {
         let is_first = index == first_index;
-        let offset = if is_first { text.ceil_char_boundary(request.offset.min(text.len())) } else { 0 };
+        let offset = if is_first { text.ceil_char_boundary(range.offset.min(text.len())) } else { 0 };
         let rest = &text[offset..];
         if rest.len() > room && !is_first {
             break;
@@ -131,13 +155,13 @@ fn cut_position(text: &str, room: usize) -> usize {
 }
 
 /// Reads the request, which is one line.
-fn read_request(input: &mut impl BufRead) -> io::Result<ReadRequest> {
+fn read_request(input: &mut impl BufRead) -> io::Result<WorkerRequest> {
     let mut line = Vec::new();
     input.take(MAX_REQUEST_BYTES as u64).read_until(b'\n', &mut line)?;
     serde_json::from_slice(&line).map_err(io::Error::other)
 }
 
-/// Reads the document; an error if it is shorter than announced.
+/// Reads the file; an error if it is shorter than announced.
 fn read_content(input: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     content.reserve_exact(usize::try_from(bytes.min(INITIAL_BYTES)).unwrap_or_default());
@@ -180,10 +204,8 @@ mod tests {
     fn selected(pages: &[&str], first_page: u32, offset: usize, max_text_bytes: usize) -> Vec<(u32, usize, String)> {
         let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
         let document = DecodedDocument { total_pages: pages.len(), pages, is_truncated: false };
-        let mime = String::new();
-        let request =
-            ReadRequest { mime, bytes: 0, first_page, offset, max_text_bytes, max_pages: 9, processor_seconds: 1 };
-        select_pages(&document, &request).into_iter().map(|page| (page.number, page.offset, page.text)).collect()
+        let range = TextRange { first_page, offset, max_text_bytes, max_pages: 9 };
+        select_pages(&document, &range).into_iter().map(|page| (page.number, page.offset, page.text)).collect()
     }
 
     #[test]
@@ -205,8 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn short_document_is_an_error() {
-        let mut input = io::Cursor::new(b"{\"mime\":\"a\",\"bytes\":4,\"first_page\":1,\"offset\":0,\"max_text_bytes\":9,\"max_pages\":1,\"processor_seconds\":1}\nabc".to_vec());
+    fn short_file_is_an_error() {
+        let request = r#"{"mime":"a","bytes":4,"processor_seconds":1,"output":{"image":{"max_side":9,"max_bytes":9}}}"#;
+        let mut input = io::Cursor::new(format!("{request}\nabc").into_bytes());
         assert_eq!(read_request(&mut input).unwrap().bytes, 4);
         assert!(read_content(&mut input, 4).is_err());
         assert!(read_request(&mut io::Cursor::new(vec![b'x'; 2 * MAX_REQUEST_BYTES])).is_err());

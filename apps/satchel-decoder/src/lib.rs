@@ -1,9 +1,10 @@
-//! The worker that reads the text of one document: a small process that can access only its own pipes (ADR 0020).
+//! The worker that decodes one file: a small process that can access only its own pipes (ADR 0020).
 //!
 //! [`run`] is the entry point. The process starts a thread with a large stack, confines itself, sends that it is ready,
-//! and reads the request and the bytes of the document. It exits as soon as the host closes the connection. The protocol
-//! is `satchel_decoders::protocol`. One module reads one family of formats and writes into a `PageWriter`,
-//! which bounds the text; `format::read_document` chooses the module by the bytes.
+//! and reads the request and the bytes of the file. It exits as soon as the host closes the connection. The protocol
+//! is `satchel_decoders::protocol`. For the text of a document, one module reads one family of formats and writes into a
+//! `PageWriter`, which bounds the text; `format::read_document` chooses the module by the bytes. `image::scale_image`
+//! scales an image.
 
 mod charset;
 mod ebook;
@@ -11,6 +12,7 @@ mod error;
 mod format;
 mod host_connection;
 mod html;
+mod image;
 mod mail;
 mod office_xml;
 mod open_document;
@@ -24,6 +26,8 @@ mod xml;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod image_fixtures;
 
 use std::{
     ffi::OsString,
@@ -35,9 +39,9 @@ use satchel_decoders::protocol::MEMORY_OPTION;
 
 /// The text for a person who starts it.
 const ABOUT: &str = "\
-satchel-decoder reads the text of one document for Satchel, which starts it when it needs one.
+satchel-decoder reads the text of one document, or scales one image, for Satchel, which starts it when it needs one.
 
-It is not meant to be started by hand: it reads the document on its standard input, writes JSON lines on its standard
+It is not meant to be started by hand: it reads the file on its standard input, writes JSON lines on its standard
 output, has no way to files or to the network, and ends when its standard input does.
 
 Options:

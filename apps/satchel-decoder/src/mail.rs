@@ -3,7 +3,7 @@
 use mail_parser::{Address, Message, MessageParser, MimeHeaders, PartType};
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     html,
     page_writer::{DecodedDocument, PageWriter},
 };
@@ -18,14 +18,13 @@ const MAX_READ_LEVELS: usize = 3;
 const MAX_ADDRESSES: usize = 100;
 
 /// Reads an EML.
-pub(crate) fn read_mail(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_mail(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let nested = count_nested_messages(bytes);
     if nested > MAX_NESTED_MESSAGES {
         let message = format!("it holds {nested} messages within messages; at most {MAX_NESTED_MESSAGES} are read");
-        return Err(DocumentDecodeError::TooLarge(message));
+        return Err(FileDecodeError::TooLarge(message));
     }
-    let message =
-        MessageParser::default().parse(bytes).ok_or_else(|| DocumentDecodeError::damaged("it has no headers"))?;
+    let message = MessageParser::default().parse(bytes).ok_or_else(|| FileDecodeError::damaged("it has no headers"))?;
     let mut writer = PageWriter::new(max_pages);
     write_message(&message, 1, &mut writer);
     Ok(writer.into_flow())
@@ -119,7 +118,7 @@ mod tests {
         let mail = format!("Subject: news\r\n\r\n{}", "https://lists.example/message/ABC\r\n".repeat(100));
         assert!(read_mail(mail.as_bytes(), 9).unwrap().pages[0].contains("/message/ABC"));
         let folded = "Content-Type:\r\n MESSAGE/rfc822\r\n\r\n".repeat(51);
-        assert!(matches!(read_mail(folded.as_bytes(), 9), Err(DocumentDecodeError::TooLarge(_))));
+        assert!(matches!(read_mail(folded.as_bytes(), 9), Err(FileDecodeError::TooLarge(_))));
     }
 
     #[test]

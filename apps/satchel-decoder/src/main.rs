@@ -1,4 +1,4 @@
-//! The program `satchel-decoder`: reads one document and exits. See the library.
+//! The program `satchel-decoder`: decodes one file and exits. See the library.
 
 use std::process::ExitCode;
 

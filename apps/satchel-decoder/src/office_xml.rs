@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     package::{Package, resolve_reference},
     page_writer::{DecodedDocument, PageWriter},
     xml::{XmlToken, walk_xml},
@@ -23,11 +23,11 @@ const SIDE_PARTS: [(&str, &str); 5] = [
 ];
 
 /// Reads a DOCX.
-pub(crate) fn read_word(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_word(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let mut names = package.names();
     names.sort();
     let is_main = |name: &&String| name.starts_with("word/document") && name.ends_with(".xml");
-    let main = names.iter().find(is_main).ok_or_else(|| DocumentDecodeError::damaged("its text is missing"))?;
+    let main = names.iter().find(is_main).ok_or_else(|| FileDecodeError::damaged("its text is missing"))?;
     let mut writer = PageWriter::new(max_pages);
     write_text(&package.read_part(main)?, &mut writer)?;
     for (prefix, heading) in SIDE_PARTS {
@@ -49,7 +49,7 @@ pub(crate) fn read_word(package: &mut Package<'_>, max_pages: u32) -> Result<Dec
 }
 
 /// Writes the text of a part in WordprocessingML or DrawingML, which have the same shape.
-pub(crate) fn write_text(xml: &[u8], writer: &mut PageWriter) -> Result<(), DocumentDecodeError> {
+pub(crate) fn write_text(xml: &[u8], writer: &mut PageWriter) -> Result<(), FileDecodeError> {
     let (mut is_in_text, mut skipped_levels, mut table_levels) = (false, 0_usize, 0_usize);
     walk_xml(xml, |token| {
         match token {
@@ -89,7 +89,7 @@ pub(crate) fn write_text(xml: &[u8], writer: &mut PageWriter) -> Result<(), Docu
 pub(crate) fn read_relationships(
     package: &mut Package<'_>,
     part: &str,
-) -> Result<HashMap<String, (String, String)>, DocumentDecodeError> {
+) -> Result<HashMap<String, (String, String)>, FileDecodeError> {
     let (directory, name) = part.rsplit_once('/').unwrap_or(("", part));
     let mut relationships = HashMap::new();
     let Some(xml) = package.read_part_if_any(&format!("{directory}/_rels/{name}.rels"))? else {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::fixtures::zip_archive;
 
-    fn read(parts: &[(&str, &[u8])]) -> Result<Vec<String>, DocumentDecodeError> {
+    fn read(parts: &[(&str, &[u8])]) -> Result<Vec<String>, FileDecodeError> {
         let bytes = zip_archive(parts);
         read_word(&mut Package::open(&bytes).unwrap(), 200).map(|document| document.pages)
     }
@@ -139,6 +139,6 @@ mod tests {
     fn missing_text_is_damage() {
         let error = read(&[("word/styles.xml", b"<x/>")]).unwrap_err();
         assert_eq!(error.to_string(), "it is damaged: its text is missing");
-        assert!(matches!(read(&[("word/document.xml", b"<a><b attr='")]), Err(DocumentDecodeError::Damaged(_))));
+        assert!(matches!(read(&[("word/document.xml", b"<a><b attr='")]), Err(FileDecodeError::Damaged(_))));
     }
 }

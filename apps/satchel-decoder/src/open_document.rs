@@ -1,7 +1,7 @@
 //! ODT, ODS and ODP: the text of `content.xml`. A sheet or a slide is a page.
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
     xml::{XmlToken, walk_xml},
@@ -28,9 +28,9 @@ enum PageElement {
 pub(crate) fn read_open_document(
     package: &mut Package<'_>,
     max_pages: u32,
-) -> Result<DecodedDocument, DocumentDecodeError> {
+) -> Result<DecodedDocument, FileDecodeError> {
     if is_encrypted(package)? {
-        return Err(DocumentDecodeError::Protected);
+        return Err(FileDecodeError::Protected);
     }
     let kind = package.read_part_if_any("mimetype")?.unwrap_or_default();
     let page_element = match String::from_utf8_lossy(&kind) {
@@ -44,11 +44,7 @@ pub(crate) fn read_open_document(
     Ok(if page_element == PageElement::None { writer.into_flow() } else { writer.into_paged() })
 }
 
-fn write_content(
-    content: &[u8],
-    page_element: PageElement,
-    writer: &mut PageWriter,
-) -> Result<(), DocumentDecodeError> {
+fn write_content(content: &[u8], page_element: PageElement, writer: &mut PageWriter) -> Result<(), FileDecodeError> {
     let (mut paragraph_levels, mut skipped_levels, mut table_levels) = (0_usize, 0_usize, 0_usize);
     let is_page = |name: &str| match page_element {
         PageElement::None => false,
@@ -107,7 +103,7 @@ fn write_content(
 }
 
 /// Whether the manifest says that parts are encrypted.
-fn is_encrypted(package: &mut Package<'_>) -> Result<bool, DocumentDecodeError> {
+fn is_encrypted(package: &mut Package<'_>) -> Result<bool, FileDecodeError> {
     let mut is_encrypted = false;
     if let Some(manifest) = package.read_part_if_any(MANIFEST)? {
         walk_xml(&manifest, |token| {
@@ -123,7 +119,7 @@ mod tests {
     use super::*;
     use crate::fixtures::zip_archive;
 
-    fn read(mime: &str, content: &str) -> Result<Vec<String>, DocumentDecodeError> {
+    fn read(mime: &str, content: &str) -> Result<Vec<String>, FileDecodeError> {
         let bytes = zip_archive(&[("mimetype", mime.as_bytes()), (CONTENT, content.as_bytes())]);
         read_open_document(&mut Package::open(&bytes).unwrap(), 200).map(|document| document.pages)
     }
@@ -162,6 +158,6 @@ mod tests {
             b"<m xmlns:manifest='m'><manifest:file-entry><manifest:encryption-data/></manifest:file-entry></m>";
         let bytes = zip_archive(&[(CONTENT, b"\x01\x02"), (MANIFEST, manifest)]);
         let error = read_open_document(&mut Package::open(&bytes).unwrap(), 1).unwrap_err();
-        assert_eq!(error, DocumentDecodeError::Protected);
+        assert_eq!(error, FileDecodeError::Protected);
     }
 }

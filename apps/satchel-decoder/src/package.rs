@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 
 use zip::{ZipArchive, result::ZipError};
 
-use crate::error::DocumentDecodeError;
+use crate::error::FileDecodeError;
 
 /// The most entries of an archive.
 const MAX_ENTRIES: usize = 20_000;
@@ -25,11 +25,11 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, DocumentDecodeError> {
+    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, FileDecodeError> {
         let archive = ZipArchive::new(Cursor::new(bytes)).map_err(zip_error)?;
         if archive.len() > MAX_ENTRIES {
             let message = format!("it is an archive of {} entries; at most {MAX_ENTRIES} are read", archive.len());
-            return Err(DocumentDecodeError::TooLarge(message));
+            return Err(FileDecodeError::TooLarge(message));
         }
         Ok(Self { archive, room: MAX_READ_BYTES })
     }
@@ -44,35 +44,35 @@ impl<'a> Package<'a> {
     }
 
     /// Reads a part; an error if there is none.
-    pub(crate) fn read_part(&mut self, name: &str) -> Result<Vec<u8>, DocumentDecodeError> {
+    pub(crate) fn read_part(&mut self, name: &str) -> Result<Vec<u8>, FileDecodeError> {
         let limit = MAX_PART_BYTES.min(self.room);
         let mut content = Vec::new();
         let part = self.archive.by_name(name).map_err(zip_error)?;
-        part.take(limit + 1).read_to_end(&mut content).map_err(DocumentDecodeError::damaged)?;
+        part.take(limit + 1).read_to_end(&mut content).map_err(FileDecodeError::damaged)?;
         if content.len() as u64 > limit {
             // What was decompressed in vain counts, too: no further part is read.
             self.room = 0;
             let message = format!("it decompresses to more than {} MB", limit >> 20);
-            return Err(DocumentDecodeError::TooLarge(message));
+            return Err(FileDecodeError::TooLarge(message));
         }
         self.room -= content.len() as u64;
         Ok(content)
     }
 
     /// Reads a part, if there is one.
-    pub(crate) fn read_part_if_any(&mut self, name: &str) -> Result<Option<Vec<u8>>, DocumentDecodeError> {
+    pub(crate) fn read_part_if_any(&mut self, name: &str) -> Result<Option<Vec<u8>>, FileDecodeError> {
         if self.has_part(name) { self.read_part(name).map(Some) } else { Ok(None) }
     }
 
     /// Checks what the archive declares, for a library that believes it.
-    pub(crate) fn check_declared_size(&mut self) -> Result<(), DocumentDecodeError> {
+    pub(crate) fn check_declared_size(&mut self) -> Result<(), FileDecodeError> {
         let mut declared = 0_u64;
         for index in 0..self.archive.len() {
             declared = declared.saturating_add(self.archive.by_index_raw(index).map_err(zip_error)?.size());
         }
         if declared > MAX_DECLARED_BYTES {
             let limit = MAX_DECLARED_BYTES >> 20;
-            return Err(DocumentDecodeError::TooLarge(format!(
+            return Err(FileDecodeError::TooLarge(format!(
                 "it decompresses to {} MB; at most {limit} MB are read",
                 declared >> 20
             )));
@@ -81,11 +81,11 @@ impl<'a> Package<'a> {
     }
 }
 
-fn zip_error(error: ZipError) -> DocumentDecodeError {
+fn zip_error(error: ZipError) -> FileDecodeError {
     match error {
-        ZipError::UnsupportedArchive(reason) if reason == ZipError::PASSWORD_REQUIRED => DocumentDecodeError::Protected,
-        ZipError::FileNotFound => DocumentDecodeError::damaged("a part of it is missing"),
-        error => DocumentDecodeError::damaged(error),
+        ZipError::UnsupportedArchive(reason) if reason == ZipError::PASSWORD_REQUIRED => FileDecodeError::Protected,
+        ZipError::FileNotFound => FileDecodeError::damaged("a part of it is missing"),
+        error => FileDecodeError::damaged(error),
     }
 }
 

@@ -9,15 +9,15 @@ use kurbo::Rect;
 
 use self::glyphs::GlyphCollector;
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     page_writer::{DecodedDocument, PageWriter},
 };
 
 /// Reads a PDF. One that needs a password for reading is protected.
-pub(crate) fn read_pdf(content: Vec<u8>, max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_pdf(content: Vec<u8>, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let pdf = Pdf::new(content).map_err(|error| match error {
-        LoadPdfError::Decryption(_) => DocumentDecodeError::Protected,
-        LoadPdfError::Invalid => DocumentDecodeError::damaged("it has no pages that can be found"),
+        LoadPdfError::Decryption(_) => FileDecodeError::Protected,
+        LoadPdfError::Invalid => FileDecodeError::damaged("it has no pages that can be found"),
     })?;
     let pages = pdf.pages();
     let (cache, settings) = (InterpreterCache::new(), InterpreterSettings::default());
@@ -96,7 +96,7 @@ mod tests {
         ];
         let bytes = String::from_utf8(pdf(&objects)).unwrap();
         let bytes = bytes.replace("/Root 1 0 R", "/Root 1 0 R /Encrypt 3 0 R /ID [<00> <00>]");
-        assert_eq!(read_pdf(bytes.into_bytes(), 1), Err(DocumentDecodeError::Protected));
+        assert_eq!(read_pdf(bytes.into_bytes(), 1), Err(FileDecodeError::Protected));
     }
 
     #[test]

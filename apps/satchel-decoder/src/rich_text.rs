@@ -3,13 +3,13 @@
 use rtf_parser_tt::RtfDocument;
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     page_writer::{DecodedDocument, PageWriter},
 };
 
 /// Reads an RTF.
-pub(crate) fn read_rich_text(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
-    let document = RtfDocument::from_bytes(bytes).map_err(DocumentDecodeError::damaged)?;
+pub(crate) fn read_rich_text(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
+    let document = RtfDocument::from_bytes(bytes).map_err(FileDecodeError::damaged)?;
     let mut writer = PageWriter::new(max_pages);
     writer.push_str(&document.get_text());
     Ok(writer.into_flow())

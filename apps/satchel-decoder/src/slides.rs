@@ -1,7 +1,7 @@
 //! PPTX: a page for each slide, in the order of the presentation, with its notes.
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     office_xml::{read_relationships, write_text},
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
@@ -11,7 +11,7 @@ use crate::{
 const PRESENTATION: &str = "ppt/presentation.xml";
 
 /// Reads a PPTX.
-pub(crate) fn read_slides(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_slides(package: &mut Package<'_>, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let slides = slide_parts(package)?;
     let mut writer = PageWriter::new(max_pages);
     for slide in &slides {
@@ -35,7 +35,7 @@ pub(crate) fn read_slides(package: &mut Package<'_>, max_pages: u32) -> Result<D
 }
 
 /// The slides' parts in their order, or by their numbers where the presentation doesn't list them.
-fn slide_parts(package: &mut Package<'_>) -> Result<Vec<String>, DocumentDecodeError> {
+fn slide_parts(package: &mut Package<'_>) -> Result<Vec<String>, FileDecodeError> {
     let relationships = read_relationships(package, PRESENTATION)?;
     let mut slides = Vec::new();
     if let Some(xml) = package.read_part_if_any(PRESENTATION)? {

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use calamine::{Cell, Data, DataRef, ExcelDateTime, Reader, Xls, XlsError, Xlsx, XlsxError};
 
 use crate::{
-    error::DocumentDecodeError,
+    error::FileDecodeError,
     package::Package,
     page_writer::{DecodedDocument, PageWriter},
     xml::{XmlToken, walk_xml},
@@ -23,7 +23,7 @@ const MAX_GAP_CELLS: u32 = 50;
 const SHARED_TEXTS: &str = "sharedstrings.xml";
 
 /// Reads an XLSX.
-pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     check_package(&mut Package::open(bytes)?)?;
     let mut workbook = Xlsx::new(Cursor::new(bytes)).map_err(xlsx_error)?;
     let mut writer = PageWriter::new(max_pages);
@@ -43,10 +43,10 @@ pub(crate) fn read_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocum
 }
 
 /// Reads an XLS.
-pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, DocumentDecodeError> {
+pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
     let mut workbook = Xls::new(Cursor::new(bytes)).map_err(|error| match error {
-        XlsError::Password => DocumentDecodeError::Protected,
-        error => DocumentDecodeError::damaged(error),
+        XlsError::Password => FileDecodeError::Protected,
+        error => FileDecodeError::damaged(error),
     })?;
     let mut writer = PageWriter::new(max_pages);
     for sheet in workbook.sheet_names() {
@@ -74,7 +74,7 @@ pub(crate) fn read_old_workbook(bytes: &[u8], max_pages: u32) -> Result<DecodedD
 }
 
 /// Checks what the library would believe.
-fn check_package(package: &mut Package<'_>) -> Result<(), DocumentDecodeError> {
+fn check_package(package: &mut Package<'_>) -> Result<(), FileDecodeError> {
     package.check_declared_size()?;
     // The library finds the part in any spelling.
     let names = package.names();
@@ -88,7 +88,7 @@ fn check_package(package: &mut Package<'_>) -> Result<(), DocumentDecodeError> {
         })?;
         if claimed > MAX_SHARED_TEXTS {
             let message = format!("it claims {claimed} distinct texts; at most {MAX_SHARED_TEXTS} are read");
-            return Err(DocumentDecodeError::TooLarge(message));
+            return Err(FileDecodeError::TooLarge(message));
         }
     }
     Ok(())
@@ -98,7 +98,7 @@ fn write_cells(
     workbook: &mut Xlsx<Cursor<&[u8]>>,
     sheet: &str,
     writer: &mut PageWriter,
-) -> Result<(), DocumentDecodeError> {
+) -> Result<(), FileDecodeError> {
     let mut cells = workbook.worksheet_cells_reader(sheet).map_err(xlsx_error)?;
     let mut row_writer = RowWriter::default();
     while let Some(cell) = cells.next_cell().map_err(xlsx_error)? {
@@ -174,10 +174,10 @@ fn format_time(time: &ExcelDateTime) -> String {
     }
 }
 
-fn xlsx_error(error: XlsxError) -> DocumentDecodeError {
+fn xlsx_error(error: XlsxError) -> FileDecodeError {
     match error {
-        XlsxError::Password => DocumentDecodeError::Protected,
-        error => DocumentDecodeError::damaged(error),
+        XlsxError::Password => FileDecodeError::Protected,
+        error => FileDecodeError::damaged(error),
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{xlsx, zip_archive};
 
-    fn read(sheet: &str, shared: &str) -> Result<Vec<String>, DocumentDecodeError> {
+    fn read(sheet: &str, shared: &str) -> Result<Vec<String>, FileDecodeError> {
         read_workbook(&xlsx(sheet, shared), 200).map(|document| document.pages)
     }
 
@@ -215,11 +215,8 @@ mod tests {
     fn damaged_workbooks_are_errors() {
         assert!(matches!(
             read_workbook(&zip_archive(&[("xl/workbook.xml", b"<a")]), 1),
-            Err(DocumentDecodeError::Damaged(_))
+            Err(FileDecodeError::Damaged(_))
         ));
-        assert!(matches!(
-            read_old_workbook(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 1),
-            Err(DocumentDecodeError::Damaged(_))
-        ));
+        assert!(matches!(read_old_workbook(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 1), Err(FileDecodeError::Damaged(_))));
     }
 }

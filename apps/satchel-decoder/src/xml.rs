@@ -7,7 +7,7 @@ use quick_xml::{
     name::QName,
 };
 
-use crate::{charset, error::DocumentDecodeError};
+use crate::{charset, error::FileDecodeError};
 
 /// The deepest nesting of elements.
 const MAX_DEPTH: usize = 4_096;
@@ -40,7 +40,7 @@ impl Attributes<'_> {
 }
 
 /// Walks through a document in the order of its text. The walk ends early when `visit` returns `false`.
-pub(crate) fn walk_xml(xml: &[u8], mut visit: impl FnMut(XmlToken<'_>) -> bool) -> Result<(), DocumentDecodeError> {
+pub(crate) fn walk_xml(xml: &[u8], mut visit: impl FnMut(XmlToken<'_>) -> bool) -> Result<(), FileDecodeError> {
     let xml = charset::decode_text(xml);
     let mut reader = Reader::from_str(&xml);
     let config = reader.config_mut();
@@ -48,11 +48,11 @@ pub(crate) fn walk_xml(xml: &[u8], mut visit: impl FnMut(XmlToken<'_>) -> bool) 
     config.allow_unmatched_ends = true;
     let mut depth = 0_usize;
     loop {
-        let goes_on = match reader.read_event().map_err(DocumentDecodeError::damaged)? {
+        let goes_on = match reader.read_event().map_err(FileDecodeError::damaged)? {
             Event::Start(element) => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err(DocumentDecodeError::TooLarge(format!(
+                    return Err(FileDecodeError::TooLarge(format!(
                         "its elements are nested deeper than {MAX_DEPTH} levels"
                     )));
                 }
@@ -96,7 +96,7 @@ fn predefined_entity(name: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn text_of(xml: &str) -> Result<String, DocumentDecodeError> {
+    fn text_of(xml: &str) -> Result<String, FileDecodeError> {
         let mut text = String::new();
         walk_xml(xml.as_bytes(), |token| {
             if let XmlToken::Text(part) = token {

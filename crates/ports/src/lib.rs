@@ -15,6 +15,7 @@ pub mod event_bus;
 pub mod fetcher;
 pub mod file_links;
 pub mod file_runner;
+pub mod images;
 pub mod inbound;
 pub mod language_model;
 pub mod ledger;
@@ -42,6 +43,7 @@ pub use event_bus::{BusError, BusEvent, EventBus};
 pub use fetcher::{FetchRequest, FetchResponse, Fetcher, FetcherError, HostPolicy};
 pub use file_links::{FileLinks, LINK_TTL, LinkError};
 pub use file_runner::{FileAccess, FileProfile, FileReader, FileRunner, FileWriter};
+pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{HolderId, Lease, Ledger, LedgerError};
@@ -63,6 +65,7 @@ pub use {
     fetcher::MockFetcher,
     file_links::MockFileLinks,
     file_runner::{MockFileReader, MockFileRunner, MockFileWriter},
+    images::MockImageScaler,
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::MockLedger,

@@ -1,4 +1,4 @@
-//! Each promise of the port.
+//! Each promise of the port that reads documents.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::stub_worker::{DOCUMENT, StubWorker, read_with, request, workers};
 
 /// Waits until a condition holds; fails after some seconds.
-async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what}");
@@ -35,8 +35,8 @@ async fn document_reaches_worker_and_text_returns() {
     assert_eq!(stub.noted("arguments"), "--memory 536870912\n");
     assert_eq!(
         stub.noted("request"),
-        "{\"mime\":\"application/pdf\",\"bytes\":10,\"first_page\":2,\"offset\":0,\"max_text_bytes\":100,\
-         \"max_pages\":200,\"processor_seconds\":22}"
+        "{\"mime\":\"application/pdf\",\"bytes\":10,\"processor_seconds\":22,\"output\":{\"text\":{\"first_page\":2,\
+         \"offset\":0,\"max_text_bytes\":100,\"max_pages\":200}}}"
     );
     wait_until("the worker is killed", || stub.is_gone()).await;
 }
@@ -53,6 +53,7 @@ async fn document_reaches_worker_and_text_returns() {
 )]
 #[case::no_json("echo nonsense", "a line can't be parsed")]
 #[case::unknown_message("echo '{\"write\":\"/etc/passwd\"}'", "a line can't be parsed")]
+#[case::image("image png 1 1 9", "a message is not about text")]
 #[case::ready_twice("ready", "it was ready twice")]
 #[case::endless_line("exec tr '\\0' x < /dev/zero", "a line is too long")]
 #[tokio::test]
@@ -166,6 +167,6 @@ async fn documents_wait_for_a_free_worker() {
         result
     };
     let (first, second) = tokio::join!(read_with(&workers, &wanted, &cancel), second);
-    assert_eq!(reason(second), "too many documents are being read; try again in a moment");
+    assert_eq!(reason(second), "too many files are being decoded; try again in a moment");
     assert!(first.is_ok());
 }

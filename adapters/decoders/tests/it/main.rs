@@ -1,5 +1,6 @@
-//! The host's half: what the port promises, with workers that are shell scripts, obedient and not.
+//! The host's half: what the ports promise, with workers that are shell scripts, obedient and not.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod contract;
+mod images;
 mod stub_worker;

@@ -12,22 +12,28 @@ use bytes::Bytes;
 use futures::stream;
 use satchel_decoders::{DecoderSettings, DecoderWorkers};
 use satchel_domain::Sha256;
-use satchel_ports::{DocumentError, DocumentReader, DocumentRequest, DocumentText, MockBlobs};
+use satchel_ports::{
+    DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError, ImageRequest, ImageScaler, MockBlobs,
+    ScaledImage,
+};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// What every script starts with. `request` reads the line of the request, and `document` the ten bytes behind it.
+/// `image` takes a format, two sides and a number of bytes; `content` takes base64.
 const PRELUDE: &str = r#"#!/bin/sh
 ulimit -t 20
 PATH=/usr/local/bin:/usr/bin:/bin
 HERE=${0%/*}
 echo "$@" > "$HERE/arguments"
 echo $$ >> "$HERE/numbers"
-ready() { printf '%s\n' '{"ready":{"version":1}}'; }
+ready() { printf '%s\n' '{"ready":{"version":2}}'; }
 request() { IFS= read -r request || exit 0; printf '%s' "$request" > "$HERE/request"; }
 document() { head -c 10 > "$HERE/document"; }
 page() { printf '{"page":{"number":%s,"offset":0,"bytes":%s,"text":"%s"}}\n' "$1" "${#2}" "$2"; }
 done_with() { printf '{"done":{"total_pages":%s,"read_pages":%s,"empty_pages":[%s],"is_truncated":false}}\n' "$1" "$2" "$3"; }
+image() { printf '{"image":{"format":"%s","width":%s,"height":%s,"bytes":%s}}\n' "$1" "$2" "$3" "$4"; }
+content() { printf '{"content":"%s"}\n' "$1"; }
 "#;
 
 /// The document of every test.
@@ -73,6 +79,10 @@ impl StubWorker {
     pub(crate) async fn read(&self) -> Result<DocumentText, DocumentError> {
         read_with(&workers(self.settings()), &request(), &CancellationToken::new()).await
     }
+
+    pub(crate) async fn scale(&self) -> Result<ScaledImage, ImageError> {
+        workers(self.settings()).scale(&image_request(), &CancellationToken::new()).await
+    }
 }
 
 pub(crate) fn workers(settings: DecoderSettings) -> DecoderWorkers {
@@ -92,6 +102,16 @@ pub(crate) fn request() -> DocumentRequest {
         first_page: 1,
         offset: 0,
         max_text_bytes: 100,
+    }
+}
+
+pub(crate) fn image_request() -> ImageRequest {
+    ImageRequest {
+        sha256: Sha256([7; 32]),
+        bytes: DOCUMENT.len() as u64,
+        mime: "image/webp".to_owned(),
+        max_side: 40,
+        max_bytes: 20,
     }
 }
 

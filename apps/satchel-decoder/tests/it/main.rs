@@ -1,4 +1,4 @@
-//! The worker as Satchel uses it: started by the host's own code, for real documents and hostile ones.
+//! The worker as Satchel uses it: started by the host's own code, for real files and hostile ones.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod documents;
@@ -6,4 +6,7 @@ mod documents;
 mod fixtures;
 mod harness;
 mod hostile;
+#[path = "../../src/image_fixtures.rs"]
+mod image_fixtures;
+mod images;
 mod worker;

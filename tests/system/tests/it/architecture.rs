@@ -236,7 +236,7 @@ fn embedding_core_links_no_platform() {
 fn no_interpreter_in_the_main_binary() {
     const INTERPRETERS: [&str; 10] =
         ["starlark", "rhai", "mlua", "boa_engine", "rquickjs", "pyo3", "wasmi", "lopdf", "pdfium-render", "mupdf"];
-    const DECODERS: [&str; 20] = [
+    const DECODERS: [&str; 23] = [
         "calamine",
         "chardetng",
         "ffmpeg-next",
@@ -246,7 +246,9 @@ fn no_interpreter_in_the_main_binary() {
         "heifer",
         "html2text",
         "html5ever",
+        "gif",
         "image",
+        "image-webp",
         "mail-parser",
         "pdf",
         "pdf-extract",
@@ -255,6 +257,7 @@ fn no_interpreter_in_the_main_binary() {
         "rtf-parser-tt",
         "satchel-decoder",
         "symphonia",
+        "tiff",
         "zip",
         "zune-jpeg",
     ];

@@ -21,14 +21,14 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 69] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 70] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
     ("async-nats", &["satchel-nats"]),
     ("axum", &["satchel", "satchel-http-server", "satchel-telegram", "satchel-web"]),
     ("backon", &["satchel-models"]),
-    ("base64", &["satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
+    ("base64", &["satchel-decoders", "satchel-discord", "satchel-models", "satchel-starlark", "satchel-web"]),
     ("calamine", &["satchel-decoder"]),
     ("cap-std", &["satchel-files", "satchel-sandbox"]),
     ("chardetng", &["satchel-decoder"]),
@@ -44,6 +44,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 69] = [
     ("html-escape", &["satchel-decoder"]),
     ("hyper", &["satchel-http-server"]),
     ("hyper-util", &["satchel-http-server"]),
+    ("image", &["satchel-decoder"]),
     ("imagesize", &["satchel-files"]),
     ("indicatif", &["satchel-console"]),
     ("infer", &["satchel-files"]),

@@ -1,0 +1,102 @@
+//! The text of a document, collected page by page; implements [`DocumentReader`].
+
+use async_trait::async_trait;
+use satchel_ports::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    DecoderWorkers,
+    exchange::{DecoderInput, OutputCollector},
+};
+use crate::protocol::{
+    DocumentSummary, FromWorker, MAX_TEXT_BYTES, MAX_TEXT_LINE_BYTES, PageText, RequestedOutput, TextRange,
+};
+
+#[async_trait]
+impl DocumentReader for DecoderWorkers {
+    async fn read_text(
+        &self,
+        request: &DocumentRequest,
+        cancel: &CancellationToken,
+    ) -> Result<DocumentText, DocumentError> {
+        let DocumentRequest { sha256, bytes, mime, first_page, offset, max_text_bytes } = request;
+        let range = TextRange {
+            first_page: *first_page,
+            offset: usize::try_from(*offset).unwrap_or(usize::MAX),
+            max_text_bytes: usize::try_from(*max_text_bytes).unwrap_or(usize::MAX).min(MAX_TEXT_BYTES),
+            max_pages: self.settings.max_pages,
+        };
+        let input = DecoderInput { sha256, bytes: *bytes, mime };
+        Ok(self.decode(input, PageCollector::new(range), cancel).await?)
+    }
+}
+
+/// The pages that have arrived.
+struct PageCollector {
+    range: TextRange,
+    pages: Vec<DocumentPage>,
+    /// How many bytes of text may still come.
+    room: usize,
+}
+
+impl PageCollector {
+    fn new(range: TextRange) -> Self {
+        Self { room: range.max_text_bytes, pages: Vec::new(), range }
+    }
+
+    fn add_page(&mut self, page: PageText) -> Result<(), &'static str> {
+        // One character more than requested is legal, or a reader with little room would never come on.
+        self.room = (self.room + 4)
+            .checked_sub(page.text.len())
+            .map(|room| room.saturating_sub(4))
+            .ok_or("the pages hold more text than was requested")?;
+        let first = self.range.first_page.max(1);
+        let expected = self.pages.last().map_or(first, |last| last.number.saturating_add(1));
+        let end = page.offset.saturating_add(page.text.len());
+        if page.number != expected || page.number > self.range.max_pages || end > page.bytes {
+            return Err("a page is not the next one");
+        }
+        self.pages.push(to_document_page(page));
+        Ok(())
+    }
+
+    fn finish(&mut self, summary: DocumentSummary) -> Result<DocumentText, &'static str> {
+        let DocumentSummary { total_pages, read_pages, empty_pages, is_truncated } = summary;
+        let pages = std::mem::take(&mut self.pages);
+        let is_sound = read_pages <= total_pages.min(self.range.max_pages)
+            && pages.last().is_none_or(|last| last.number <= read_pages)
+            && empty_pages.is_sorted_by(|a, b| a < b)
+            && empty_pages.iter().all(|number| (1..=read_pages).contains(number));
+        match is_sound {
+            true => Ok(DocumentText { pages, total_pages, read_pages, empty_pages, is_truncated }),
+            false => Err("its numbers of pages contradict each other"),
+        }
+    }
+}
+
+impl OutputCollector for PageCollector {
+    type Output = DocumentText;
+
+    const ACTIVITY: &'static str = "reading";
+    const MAX_LINE_BYTES: usize = MAX_TEXT_LINE_BYTES;
+
+    fn size_reason(limit: &str) -> String {
+        format!("a document of at most {limit} can be read as text")
+    }
+
+    fn requested_output(&self) -> RequestedOutput {
+        RequestedOutput::Text(self.range.clone())
+    }
+
+    fn add_message(&mut self, message: FromWorker) -> Result<Option<DocumentText>, &'static str> {
+        match message {
+            FromWorker::Page(page) => self.add_page(page).map(|()| None),
+            FromWorker::Done(summary) => self.finish(summary).map(Some),
+            _ => Err("a message is not about text"),
+        }
+    }
+}
+
+fn to_document_page(PageText { number, offset, bytes, text }: PageText) -> DocumentPage {
+    DocumentPage { number, offset: offset as u64, bytes: bytes as u64, text }
+}
