@@ -110,6 +110,11 @@ impl Screen {
         self.lock_state().push_delta(turn, message, deltas);
     }
 
+    /// Shows that a task of a run begins.
+    pub(crate) fn on_task_started(&self, task: &str, number: u32, total: u32) {
+        self.lock_state().on_task_started(&clean_line(task), number, total);
+    }
+
     /// Shows that a tool runs.
     pub(crate) fn on_tool_started(&self, tool: &str) {
         self.lock_state().on_tool_started(&clean_line(tool));

@@ -53,6 +53,7 @@ fn show_events(screen: &Screen, events: Vec<BusEvent>) {
         }
         show_delta(screen, pending.take());
         match event {
+            BusEvent::TaskStarted { task, number, total, .. } => screen.on_task_started(&task, number, total),
             BusEvent::ToolStarted { tool, .. } => screen.on_tool_started(&tool),
             BusEvent::ToolFinished { tool, failed, .. } => screen.on_tool_finished(&tool, failed),
             _ => {}

@@ -28,4 +28,6 @@ pub struct SlashCommand {
     pub description: String,
     /// What can be added to it; nothing limits that where there are none, or more than 25.
     pub choices: Vec<String>,
+    /// Whether inputs can be written behind a choice.
+    pub takes_input: bool,
 }

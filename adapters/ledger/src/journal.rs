@@ -71,6 +71,7 @@ pub(crate) async fn journal_message(
     let taken_up = match entry {
         JournalEntry::Model { steered, .. } => steered.iter().map(|steered| steered.id).collect(),
         JournalEntry::Decided { message, .. } => vec![*message],
+        JournalEntry::TaskFinished { .. } => Vec::new(),
         JournalEntry::Outcome { .. } => return Err(Error::unknown("message to journal")),
     };
     let mut batch = Batch::default();

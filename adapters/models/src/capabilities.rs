@@ -4,6 +4,7 @@
 //! table.
 
 use satchel_domain::{Attachment, size};
+use satchel_ports::language_model::InputSupport;
 
 use crate::{
     media_kind::MediaKind,
@@ -11,6 +12,10 @@ use crate::{
 };
 
 const MB: u64 = 1_000_000;
+
+/// The longest side of a copy of an image, in pixels. Models scale what is larger down themselves:
+/// <https://platform.openai.com/docs/guides/images-vision>.
+const COPY_SIDE: u32 = 2_048;
 
 const COMMON_IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
 const PNG_AND_JPEG: &[&str] = &["image/png", "image/jpeg"];
@@ -304,17 +309,32 @@ pub(crate) struct RequestFileBudget {
     bytes: u64,
 }
 
+/// How large an image may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ImageLimits {
+    /// The longest side, in pixels.
+    pub(crate) max_side: u32,
+    pub(crate) max_bytes: u64,
+}
+
 /// The files that one model accepts, and the setting that changes it.
 #[derive(Debug, Clone)]
 pub(crate) struct FileRules {
     model: String,
     provider: ModelProvider,
+    /// Whether the provider itself answers, and not a server with its API.
+    is_vendor: bool,
     capabilities: ModelCapabilities,
 }
 
 impl FileRules {
     pub(crate) fn new(target: &ModelTarget) -> Self {
-        Self { model: target.name.clone(), provider: target.provider, capabilities: capabilities_for(target) }
+        Self {
+            model: target.name.clone(),
+            provider: target.provider,
+            is_vendor: !target.is_custom_server,
+            capabilities: capabilities_for(target),
+        }
     }
 
     /// Adds a file to a request, or returns the reason why it can't be sent.
@@ -353,6 +373,35 @@ impl FileRules {
         used.images += usize::from(is_image);
         used.bytes += file.bytes;
         Ok(())
+    }
+
+    /// How large a copy of an image has to be, where the model takes images but not this one; `None` where it takes it, or
+    /// no copy would help.
+    pub(crate) fn copy_limits(&self, file: &Attachment) -> Option<ImageLimits> {
+        let abilities = &self.capabilities;
+        let is_picture = file.kind() == "image" && file.mime != "image/svg+xml" && file.bytes > 0;
+        if !is_picture || abilities.images.is_empty() {
+            return None;
+        }
+        let side = file.media.width.max(file.media.height).unwrap_or(0);
+        let is_taken = abilities.images.contains(&file.mime.as_str())
+            && file.bytes <= abilities.max_image_bytes
+            && abilities.max_image_side.is_none_or(|max_side| side <= max_side)
+            && (abilities.accepts_animation || !file.media.animated);
+        let max_side = abilities.max_image_side.unwrap_or(COPY_SIDE).min(COPY_SIDE);
+        (!is_taken).then_some(ImageLimits { max_side, max_bytes: abilities.max_image_bytes })
+    }
+
+    /// What the model takes besides text.
+    pub(crate) fn input_support(&self) -> InputSupport {
+        let types = MediaKind::ALL.iter().flat_map(|kind| self.capabilities.types(*kind));
+        InputSupport {
+            // A server of the operator's own would fetch what others name from within the operator's network.
+            image_urls: self.is_vendor && self.provider.fetches_images() && !self.capabilities.images.is_empty(),
+            max_document_bytes: self.capabilities.max_document_bytes,
+            types: types.map(|mime| (*mime).to_owned()).collect(),
+            document_text: true,
+        }
     }
 
     /// Adds the address of an image to a request, or returns the reason why it can't be sent.

@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use satchel_ports::{LanguageModel, ModelError, ModelRequest, language_model::ModelStream};
+use satchel_ports::{
+    LanguageModel, ModelError, ModelRequest,
+    language_model::{InputSupport, ModelStream},
+};
 
 /// Calls models in order until one starts to answer.
 ///
@@ -32,6 +35,18 @@ impl LanguageModel for FallbackModel {
     /// The name of the first model.
     fn name(&self) -> String {
         self.models.first().map_or_else(|| "none".to_owned(), |model| model.name())
+    }
+
+    /// What all of them take: which one will answer is open.
+    fn input_support(&self) -> InputSupport {
+        let all = self.models.iter().map(|model| model.input_support());
+        all.reduce(|first, other| InputSupport {
+            image_urls: first.image_urls && other.image_urls,
+            types: &first.types & &other.types,
+            max_document_bytes: first.max_document_bytes.min(other.max_document_bytes),
+            document_text: first.document_text && other.document_text,
+        })
+        .unwrap_or_default()
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {

@@ -9,6 +9,7 @@ mod check;
 mod error;
 mod fallback;
 mod files;
+mod image_copies;
 mod media_kind;
 mod ollama;
 mod provider_messages;

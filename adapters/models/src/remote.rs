@@ -1,6 +1,7 @@
 //! A model behind the network as a `LanguageModel`: calls it, retries until the first delta, and forwards its events.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -14,7 +15,10 @@ use genai::{
     chat::{ChatOptions, ContentPart, ReasoningEffort, Tool},
     resolver::{AuthData, Endpoint},
 };
-use satchel_ports::{Blobs, LanguageModel, ModelError, ModelEvent, ModelRequest, language_model::ModelStream};
+use satchel_ports::{
+    Blobs, ImageScaler, LanguageModel, ModelError, ModelEvent, ModelRequest,
+    language_model::{InputSupport, ModelStream},
+};
 use secrecy::ExposeSecret;
 use tracing::{Dispatch, instrument::WithSubscriber};
 
@@ -22,6 +26,7 @@ use crate::{
     capabilities::FileRules,
     check,
     error::{ErrorMapper, ProviderError},
+    image_copies::ImageCopies,
     provider_messages::{self, ProviderTurn, ResultFiles},
     reasoning::{ReasoningBlock, ReasoningCache},
     request,
@@ -39,6 +44,8 @@ pub struct RemoteModel {
     http: reqwest::Client,
     client: Client,
     blobs: Arc<dyn Blobs>,
+    /// Copies of images that the model doesn't take; `None` where nothing makes any.
+    copies: Option<ImageCopies>,
     error_mapper: ErrorMapper,
     reasoning: Arc<Mutex<ReasoningCache>>,
 }
@@ -86,7 +93,15 @@ impl RemoteModel {
             .map_err(|_| target.settings_error("provider", "failed to create the HTTP client"))?;
         let rules = FileRules::new(&target);
         let error_mapper = ErrorMapper::new(&target);
-        Ok(Self { target, rules, policy, http, client, blobs, error_mapper, reasoning: Arc::default() })
+        let (reasoning, copies) = (Arc::default(), None);
+        Ok(Self { target, rules, policy, http, client, blobs, copies, error_mapper, reasoning })
+    }
+
+    /// Scales images that the model doesn't take as they are; without it, they aren't sent.
+    #[must_use]
+    pub fn with_image_scaler(self, scaler: Arc<dyn ImageScaler>) -> Self {
+        let copies = ImageCopies::new(scaler, Arc::clone(&self.blobs));
+        Self { copies: Some(copies), ..self }
     }
 
     /// Checks with one cheap call whether the server is reachable, the key is valid and the model exists.
@@ -169,13 +184,21 @@ impl LanguageModel for RemoteModel {
         self.target.name.clone()
     }
 
+    fn input_support(&self) -> InputSupport {
+        self.rules.input_support()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {
         let names = Arc::new(ToolNames::new(&request.tools));
         let result_files = match self.target.provider {
             ModelProvider::Anthropic => ResultFiles::InResult,
             _ => ResultFiles::InNextMessage,
         };
-        let turns = provider_messages::build_turns(&request.messages, &self.rules, &names, result_files);
+        let messages = match &self.copies {
+            Some(copies) => copies.replace(&request.messages, &self.rules).await,
+            None => Cow::Borrowed(request.messages.as_slice()),
+        };
+        let turns = provider_messages::build_turns(&messages, &self.rules, &names, result_files);
         let tools = request::tool_definitions(self.target.provider, &request.tools, &names);
         let prepared = PreparedRequest { system: request.system.clone(), turns, tools, names };
         let max_delay = self.policy.max_delay;

@@ -9,7 +9,7 @@ use std::{
 use reqwest::Url;
 use satchel_decoders::{DecoderSettings, DecoderWorkers};
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
-use satchel_ports::{Blobs, DocumentReader, Fetcher, ScriptHost, Speech};
+use satchel_ports::{Blobs, DocumentReader, Fetcher, ImageScaler, ScriptHost, Speech};
 use satchel_speech::{SpeechEngine, SpeechSettings};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
@@ -26,7 +26,14 @@ const DECODER_WORKER: &str = "satchel-decoder";
 pub struct WorkerHosts {
     /// `None` turns scripts off.
     pub scripts: Option<Arc<dyn ScriptHost>>,
+    pub decoders: Decoders,
+}
+
+/// What decodes files of others, each in a process of its own.
+#[derive(Clone)]
+pub struct Decoders {
     pub documents: Arc<dyn DocumentReader>,
+    pub images: Arc<dyn ImageScaler>,
 }
 
 /// Opens what scripts and documents are given to. With `wait_for_programs` both wait for workers that may still be being
@@ -37,16 +44,13 @@ pub fn open_worker_hosts(config: &Config, blobs: &Arc<dyn Blobs>, wait_for_progr
         true => Some(open_pending_script_host(config)),
         false => open_script_host(config),
     };
-    WorkerHosts { scripts, documents: open_document_reader(config, blobs, wait_for_programs) }
+    WorkerHosts { scripts, decoders: open_decoders(config, blobs, wait_for_programs) }
 }
 
-/// Opens what documents are given to. With `wait_for_program` they wait for a worker that may still be being built.
+/// Opens what documents and images are given to. With `wait_for_program` they wait for a worker that may still be being
+/// built.
 #[must_use]
-pub fn open_document_reader(
-    config: &Config,
-    blobs: &Arc<dyn Blobs>,
-    wait_for_program: bool,
-) -> Arc<dyn DocumentReader> {
+pub fn open_decoders(config: &Config, blobs: &Arc<dyn Blobs>, wait_for_program: bool) -> Decoders {
     let settings = DecoderSettings { wait_for_program, ..decoder_settings(config) };
     if !settings.worker.is_file() {
         let worker = settings.worker.display();
@@ -55,7 +59,8 @@ pub fn open_document_reader(
             false => tracing::info!(%worker, "only text files can be read: the decoder worker was not found"),
         }
     }
-    Arc::new(DecoderWorkers::new(settings, Arc::clone(blobs)))
+    let workers = Arc::new(DecoderWorkers::new(settings, Arc::clone(blobs)));
+    Decoders { documents: Arc::clone(&workers) as _, images: workers }
 }
 
 /// How documents are read.

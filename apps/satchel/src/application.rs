@@ -16,7 +16,7 @@ use crate::{
     adapters,
     cli::{
         AttachmentsCommand, AuditOptions, Cli, CliCommand, ConfigCommand, GlobalOptions, OutboxCommand, PairAction,
-        PlanOptions, ResolveOptions, RunOptions, ScriptCommand, StoredFilesCommand, WebCommand,
+        PlanOptions, ResolveOptions, RunOptions, ScriptCommand, StoredFilesCommand, TaskCommand, WebCommand,
     },
     commands::{self, audit::AuditFilter, not_built, resolve::ResolveServices, terminal::TerminalEnv},
     config::{self, Config, ConfigSources, LoadedConfig, origin::ConfigProblem},
@@ -87,7 +87,7 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
         CliCommand::Plan(options) => run_plan_command(options, &load_config(&cli.global, environment, cwd)?, cwd),
         CliCommand::Attachments(AttachmentsCommand::Resolve(options)) => {
             let loaded = load_config(&cli.global, environment, cwd)?;
-            run_in_runtime(run_resolve_command(options, &loaded, environment, cwd))
+            run_in_runtime(run_resolve_command(options, &loaded, cwd))
         }
         CliCommand::Attachments(AttachmentsCommand::Stored(subcommand)) => {
             run_in_runtime(run_attachments_command(subcommand, &load_existing_data(&command)?, cwd))
@@ -118,7 +118,19 @@ fn run_command(cli: Cli, environment: &[(OsString, OsString)], cwd: &Path) -> an
                 commands::script::run(options, &script, &config, stores, &selection, terminal_env).await
             })
         }
-        CliCommand::Task(_) => not_built("task"),
+        CliCommand::Task(TaskCommand::List { json }) => {
+            commands::task::list(&load_ready_config(&command)?, *json, &mut std::io::stdout().lock())
+        }
+        CliCommand::Task(TaskCommand::Run(options)) => {
+            let config = load_ready_config(&command)?;
+            commands::task::check(options, &config)?;
+            run_in_runtime(async {
+                let selection = models::select_models(&config.models).await;
+                let stores = stores::open(&config, Some(options.conversation.clone())).await?;
+                let terminal_env = TerminalEnv::from_env(environment, cwd);
+                commands::task::run(options, &config, stores, &selection, terminal_env).await
+            })
+        }
         CliCommand::Pair(subcommand) => run_in_runtime(run_pair_command(subcommand, &load_existing_data(&command)?)),
         CliCommand::Web(WebCommand::Link) => {
             commands::web::link(&load_ready_config(&command)?, &mut std::io::stdout().lock())
@@ -185,18 +197,13 @@ async fn run_attachments_command(command: &StoredFilesCommand, data: &ExistingDa
     }
 }
 
-async fn run_resolve_command(
-    options: &ResolveOptions,
-    loaded: &LoadedConfig,
-    environment: &[(OsString, OsString)],
-    cwd: &Path,
-) -> anyhow::Result<()> {
+async fn run_resolve_command(options: &ResolveOptions, loaded: &LoadedConfig, cwd: &Path) -> anyhow::Result<()> {
     let config = loaded.config();
     let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
     let services =
         ResolveServices { files: &*files, fetcher: &*fetcher, policy: config.attachments.resolution_policy() };
     let out = &mut std::io::stdout().lock();
-    commands::resolve::run(options, loaded, &services, (environment, cwd), out).await
+    commands::resolve::run(options, loaded, &services, cwd, out).await
 }
 
 async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> anyhow::Result<()> {
@@ -281,7 +288,7 @@ fn start_logging(
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<LoggingGuard> {
     let default_filter = match command {
-        CliCommand::Chat(_) | CliCommand::Script(_) | CliCommand::Web(_) => logging::QUIET_FILTER,
+        CliCommand::Chat(_) | CliCommand::Script(_) | CliCommand::Task(_) | CliCommand::Web(_) => logging::QUIET_FILTER,
         _ => logging::DEFAULT_FILTER,
     };
     let filter = global.log.as_deref().or(config.log.as_deref()).unwrap_or(default_filter);

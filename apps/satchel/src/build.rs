@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use satchel_agent::{AgentProfile, AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, SteeringPlanner, Toolbox};
+use satchel_agent::{
+    AgentProfile, AgentServices, AgentSettings, OwnerChatCheck, OwnerCheck, PlaybookServices, SteeringPlanner, Toolbox,
+};
+use satchel_attachments::{content::ContentServices, order::Playbooks, resolve::ResolutionPolicy};
 use satchel_domain::{ChannelName, ConversationId, agent::InvalidAgentError, delivery::DeliveryRules};
 use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
@@ -13,6 +16,7 @@ use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
 };
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -54,8 +58,20 @@ pub struct SatchelOptions {
     pub download_hosts: Vec<String>,
     /// Who may talk, and who decides.
     pub access: AccessPolicy,
+    /// The tasks, and the attachments of agents; `None` where none are declared.
+    pub playbooks: Option<PlaybookOptions>,
     /// The quotas that people see; the ledger enforces its own. `None` shows no limits.
     pub quotas: Option<Quotas>,
+}
+
+/// The agents and tasks of playbooks. Each agent is also one of [`SatchelOptions::agents`].
+#[derive(Debug, Clone)]
+pub struct PlaybookOptions {
+    pub playbooks: Playbooks,
+    /// The environment variables that templates may name.
+    pub environment: Map<String, Value>,
+    /// What attachments may resolve to.
+    pub policy: ResolutionPolicy,
 }
 
 pub struct Satchel {
@@ -137,17 +153,24 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         speech,
         scripts,
         documents,
+        declared_files,
         links,
         channels,
         tools: extra_tools,
     } = ports;
+    let playbooks = options.playbooks.zip(declared_files).map(|(declared, files)| {
+        let PlaybookOptions { playbooks, environment, policy } = declared;
+        let (fetcher, blobs, documents) = (Arc::clone(&fetcher), Arc::clone(&blobs), documents.clone());
+        let content = ContentServices { files, fetcher, blobs, documents, policy };
+        Arc::new(PlaybookServices::new(playbooks, environment, content))
+    });
     let tool_services = ToolServices {
         ledger: Arc::clone(&ledger),
         blobs: Arc::clone(&blobs),
         workspace: AuditedWorkspace::new(Arc::clone(&workspace)),
         fetcher,
         download_hosts: options.download_hosts,
-        documents,
+        documents: documents.clone(),
         limits: options.tools,
     };
     let mut tools = built_in(tool_services.clone());
@@ -175,7 +198,11 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         Arc::new(move |conversation| access.is_owner_chat(conversation))
     };
     let steer: SteeringPlanner = {
-        let features = CommandFeatures { links: links.is_some(), agents: agents.directory().has_choice() };
+        let features = CommandFeatures {
+            links: links.is_some(),
+            agents: agents.directory().has_choice(),
+            tasks: playbooks.as_ref().is_some_and(|playbooks| !playbooks.directory().is_empty()),
+        };
         let access = Arc::clone(&access);
         Arc::new(move |waiting| plan_steering(waiting, &access, features))
     };
@@ -183,6 +210,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         ledger: Arc::clone(&ledger),
         bus: Arc::clone(&bus),
         agents,
+        playbooks,
+        documents,
         plan_steering: steer,
         links: links.clone(),
         is_owner,
@@ -264,6 +293,7 @@ mod tests {
             speech: None,
             scripts: None,
             documents: None,
+            declared_files: None,
             links: None,
             channels: channels.iter().copied().map(channel).collect(),
             tools: tools.iter().copied().map(tool).collect(),

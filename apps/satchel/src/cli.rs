@@ -95,9 +95,9 @@ pub enum CliCommand {
     /// Run scripts
     #[command(subcommand)]
     Script(ScriptCommand),
-    /// Run a declared task; not built yet
-    #[command(hide = true)]
-    Task(NotBuilt),
+    /// Run and list declared tasks
+    #[command(subcommand)]
+    Task(TaskCommand),
     /// Decide who may talk to Satchel
     #[command(subcommand)]
     Pair(PairAction),
@@ -126,6 +126,42 @@ pub struct RunOptions {
     /// Let scripts wait for a script worker that doesn't exist yet, instead of turning them off; for builds of both
     #[arg(long, hide = true)]
     pub wait_for_worker: bool,
+}
+
+/// The subcommands of `task`.
+#[derive(Debug, Subcommand)]
+pub enum TaskCommand {
+    /// Run a task, and before it the tasks whose output it needs
+    #[command(
+        after_help = "Files in the result are saved to ./files/tasks; with --conversation NAME to ./files/NAME. A run that is                       interrupted continues when the next task is run there.\n\nExamples:\n  satchel task run report --input city=Berlin\n                        satchel task run classify --attach cat.jpg --json"
+    )]
+    Run(TaskRunOptions),
+    /// List the declared tasks and their inputs
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The arguments of `task run`.
+#[derive(Debug, Args)]
+pub struct TaskRunOptions {
+    /// Name of the task
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Input of the run, such as `--input city=Berlin`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_input)]
+    pub input: Vec<(String, String)>,
+    /// Attach this file; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub attach: Vec<PathBuf>,
+    /// Print the result as JSON, as `chat --json` does
+    #[arg(long)]
+    pub json: bool,
+    /// Conversation whose files and workspace the task sees; elsewhere it is called `console:NAME`
+    #[arg(long, value_name = "NAME", default_value = "tasks", value_parser = parse_console_conversation)]
+    pub conversation: ConversationId,
 }
 
 /// The subcommands of `script`.
@@ -493,105 +529,4 @@ fn parse_file_selector(text: &str) -> Result<FileSelectorArg, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn what_can_be_said_is_understood() {
-        for line in [
-            "",
-            "run",
-            "run --open --wait-for-worker",
-            "--config a.yaml run --set a=b --set c=d --log debug",
-            "chat",
-            "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",
-            "plan - --channel web --json",
-            "plan a.json --channel telegram-local --set telegram.limits.text=500",
-            "attachments list --conversation telegram:-100123/42 --json",
-            "attachments show #17",
-            "attachments export 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e --to out",
-            "attachments usage --json",
-            "attachments remove 17 #18 --conversation console:main",
-            "attachments gc",
-            "audit",
-            "audit --conversation telegram:-100123 --since 7d --limit 5 --json",
-            "outbox list --all",
-            "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
-            "pair list --json",
-            "pair approve abcd-efgh",
-            "pair revoke telegram -123",
-            "config show --json",
-            "config schema",
-            "init",
-            "init --yes --force --no-check --model openai_responses --model-name m --base-url http://h --api-key k",
-            "init --telegram-token 1:a --discord-token b",
-            "doctor --json",
-            "web link",
-            "task run NAME --input k=v",
-            "migrate --to 3 -x",
-            "chat --once --attach -",
-            "attachments resolve a.yaml",
-            "attachments resolve a.yaml --task t --input a=b --input c=d=e --no-fetch --json",
-        ] {
-            let words = std::iter::once("satchel").chain(line.split_whitespace());
-            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
-        }
-    }
-
-    #[test]
-    fn every_command_answers_help() {
-        for line in ["task --help", "migrate --help", "attachments resolve --help", "chat -h"] {
-            let words = std::iter::once("satchel").chain(line.split_whitespace());
-            let error = Cli::try_parse_from(words).expect_err(line);
-            assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line}");
-        }
-    }
-
-    #[test]
-    fn script_help_names_directory_of_files() {
-        let error = Cli::try_parse_from(["satchel", "script", "run", "--help"]).expect_err("it is help");
-        let help = error.to_string();
-        assert!(help.contains("./files/scripts;") && help.contains("./files/NAME"), "{help}");
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for line in [
-            "walk",
-            "chat --json",
-            "chat --attach a.jpg",
-            "chat --conversation a:b",
-            "plan a.json",
-            "plan a.json --channel fax",
-            "attachments show seventeen",
-            "audit --since 7",
-            "audit --limit 0",
-            "attachments remove",
-            "attachments export 17",
-            "attachments resolve",
-            "attachments resolve a.yaml --input a",
-            "outbox show 17",
-            "pair",
-            "pair approve ABCD",
-            "web",
-            "web link now",
-            "pair revoke telegram",
-            "pair revoke Telegram 5",
-            "config",
-            "init --whatever",
-            "init --model chatgpt",
-            "init --api-key k",
-        ] {
-            let words = std::iter::once("satchel").chain(line.split_whitespace());
-            let error = Cli::try_parse_from(words).expect_err(line);
-            assert_eq!(error.exit_code(), 2, "{line}");
-        }
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ pub mod resolve;
 pub mod run;
 pub mod script;
 pub mod stdin;
+pub mod task;
 pub mod terminal;
 pub mod turn_json;
 pub mod web;
@@ -131,8 +132,8 @@ mod tests {
         assert_eq!(exit_status(&UsageError("x".to_owned()).into()), 2);
         assert_eq!(exit_status(&ConfigProblems(Vec::new()).into()), 2);
         assert_eq!(exit_status(&anyhow::anyhow!("x")), 1);
-        let later = not_built("task").unwrap_err();
-        assert_eq!((exit_status(&later), error_chain(&later)), (2, "`satchel task` is not built yet".to_owned()));
+        let later = not_built("migrate").unwrap_err();
+        assert_eq!((exit_status(&later), error_chain(&later)), (2, "`satchel migrate` is not built yet".to_owned()));
     }
 
     #[test]

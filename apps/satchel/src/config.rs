@@ -97,12 +97,11 @@ pub struct Config {
     pub schedules: Vec<Schedule>,
     /// Agents of your own, a list: each with an `id` and `instructions`, and if you like a `description`, a `model`,
     /// `tools`, and `allow: everyone`. `/agent` chooses one. Its `actions` are prompts for tasks. More agents may be in the
-    /// files of the folder `playbooks`. Their `attachments` are shown by `satchel attachments resolve`; conversations with
-    /// them are not built yet.
+    /// files of the folder `playbooks`. Their `attachments` are given to their model before each conversation.
     #[schemars(extend("x-default" = "0 declared"))]
     agents: playbooks::DeclaredAgents,
     /// Tasks, a list: each with an `id`, an `agent`, one of its actions, and `attachments`. More may be in the files of the
-    /// folder `playbooks`. Only `satchel attachments resolve` uses them so far; running them is not built yet.
+    /// folder `playbooks`. `satchel task run`, `/task` and schedules run them.
     #[schemars(extend("x-default" = "0 declared"))]
     tasks: playbooks::DeclaredTasks,
     pub templates: playbooks::TemplatesConfig,
@@ -132,6 +131,7 @@ impl Config {
         self.attachments.resolve(resolver);
         self.documents.resolve(resolver);
         self.speech.resolve(resolver);
+        self.templates.resolve(resolver);
         let agents = agent_names(resolver, &self.playbooks);
         playbooks::check_models(&self.playbooks, &self.models, resolver.problems);
         self.telegram.resolve(resolver, &agents);
@@ -139,7 +139,8 @@ impl Config {
         self.web.resolve(resolver);
         let hosted = schedules::hosted_channels(resolver, &self.web);
         let schedules = self.declared_schedules.iter();
-        self.schedules = schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted)).collect();
+        self.schedules =
+            schedules.filter_map(|schedule| schedule.resolve(resolver, &hosted, &self.playbooks)).collect();
     }
 }
 
@@ -271,7 +272,7 @@ fn apply_overrides(
         mut settings,
         problems: check_problems,
         structure_problems: misplaced,
-        mut not_built,
+        not_built,
         known_keys,
     } = schema_walk::check_tree(&root, schema::schema(), sources.cwd);
     problems.extend(check_problems);
@@ -285,7 +286,6 @@ fn apply_overrides(
         .iter()
         .map(|variable| suggestions::describe_ignored_variable(variable, &known_keys))
         .collect();
-    not_built.extend(playbooks::unbuilt_parts(&config.playbooks));
     problems.sort_by_key(|problem| problem.origin.sort_key());
     if !problems.is_empty() {
         return Err(ConfigProblems(problems));

@@ -8,7 +8,7 @@ use reqwest::Url;
 use satchel_domain::Sha256;
 use satchel_local::OfflineModel;
 use satchel_models::{FallbackModel, ModelSettings, RemoteModel};
-use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, LanguageModel, StoredBlob};
+use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, ImageScaler, LanguageModel, StoredBlob};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{
@@ -39,6 +39,13 @@ pub struct ModelSelection {
     pub candidates: Vec<ModelCandidate>,
     /// The reason, as text that follows "because".
     pub reason: String,
+}
+
+/// Where models read files, and what scales images for them.
+#[derive(Clone, Copy)]
+pub struct ModelFiles<'a> {
+    pub blobs: &'a Arc<dyn Blobs>,
+    pub images: &'a Arc<dyn ImageScaler>,
 }
 
 /// Wraps the model of this name, for example to measure it.
@@ -166,7 +173,7 @@ fn named_candidate(models: &ModelsConfig, name: &str) -> ModelCandidate {
 pub fn open_for_agents(
     agents: &[AgentDeclaration],
     models: &ModelsConfig,
-    blobs: &Arc<dyn Blobs>,
+    files: ModelFiles<'_>,
     piece_delay: Duration,
     wrap: WrapModel<'_>,
 ) -> anyhow::Result<BTreeMap<String, Arc<dyn LanguageModel>>> {
@@ -178,7 +185,7 @@ pub fn open_for_agents(
             return Err(UsageError(format!("the agent `{agent}` names the model {name:?}, known are {known}")).into());
         }
         if !opened.contains_key(name) {
-            opened.insert(name.clone(), open_candidate(&named_candidate(models, name), blobs, piece_delay, wrap)?);
+            opened.insert(name.clone(), open_candidate(&named_candidate(models, name), files, piece_delay, wrap)?);
         }
     }
     Ok(opened)
@@ -186,15 +193,16 @@ pub fn open_for_agents(
 
 fn open_candidate(
     candidate: &ModelCandidate,
-    blobs: &Arc<dyn Blobs>,
+    files: ModelFiles<'_>,
     piece_delay: Duration,
     wrap: WrapModel<'_>,
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
     let model: Arc<dyn LanguageModel> = match candidate.settings()? {
         None => Arc::new(OfflineModel { delta_delay: piece_delay }),
         Some(settings) => {
-            let remote = RemoteModel::new(settings, Arc::clone(blobs));
-            Arc::new(remote.map_err(|error| UsageError(error.to_string()))?)
+            let remote = RemoteModel::new(settings, Arc::clone(files.blobs));
+            let remote = remote.map_err(|error| UsageError(error.to_string()))?;
+            Arc::new(remote.with_image_scaler(Arc::clone(files.images)))
         }
     };
     Ok(wrap(candidate.name(), model))
@@ -206,13 +214,13 @@ fn open_candidate(
 /// When a key is missing or a setting can't be used.
 pub fn open(
     selection: &ModelSelection,
-    blobs: &Arc<dyn Blobs>,
+    files: ModelFiles<'_>,
     piece_delay: Duration,
     wrap: WrapModel<'_>,
 ) -> anyhow::Result<Arc<dyn LanguageModel>> {
     let mut models = Vec::new();
     for candidate in &selection.candidates {
-        models.push(open_candidate(candidate, blobs, piece_delay, wrap)?);
+        models.push(open_candidate(candidate, files, piece_delay, wrap)?);
     }
     tracing::info!(
         model = selection.title(),

@@ -8,7 +8,7 @@ use satchel_tools::{ScriptRules, ToolLimits};
 use crate::{
     adapters,
     agents::AgentDeclaration,
-    build::SatchelOptions,
+    build::{PlaybookOptions, SatchelOptions},
     config::{Config, leaf::secret::Instructions},
     runtime::machine_zone,
 };
@@ -58,9 +58,18 @@ impl SatchelOptions {
             },
             download_hosts: adapters::download_hosts(config),
             access: config.access(),
+            playbooks: playbook_options(config),
             quotas: Some(config.attachments.quotas()),
         }
     }
+}
+
+/// The playbooks, if there are any.
+fn playbook_options(config: &Config) -> Option<PlaybookOptions> {
+    let playbooks = config.playbooks.clone();
+    playbooks.agents().next()?;
+    let (environment, policy) = (config.templates.values.clone(), config.attachments.resolution_policy());
+    Some(PlaybookOptions { playbooks, environment, policy })
 }
 
 impl From<&AgentConfig> for AgentDeclaration {

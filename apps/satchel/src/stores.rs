@@ -102,6 +102,17 @@ pub async fn open_declared_files(config: &Config) -> anyhow::Result<Arc<dyn Decl
     Ok(Arc::new(files.context("the temporary files can't be used")?))
 }
 
+/// As [`open_declared_files`], but `None` where nothing declares any.
+///
+/// # Errors
+/// When the data directory can't be used.
+pub async fn open_playbook_files(config: &Config) -> anyhow::Result<Option<Arc<dyn DeclaredFiles>>> {
+    match config.playbooks.agents().next() {
+        Some(_) => open_declared_files(config).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// What works on the files of the workspaces.
 fn file_runner(config: &Config) -> Arc<dyn FileRunner> {
     match config.tools.sandbox {

@@ -189,6 +189,8 @@ mod tests {
                 Arc::new(MockLanguageModel::new()),
                 Toolbox::default(),
             )),
+            playbooks: None,
+            documents: None,
             plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: Some(Arc::new(links)),
             is_owner: Arc::new(|_, _| false),

@@ -7,6 +7,7 @@
 pub mod calls;
 pub mod complete;
 pub mod confirm;
+mod documents;
 pub mod heading;
 pub mod model;
 mod nested;
@@ -17,6 +18,7 @@ pub mod rounds;
 pub mod run;
 mod script_turn;
 pub mod streaming;
+pub mod tasks;
 pub mod toolbox;
 mod voice_notes;
 
@@ -28,7 +30,7 @@ use std::{
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
-    Channel, EventBus, FileLinks, Lease, Ledger, SafetyTier,
+    Channel, DocumentReader, EventBus, FileLinks, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, SteeringRequests},
 };
 use tokio::sync::Notify;
@@ -37,6 +39,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::{
     profiles::{AgentProfile, AgentProfiles},
     run::run_turn,
+    tasks::PlaybookServices,
     toolbox::Toolbox,
 };
 
@@ -116,6 +119,10 @@ pub struct AgentServices {
     pub bus: Arc<dyn EventBus>,
     /// The agents that answer.
     pub agents: AgentProfiles,
+    /// The tasks, and the attachments of agents; `None` where none are declared.
+    pub playbooks: Option<Arc<PlaybookServices>>,
+    /// Reads the documents that people send and their model doesn't take; `None` leaves them to tools.
+    pub documents: Option<Arc<dyn DocumentReader>>,
     /// Decides what the messages queued behind a turn mean for it.
     pub plan_steering: SteeringPlanner,
     /// Makes links to files that can't be sent; `None` where links are off.

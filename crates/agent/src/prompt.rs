@@ -44,11 +44,13 @@ pub fn initial_messages(
     history: Vec<HistoryMessage>,
     turn: &QueuedTurn,
     receipt: Option<String>,
+    documents: Vec<ModelMessage>,
     context: &HeadingContext,
 ) -> Vec<ModelMessage> {
     let mut messages: Vec<ModelMessage> =
         history_window(history).flat_map(|message| from_history_with_heading(message, context)).collect();
     messages.extend(receipt.map(|text| ModelMessage::Note { text }));
+    messages.extend(documents);
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
     messages
@@ -60,22 +62,46 @@ pub fn initial_messages(
     messages
 }
 
-/// What an agent was given, before everything else; `None` if that is nothing.
+/// What an agent was given, before everything else, with what it is given in this turn; `None` if that is nothing.
 #[must_use]
-pub fn agent_context(agent: &AgentProfile) -> Option<ModelMessage> {
-    if agent.context.is_empty() {
+pub fn agent_context(agent: &AgentProfile, declared: Vec<ContentPart>) -> Option<ModelMessage> {
+    let parts = agent.context.iter().cloned().chain(declared);
+    context_message(&format!("the agent `{}`", agent.summary.name), parts.collect())
+}
+
+/// What the operator put before the model for `owner`; `None` if that is nothing.
+#[must_use]
+pub fn context_message(owner: &str, parts: Vec<ContentPart>) -> Option<ModelMessage> {
+    if parts.is_empty() {
         return None;
     }
-    let heading = format!(
-        "The person who runs you gave this to the agent `{}`. It is information; nobody in the conversation sent it.",
-        agent.summary.name
-    );
-    let escaped = |part: &ContentPart| match part {
-        ContentPart::Text(text) => ContentPart::Text(escape_markers(text.clone())),
-        part => part.clone(),
+    let heading =
+        format!("The person who runs you gave this to {owner}. It is information; nobody in the conversation sent it.");
+    let escaped = |part: ContentPart| match part {
+        ContentPart::Text(text) => ContentPart::Text(escape_markers(text)),
+        part => part,
     };
-    let parts = std::iter::once(ContentPart::Text(heading)).chain(agent.context.iter().map(escaped));
+    let parts = std::iter::once(ContentPart::Text(heading)).chain(parts.into_iter().map(escaped));
     Some(ModelMessage::Context { parts: parts.collect() })
+}
+
+/// The messages of the first request for a task: what it was given, and its prompt with the files of the turn's message.
+#[must_use]
+pub fn task_messages(
+    task: &str,
+    given: Vec<ContentPart>,
+    prompt: String,
+    turn: &QueuedTurn,
+    context: &HeadingContext,
+) -> Vec<ModelMessage> {
+    let mut messages: Vec<ModelMessage> = context_message(&format!("the task `{task}`"), given).into_iter().collect();
+    messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
+    let attachments = rounds::turn_attachments(turn);
+    messages.push(ModelMessage::User { text: escape_markers(prompt), attachments: attachments.clone() });
+    messages.extend(
+        attachment_addendum(&attachments, &rounds::refused_files(turn)).map(|text| ModelMessage::Note { text }),
+    );
+    messages
 }
 
 /// The receipt for the failed parts of earlier turns.
@@ -239,7 +265,7 @@ pub(crate) fn quote_name(untrusted: &str) -> String {
 }
 
 /// Escapes Satchel's markers in a text, so that a reference to a file can't be forged.
-fn escape_markers(text: String) -> String {
+pub(crate) fn escape_markers(text: String) -> String {
     // Every request scans hundreds of messages, and hardly one contains a bracket.
     if !text.contains('[') {
         return text;

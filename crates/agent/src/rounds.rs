@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{
     Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, RefusedFile, ToolCall, ToolOutcome,
+    fold::fold,
     markdown::{append_paragraph, trim_blank_edges},
 };
 use satchel_ports::{
@@ -30,11 +31,23 @@ pub struct Round {
     pub calls: Vec<ToolCall>,
 }
 
+/// A task of the turn that has come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedTask {
+    pub task: String,
+    /// How many rounds it and the tasks before it took.
+    pub rounds_end: usize,
+}
+
 /// The state of a turn so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rounds {
     /// The model's messages, oldest first.
     pub rounds: Vec<Round>,
+    /// The finished tasks of a run, in their order.
+    pub finished_tasks: Vec<FinishedTask>,
+    /// The task whose rounds follow the finished ones, as far as it was recorded.
+    pub recorded_task: Option<String>,
     /// The outcomes of the calls, by ordinal.
     pub outcomes: BTreeMap<u32, ToolOutcome>,
     /// The ordinals of the calls that waited for a decision before this process resumed the turn.
@@ -60,9 +73,14 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { steered, text, calls, awaiting_decision } => {
+                JournalEntry::Model { task, steered, text, calls, awaiting_decision } => {
+                    resumed.recorded_task = task;
                     resumed.rounds.push(Round { steered, text, calls });
                     resumed.awaiting_decision.extend(awaiting_decision);
+                }
+                JournalEntry::TaskFinished { task, text } => {
+                    resumed.rounds.push(Round { text, ..Round::default() });
+                    resumed.finish_task(task);
                 }
                 JournalEntry::Decided { ordinal, allowed, message } => {
                     resumed.decisions_by_call.insert(ordinal, allowed);
@@ -74,6 +92,18 @@ impl Rounds {
             }
         }
         resumed
+    }
+
+    /// Ends a task: the rounds from here on belong to the next one.
+    pub fn finish_task(&mut self, task: String) {
+        self.finished_tasks.push(FinishedTask { task, rounds_end: self.rounds.len() });
+        self.recorded_task = None;
+    }
+
+    /// The rounds of the running task, or of the turn if it runs none.
+    fn current_rounds(&self) -> &[Round] {
+        let start = self.finished_tasks.last().map_or(0, |finished| finished.rounds_end);
+        &self.rounds[start..]
     }
 
     /// The requested calls without an outcome.
@@ -122,22 +152,64 @@ impl Rounds {
         u32::try_from(calls).unwrap_or(u32::MAX)
     }
 
-    /// How often the model has answered.
+    /// How many tool calls the running task requested, or the turn if it runs none.
+    #[must_use]
+    pub fn current_call_count(&self) -> u32 {
+        let calls = self.current_rounds().iter().map(|round| round.calls.len()).sum::<usize>();
+        u32::try_from(calls).unwrap_or(u32::MAX)
+    }
+
+    /// How often a model has answered.
     #[must_use]
     pub fn model_call_count(&self) -> u32 {
         u32::try_from(self.rounds.len()).unwrap_or(u32::MAX)
     }
 
-    /// The texts of the model's answers, the unfinished last one included.
+    /// How often the model of the running task has answered, or that of the turn if it runs none.
     #[must_use]
-    pub fn texts(&self) -> Vec<String> {
-        self.rounds.iter().map(|round| round.text.clone()).chain([self.partial.clone()]).collect()
+    pub fn current_model_call_count(&self) -> u32 {
+        u32::try_from(self.current_rounds().len()).unwrap_or(u32::MAX)
     }
 
-    /// The outcomes of the calls, in the order of the requests.
+    /// The texts of the model's answers, the unfinished last one included; of a run those of its last task.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        self.current_rounds().iter().map(|round| round.text.clone()).chain([self.partial.clone()]).collect()
+    }
+
+    /// The outcomes of the calls, in the order of the requests; of a run those of its last task.
     #[must_use]
     pub fn outcomes(&self) -> Vec<ToolOutcome> {
-        self.outcomes.values().cloned().collect()
+        self.outcomes_of(self.current_rounds())
+    }
+
+    fn outcomes_of(&self, rounds: &[Round]) -> Vec<ToolOutcome> {
+        let ordinals = rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
+        ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal).cloned()).collect()
+    }
+
+    /// The files that the finished tasks deliver, in their order.
+    #[must_use]
+    pub fn earlier_files(&self) -> Vec<Attachment> {
+        (0..self.finished_tasks.len()).flat_map(|index| self.task_files(index)).collect()
+    }
+
+    /// The files that a finished task delivers.
+    #[must_use]
+    pub fn task_files(&self, index: usize) -> Vec<Attachment> {
+        let outcomes = self.outcomes_of(self.task_rounds(index));
+        fold(&[self.task_text(index).to_owned()], &outcomes, &Ending::Done).attachments
+    }
+
+    /// The text of a finished task.
+    #[must_use]
+    pub fn task_text(&self, index: usize) -> &str {
+        self.task_rounds(index).last().map_or("", |round| &round.text)
+    }
+
+    fn task_rounds(&self, index: usize) -> &[Round] {
+        let end = |index: usize| self.finished_tasks.get(index).map_or(0, |finished| finished.rounds_end);
+        &self.rounds[index.checked_sub(1).map_or(0, end)..end(index)]
     }
 
     /// The messages that reached the turn while it ran, which it consumes.
@@ -147,11 +219,11 @@ impl Rounds {
         injected.map(|steered| steered.id).chain(self.decision_messages.iter().copied()).collect()
     }
 
-    /// The messages of this turn after the person's message, for the model.
+    /// The messages of this turn after the person's message, for the model; those of earlier tasks are not for it.
     #[must_use]
     pub fn to_model_messages(&self, context: &HeadingContext) -> Vec<ModelMessage> {
         let mut messages = Vec::new();
-        for round in &self.rounds {
+        for round in self.current_rounds() {
             messages.extend(round.steered.iter().flat_map(|steered| prompt::steering_message(steered, context)));
             let calls = round.calls.iter().map(prompt::to_model_tool_call).collect::<Vec<ModelToolCall>>();
             messages.push(ModelMessage::Assistant { text: round.text.clone(), calls });
@@ -175,13 +247,18 @@ impl Rounds {
             origin: steered.origin.clone(),
         };
         let mut messages = vec![person_message(turn)];
-        for round in &self.rounds {
+        for (index, round) in self.rounds.iter().enumerate() {
             messages.extend(round.steered.iter().map(person));
             messages.push(HistoryMessage::Model { text: round.text.clone(), calls: round.calls.clone() });
             messages.extend(round.calls.iter().map(|call| {
                 let (text, attachments) = self.tool_result(call);
                 HistoryMessage::Tool { call: call.id, text, attachments }
             }));
+            let finished = self.finished_tasks.iter().filter(|finished| finished.rounds_end == index + 1);
+            messages.extend(
+                finished
+                    .map(|finished| HistoryMessage::Note { text: format!("The task {:?} is done.", finished.task) }),
+            );
         }
         messages.extend(self.steered.iter().map(person));
         let partial = trim_blank_edges(&self.partial);

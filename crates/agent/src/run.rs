@@ -7,8 +7,8 @@ use std::{
 };
 
 use satchel_domain::{
-    CallId, Ending, InboxId, OutgoingResponse, Part, Sender, ToolCall,
-    fold::{EMPTY_RESPONSE_TEXT, fold, with_voice_reply},
+    CallId, Ending, InboxId, OutgoingResponse, Part, Sender, TaskRequest, ToolCall,
+    fold::{EMPTY_RESPONSE_TEXT, fold, with_earlier_files, with_voice_reply},
 };
 use satchel_ports::{
     Activity, BusEvent, LedgerError, ModelMessage, ModelRequest,
@@ -23,13 +23,14 @@ use crate::{
     calls::{CallOrigin, CallScope, abandoned_changes, list_turn_files, needs_confirmation, run_calls},
     complete::{TurnResult, complete_turn},
     confirm::Confirmations,
+    documents::document_messages,
     heading::HeadingContext,
     model::call_model,
     prompt,
     rounds::{self, Round, Rounds},
     script_turn::{self, allows_empty_reply},
     streaming::{Growth, Streaming, reply_to},
-    voice_notes,
+    tasks, voice_notes,
 };
 
 /// After how many crashes of its process a turn is given up.
@@ -45,14 +46,14 @@ const ACTIVITY_DELAY: Duration = Duration::from_millis(300);
 const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 
 /// How the work on a turn ended.
-struct LoopEnd {
-    ending: Ending,
+pub(crate) struct LoopEnd {
+    pub(crate) ending: Ending,
     /// The `/stop` that ended it; the turn consumes it.
     stop: Option<InboxId>,
 }
 
 impl LoopEnd {
-    fn new(ending: Ending) -> Self {
+    pub(crate) fn new(ending: Ending) -> Self {
         Self { ending, stop: None }
     }
 
@@ -61,7 +62,15 @@ impl LoopEnd {
     }
 }
 
-/// Runs a turn whose files are all stored or refused, commits it, and returns its first part if that was started.
+/// What a model is first asked.
+pub(crate) struct Opening {
+    pub(crate) request: ModelRequest,
+    /// The task that it is asked for. Messages that arrive later don't reach its model.
+    pub(crate) task: Option<String>,
+}
+
+/// Runs a turn whose files are all stored or refused, commits it, and returns its first part if that was started. With
+/// `task`, it runs that in place of a conversation.
 ///
 /// When the lane is drained, the turn stays in the ledger and continues from there. The same holds when the future is
 /// dropped, but then an edit or a commit in flight is cut off and in doubt.
@@ -72,6 +81,7 @@ pub async fn run_turn(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: QueuedTurn,
+    task: Option<&TaskRequest>,
 ) -> Result<Option<Part>, LedgerError> {
     let capabilities = lane.channel.capabilities(&lane.lease.conversation);
     let cancel = CancellationToken::new();
@@ -79,7 +89,8 @@ pub async fn run_turn(
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
     let (completed_tx, completed) = watch::channel(false);
     let mut rounds = Rounds::from_journal(&turn.journal);
-    let agent = Arc::clone(services.agents.for_turn(&turn));
+    let agent = task.and_then(|request| tasks::current_agent(services, request, &rounds));
+    let agent = agent.unwrap_or_else(|| Arc::clone(services.agents.for_turn(&turn)));
     let scope = CallScope {
         requester: requester(&turn),
         group: turn.messages.iter().any(|queued| queued.message.group),
@@ -98,7 +109,7 @@ pub async fn run_turn(
     } else {
         tokio::select! {
             biased;
-            result = run_until_stopped(services, lane, &turn, &scope, &decisions_tx, &mut rounds, &growth) => result.map(Some),
+            result = run_until_stopped(services, lane, &turn, task, &scope, (&decisions_tx, &growth), &mut rounds) => result.map(Some),
             never = editing.go_on() => match never {},
             never = show_activity(lane, &scope.confirmations) => match never {},
             () = lane.stop.cancelled() => Ok(None),
@@ -116,6 +127,7 @@ pub async fn run_turn(
     }
 
     let folded = fold(&rounds.texts(), &rounds.outcomes(), &loop_end.ending);
+    let folded = with_earlier_files(folded, &rounds.earlier_files(), &loop_end.ending);
     let has_empty_reply = folded.text.as_deref() == Some(EMPTY_RESPONSE_TEXT);
     let is_silent = has_empty_reply && allows_empty_reply(&turn, &rounds);
     let folded = if is_silent { OutgoingResponse::default() } else { folded };
@@ -132,8 +144,8 @@ pub async fn run_turn(
             .chain(scope.confirmations.consumed_messages())
             .chain(loop_end.stop)
             .collect(),
-        // Nothing was reported to a model that gave no answer.
-        reported_failures: match rounds.model_answered {
+        // Nothing was reported to a model that gave no answer, and nothing in a task.
+        reported_failures: match rounds.model_answered && task.is_none() {
             true => turn.unreported_failures.iter().map(|error| error.part).collect(),
             false => Vec::new(),
         },
@@ -152,12 +164,12 @@ async fn run_until_stopped(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
+    task: Option<&TaskRequest>,
     scope: &CallScope,
-    decisions_tx: &watch::Sender<Vec<ToolDecision>>,
+    (decisions_tx, growth): (&watch::Sender<Vec<ToolDecision>>, &Growth),
     rounds: &mut Rounds,
-    growth: &Growth,
 ) -> Result<LoopEnd, LedgerError> {
-    let turn_loop = run_loop(services, lane, turn, scope, rounds, growth);
+    let turn_loop = resume_and_run(services, lane, turn, task, scope, rounds, growth);
     tokio::pin!(turn_loop);
     let stop = tokio::select! {
         biased;
@@ -169,16 +181,20 @@ async fn run_until_stopped(
     Ok(LoopEnd::stopped_by(stop))
 }
 
-/// Calls the model and runs its tools until it requests no more, or the turn is cancelled.
-async fn run_loop(
+/// Runs the calls that a dead process left behind, then the task, or else the conversation.
+async fn resume_and_run(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
+    task: Option<&TaskRequest>,
     scope: &CallScope,
     rounds: &mut Rounds,
     growth: &Growth,
 ) -> Result<LoopEnd, LedgerError> {
-    let settings = &services.settings;
+    if let Some(end) = task.and_then(|request| tasks::refuse_resumption(services, turn, request, rounds)) {
+        rounds.unrecorded_changes = abandoned_changes(scope, rounds);
+        return Ok(end);
+    }
     let pending = rounds.pending_calls();
     if !pending.is_empty() {
         // A stopped turn doesn't resume its calls: the files that they made are delivered at its end.
@@ -188,18 +204,48 @@ async fn run_loop(
         }
         run_calls(services, lane, scope, pending, CallOrigin::Resumed { decision: None }, rounds).await?;
     }
-    let history = services.ledger.history(&lane.lease.conversation, settings.max_history_messages).await?;
-    let channel = lane.lease.conversation.channel().clone();
-    let context = HeadingContext { channel, time_zone: settings.time_zone.clone() };
-    let receipt = prompt::delivery_receipt(&turn.unreported_failures);
-    let mut initial_messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent).into_iter().collect();
-    initial_messages.extend(prompt::initial_messages(history, turn, receipt, &context));
-    let initial_len = initial_messages.len();
-    let mut request = ModelRequest {
-        system: scope.agent.instructions.clone(),
-        messages: initial_messages,
-        tools: scope.agent.tools.specs(),
+    if let Some(request) = task {
+        return tasks::run_task(services, lane, turn, request, scope, rounds, growth).await;
+    }
+    // Downloads and documents may take long, and a stop doesn't wait for them.
+    let prepared = async {
+        let declared = tasks::agent_attachments(services, lane, turn, &scope.agent).await?;
+        Ok((declared, document_messages(services, &scope.agent, turn).await))
     };
+    let (declared, documents) = match scope.cancel.run_until_cancelled(prepared).await {
+        Some(Ok(prepared)) => prepared,
+        Some(Err(end)) => return Ok(end),
+        None => return Ok(LoopEnd::new(Ending::Cancelled)),
+    };
+    let settings = &services.settings;
+    let history = services.ledger.history(&lane.lease.conversation, settings.max_history_messages).await?;
+    let receipt = prompt::delivery_receipt(&turn.unreported_failures);
+    let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
+    messages.extend(prompt::initial_messages(history, turn, receipt, documents, &heading_context(services, lane)));
+    let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
+    let opening = Opening { request: ModelRequest { system, messages, tools }, task: None };
+    run_loop(services, lane, turn, scope, opening, rounds, growth).await
+}
+
+pub(crate) fn heading_context(services: &AgentServices, lane: &LaneHandle) -> HeadingContext {
+    let channel = lane.lease.conversation.channel().clone();
+    HeadingContext { channel, time_zone: services.settings.time_zone.clone() }
+}
+
+/// Calls the model and runs its tools until it requests no more, or the turn is cancelled.
+pub(crate) async fn run_loop(
+    services: &AgentServices,
+    lane: &LaneHandle,
+    turn: &QueuedTurn,
+    scope: &CallScope,
+    opening: Opening,
+    rounds: &mut Rounds,
+    growth: &Growth,
+) -> Result<LoopEnd, LedgerError> {
+    let settings = &services.settings;
+    let context = heading_context(services, lane);
+    let Opening { mut request, task } = opening;
+    let initial_len = request.messages.len();
     // The budget limits the model: the call of a person's own script doesn't count.
     let free_calls = u32::from(scope.script_call.is_some());
     let mut is_first_round = true;
@@ -209,7 +255,8 @@ async fn run_loop(
         }
         let script_response = script_turn::next_step(services, &scope.agent, turn, rounds);
         // Checked before anything is injected: messages that the model won't see must not be consumed.
-        if script_response.is_none() && rounds.model_call_count().saturating_sub(free_calls) >= settings.max_model_calls
+        if script_response.is_none()
+            && rounds.current_model_call_count().saturating_sub(free_calls) >= settings.max_model_calls
         {
             let limit = format!("{} model calls", settings.max_model_calls);
             return Ok(LoopEnd::new(Ending::Budget { limit }));
@@ -223,8 +270,8 @@ async fn run_loop(
             if let Some(stop) = stop {
                 return Ok(LoopEnd::stopped_by(stop));
             }
-            // A message behind a script gets its own turn: no model reads it here.
-            let inject = if script_response.is_some() { Vec::new() } else { inject };
+            // A message behind a script or a task gets its own turn: no model of a conversation reads it here.
+            let inject = if script_response.is_some() || task.is_some() { Vec::new() } else { inject };
             let steered_ids = rounds.steered_ids();
             rounds.steered.extend(inject.into_iter().filter(|steered| !steered_ids.contains(&steered.id)));
         }
@@ -268,12 +315,14 @@ async fn run_loop(
             rounds.rounds.push(round);
             return Ok(LoopEnd::new(Ending::Done));
         }
-        let total_calls = first_ordinal.saturating_add(u32::try_from(round.calls.len()).unwrap_or(u32::MAX));
+        let requested = u32::try_from(round.calls.len()).unwrap_or(u32::MAX);
+        let total_calls = rounds.current_call_count().saturating_add(requested);
         if total_calls.saturating_sub(free_calls) > settings.max_tool_calls {
             rounds.rounds.push(Round { calls: Vec::new(), ..round });
             return Ok(LoopEnd::new(Ending::Budget { limit: format!("{} tool calls", settings.max_tool_calls) }));
         }
         let entry = JournalEntry::Model {
+            task: task.clone(),
             steered: round.steered.clone(),
             text: round.text.clone(),
             calls: round.calls.clone(),

@@ -50,6 +50,11 @@ impl Growth {
         self.message.store(message, Ordering::Relaxed);
     }
 
+    /// A task of a run begins; what the one before it wrote gives way.
+    pub fn task_started(&self, task: &str, number: usize, total: usize) {
+        self.shown.send_replace(format!("… {task} ({number} of {total})"));
+    }
+
     /// Tools run, and until the model writes on the message says which, below what it wrote before it asked for them.
     pub fn works(&self, written: &str, tools: &[&str]) {
         let progress = format!("… {}", tools.join(", "));

@@ -73,6 +73,15 @@ impl Declaration {
         templates
     }
 
+    /// Whether it names an input or the output of a task.
+    #[must_use]
+    pub fn needs_run(&self) -> bool {
+        self.templates().iter().any(|text| {
+            let template = &text.template;
+            template.referenced_tasks().next().is_some() || template.referenced_inputs().next().is_some()
+        })
+    }
+
     pub(crate) fn problem(&self, position: &SourcePosition, message: String) -> DeclarationProblem {
         DeclarationProblem { position: position.clone(), item: self.item.clone(), message }
     }

@@ -73,6 +73,14 @@ impl Playbooks {
         self.agents().find(|agent| agent.id == id)
     }
 
+    /// An agent with the file that declares it, by its name in upper or lower case.
+    #[must_use]
+    pub fn agent_with_playbook(&self, id: &str) -> Option<(&Playbook, &AgentConfig)> {
+        let agents =
+            self.playbooks.iter().flat_map(|playbook| playbook.agents.iter().map(move |agent| (playbook, agent)));
+        agents.into_iter().find(|(_, agent)| agent.id.eq_ignore_ascii_case(id))
+    }
+
     #[must_use]
     pub fn task(&self, id: &str) -> Option<ResolvedTask<'_>> {
         self.tasks().find(|task| task.task.id == id)
@@ -209,14 +217,14 @@ impl<'a> ResolvedTask<'a> {
         ]
     }
 
-    /// Adds the task's own inputs to those of the run, which come first.
+    /// Sets the inputs that the task gives itself: whoever runs it can't change them.
     ///
     /// # Errors
     /// When an input can't be rendered.
     pub fn with_task_input(&self, context: TemplateContext) -> Result<TemplateContext, DeclarationProblem> {
         let mut own = Vec::new();
         let mut pending = Vec::new();
-        for (name, text) in self.task.input.iter().filter(|(name, _)| !context.has_input(name)) {
+        for (name, text) in &self.task.input {
             match text.template.render(&context) {
                 Ok(RenderedText::Text(value)) => own.push((name.clone(), value)),
                 Ok(RenderedText::Deferred) => pending.push(name.clone()),
@@ -227,6 +235,19 @@ impl<'a> ResolvedTask<'a> {
             }
         }
         Ok(context.with_own_inputs(own, pending))
+    }
+
+    /// The prompt of its action.
+    ///
+    /// # Errors
+    /// When it can't be rendered.
+    pub fn render_prompt(&self, context: &TemplateContext) -> Result<RenderedText, DeclarationProblem> {
+        let text = &self.action.prompt;
+        text.template.render(context).map_err(|error| {
+            let (agent, action) = (&self.agent.id, &self.action.id);
+            let item = format!("agents.{agent}.actions.{action}");
+            DeclarationProblem { position: text.position.clone(), item, message: format!("`prompt`: {error}") }
+        })
     }
 
     fn references(&self) -> impl Iterator<Item = String> {

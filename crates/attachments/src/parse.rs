@@ -6,4 +6,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+/// Parses the text that playbooks are read from.
+pub use satchel_yaml::parse as parse_yaml;
+
 pub use self::playbook::parse_playbook;

@@ -55,7 +55,7 @@ pub struct TaskConfig {
     pub action: String,
     pub action_position: SourcePosition,
     pub allow: AllowedPeople,
-    /// Its own inputs; those of the run come first.
+    /// Its own inputs, which whoever runs it can't change.
     pub input: Vec<(String, TemplateText)>,
     pub attachments: Vec<Declaration>,
     pub position: SourcePosition,
@@ -72,9 +72,26 @@ impl TaskConfig {
     /// The tasks whose output it needs, with the action that it performs.
     #[must_use]
     pub fn references(&self, agent: &AgentConfig, action: &ActionConfig) -> BTreeSet<String> {
+        let templates = self.templates(agent, action);
+        templates.flat_map(|text| text.template.referenced_tasks()).map(str::to_owned).collect()
+    }
+
+    /// The inputs that it mentions and doesn't give itself.
+    #[must_use]
+    pub fn inputs(&self, agent: &AgentConfig, action: &ActionConfig) -> BTreeSet<String> {
+        let inputs = self.templates(agent, action).flat_map(|text| text.template.referenced_inputs());
+        let is_own = |name: &str| self.input.iter().any(|(own, _)| own == name);
+        let open = inputs.filter(|input| input.is_of_run || !is_own(input.name));
+        open.map(|input| input.name.to_owned()).collect()
+    }
+
+    fn templates<'a>(
+        &'a self,
+        agent: &'a AgentConfig,
+        action: &'a ActionConfig,
+    ) -> impl Iterator<Item = &'a TemplateText> {
         let declarations = self.attachments.iter().chain(&agent.attachments).chain(&action.attachments);
         let texts = declarations.flat_map(Declaration::templates).chain([&action.prompt]);
-        let texts = texts.chain(self.input.iter().map(|(_, text)| text));
-        texts.flat_map(|text| text.template.referenced_tasks()).map(str::to_owned).collect()
+        texts.chain(self.input.iter().map(|(_, text)| text))
     }
 }

@@ -60,7 +60,7 @@ impl Resolved {
     /// Where its bytes are on this machine.
     #[must_use]
     pub fn as_path(&self) -> Option<&std::path::Path> {
-        self.file.as_ref().map(|file| file.content.path())
+        self.file.as_ref()?.content.path()
     }
 
     /// Its bytes from the beginning; `None` for a URL that is never fetched.

@@ -13,6 +13,7 @@ mod rewrite;
 mod tests;
 
 use self::rewrite::TemplateExpression;
+pub(crate) use self::rewrite::{ANY_INPUT, ReferencedInput};
 pub use self::{context::TemplateContext, error::TemplateError};
 
 /// The longest text that a template may yield, in bytes.
@@ -83,6 +84,11 @@ impl Template {
     /// The tasks that it mentions by name.
     pub fn referenced_tasks(&self) -> impl Iterator<Item = &str> {
         self.expressions().flat_map(TemplateExpression::referenced_tasks)
+    }
+
+    /// The inputs that it mentions by name.
+    pub(crate) fn referenced_inputs(&self) -> impl Iterator<Item = ReferencedInput<'_>> {
+        self.expressions().flat_map(TemplateExpression::referenced_inputs)
     }
 
     /// Renders the text, or defers it.

@@ -20,6 +20,11 @@ pub enum Ending {
         /// Why, in words for the person.
         reason: String,
     },
+    /// The task could not be run to its end, or the agent could not begin.
+    Failed {
+        /// Why, as a sentence for the person.
+        reason: String,
+    },
     /// The process died this many times in the middle of it.
     Crashed {
         /// How many times.
@@ -36,6 +41,7 @@ impl Ending {
             Self::Budget { .. } => "budget",
             Self::Cancelled => "cancelled",
             Self::ModelFailed { .. } => "model_failed",
+            Self::Failed { .. } => "failed",
             Self::Crashed { .. } => "crashed",
         }
     }
@@ -54,6 +60,7 @@ impl Ending {
                 Some(format!("The model couldn't finish: {reason}."))
             }
             Self::ModelFailed { reason } => Some(format!("The model couldn't finish: {reason}. Please try again.")),
+            Self::Failed { reason } => Some(reason.clone()),
             Self::Crashed { times } => Some(format!(
                 "I crashed {times} times while working on this, so I stopped trying. Please ask again, perhaps in \
                  smaller steps."

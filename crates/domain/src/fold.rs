@@ -36,6 +36,20 @@ pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> O
     OutgoingResponse { text, voice, attachments }
 }
 
+/// Puts the files of the tasks that ran before into a response. Each task decides about its own files alone.
+#[must_use]
+pub fn with_earlier_files(response: OutgoingResponse, earlier: &[Attachment], ending: &Ending) -> OutgoingResponse {
+    if earlier.is_empty() {
+        return response;
+    }
+    let mut attachments: Vec<Attachment> = Vec::new();
+    for attachment in earlier.iter().chain(&response.attachments) {
+        merge_attachment(&mut attachments, attachment);
+    }
+    let is_empty = *ending == Ending::Done && response.text.as_deref() == Some(EMPTY_RESPONSE_TEXT);
+    OutgoingResponse { text: response.text.filter(|_| !is_empty), attachments, ..response }
+}
+
 /// Adds a voice reply to a response where the person turned voice replies on, unless it has a voice already or the turn
 /// ended early: how a turn ended must be readable.
 #[must_use]
@@ -218,6 +232,19 @@ mod tests {
     }
 
     #[test]
+    fn files_of_earlier_tasks_precede_and_outlast_a_selection() {
+        let chosen = ToolOutcome { selection: Some(vec![file(2, 2, "b")]), ..ToolOutcome::default() };
+        let last = fold(&messages(&["x"]), &[made(vec![file(3, 3, "c")]), chosen], &Ending::Done);
+        let earlier = [file(1, 1, "a"), file(2, 2, "b")];
+        assert_eq!(ids(&with_earlier_files(last.clone(), &earlier, &Ending::Done)), [1, 2], "each file once");
+        assert_eq!(with_earlier_files(last.clone(), &[], &Ending::Done), last);
+        let empty = with_earlier_files(fold(&[], &[], &Ending::Done), &earlier, &Ending::Done);
+        assert_eq!((ids(&empty), empty.text), (vec![1, 2], None), "there is something to send");
+        let stopped = with_earlier_files(fold(&[], &[], &Ending::Cancelled), &earlier, &Ending::Cancelled);
+        assert_eq!(stopped.text, Ending::Cancelled.user_message());
+    }
+
+    #[test]
     fn rule_5_last_nonempty_message_is_the_text() {
         let response = fold(&messages(&["looking", "here it is", "  "]), &[made(vec![file(1, 1, "a")])], &Ending::Done);
         assert_eq!(response.text.as_deref(), Some("here it is"), "a file never takes the text away");
@@ -235,6 +262,7 @@ mod tests {
             Ending::Budget { limit: "25 model calls".into() },
             Ending::Cancelled,
             Ending::ModelFailed { reason: "no answer".into() },
+            Ending::Failed { reason: "The task `report` failed.".into() },
             Ending::Crashed { times: 3 },
         ] {
             let sentence = ending.user_message().expect("an early end has words");

@@ -30,6 +30,7 @@ pub mod response;
 pub mod script;
 pub mod sha256;
 pub mod size;
+pub mod task;
 pub mod time;
 
 pub use agent::{AgentDirectory, AgentSummary, AllowedPeople};
@@ -48,4 +49,5 @@ pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;
 pub use response::OutgoingResponse;
 pub use sha256::Sha256;
+pub use task::{TaskDirectory, TaskRequest, TaskSummary};
 pub use time::Timestamp;

@@ -2,12 +2,16 @@
 
 mod agents;
 mod files;
+mod help;
 mod storage;
 mod suggestion;
+mod tasks;
 
 use std::fmt::Write;
 
-use satchel_domain::{Button, ConversationId, OutgoingResponse, Part, PartState};
+use satchel_domain::{
+    Button, ConversationId, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest, task::TASK_COMMAND,
+};
 use satchel_ports::{
     ChangeLog, FileChange, FileLinks, Ledger, LedgerError,
     ledger::{HistoryChange, OutboxQuery},
@@ -15,11 +19,14 @@ use satchel_ports::{
 
 pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
+pub use self::help::{AGENT_COMMAND, CommandFeatures, command_menu, explanation_text};
 pub use self::storage::Storage;
+pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
     files::{list_files, resend_files, revoke_file_links},
     storage::{forget_files, restore_files, show_usage},
+    tasks::{TaskDecision, decide_task},
 };
 use crate::pairing::{self, CommandContext, PairCommand};
 
@@ -54,6 +61,8 @@ pub enum ChatCommand {
     Voice(Option<bool>),
     /// Lists the agents; with a name, chooses one.
     Agent(Option<String>),
+    /// Runs a task, or lists all of them; what stands behind the command, as it was written.
+    Task(String),
     /// Manages pairing; for owners.
     Pair(PairCommand),
     Explain(Explanation),
@@ -72,15 +81,6 @@ pub enum Explanation {
         /// The command that is one letter off it.
         nearest: &'static str,
     },
-}
-
-/// The commands that are offered only where there is something for them to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CommandFeatures {
-    /// Whether links to files are given.
-    pub links: bool,
-    /// Whether there is more than one agent.
-    pub agents: bool,
 }
 
 /// Whether voice replies are available and enabled in a conversation.
@@ -118,6 +118,7 @@ impl ChatCommand {
             },
             ("agent", true) => Some(Self::Agent(None)),
             ("agent", false) => Some(Self::Agent(Some(arguments.join(" ")))),
+            (TASK_COMMAND, _) => Some(Self::Task(arguments_text(text).to_owned())),
             ("pair", _) => Some(Self::Pair(PairCommand::parse(&arguments))),
             ("allow" | "refuse", true) => Some(Self::Explain(Explanation::Decisions)),
             ("allow" | "refuse", false) => {
@@ -128,6 +129,11 @@ impl ChatCommand {
                 .map(|nearest| Self::Explain(Explanation::Hint { typed: name, nearest })),
         }
     }
+}
+
+/// What stands behind the name of a command.
+fn arguments_text(text: &str) -> &str {
+    text.trim().split_once(char::is_whitespace).map_or("", |(_name, arguments)| arguments.trim())
 }
 
 /// The reply to a command, and its effect on the history.
@@ -143,6 +149,23 @@ pub struct CommandReply {
     pub changes: Vec<FileChange>,
 }
 
+/// What a command leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CommandOutcome {
+    Reply(CommandReply),
+    /// The turn runs this task.
+    RunTask(TaskRequest),
+}
+
+/// What people can choose and run.
+#[derive(Debug, Clone, Copy)]
+pub struct CommandOffers<'a> {
+    pub agents: AgentChoice<'a>,
+    pub tasks: &'a TaskDirectory,
+    /// Who gives the command, where it runs a task.
+    pub starter: TaskStarter,
+}
+
 /// Runs a command and returns the reply; `links` is `None` where file links are off.
 ///
 /// # Errors
@@ -152,12 +175,14 @@ pub async fn handle_command(
     ledger: &dyn Ledger,
     context: &CommandContext<'_>,
     voice_status: VoiceStatus,
-    agents: &AgentChoice<'_>,
+    offers: &CommandOffers<'_>,
     links: Option<&dyn FileLinks>,
     storage: &Storage<'_>,
-) -> Result<CommandReply, LedgerError> {
+) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
-    let features = CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice() };
+    let CommandOffers { agents, tasks, starter } = offers;
+    let features =
+        CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice(), tasks: !tasks.is_empty() };
     let changes = ChangeLog::default();
     let response = match command {
         ChatCommand::Files => list_files(ledger, conversation).await?,
@@ -180,98 +205,21 @@ pub async fn handle_command(
         ChatCommand::Voice(enable) => set_voice_replies(ledger, context, *enable, voice_status).await?,
         ChatCommand::Agent(None) => list_agents(context, agents),
         ChatCommand::Agent(Some(name)) => choose_agent(ledger, context, agents, name).await?,
+        ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter) {
+            TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
+            TaskDecision::Reply(response) => response,
+        },
         ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, context).await?,
         ChatCommand::Explain(topic) => {
             OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
         }
     };
     let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
-    Ok(CommandReply { response, history, buttons: Vec::new(), changes: changes.to_vec() })
+    Ok(CommandOutcome::Reply(CommandReply { response, history, buttons: Vec::new(), changes: changes.to_vec() }))
 }
-
-/// The commands as platforms list them while a person types: name and what it does.
-#[must_use]
-pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static str)> {
-    let unlink = features.links.then_some(("unlink", "revoke the links to a file, by its number"));
-    let agent = features.agents.then_some((AGENT_COMMAND, "choose the agent that answers here"));
-    COMMAND_MENU.into_iter().chain(unlink).chain(agent).collect()
-}
-
-/// The command that chooses an agent.
-pub const AGENT_COMMAND: &str = "agent";
-
-const COMMAND_MENU: [(&str, &str); 10] = [
-    ("files", "the files of this conversation"),
-    ("resend", "send a file again, by its number"),
-    ("forget", "remove a file for good, by its number"),
-    ("usage", "how much space my files take up"),
-    ("undo", "bring back the files that were deleted last"),
-    ("outbox", "see what is being sent and what failed"),
-    ("stop", "stop what I am doing"),
-    ("new", "start a new conversation"),
-    ("voice", "voice replies: on or off"),
-    ("help", "what I can do"),
-];
-
-const HELP: &str = "\
-Send me messages and files, and ask for your files back at any time.
-
-- `/files` lists the files of this conversation, each with its number
-- `/resend 17` sends file #17 again; several numbers send several
-- `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
-- `/undo` brings back the files of the workspace that were deleted last, for a day
-- `/outbox` shows what is still being sent and what could not be delivered
-- `/stop` stops what I am doing and sends what is done so far
-- `/new` starts a new conversation; your files stay
-- `/voice on` adds a voice message to my replies, `/voice off` turns that off
-- When I ask to use a tool, answer with `/allow CODE` or `/refuse CODE`
-- `/help` shows this";
-
-const HELP_WITH_LINKS: &str = "\
-- `/unlink 17` revokes the links to file #17. I send a link when I can't send the file itself; anyone with the link can \
-open it";
-
-const HELP_WITH_AGENTS: &str = "- `/agent` lists the agents that can answer here, `/agent NAME` chooses one";
-
-const HELP_FOR_OWNERS: &str =
-    "- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
-
-const DECISION_HELP: &str = "\
-The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
 
 const VOICE_REPLIES_ON: &str = "\
 Voice replies are on here: you get each reply as text and as a voice message. Turn them off with `/voice off`.";
-
-/// Returns the help text of a topic; lines for owners and about features only where they apply.
-#[must_use]
-pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFeatures) -> String {
-    match topic {
-        Explanation::Commands => {
-            let with_links = features.links.then_some(HELP_WITH_LINKS);
-            let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
-            let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
-            let lines: Vec<&str> = [Some(HELP), with_links, with_agents, for_owners].into_iter().flatten().collect();
-            lines.join("\n")
-        }
-        Explanation::Decisions => DECISION_HELP.to_owned(),
-        Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner, features),
-    }
-}
-
-/// Suggests the most likely command; pairing only to owners, and choosing an agent only where there is a choice.
-fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatures) -> String {
-    let is_offered = match nearest {
-        suggestion::PAIR => is_owner,
-        AGENT_COMMAND => features.agents,
-        _ => true,
-    };
-    match nearest {
-        _ if !is_offered => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
-        nearest => {
-            format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists all commands.")
-        }
-    }
-}
 
 async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query =
@@ -409,13 +357,13 @@ mod tests {
                 &ledger,
                 &command_context(access),
                 VoiceStatus::default(),
-                &no_choice(),
+                &no_offers(),
                 None,
                 &storage(),
             )
             .await
             .unwrap();
-            answer.response.text.unwrap()
+            replied(answer).response.text.unwrap()
         };
         assert_eq!(
             text("/flies", &strict).await,
@@ -438,12 +386,21 @@ mod tests {
         "console:main".parse().unwrap()
     }
 
-    /// The default agent alone.
-    fn no_choice() -> AgentChoice<'static> {
+    /// The default agent alone, and no tasks.
+    fn no_offers() -> CommandOffers<'static> {
         static ALONE: LazyLock<AgentDirectory> = LazyLock::new(AgentDirectory::default);
+        static NO_TASKS: LazyLock<TaskDirectory> = LazyLock::new(TaskDirectory::default);
         static CONVERSATION: LazyLock<ConversationId> = LazyLock::new(conversation);
         let chat = AgentChat { conversation: &CONVERSATION, parents: &[], person: None };
-        AgentChoice { directory: &ALONE, chosen: None, chat }
+        let agents = AgentChoice { directory: &ALONE, chosen: None, chat };
+        CommandOffers { agents, tasks: &NO_TASKS, starter: TaskStarter::Owner }
+    }
+
+    fn replied(outcome: CommandOutcome) -> CommandReply {
+        match outcome {
+            CommandOutcome::Reply(reply) => reply,
+            CommandOutcome::RunTask(request) => panic!("{request:?} runs"),
+        }
     }
 
     /// A storage that no command of these looks into.
@@ -472,9 +429,8 @@ mod tests {
     /// What a command that needs neither voice nor files is answered.
     async fn reply(command: &ChatCommand, access: &AccessPolicy, links: Option<&dyn FileLinks>) -> CommandReply {
         let (ledger, voice) = (MockLedger::new(), VoiceStatus::default());
-        handle_command(command, &ledger, &command_context(access), voice, &no_choice(), links, &storage())
-            .await
-            .unwrap()
+        let context = command_context(access);
+        replied(handle_command(command, &ledger, &context, voice, &no_offers(), links, &storage()).await.unwrap())
     }
 
     #[rstest]
@@ -502,12 +458,13 @@ mod tests {
             &ledger,
             &command_context(&access()),
             speaking,
-            &no_choice(),
+            &no_offers(),
             None,
             &storage(),
         )
         .await
         .unwrap();
+        let answer = replied(answer);
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
@@ -544,7 +501,7 @@ mod tests {
         for links in [None, Some(&links as &dyn FileLinks)] {
             let help = reply(&ChatCommand::Explain(Explanation::Commands), &access(), links).await;
             assert_eq!(help.response.text.unwrap().contains("- `/unlink 17`"), links.is_some());
-            let features = CommandFeatures { links: links.is_some(), agents: false };
+            let features = CommandFeatures { links: links.is_some(), ..CommandFeatures::default() };
             assert_eq!(command_menu(features).iter().any(|(name, _)| *name == "unlink"), links.is_some());
         }
     }

@@ -37,8 +37,8 @@ pub struct OpenedFile {
 
 /// The bytes of an opened file. A temporary file is removed when the last handle is dropped.
 pub trait ReadableFile: fmt::Debug + Send + Sync {
-    /// Where it is on this machine.
-    fn path(&self) -> &Path;
+    /// Where it is on this machine; `None` for a file of a conversation.
+    fn path(&self) -> Option<&Path>;
 
     /// Reads it from its beginning; may be called again.
     fn read(&self) -> ByteStream;

@@ -33,6 +33,20 @@ pub enum BusEvent {
         /// What it wrote.
         text: String,
     },
+    /// A task of a run was started.
+    #[serde(rename = "evt.agent.task.started")]
+    TaskStarted {
+        /// Where.
+        conversation: ConversationId,
+        /// The turn.
+        turn: TurnId,
+        /// The task's name.
+        task: String,
+        /// Which of the run's tasks it is, from 1.
+        number: u32,
+        /// How many tasks the run has.
+        total: u32,
+    },
     /// A tool was started.
     #[serde(rename = "evt.agent.tool.started")]
     ToolStarted {
@@ -135,6 +149,7 @@ impl BusEvent {
         match self {
             Self::MessageReceived { conversation, .. }
             | Self::TextDelta { conversation, .. }
+            | Self::TaskStarted { conversation, .. }
             | Self::ToolStarted { conversation, .. }
             | Self::ToolFinished { conversation, .. }
             | Self::ToolQuestion { conversation, .. }

@@ -1,6 +1,6 @@
 //! The model that answers.
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use futures::Stream;
@@ -31,6 +31,33 @@ pub enum ContentPart {
     ImageUrl(String),
     /// A stored file; an adapter sends it if its model takes it, and otherwise says why not.
     File(Box<Attachment>),
+}
+
+/// What a model takes besides text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InputSupport {
+    /// Whether its provider fetches the addresses of images.
+    pub image_urls: bool,
+    /// The types of files, such as `image/png`.
+    pub types: BTreeSet<String>,
+    /// The size of the largest file that is no image, in bytes. Images that are too large are scaled.
+    pub max_document_bytes: u64,
+    /// Whether it reads the text of files that it doesn't take.
+    pub document_text: bool,
+}
+
+impl InputSupport {
+    /// Whether it takes a file; there may still be too many of them.
+    #[must_use]
+    pub fn accepts(&self, mime: &str, bytes: u64) -> bool {
+        self.types.contains(mime) && (mime.starts_with("image/") || bytes <= self.max_document_bytes)
+    }
+
+    /// Whether it sees images, so that it can be given a copy of one that it doesn't take.
+    #[must_use]
+    pub fn sees_images(&self) -> bool {
+        self.types.iter().any(|mime| mime.starts_with("image/"))
+    }
 }
 
 /// One message of a request.
@@ -148,6 +175,11 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>>
 pub trait LanguageModel: Send + Sync {
     /// The model's name, for logs and `--json`.
     fn name(&self) -> String;
+
+    /// Returns what it takes besides text; without an answer of its own, nothing.
+    fn input_support(&self) -> InputSupport {
+        InputSupport::default()
+    }
 
     /// Sends a request to the model and returns its answer as a stream.
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError>;

@@ -12,7 +12,7 @@ pub mod voice;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -20,14 +20,19 @@ use std::{
 use anyhow::Context;
 use satchel::{
     agents::AgentDeclaration,
-    build::{Satchel, SatchelOptions, build},
+    build::{PlaybookOptions, Satchel, SatchelOptions, build},
     ports::{ExtraTool, Ports},
+};
+use satchel_attachments::{
+    order::Playbooks,
+    parse::{parse_playbook, parse_yaml},
+    resolve::{AllowedTypes, ResolutionPolicy},
 };
 use satchel_domain::{
     AllowedPeople, Attachment, ChannelCapabilities, ChannelName, ConversationId, Ending, HistoryMessage, Part, TurnId,
     delivery::DeliveryRules,
 };
-use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel};
 use satchel_ports::{
@@ -83,6 +88,8 @@ pub struct CrashOptions {
     pub turns: usize,
     /// What the model says.
     pub script: ModelScript,
+    /// The tasks as YAML; their files are in the shared directory.
+    pub playbook: Option<String>,
     /// The script worker; without it scripts are disabled.
     pub script_worker: Option<PathBuf>,
     /// A file to which every point that is passed is written.
@@ -163,6 +170,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     let scripts = options.script_worker.clone().map(|worker| -> Arc<dyn ScriptHost> {
         Arc::new(CrashWrapper::new(WorkerPool::new(ScriptPoolSettings::new(worker)), &points))
     });
+    let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20)?;
     let ports = Ports {
         ledger: Arc::new(CrashWrapper::new(Arc::clone(&ledger), &points)),
         blobs,
@@ -174,6 +182,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
         documents: None,
+        declared_files: Some(Arc::new(CrashWrapper::new(declared_files, &points))),
         links: None,
         channels: vec![Arc::new(CrashWrapper::new(channel.channel(), &points))],
         tools: vec![
@@ -192,6 +201,14 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         context: Vec::new(),
         allow: AllowedPeople::Everyone,
     });
+    if let Some(playbook) = &options.playbook {
+        let playbooks = parse_playbooks(playbook, &options.shared);
+        satchel_options.agents.extend(playbooks.agents().map(AgentDeclaration::from));
+        let any = || vec!["*/*".to_owned()];
+        let allowed_types = AllowedTypes { image: any(), pdf: any(), audio: any(), video: any(), file: any() };
+        let policy = ResolutionPolicy { max_download_bytes: 0, allowed_types };
+        satchel_options.playbooks = Some(PlaybookOptions { playbooks, environment: serde_json::Map::new(), policy });
+    }
     if options.confirms {
         satchel_options.agent.confirm_tiers.push(SafetyTier::SideEffecting);
     }
@@ -214,6 +231,17 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         parts: parts.iter().map(|part| (part.content.kind().to_owned(), part.state.as_str().to_owned())).collect(),
         conversations: report_conversations(&options).await?,
     })
+}
+
+/// Reads a playbook whose files are beneath a directory.
+///
+/// # Panics
+/// When it has a mistake.
+#[must_use]
+pub fn parse_playbooks(yaml: &str, directory: &Path) -> Playbooks {
+    let tree = parse_yaml(yaml).expect("it is YAML");
+    let parsed = parse_playbook(&Arc::from(Path::new("tasks.yaml")), &Arc::from(directory), &tree);
+    Playbooks::new(vec![parsed.expect("no mistakes")]).expect("no mistakes")
 }
 
 /// Reads what the next process would, not what this one remembers.

@@ -80,6 +80,14 @@ impl ScreenState {
         }
     }
 
+    pub(super) fn on_task_started(&mut self, task: &str, number: u32, total: u32) {
+        if self.style.terminal {
+            self.commit_progress();
+            let line = paint(&format!("  task {number} of {total}: {task}"), Style::new().dimmed(), self.style);
+            let _ = self.print_lines(&[line]);
+        }
+    }
+
     pub(super) fn on_tool_started(&mut self, tool: &str) {
         if self.style.terminal {
             self.commit_progress();

@@ -132,11 +132,17 @@ fn build_command(command: &SlashCommand) -> CreateCommand {
         CreateCommandOption::new(CommandOptionType::String, "words", "What to add to the command").required(false);
     let choices = if command.choices.len() > MAX_CHOICES { &[] } else { command.choices.as_slice() };
     let option = choices.iter().fold(option, |option, choice| option.add_string_choice(choice, choice));
-    CreateCommand::new(command.name.to_lowercase())
+    let built = CreateCommand::new(command.name.to_lowercase())
         .kind(CommandType::ChatInput)
         .description(if description.trim().is_empty() { command.name.clone() } else { description })
         .contexts(vec![InteractionContext::Guild, InteractionContext::BotDm])
-        .add_option(option)
+        .add_option(option);
+    match command.takes_input {
+        true => built.add_option(
+            CreateCommandOption::new(CommandOptionType::String, "input", "Inputs, such as city=Berlin").required(false),
+        ),
+        false => built,
+    }
 }
 
 /// Returns the visible parts of commands, sorted for comparison; `None` for a command of an unknown form.

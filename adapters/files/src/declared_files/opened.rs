@@ -99,8 +99,8 @@ impl fmt::Debug for HeldFile {
 }
 
 impl ReadableFile for HeldFile {
-    fn path(&self) -> &Path {
-        &self.path
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     fn read(&self) -> ByteStream {

@@ -38,7 +38,7 @@ fn file(mime: &str, bytes: u64) -> Attachment {
 
 /// The rules of a model of Ollama's, to which a request can bring nothing but images.
 fn rules(abilities: ModelCapabilities) -> FileRules {
-    FileRules { model: "main".into(), provider: ModelProvider::Ollama, capabilities: abilities }
+    FileRules { model: "main".into(), provider: ModelProvider::Ollama, is_vendor: true, capabilities: abilities }
 }
 
 #[test]
@@ -132,4 +132,24 @@ fn a_request_holds_so_many_and_so_much() {
 fn anthropics_image_limit_holds_in_base64() {
     let encoded = ANTHROPIC.max_image_bytes.div_ceil(3) * 4;
     assert!(encoded <= 5 * 1024 * 1024, "{encoded}");
+}
+
+/// The attack: an address within the operator's network that a server there would fetch.
+#[test]
+fn only_vendors_are_given_addresses_that_others_name() {
+    let support = |base_url: Option<&str>| {
+        let settings = ModelSettings {
+            name: "main".into(),
+            provider: ModelProvider::OpenAi,
+            base_url: base_url.map(|url| url.to_owned().into()),
+            api_key: Some("key".to_owned().into()),
+            model: Some("gpt-5".into()),
+            accepts: None,
+        };
+        FileRules::new(&ModelTarget::new(settings).unwrap()).input_support()
+    };
+    let (vendor, own) = (support(None), support(Some("http://box:8000/v1/")));
+    assert_eq!((vendor.image_urls, own.image_urls), (true, false));
+    assert!(own.sees_images() && own.accepts("image/png", u64::MAX), "a copy of an image is always small enough");
+    assert_eq!([32_000_000, 32_000_001].map(|bytes| vendor.accepts("application/pdf", bytes)), [true, false]);
 }

@@ -4,7 +4,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::{ffi::OsString, io::Write, path::Path};
+use std::{io::Write, path::Path};
 
 use satchel_attachments::{
     ActionConfig, AgentConfig, EffectiveList, Playbook, Scope, TemplateContext,
@@ -12,6 +12,7 @@ use satchel_attachments::{
     order::{Playbooks, ResolvedTask},
     problem::DeclarationProblem,
     resolve::ResolutionPolicy,
+    run::RunValues,
 };
 use satchel_ports::{DeclaredFiles, Fetcher};
 use serde_json::{Map, Value as Json, json};
@@ -47,12 +48,12 @@ pub async fn run(
     options: &ResolveOptions,
     loaded: &LoadedConfig,
     services: &ResolveServices<'_>,
-    (environment, cwd): (&[(OsString, OsString)], &Path),
+    cwd: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let playbooks = with_file(&loaded.config().playbooks, &options.file, cwd)?;
-    let context = base_context(loaded.config(), &playbooks, options, environment);
-    let subjects = subjects(&playbooks, options, cwd, context)?;
+    let values = run_values(loaded.config(), options);
+    let subjects = subjects(&playbooks, options, cwd, &values)?;
     let mut reports = Vec::with_capacity(subjects.len());
     for subject in subjects {
         reports.push(resolve_subject(subject, options, services).await?);
@@ -105,33 +106,18 @@ fn find_playbook<'a>(playbooks: &'a Playbooks, file: &Path, cwd: &Path) -> Optio
         .find(|playbook| cwd.join(&playbook.file).canonicalize().is_ok_and(|path| path == wanted))
 }
 
-/// The values that don't depend on the task.
-fn base_context(
-    config: &Config,
-    playbooks: &Playbooks,
-    options: &ResolveOptions,
-    environment: &[(OsString, OsString)],
-) -> TemplateContext {
-    let agents =
-        playbooks.agents().map(|agent| (agent.id.clone(), json!({ "id": agent.id, "description": agent.description })));
-    TemplateContext::new()
-        .with_values("input", input_values(options))
-        .with_values("env", allowed_environment(&config.templates.env.0, environment))
-        .with_values("agents", agents.collect())
-        .with_values("trigger", Map::from_iter([("kind".to_owned(), json!("command"))]))
+/// What this dry run brings along.
+fn run_values(config: &Config, options: &ResolveOptions) -> RunValues {
+    RunValues {
+        exec_id: "dry-run".to_owned(),
+        input: input_values(options),
+        environment: config.templates.values.clone(),
+        trigger: Map::from_iter([("kind".to_owned(), json!("command"))]),
+    }
 }
 
 fn input_values(options: &ResolveOptions) -> Map<String, Json> {
     options.input.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
-}
-
-/// The variables that templates may name.
-fn allowed_environment(allowed: &[String], environment: &[(OsString, OsString)]) -> Map<String, Json> {
-    let variables = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    variables
-        .filter(|(name, _)| allowed.iter().any(|allowed| allowed == name))
-        .map(|(name, value)| (name.to_owned(), json!(value)))
-        .collect()
 }
 
 /// The tasks of a file, or the actions of its agents if it has no tasks.
@@ -139,13 +125,13 @@ fn subjects<'a>(
     playbooks: &'a Playbooks,
     options: &ResolveOptions,
     cwd: &Path,
-    context: TemplateContext,
+    values: &RunValues,
 ) -> anyhow::Result<Vec<Subject<'a>>> {
     let file = options.file.display();
     let Some(playbook) = find_playbook(playbooks, &options.file, cwd) else {
         anyhow::bail!("{file} can't be found any more");
     };
-    let context = context.with_workflow(&playbook.id, "dry-run", input_values(options));
+    let context = values.to_context(playbooks, &playbook.id);
     let tasks: Vec<ResolvedTask<'_>> = playbooks.tasks().filter(|task| std::ptr::eq(task.playbook, playbook)).collect();
     if let Some(name) = &options.task
         && tasks.iter().all(|task| task.task.id != *name)

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use satchel_domain::agent::DEFAULT_AGENT;
+use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
@@ -34,11 +34,11 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
-    models::{self, ModelSelection},
+    models::{self, ModelFiles, ModelSelection},
     ports::Ports,
     retention::RetentionTask,
     schedules,
-    stores::{Stores, file_directories},
+    stores::{self, Stores, file_directories},
 };
 
 /// The channels that this process may host.
@@ -138,9 +138,10 @@ async fn start_services(
 ) -> anyhow::Result<Option<SocketAddr>> {
     let wrap_model = |name: &str, model| Arc::new(MeasuredModel::new(model, Arc::clone(metrics), name)) as _;
     let options = SatchelOptions::from_config(config);
-    let model = models::open(selection, &stores.blobs, OFFLINE_CHUNK_DELAY, &wrap_model)?;
+    let files = ModelFiles { blobs: &stores.blobs, images: &workers.decoders.images };
+    let model = models::open(selection, files, OFFLINE_CHUNK_DELAY, &wrap_model)?;
     let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
-    let agent_models = models::open_for_agents(agents, &config.models, &stores.blobs, delay, &wrap_model)?;
+    let agent_models = models::open_for_agents(agents, &config.models, files, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, &stores.ledger)? {
         Some(settings) => {
@@ -157,13 +158,21 @@ async fn start_services(
     };
     let links = links.map(|links| Arc::new(links) as Arc<dyn FileLinks>);
     let fetcher = adapters::open_fetcher(config);
-    let menu = command_menu(CommandFeatures { links: links.is_some(), agents: !options.agents.is_empty() });
-    let agent_names: Vec<String> = std::iter::once(DEFAULT_AGENT.to_owned())
-        .chain(options.agents.iter().map(|agent| agent.name.clone()))
-        .collect();
+    let menu = command_menu(CommandFeatures {
+        links: links.is_some(),
+        agents: !options.agents.is_empty(),
+        tasks: config.playbooks.tasks().next().is_some(),
+    });
+    let open_tasks = config.playbooks.tasks().filter(|task| task.task.allow == AllowedPeople::Everyone);
+    let agent_names = std::iter::once(DEFAULT_AGENT.to_owned());
+    let names = discord::CommandNames {
+        agents: agent_names.chain(options.agents.iter().map(|agent| agent.name.clone())).collect(),
+        // Everybody sees them.
+        tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
+    };
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
-        discord::open_channel(config, &stores.blobs, &fetcher, &menu, &agent_names)?,
+        discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
     ];
     let platforms: Vec<HostedPlatform> = platforms.into_iter().flatten().collect();
     let hosted = page.iter().map(|(_, channel)| Arc::clone(channel) as Arc<dyn Channel>);
@@ -179,7 +188,8 @@ async fn start_services(
         models: agent_models,
         speech: adapters::open_speech(config)?,
         scripts: workers.scripts,
-        documents: Some(workers.documents),
+        documents: Some(workers.decoders.documents),
+        declared_files: stores::open_playbook_files(config).await?,
         links,
         channels: channels.collect(),
         tools: Vec::new(),

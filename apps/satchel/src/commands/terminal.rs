@@ -24,9 +24,9 @@ use crate::{
     adapters,
     build::{Satchel, SatchelOptions, build},
     config::Config,
-    models::{self, ModelSelection},
+    models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    stores::Stores,
+    stores::{self, Stores},
 };
 
 /// How long the offline model waits before each delta of a live reply.
@@ -110,11 +110,11 @@ impl TerminalSession {
         let console = ConsoleSettings { files_dir: around.cwd.join("files"), capabilities: tables::console() };
         let channel = ConsoleChannel::new(console, Arc::clone(&stores.blobs), Arc::clone(&screen));
         let piece_delay = if live && screen.style().terminal { OFFLINE_CHUNK_DELAY } else { Duration::ZERO };
-        let model = models::open(selection, &stores.blobs, piece_delay, &models::unwrapped)?;
+        let decoders = adapters::open_decoders(config, &stores.blobs, false);
+        let files = ModelFiles { blobs: &stores.blobs, images: &decoders.images };
+        let model = models::open(selection, files, piece_delay, &models::unwrapped)?;
         let agents = &satchel_options.agents;
-        let agent_models =
-            models::open_for_agents(agents, &config.models, &stores.blobs, piece_delay, &models::unwrapped)?;
-        let documents = adapters::open_document_reader(config, &stores.blobs, false);
+        let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
             blobs: Arc::clone(&stores.blobs),
@@ -125,7 +125,8 @@ impl TerminalSession {
             models: agent_models,
             speech: adapters::open_speech(config)?,
             scripts,
-            documents: Some(documents),
+            documents: Some(decoders.documents),
+            declared_files: stores::open_playbook_files(config).await?,
             links: None,
             channels: vec![Arc::new(channel)],
             tools: Vec::new(),

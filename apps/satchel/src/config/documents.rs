@@ -16,19 +16,20 @@ use super::{
 /// The least memory with which a worker can start and read something, in bytes.
 const MIN_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Reading documents: PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML, HTML, and text in any encoding.
+/// Scaling images, and reading documents: PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML, HTML, and text in any encoding.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DocumentsConfig {
     /// How many pages of a document are read. Slides and sheets are pages; other texts have pages of some 3,000
     /// characters.
     pub max_pages: Count<1, 10_000>,
-    /// How long reading a document may take.
+    /// How long reading a document, or scaling an image, may take.
     pub timeout: ConfigDuration,
-    /// The memory of the worker that reads a document; at least `128MiB`. The document itself may have a quarter of it.
+    /// The memory of the worker that reads a document or scales an image; at least `128MiB`. The document itself may have
+    /// a quarter of it, the pixels of an image half.
     pub memory: Size,
-    /// The program `satchel-decoder`, which reads documents; by default the one next to the program `satchel`. Without
-    /// it only text files are read.
+    /// The program `satchel-decoder`, which reads documents and scales images; by default the one next to the program
+    /// `satchel`. Without it only text files are read.
     pub worker: Option<FilePath>,
 }
 

@@ -17,13 +17,15 @@ use satchel_attachments::{
 use satchel_yaml::{YamlNode, YamlPosition, YamlValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::{
     leaf::{LeafValue, list::Texts},
     models::{BUILT_IN, ModelsConfig},
     origin::{ConfigProblem, SettingOrigin},
-    read_file, tree,
+    read_file,
+    resolver::Resolver,
+    tree,
     tree::ConfigValue,
 };
 
@@ -41,6 +43,17 @@ const KEYS: [&str; 2] = ["agents", "tasks"];
 pub struct TemplatesConfig {
     /// The environment variables that templates may name, as `env.NAME`. No others can be named.
     pub env: Texts,
+    /// Those of them that are set.
+    #[serde(skip)]
+    pub values: Map<String, Json>,
+}
+
+impl TemplatesConfig {
+    pub(super) fn resolve(&mut self, resolver: &Resolver<'_>) {
+        let variables = resolver.environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        let allowed = variables.filter(|(name, _)| self.env.0.iter().any(|allowed| allowed == name));
+        self.values = allowed.map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    }
 }
 
 /// Reads the agents and tasks of the configuration file and of the folder beside it.
@@ -131,23 +144,6 @@ fn foreign_keys(path: &Arc<Path>, yaml: &YamlNode) -> Vec<ConfigProblem> {
             .collect(),
         _ => vec![problem(yaml.position, format!("expected {}", KEYS.join(" and ")))],
     }
-}
-
-/// What is declared and can't be run yet.
-pub(super) fn unbuilt_parts(playbooks: &Playbooks) -> Vec<ConfigProblem> {
-    let attached = playbooks.agents().flat_map(|agent| &agent.attachments).next();
-    let attached = attached.map(|declaration| {
-        (&declaration.position, "an agent has attachments; conversations with them are not built yet")
-    });
-    let tasks = playbooks
-        .tasks()
-        .next()
-        .map(|task| (&task.task.position, "a task is declared; running tasks is not built yet"));
-    let problem = |(position, what): (&SourcePosition, &str)| ConfigProblem {
-        origin: file_origin(position),
-        message: what.to_owned(),
-    };
-    attached.into_iter().chain(tasks).map(problem).collect()
 }
 
 /// Reports agents whose model isn't one of the configuration's.

@@ -3,14 +3,19 @@
 use std::path::Path;
 
 use jiff::tz::{TimeZone, db};
-use satchel_domain::{ConversationId, script};
+use satchel_attachments::{order::Playbooks, run::task_directory};
+use satchel_domain::{ConversationId, TaskRequest, script};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
     channels::{ConversationKeys, DISCORD, TELEGRAM},
-    leaf::{address::FilePath, list::Switch, secret::read_text_file},
+    leaf::{
+        address::FilePath,
+        list::{Switch, TaskInputs},
+        secret::read_text_file,
+    },
     resolver::Resolver,
     web::WebConfig,
 };
@@ -35,7 +40,9 @@ const CRON_FORMAT: &str = "a cron expression in quotes, such as \"0 8 * * mon-fr
 #[serde(default)]
 #[schemars(extend(
     "required" = ["cron", "conversation"],
-    "oneOf" = [{ "required": ["prompt"] }, { "required": ["script"] }, { "required": ["script_file"] }]
+    "oneOf" = [
+        { "required": ["prompt"] }, { "required": ["script"] }, { "required": ["script_file"] }, { "required": ["task"] }
+    ]
 ))]
 pub(super) struct ScheduleConfig {
     /// Its name in the configuration.
@@ -46,12 +53,16 @@ pub(super) struct ScheduleConfig {
     cron: Option<String>,
     /// The time zone of these times, such as Europe/Berlin; by default this machine's, or UTC where that isn't known.
     timezone: Option<String>,
-    /// What the model is asked. Exactly one of `prompt`, `script` and `script_file` is needed.
+    /// What the model is asked. Exactly one of `prompt`, `script`, `script_file` and `task` is needed.
     prompt: Option<String>,
     /// The script that runs.
     script: Option<String>,
     /// The file that holds the script; it is read when Satchel starts.
     script_file: Option<FilePath>,
+    /// The task that runs, one of `tasks`.
+    task: Option<String>,
+    /// The inputs of the task.
+    input: TaskInputs,
     /// The conversation that gets the answer, such as telegram:123456789.
     conversation: Option<String>,
     /// What happens to times at which Satchel didn't run. `run_once`: the last one is made up for. `skip`: they are
@@ -71,6 +82,8 @@ impl Default for ScheduleConfig {
             prompt: None,
             script: None,
             script_file: None,
+            task: None,
+            input: TaskInputs::default(),
             conversation: None,
             missed: MissedPolicy::RunOnce,
             enabled: Switch(true),
@@ -106,7 +119,12 @@ pub(super) fn hosted_channels(resolver: &Resolver<'_>, web: &WebConfig) -> [Host
 
 impl ScheduleConfig {
     /// The resolved schedule; `None` if it has a mistake, which is reported.
-    pub(super) fn resolve(&self, resolver: &mut Resolver<'_>, hosted: &[HostedChannel]) -> Option<Schedule> {
+    pub(super) fn resolve(
+        &self,
+        resolver: &mut Resolver<'_>,
+        hosted: &[HostedChannel],
+        playbooks: &Playbooks,
+    ) -> Option<Schedule> {
         let Self { name, missed, enabled: Switch(enabled), .. } = self;
         let section = format!("schedules.{name}");
         let is_name_char = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -125,7 +143,7 @@ impl ScheduleConfig {
             let parsed = CronSchedule::parse(cron, zone).map_err(to_message);
             parsed.map_err(|message| resolver.report(&format!("{section}.cron"), message)).ok()
         });
-        let text = self.task_text(resolver, &section);
+        let text = self.message_text(resolver, &section, playbooks);
         if !resolver.is_given(&format!("{section}.conversation")) {
             let message =
                 format!("`{section}` has no `conversation`: where it is answered, such as telegram:123456789");
@@ -152,14 +170,16 @@ impl ScheduleConfig {
         TimeZone::get(name).map_err(to_message).map_err(|message| resolver.report(key, message)).ok()
     }
 
-    /// The text of the task: the prompt, or the script as a message.
-    fn task_text(&self, resolver: &mut Resolver<'_>, section: &str) -> Option<String> {
+    /// The text of the message: the prompt, or the script or the task as a message.
+    fn message_text(&self, resolver: &mut Resolver<'_>, section: &str, playbooks: &Playbooks) -> Option<String> {
         let key = |name: &str| format!("{section}.{name}");
-        let given = ["prompt", "script", "script_file"].into_iter().filter(|name| resolver.is_given(&key(name)));
+        let given =
+            ["prompt", "script", "script_file", "task"].into_iter().filter(|name| resolver.is_given(&key(name)));
         let name = match given.collect::<Vec<_>>().as_slice() {
             [name] => *name,
             [] => {
-                let message = format!("`{section}` does nothing: give it a `prompt`, a `script` or a `script_file`");
+                let message =
+                    format!("`{section}` does nothing: give it a `prompt`, a `script`, a `script_file` or a `task`");
                 resolver.report(section, message);
                 return None;
             }
@@ -169,6 +189,13 @@ impl ScheduleConfig {
                 return None;
             }
         };
+        if let Some(task) = &self.task {
+            return self.task_message(task, resolver, section, playbooks);
+        }
+        if !self.input.0.is_empty() {
+            resolver
+                .report(&key("input"), format!("`{section}.input` is for a `task` alone: `{name}` takes no inputs"));
+        }
         let script_result = self.script_file.as_ref().map(|FilePath(path)| read_script(path, section));
         let script = script_result.transpose().map_err(|message| resolver.report(&key("script_file"), message)).ok()?;
         let is_script = name != "prompt";
@@ -178,6 +205,35 @@ impl ScheduleConfig {
             return None;
         }
         Some(if is_script { script::to_script_message(text) } else { text.clone() })
+    }
+}
+
+impl ScheduleConfig {
+    /// The message that runs a task.
+    fn task_message(
+        &self,
+        task: &str,
+        resolver: &mut Resolver<'_>,
+        section: &str,
+        playbooks: &Playbooks,
+    ) -> Option<String> {
+        let tasks = task_directory(playbooks);
+        let Some(found) = tasks.find(task) else {
+            let names: Vec<&str> = tasks.tasks().iter().map(|task| task.name.as_str()).collect();
+            let known =
+                if names.is_empty() { "none is declared".to_owned() } else { format!("there is {}", names.join(", ")) };
+            resolver
+                .report(&format!("{section}.task"), format!("`{section}.task` is {task:?}, which is no task; {known}"));
+            return None;
+        };
+        let input: Vec<_> = self.input.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        if let Some(unknown) = found.find_unknown_input(&input) {
+            let inputs = found.describe_inputs();
+            let message = format!("`{section}.input` has {unknown:?}, which is no input of {:?}; {inputs}", found.name);
+            resolver.report(&format!("{section}.input"), message);
+            return None;
+        }
+        Some(TaskRequest { name: found.name.clone(), input }.to_message())
     }
 }
 

@@ -9,19 +9,22 @@ use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use satchel_agent::{
     AgentServices, LaneHandle,
     complete::{TurnResult, complete_turn},
+    rounds::refused_files,
     run::{MAX_CRASHES, run_turn, wait_for_stop},
     streaming::reply_to,
 };
-use satchel_domain::{Ending, Part, agent::AgentChat};
+use satchel_domain::{Ending, InboundMessage, Part, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
-    commands::{self, AgentChoice, ChatCommand, CommandReply, Storage, VoiceStatus},
+    commands::{
+        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, Storage, TaskStarter, VoiceStatus,
+    },
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
     system_tasks,
 };
 use satchel_ports::{
     Lease, LedgerError,
-    ledger::{QueuedMessage, QueuedTurn, ReleaseMode},
+    ledger::{QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
 use tokio::{
@@ -270,21 +273,10 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     };
     // A voice that is there no more is not missed at every reply.
     turn.voice &= speaking.available;
-    if let Some(CommandReply { response, history, buttons, changes }) = answered(hosting, &turn, speaking).await? {
-        let completion = TurnResult {
-            turn: turn.id,
-            ending: Ending::Done,
-            response,
-            refused: Vec::new(),
-            history,
-            steered: Vec::new(),
-            reported_failures: Vec::new(),
-            reply_to: reply_to(&turn),
-            streamed: false,
-            buttons,
-            changes,
-        };
-        return complete_turn(services, lane, completion).await;
+    let start = begin_turn(hosting, &turn, speaking).await?;
+    let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
+    if matches!(start, TurnStart::Answered(_)) && !has_files {
+        return run_started(services, lane, turn, start).await;
     }
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
@@ -297,7 +289,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     };
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
-        return run_turn(services, lane, turn).await;
+        return run_started(services, lane, turn, start).await;
     }
     // Nothing waits for a person's word while files come in.
     let unheard = watch::Sender::default();
@@ -319,20 +311,62 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
-    run_turn(services, lane, turn).await
+    run_started(services, lane, turn, start).await
 }
 
-/// What Satchel itself says to a turn: the answer to a command, which is never a message with files, or an errand.
-async fn answered(
-    hosting: &Hosting,
-    turn: &QueuedTurn,
-    speaking: VoiceStatus,
-) -> Result<Option<CommandReply>, LedgerError> {
-    if let Some(errand) = system_tasks::system_task(turn) {
-        return Ok(system_tasks::system_reply(errand));
+/// Runs a turn whose files are all stored or refused, as it was begun.
+async fn run_started(
+    services: &AgentServices,
+    lane: &LaneHandle,
+    turn: QueuedTurn,
+    start: TurnStart,
+) -> Result<Option<Part>, LedgerError> {
+    match start {
+        TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
+        TurnStart::Task(request) => run_turn(services, lane, turn, Some(&request)).await,
+        TurnStart::Conversation => run_turn(services, lane, turn, None).await,
     }
-    let [QueuedMessage { message, files, .. }] = turn.messages.as_slice() else { return Ok(None) };
-    let Some(command) = files.is_empty().then(|| ChatCommand::parse(&message.text)).flatten() else { return Ok(None) };
+}
+
+/// Completes a turn with the reply to its command.
+async fn complete_command(
+    services: &AgentServices,
+    lane: &LaneHandle,
+    turn: &QueuedTurn,
+    CommandReply { response, history, buttons, changes }: CommandReply,
+) -> Result<Option<Part>, LedgerError> {
+    let completion = TurnResult {
+        turn: turn.id,
+        ending: Ending::Done,
+        response,
+        refused: refused_files(turn),
+        history,
+        steered: Vec::new(),
+        reported_failures: Vec::new(),
+        reply_to: reply_to(turn),
+        streamed: false,
+        buttons,
+        changes,
+    };
+    complete_turn(services, lane, completion).await
+}
+
+/// What a turn is.
+enum TurnStart {
+    /// Satchel itself has replied to it.
+    Answered(CommandReply),
+    Task(TaskRequest),
+    /// The model replies.
+    Conversation,
+}
+
+/// Replies to a command, which is never a message with files unless it runs a task, and to what Satchel itself began.
+async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus) -> Result<TurnStart, LedgerError> {
+    let system_task = system_tasks::system_task(turn);
+    if let Some(reply) = system_task.and_then(system_tasks::system_reply) {
+        return Ok(TurnStart::Answered(reply));
+    }
+    let Some((message, command)) = find_command(turn) else { return Ok(TurnStart::Conversation) };
     let asked = CommandContext {
         turn: turn.id,
         repeated: turn.crashes > 0,
@@ -341,12 +375,35 @@ async fn answered(
         sender: &message.sender,
         access: &hosting.access,
     };
-    let AgentServices { ledger, links, agents, .. } = &hosting.services;
+    let starter = match turn.journal.is_empty() {
+        false => TaskStarter::Resumed,
+        true if system_task.is_some() || asked.is_by_owner() => TaskStarter::Owner,
+        true => TaskStarter::Guest,
+    };
+    let AgentServices { ledger, links, agents, playbooks, .. } = &hosting.services;
     let chat = AgentChat::from_message(message);
-    let choice = AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref(), chat };
+    let no_tasks = TaskDirectory::default();
+    let offers = CommandOffers {
+        agents: AgentChoice { directory: agents.directory(), chosen: turn.agent.as_deref(), chat },
+        tasks: playbooks.as_ref().map_or(&no_tasks, |playbooks| playbooks.directory()),
+        starter,
+    };
     let storage =
         Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
-    commands::handle_command(&command, ledger.as_ref(), &asked, speaking, &choice, links.as_deref(), &storage)
-        .await
-        .map(Some)
+    let outcome =
+        commands::handle_command(&command, ledger.as_ref(), &asked, speaking, &offers, links.as_deref(), &storage);
+    Ok(match outcome.await? {
+        CommandOutcome::Reply(reply) => TurnStart::Answered(reply),
+        CommandOutcome::RunTask(request) => TurnStart::Task(request),
+    })
+}
+
+/// The command of a turn, with the message that gives it. Only a task may come with files or from a schedule.
+fn find_command(turn: &QueuedTurn) -> Option<(&InboundMessage, ChatCommand)> {
+    let messages = || turn.messages.iter().map(|queued| &queued.message);
+    let mut with_text = messages().filter(|message| !message.text.trim().is_empty());
+    let (Some(message), None) = (with_text.next(), with_text.next()) else { return None };
+    let command = ChatCommand::parse(&message.text)?;
+    let is_plain = turn.messages.iter().all(|queued| queued.files.is_empty()) && message.system_task.is_none();
+    (is_plain || matches!(command, ChatCommand::Task(_))).then_some((message, command))
 }

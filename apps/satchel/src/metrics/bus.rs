@@ -13,7 +13,7 @@ use tracing::{Span, field::Empty};
 
 use super::{ChannelLabels, Metrics, PartLabels, TurnLabels, label_value};
 
-const ENDINGS: [&str; 5] = ["done", "budget", "cancelled", "model_failed", "crashed"];
+const ENDINGS: [&str; 6] = ["done", "budget", "cancelled", "model_failed", "failed", "crashed"];
 pub(super) const KINDS: [&str; 7] = ["text", "voice", "file", "album", "notice", "question", "withdraw"];
 const STATES: [&str; 7] = ["pending", "sending", "waiting", "in_doubt", "sent", "failed", "replaced"];
 
@@ -73,6 +73,7 @@ impl MeasuredBus {
                 self.metrics.parts.get_or_create(&PartLabels { channel, kind, state }).inc();
             }
             BusEvent::TextDelta { .. }
+            | BusEvent::TaskStarted { .. }
             | BusEvent::ToolStarted { .. }
             | BusEvent::ToolFinished { .. }
             | BusEvent::ToolQuestion { .. }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::Stream;
 use satchel_ports::{
     LanguageModel, ModelError, ModelEvent, ModelRequest,
-    language_model::{ModelStream, TokenUsage},
+    language_model::{InputSupport, ModelStream, TokenUsage},
 };
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field::Empty};
@@ -37,6 +37,10 @@ impl MeasuredModel {
 impl LanguageModel for MeasuredModel {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn input_support(&self) -> InputSupport {
+        self.inner.input_support()
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {

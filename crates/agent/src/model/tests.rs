@@ -57,6 +57,8 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
         ledger: Arc::new(MockLedger::new()),
         bus: Arc::new(bus),
         agents: AgentProfiles::single(AgentProfile::default_agent(Arc::new(model), Toolbox::default())),
+        playbooks: None,
+        documents: None,
         plan_steering: Arc::new(|_| SteeringRequests::default()),
         links: None,
         is_owner: Arc::new(|_, _| false),

@@ -3,9 +3,11 @@
 mod agents;
 mod auditing;
 mod confirming;
+mod documents;
 mod headings;
 mod scripts;
 mod stage;
+mod tasks;
 mod tiers;
 mod viewing;
 mod voice;
@@ -193,6 +195,7 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
             text: "Working.".into(),
             calls: vec![recorded("write", 0), recorded("write", 1), recorded("look", 2)],
             awaiting_decision: Vec::new(),
+            task: None,
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("written before") },
     ];
@@ -217,6 +220,7 @@ async fn turn_is_ended_and_reported_after_three_crashes() {
             text: String::new(),
             calls: vec![recorded("make", 0)],
             awaiting_decision: Vec::new(),
+            task: None,
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -289,6 +293,7 @@ async fn early_end_delivers_registered_files() {
         text: String::new(),
         calls: vec![recorded("hangs", 0)],
         awaiting_decision: Vec::new(),
+        task: None,
     }];
     let mut stopped_after_crash = Stage::with_model(vec![calls(&[("hangs", json!({}))])]);
     stopped_after_crash.tools.push(tool("hangs", SafetyTier::SideEffecting, |_| std::future::pending()));
@@ -348,6 +353,7 @@ async fn model_reads_recorded_files_in_results() {
             text: String::new(),
             calls: vec![recorded("make", 0)],
             awaiting_decision: vec![],
+            task: None,
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
     ];
@@ -413,6 +419,7 @@ async fn steered_message_keeps_its_position_after_crash() {
             text: "Looking.".into(),
             calls: vec![recorded("look", 0)],
             awaiting_decision: Vec::new(),
+            task: None,
         },
         JournalEntry::Outcome { ordinal: 0, outcome: ToolOutcome::from_text("seen") },
     ];

@@ -263,8 +263,10 @@ async fn own_inputs_are_deferred_with_their_tasks() {
          attachments: [{ type: image, path: '{{ .input.made | default(\"cover.jpg\") }}', name: '{{ .input.city }}' }]\n",
     );
     let task = playbooks.task("t").unwrap();
-    let given = json!({ "city": "Berlin" }).as_object().unwrap().clone();
-    let pending = TemplateContext::new().with_values("input", given).with_pending_task("gen");
+    let values = |city: &str| json!({ "city": city, "NOPE": "Berlin" }).as_object().unwrap().clone();
+    // Whoever runs the task can't change what it gives itself.
+    let given = TemplateContext::new().with_values("input", values("Rome")).with_values("env", values("Rome"));
+    let pending = given.with_pending_task("gen");
     let list = load(task, &task.with_task_input(pending.clone()).unwrap()).await.unwrap();
     assert_eq!(lines(&list), ["task deferred {{ .input.made | default(\"cover.jpg\") }}"]);
     let done = pending.with_task_output("gen", json!({ "path": "batch/2.png" }));

@@ -40,20 +40,16 @@ impl TemplateContext {
         self
     }
 
-    /// Adds the inputs of a task itself: known ones, and the names of those that need the output of a pending task.
+    /// Sets the inputs of a task itself: known ones, and the names of those that need the output of a pending task.
     #[must_use]
     pub(crate) fn with_own_inputs(mut self, known: Vec<(String, String)>, pending: Vec<String>) -> Self {
         if let Some(Value::Object(given)) = self.values.get_mut("input") {
             for (name, value) in known {
-                given.entry(name).or_insert(Value::String(value));
+                given.insert(name, Value::String(value));
             }
         }
         self.pending_inputs.extend(pending);
         self
-    }
-
-    pub(crate) fn has_input(&self, name: &str) -> bool {
-        self.values.get("input").is_some_and(|given| given.get(name).is_some())
     }
 
     /// Adds a task that hasn't run yet: texts that mention it are deferred.

@@ -68,10 +68,32 @@ impl TemplateExpression {
         self.paths.iter().filter(|path| path[0] == TASKS).filter_map(|path| Some(path.get(1)?.as_str()))
     }
 
+    pub(super) fn referenced_inputs(&self) -> impl Iterator<Item = ReferencedInput<'_>> {
+        self.paths.iter().filter_map(|path| match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["workflow", "input", name, ..] => Some(ReferencedInput { name, is_of_run: true }),
+            ["input", name, ..] => Some(ReferencedInput { name, is_of_run: false }),
+            ["input"] | ["workflow", "input"] | ["workflow"] => {
+                Some(ReferencedInput { name: ANY_INPUT, is_of_run: true })
+            }
+            _ => None,
+        })
+    }
+
     /// Whether it needs the output of a task that hasn't run yet.
     pub(super) fn is_pending(&self, context: &TemplateContext) -> bool {
         self.paths.iter().any(|path| context.is_pending(path))
     }
+}
+
+/// Stands for every input, where an expression looks at all of them.
+pub(crate) const ANY_INPUT: &str = "*";
+
+/// An input that is mentioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReferencedInput<'a> {
+    pub(crate) name: &'a str,
+    /// Whether only the run can give it, and not the task itself.
+    pub(crate) is_of_run: bool,
 }
 
 /// What may come next.

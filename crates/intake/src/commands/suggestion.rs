@@ -1,12 +1,14 @@
 //! Suggests the command whose name is one letter off a mistyped one.
 
+use satchel_domain::task::TASK_COMMAND;
+
 use super::AGENT_COMMAND;
 
 /// The command of owners.
 pub(super) const PAIR: &str = "pair";
 
 /// Every command, in the order in which a hint prefers them.
-const COMMAND_NAMES: [&str; 16] = [
+const COMMAND_NAMES: [&str; 17] = [
     "files",
     "resend",
     "unlink",
@@ -22,6 +24,7 @@ const COMMAND_NAMES: [&str; 16] = [
     "help",
     PAIR,
     AGENT_COMMAND,
+    TASK_COMMAND,
     "start",
 ];
 

@@ -162,6 +162,9 @@ pub struct SteeringRequests {
 pub enum JournalEntry {
     /// A model message with tool calls, and the messages that were injected before it.
     Model {
+        /// The task whose model it was, in a run of tasks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
         /// The messages that were injected before the model call.
         #[serde(default)]
         steered: Vec<SteeringMessage>,
@@ -181,6 +184,13 @@ pub enum JournalEntry {
         allowed: bool,
         /// The message with the decision; consumed with the turn.
         message: InboxId,
+    },
+    /// The end of a task that another task of the turn needs. What is recorded behind it belongs to the next one.
+    TaskFinished {
+        /// The task's name.
+        task: String,
+        /// The text of its model's last message.
+        text: String,
     },
     /// The outcome of a call.
     Outcome {

@@ -59,6 +59,7 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
         text: "looking".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert!(ledger.release(&lease, ReleaseMode::Always).await.unwrap());
@@ -128,6 +129,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
         text: "looking".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_ne!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
@@ -163,6 +165,7 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         text: String::new(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
     assert_eq!(ledger.list_queued_behind(&lease, turn).await.unwrap().len(), 2);

@@ -73,6 +73,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         text: String::new(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        task: None,
     };
     assert_lost(one.next_turn(&old).await, "next_turn");
     assert_lost(one.list_queued_behind(&old, turn).await, "list_queued_behind");

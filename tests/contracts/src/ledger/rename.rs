@@ -31,6 +31,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
         text: "saving".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        task: None,
     };
     ledger.journal_message(&lease, first, &entry).await.unwrap();
     let file = ledger.journal_outcome(&lease, first, 0, &outcome, &[]).await.unwrap().attachments.remove(0);

@@ -95,6 +95,11 @@ async fn stopped_script_survives_crash() {
     run_short_matrix(ShortScenarioKind::Stopped).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn task_chain_survives_crash() {
+    run_short_matrix(ShortScenarioKind::Task).await;
+}
+
 /// Kills a short scenario at every call of its own verbs, and once around every other.
 async fn run_short_matrix(kind: ShortScenarioKind) {
     let (scenario, verbs) = (&ShortScenario::new(kind), short_scenario_verbs(kind));

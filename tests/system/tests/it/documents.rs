@@ -13,6 +13,12 @@ const ANN: i64 = 41;
 
 const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
+/// A GIF of one pixel that is repeated for ever, and a frame of it.
+const MOVING_GIF_START: &[u8] =
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\x00!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00";
+const MOVING_GIF_FRAME: &[u8] =
+    b"!\xf9\x04\x00\x0a\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02\x44\x01\x00";
+
 /// Satchel between Ann and a model.
 struct DocumentHarness {
     telegram: FakeTelegram,
@@ -88,4 +94,24 @@ async fn model_reads_a_document_from_telegram() {
     let expected = "the text of deep.docx can't be read: its elements are nested deeper than 4096 levels";
     assert!(read.contains(expected), "{read}");
     harness.send(PersonMessage::text("thanks"), "You're welcome.").await;
+}
+
+/// The model takes no DOCX, and no images that move.
+#[tokio::test]
+async fn model_gets_text_and_still_images_in_place_of_what_it_does_not_take() {
+    let harness = DocumentHarness::start().await;
+    let file = FakeFile::from_bytes("contract.docx", DOCX, &include_bytes!("documents/contract.docx")[..]);
+    harness.send(PersonMessage::file(FileKind::Document, file).caption("what is the rent?"), "1,250 €.").await;
+    let text = harness.model.last().user_text();
+    let heading = "#1 \"contract.docx\" (application/vnd.openxmlformats-officedocument.wordprocessingml.document, 999 B), as text, \
+                   because you can't take the file itself; page 1 of 1.";
+    let order = [heading, "The rent is 1,250 € a month", "what is the rent?"];
+    let positions: Vec<_> = order.iter().map(|words| text.find(words)).collect();
+    assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{positions:?}: {text}");
+
+    let moving = [MOVING_GIF_START, MOVING_GIF_FRAME, MOVING_GIF_FRAME, &[0x3b]].concat();
+    let file = FakeFile::from_bytes("wave.gif", "image/gif", moving);
+    harness.send(PersonMessage::file(FileKind::Document, file).caption("who is that?"), "A pixel.").await;
+    let [image] = harness.model.last().files().try_into().expect("one image");
+    assert!(image.bytes.starts_with(b"\x89PNG") || image.bytes.starts_with(b"\xff\xd8"), "{:?}", image.bytes);
 }

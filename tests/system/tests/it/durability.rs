@@ -136,6 +136,7 @@ async fn confirmations_and_sends_follow_the_disk_write() {
         adapter,
         capabilities: setup.capabilities,
         channel: conversation.channel().clone(),
+        playbook: None,
         script_worker: None,
         script: ModelScript { pick: AnswerOrder::ByProgress, answers: vec![text_answer(REPLY_TEXT)] },
         turns: 1,

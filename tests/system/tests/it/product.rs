@@ -21,10 +21,12 @@ use satchel_domain::{
     capabilities::StreamRule,
 };
 use satchel_fake_kit::FakeFile;
-use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::LocalBus;
-use satchel_ports::{Blobs, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord};
+use satchel_ports::{
+    Blobs, DeclaredFiles, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord,
+};
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
@@ -160,6 +162,8 @@ impl Product {
         let workspace =
             DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30, Arc::new(SandboxRunner::default()))
                 .expect("new workspaces");
+        let declared_files: Arc<dyn DeclaredFiles> =
+            Arc::new(DirectoryDeclaredFiles::open(&data.join("downloads"), 1 << 20).expect("a new directory"));
         let address = platform.address();
         let channel =
             OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)
@@ -175,6 +179,7 @@ impl Product {
             speech: None,
             scripts,
             documents: None,
+            declared_files: Some(declared_files),
             links: None,
             channels: vec![channel.channel()],
             tools,

@@ -75,6 +75,7 @@ impl Bench {
                 name: "files".into(),
                 description: "Lists your files".into(),
                 choices: Vec::new(),
+                takes_input: false,
             }],
         };
         let waits = GatewayTimeouts {

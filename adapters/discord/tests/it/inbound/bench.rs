@@ -18,6 +18,7 @@ pub(crate) async fn start() -> Bench {
         name: name.into(),
         description: description.into(),
         choices: Vec::new(),
+        takes_input: false,
     };
     bench.settings.commands =
         [("Files", "the files of this conversation"), ("resend", "send a file again")].map(command).into();

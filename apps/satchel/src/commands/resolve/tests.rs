@@ -91,7 +91,7 @@ impl ResolveHarness {
         let (files, fetcher) = (stores::open_declared_files(config).await?, adapters::open_fetcher(config));
         let policy = config.attachments.resolution_policy();
         let services = ResolveServices { files: &*files, fetcher: &*fetcher, policy };
-        run(options, &loaded, &services, (&environment, cwd), out).await
+        run(options, &loaded, &services, cwd, out).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, SlashCommand};
+use satchel_domain::task::TASK_COMMAND;
 use satchel_intake::commands::AGENT_COMMAND;
 use satchel_ports::{Blobs, Fetcher};
 
@@ -15,16 +16,22 @@ use crate::{
 /// The context of all setup errors.
 const SETUP_FAILED_TEXT: &str = "failed to start Discord (`satchel doctor` shows what is wrong)";
 
-/// Opens the platform; `None` without a token. The menu's commands are registered with it, and the names of the agents as
-/// the choices of `/agent`.
+/// The names that commands are completed with.
+pub(super) struct CommandNames {
+    pub(super) agents: Vec<String>,
+    pub(super) tasks: Vec<String>,
+}
+
+/// Opens the platform; `None` without a token. The menu's commands are registered with it, and the names of agents and
+/// tasks as choices.
 pub(super) fn open_channel(
     config: &Config,
     blobs: &Arc<dyn Blobs>,
     fetcher: &Arc<dyn Fetcher>,
     menu: &[(&str, &str)],
-    agents: &[String],
+    names: &CommandNames,
 ) -> anyhow::Result<Option<HostedPlatform>> {
-    let Some(settings) = settings(config, menu, agents) else { return Ok(None) };
+    let Some(settings) = settings(config, menu, names) else { return Ok(None) };
     let channel = DiscordChannel::new(&settings, Arc::clone(blobs), Arc::clone(fetcher)).map_err(setup_error)?;
     let channel = Arc::new(channel);
     let listener = DiscordListener::new(settings, Arc::clone(&channel));
@@ -47,7 +54,7 @@ fn setup_error(error: DiscordError) -> anyhow::Error {
     error.context(SETUP_FAILED_TEXT)
 }
 
-fn settings(config: &Config, menu: &[(&str, &str)], agents: &[String]) -> Option<DiscordSettings> {
+fn settings(config: &Config, menu: &[(&str, &str)], names: &CommandNames) -> Option<DiscordSettings> {
     let discord = &config.discord;
     let mut capabilities = config.discord.limits();
     if config.delivery.pace == RateLimitMode::Off {
@@ -56,7 +63,12 @@ fn settings(config: &Config, menu: &[(&str, &str)], agents: &[String]) -> Option
     let command = |&(name, description): &(&str, &str)| SlashCommand {
         name: name.into(),
         description: description.into(),
-        choices: if name == AGENT_COMMAND { agents.to_vec() } else { Vec::new() },
+        choices: match name {
+            AGENT_COMMAND => names.agents.clone(),
+            TASK_COMMAND => names.tasks.clone(),
+            _ => Vec::new(),
+        },
+        takes_input: name == TASK_COMMAND,
     };
     Some(DiscordSettings {
         token: discord.token.clone()?.0,

@@ -13,6 +13,7 @@ pub(super) const NAMES: &str = "names";
 pub(super) const TEXTS: &str = "texts";
 pub(super) const SWITCH: &str = "switch";
 pub(super) const CHAT_AGENTS: &str = "chat-agents";
+pub(super) const TASK_INPUTS: &str = "task-inputs";
 pub(super) const DECLARED: &str = "declared";
 
 /// `true` or `false`, or `on` or `off`.
@@ -56,6 +57,11 @@ impl Texts {
 #[serde(transparent)]
 pub struct ChatAgents(pub BTreeMap<String, String>);
 
+/// Values by the names of a task's inputs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskInputs(pub BTreeMap<String, String>);
+
 /// The entries of a section that is not built yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnbuiltEntries;
@@ -98,6 +104,9 @@ impl_json_schema!(Names, NAMES, {
 impl_json_schema!(Texts, TEXTS, { "type": "array", "items": { "type": ["string", "integer"] } });
 // Not `additionalProperties`, which would make it a section with settings of its own.
 impl_json_schema!(ChatAgents, CHAT_AGENTS, { "type": "object", "patternProperties": { ".": { "type": "string" } } });
+impl_json_schema!(TaskInputs, TASK_INPUTS, {
+    "type": "object", "patternProperties": { ".": { "type": ["string", "integer"] } }
+});
 impl_json_schema!(UnbuiltEntries, DECLARED, { "type": ["array", "object"] });
 
 /// The texts in a schema's `enum`.
@@ -150,24 +159,28 @@ pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
     }
 }
 
-/// The agents of chats; the environment and the command line write `-100123=kids,5=cook`.
-pub(super) fn read_chat_agents(value: &ConfigValue) -> Option<Json> {
-    let agents: Option<BTreeMap<String, String>> = match value {
+/// Texts by names, such as the agents of chats; the environment and the command line write `-100123=kids,5=cook`.
+pub(super) fn read_text_map(value: &ConfigValue) -> Option<Json> {
+    let text = |value: &ConfigValue| match value {
+        ConfigValue::Integer(number) => Some(number.to_string()),
+        value => to_text(value),
+    };
+    let texts: Option<BTreeMap<String, String>> = match value {
         ConfigValue::Section(entries) => {
-            let given = entries.iter().filter(|(_, agent)| agent.value != ConfigValue::Null);
-            given.map(|(chat, agent)| Some((chat.clone(), to_text(&agent.value)?))).collect()
+            let given = entries.iter().filter(|(_, given)| given.value != ConfigValue::Null);
+            given.map(|(name, given)| Some((name.clone(), text(&given.value)?))).collect()
         }
         ConfigValue::Untyped(text) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             let assignment = |item: &str| {
-                let (chat, agent) = item.split_once('=')?;
-                Some((chat.trim().to_owned(), agent.trim().to_owned()))
+                let (name, text) = item.split_once('=')?;
+                Some((name.trim().to_owned(), text.trim().to_owned()))
             };
             items.map(assignment).collect()
         }
         _ => None,
     };
-    agents.map(|agents| json!(agents))
+    texts.map(|texts| json!(texts))
 }
 
 pub(super) fn count_entries(value: &ConfigValue) -> Option<usize> {

@@ -9,10 +9,14 @@ use crate::config::{ConfigSources, LoadedConfig, load_text, origin::ConfigProble
 
 const CHANNELS: &str = "telegram: { token: '1:a' }\n";
 
+/// Stands behind everything else, so that it moves no line.
+const TASKS: &str = "agents: [{ id: a, instructions: x, actions: [{ id: b, prompt: '{{ input.city }} {{ input.day }}' }] }]\n\
+                     tasks: [{ id: weather, agent: a, action: b }]\n";
+
 fn load(directory: &Path, yaml: &str) -> Result<LoadedConfig, ConfigProblems> {
     let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory };
     let path = directory.join("etc/satchel.yaml");
-    load_text(&path, &format!("{CHANNELS}{yaml}"), &sources)
+    load_text(&path, &format!("{CHANNELS}{yaml}{TASKS}"), &sources)
 }
 
 /// A directory with scripts beside the configuration file.
@@ -38,7 +42,7 @@ fn complaint(yaml: &str) -> String {
 /// A schedule in which all is right but for what is given.
 fn with(lines: &str) -> String {
     let given = |key: &str| lines.lines().any(|line| line.trim_start().starts_with(&format!("{key}:")));
-    let does = ["prompt", "script", "script_file"].into_iter().any(given);
+    let does = ["prompt", "script", "script_file", "task"].into_iter().any(given);
     let mut yaml = "schedules:\n  report:\n".to_owned();
     for (key, line) in [("cron", "cron: '@daily'"), ("conversation", "conversation: telegram:7")] {
         if !given(key) {
@@ -93,6 +97,11 @@ fn schedule_mistakes_report_position_and_allowed_values() {
         ("no topic", with("conversation: telegram:-100/x")),
         ("no page", with("conversation: web:a/b")),
         ("another policy", with("missed: run_twice")),
+        ("no such task", with("task: wether")),
+        ("inputs without a task", with("prompt: hi\ninput: { city: Berlin }")),
+        ("no inputs", with("task: weather\ninput: Berlin")),
+        ("an input's name", with("task: weather\ninput: { 'a b': c }")),
+        ("a task and a prompt", with("task: weather\nprompt: hi")),
         ("neither on nor off", with("enabled: maybe")),
         ("a slip in a key", with("time_zone: UTC")),
         ("half of a key's name", with("zone: UTC")),
@@ -127,6 +136,8 @@ fn valid_schedule_is_parsed_with_all_options() {
     assert_eq!((full.missed, full.enabled), (MissedPolicy::RunAll, false));
     let script = read(&with("script: |\n  x = 1\n  return x"));
     assert_eq!(script[0].text, "```starlark\nx = 1\nreturn x\n```");
+    let task = read(&with("task: weather\ninput: { city: New York, day: 5 }"));
+    assert_eq!(task[0].text, "/task weather city=\"New York\" day=\"5\"");
     for conversation in ["web:reports", "telegram:123", "telegram:-100123"] {
         assert_eq!(read(&with(&format!("conversation: {conversation}")))[0].conversation.to_string(), conversation);
     }

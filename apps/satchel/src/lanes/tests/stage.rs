@@ -170,6 +170,8 @@ impl Stage {
                 Arc::clone(&self.model) as Arc<dyn LanguageModel>,
                 Toolbox::new([Arc::new(Hang(self.hanging.clone())) as Arc<dyn Tool>]),
             )),
+            playbooks: None,
+            documents: None,
             plan_steering: Arc::new(|waiting| {
                 plan_steering(waiting, &AccessPolicy::default(), CommandFeatures::default())
             }),

@@ -8,7 +8,7 @@ use std::{
 use satchel_domain::{AgentSummary, AllowedPeople, HistoryMessage, SystemTask, ToolOutcome};
 use satchel_ports::{
     MockLanguageModel, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
-    language_model::{ContentPart, ModelToolCall},
+    language_model::{ContentPart, InputSupport, ModelToolCall},
     ledger::{HistoryChange, JournalEntry},
 };
 use serde_json::json;
@@ -17,16 +17,17 @@ use super::stage::{Counter, Played, Stage, calls, file, says, tool, tool_that_ca
 use crate::{AgentProfile, Toolbox, prompt::INSTRUCTIONS};
 
 /// An agent with a model of its own, which answers in this order.
-struct OtherAgent {
-    profile: AgentProfile,
-    requests: Arc<Mutex<Vec<ModelRequest>>>,
+pub(super) struct OtherAgent {
+    pub(super) profile: AgentProfile,
+    pub(super) requests: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
-fn other_agent(name: &str, answers: Vec<Vec<ModelEvent>>) -> OtherAgent {
+pub(super) fn other_agent(name: &str, answers: Vec<Vec<ModelEvent>>) -> OtherAgent {
     let requests: Arc<Mutex<Vec<ModelRequest>>> = Arc::default();
     let (recorded, answers) = (Arc::clone(&requests), Mutex::new(answers.into_iter()));
     let mut model = MockLanguageModel::new();
     model.expect_name().returning(|| "small".into());
+    model.expect_input_support().returning(InputSupport::default);
     model.expect_stream().returning(move |request| {
         recorded.lock().unwrap().push(request.clone());
         let answer = answers.lock().unwrap().next().expect("an answer is scripted");
@@ -44,11 +45,11 @@ fn other_agent(name: &str, answers: Vec<Vec<ModelEvent>>) -> OtherAgent {
     OtherAgent { profile, requests }
 }
 
-fn text(text: &str) -> Vec<ModelEvent> {
+pub(super) fn text(text: &str) -> Vec<ModelEvent> {
     vec![ModelEvent::Text(text.into())]
 }
 
-fn call(name: &str) -> Vec<ModelEvent> {
+pub(super) fn call(name: &str) -> Vec<ModelEvent> {
     vec![ModelEvent::Call(ModelToolCall { id: "theirs".into(), name: name.into(), arguments: json!({}) })]
 }
 

@@ -73,6 +73,7 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         text: String::new(),
         calls: vec![recorded("execute_script", 0)],
         awaiting_decision: vec![],
+        task: None,
     };
     stage.turn.journal = vec![call];
     stage.made = vec![file(2, "second.txt"), file(1, "first.txt")];

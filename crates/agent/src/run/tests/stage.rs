@@ -12,21 +12,24 @@ use std::{
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, HistoryMessage, InboundMessage,
-    InboxId, MediaInfo, MessageRef, PartContent, Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility,
-    delivery::SendError,
+    InboxId, MediaInfo, MessageRef, PartContent, Sender, Sha256, TaskRequest, Timestamp, ToolOutcome, TurnId,
+    Visibility, delivery::SendError,
 };
 use satchel_ports::{
-    FileChange, HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent,
-    ModelMessage, ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
-    language_model::ModelToolCall,
-    ledger::{CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision},
+    DocumentReader, FileChange, HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError,
+    ModelEvent, ModelMessage, ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    language_model::{InputSupport, ModelToolCall},
+    ledger::{
+        AttachmentKey, CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests,
+        ToolDecision,
+    },
 };
 use satchel_routing::tables;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, Toolbox};
+use crate::{AgentProfile, AgentProfiles, AgentServices, AgentSettings, LaneHandle, PlaybookServices, Toolbox};
 
 pub(super) const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -170,6 +173,14 @@ pub(super) struct Stage {
     pub(super) settings: AgentSettings,
     /// The files that the ledger has of the turn, the newest first.
     pub(super) made: Vec<Attachment>,
+    /// The files that the ledger finds by their ids.
+    pub(super) known_files: Vec<Attachment>,
+    /// The task that the turn runs, and what it is run with.
+    pub(super) task: Option<TaskRequest>,
+    pub(super) playbooks: Option<Arc<PlaybookServices>>,
+    pub(super) documents: Option<Arc<dyn DocumentReader>>,
+    /// What the default agent's model takes.
+    pub(super) input_support: InputSupport,
     /// The conversation so far.
     pub(super) history: Vec<HistoryMessage>,
     model: Vec<Script>,
@@ -221,6 +232,11 @@ impl Stage {
             busy: 0,
             settings: AgentSettings::default(),
             made: Vec::new(),
+            known_files: Vec::new(),
+            task: None,
+            playbooks: None,
+            documents: None,
+            input_support: InputSupport::default(),
             history: Vec::new(),
             model,
             arrivals: Vec::new(),
@@ -267,6 +283,10 @@ impl Stage {
         ledger.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
         ledger.expect_attachments().returning(move |_| Ok(made.clone()));
+        let known = self.known_files;
+        ledger
+            .expect_attachment()
+            .returning(move |_, key| Ok(known.iter().find(|file| AttachmentKey::Id(file.id) == key).cloned()));
         let arrivals = self.arrivals;
         ledger.expect_list_queued_behind().returning(move |_, _| {
             let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
@@ -299,6 +319,8 @@ impl Stage {
 
         let mut model = MockLanguageModel::new();
         model.expect_name().returning(|| "scripted".into());
+        let input_support = self.input_support;
+        model.expect_input_support().returning(move || input_support.clone());
         let (asked, silent) = (Arc::clone(&requests), self.silent);
         let scripts = Mutex::new(VecDeque::from(self.model));
         model.expect_stream().returning(move |request| {
@@ -349,6 +371,8 @@ impl Stage {
                 self.chats,
             )
             .unwrap(),
+            playbooks: self.playbooks,
+            documents: self.documents,
             plan_steering: Arc::new(steer),
             links: None,
             is_owner: Arc::new(|_, sender| sender.id == "boss"),
@@ -363,7 +387,7 @@ impl Stage {
             planned: Arc::default(),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        crate::run_turn(&services, &lane, self.turn).await.unwrap();
+        crate::run_turn(&services, &lane, self.turn, self.task.as_ref()).await.unwrap();
         // What nobody waits for happens too.
         tokio::time::sleep(Duration::from_millis(1)).await;
         drop(services);

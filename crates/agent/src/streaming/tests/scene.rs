@@ -240,6 +240,8 @@ impl Stage {
                 Arc::new(MockLanguageModel::new()),
                 Toolbox::default(),
             )),
+            playbooks: None,
+            documents: None,
             plan_steering: Arc::new(|_| SteeringRequests::default()),
             links: None,
             is_owner: Arc::new(|_, _| false),

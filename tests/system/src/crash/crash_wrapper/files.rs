@@ -1,13 +1,18 @@
 //! The bytes of files, the workspaces of the tools, and what is fetched from elsewhere.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use satchel_domain::{ConversationId, Sha256, WorkspacePath};
-use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
+use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, FetchRequest, FetchResponse, Fetcher, FetcherError, StoredBlob, Workspace,
-    WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, DeclaredFileError, DeclaredFiles, FetchRequest, FetchResponse, Fetcher,
+    FetcherError, FileEntry, OpenedFile, StoredBlob, Workspace, WorkspaceError, WriteMode,
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
 use secrecy::SecretString;
@@ -98,5 +103,29 @@ impl Workspace for CrashWrapper<DirectoryWorkspace> {
 impl Fetcher for CrashWrapper<Arc<dyn Fetcher>> {
     async fn fetch(&self, request: &FetchRequest) -> Result<FetchResponse, FetcherError> {
         between!(self, "fetcher.fetch", self.inner.fetch(request))
+    }
+}
+
+#[async_trait]
+impl DeclaredFiles for CrashWrapper<DirectoryDeclaredFiles> {
+    async fn list(
+        &self,
+        root: &Path,
+        directory: &str,
+        is_recursive: bool,
+    ) -> Result<Vec<FileEntry>, DeclaredFileError> {
+        between!(self, "files.list", self.inner.list(root, directory, is_recursive))
+    }
+
+    async fn canonical_path(&self, root: &Path, path: &Path) -> Option<PathBuf> {
+        between!(self, "files.canonical_path", self.inner.canonical_path(root, path))
+    }
+
+    async fn open(&self, root: &Path, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
+        between!(self, "files.open", self.inner.open(root, path))
+    }
+
+    async fn store(&self, content: ByteStream, hint: &BlobHint) -> Result<OpenedFile, DeclaredFileError> {
+        between!(self, "files.store", self.inner.store(content, hint))
     }
 }

@@ -9,7 +9,9 @@ use satchel_local::{LocalBus, ScriptedModel};
 use satchel_ports::{
     BusError, BusEvent, EventBus, HostFunctions, LanguageModel, ModelError, ModelRequest, Recording, ScriptHost,
     ScriptRequest, Speech, SpeechError, SynthesizedSpeech, Tool, ToolContext, ToolError, ToolSpec,
-    event_bus::EventStream, language_model::ModelStream, script_host::ScriptEvaluation,
+    event_bus::EventStream,
+    language_model::{InputSupport, ModelStream},
+    script_host::ScriptEvaluation,
 };
 use satchel_starlark::WorkerPool;
 use serde_json::Value;
@@ -25,6 +27,10 @@ use crate::crash::{
 impl LanguageModel for CrashWrapper<ScriptedModel> {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn input_support(&self) -> InputSupport {
+        self.inner.input_support()
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<ModelStream, ModelError> {

@@ -1,5 +1,5 @@
-//! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, and a
-//! script that is stopped.
+//! Short scenarios on Telegram: messages of every form, a group that migrates, a tool that needs a confirmation, a script
+//! that is stopped, and a chain of tasks.
 
 use std::{
     collections::BTreeSet,
@@ -53,18 +53,45 @@ pub(crate) enum ShortScenarioKind {
     Confirmed,
     /// A script that has made a file is stopped.
     Stopped,
+    /// A task that needs the file and the text of another one.
+    Task,
 }
+
+/// The tasks of [`ShortScenarioKind::Task`].
+const PLAYBOOK: &str = "\
+agents:
+  - { id: painter, instructions: x, actions: [{ id: paint, prompt: 'paint {{ input.what }}' }] }
+  - id: critic
+    instructions: x
+    attachments: [{ type: file, path: style.txt }]
+    actions:
+      - id: judge
+        prompt: 'judge: {{ .tasks.paint.output.text }}'
+        attachments: [{ type: file, path: '{{ .tasks.paint.output.path }}' }]
+tasks:
+  - { id: judge, agent: critic, action: judge, allow: everyone }
+  - { id: paint, agent: painter, action: paint }
+";
+
+/// The file that the first task delivers, and the one that the second task's agent always gets.
+const TASK_FILES: [&str; 2] = ["cat.txt", "style.txt"];
 
 /// A scene of its own.
 pub(crate) struct ShortScenario {
     kind: ShortScenarioKind,
-    /// An empty directory.
+    /// Empty but for the files of tasks.
     shared: TempDir,
 }
 
 impl ShortScenario {
     pub(crate) fn new(kind: ShortScenarioKind) -> Self {
-        Self { kind, shared: tempfile::tempdir().expect("a directory") }
+        let shared = tempfile::tempdir().expect("a directory");
+        if kind == ShortScenarioKind::Task {
+            for name in TASK_FILES {
+                std::fs::write(shared.path().join(name), name).expect("a file can be made");
+            }
+        }
+        Self { kind, shared }
     }
 
     fn answers(&self) -> Vec<ScriptedAnswer> {
@@ -90,6 +117,15 @@ impl ShortScenario {
                     scripted_answer("count", [text_piece("It is counted.")]),
                 ]
             }
+            ShortScenarioKind::Task => vec![
+                scripted_answer(
+                    "paint a cat",
+                    [call_piece("tally", json!({})), call_piece("attachment.add", json!({"path": "/shared/cat.txt"}))],
+                ),
+                scripted_answer("paint a cat", [text_piece("It is painted.")]),
+                // The output of the first task is known, whatever happened to the process.
+                scripted_answer("judge: It is painted.", [text_piece("A fine cat.")]),
+            ],
             ShortScenarioKind::Stopped => {
                 let script = format!(
                     "attachment_create(content=\"made\", filename={SCRIPT_FILE:?})\nwait_for_person()\nreturn 1\n"
@@ -122,9 +158,10 @@ impl Scenario for ShortScenario {
             turns: match self.kind {
                 ShortScenarioKind::Arrivals => 9,
                 ShortScenarioKind::Moved => 2,
-                ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped => 1,
+                ShortScenarioKind::Confirmed | ShortScenarioKind::Stopped | ShortScenarioKind::Task => 1,
             },
             script: ModelScript { pick: AnswerOrder::ByProgress, answers: self.answers() },
+            playbook: (self.kind == ShortScenarioKind::Task).then(|| PLAYBOOK.to_owned()),
             script_worker: (self.kind == ShortScenarioKind::Stopped).then(script_worker),
             points: None,
             crash_at: None,
@@ -144,6 +181,9 @@ impl Scenario for ShortScenario {
             ShortScenarioKind::Arrivals => send_arrivals(telegram, files).await,
             ShortScenarioKind::Moved => migrate_group(telegram, files).await,
             ShortScenarioKind::Confirmed => confirm_calls(telegram, files).await,
+            ShortScenarioKind::Task => {
+                telegram.person_sends(PERSON, PERSON, document("note.txt", "/task judge what=\"a cat\""));
+            }
             ShortScenarioKind::Stopped => {
                 telegram.person_sends(PERSON, PERSON, document("note.txt", "make"));
                 // A script that was interrupted is not run again, and then the turn comes to its end.
@@ -160,7 +200,7 @@ impl Scenario for ShortScenario {
 
     fn check(&self, outcome: &RunOutcome, undisturbed: &RunOutcome) -> MatrixReport {
         let mut matrix_report = MatrixReport {
-            needs_tool: self.kind == ShortScenarioKind::Confirmed,
+            needs_tool: matches!(self.kind, ShortScenarioKind::Confirmed | ShortScenarioKind::Task),
             ..MatrixReport::from_counts(outcome)
         };
         let (report, expected) = match (&outcome.report, &undisturbed.report) {
@@ -184,7 +224,8 @@ impl Scenario for ShortScenario {
             undisturbed_reply.visible(undisturbed_conversation).flat_map(visible_items).collect();
         matrix_report.check_messages(&reply, conversation, &expected_items);
         // A question that nobody knows to have arrived is put once more.
-        let max_call_messages = usize::from(matrix_report.needs_tool) + 2 * outcome.deaths;
+        let is_confirmed = self.kind == ShortScenarioKind::Confirmed;
+        let max_call_messages = usize::from(is_confirmed) + 2 * outcome.deaths;
         if call_messages > max_call_messages {
             matrix_report
                 .other_problems

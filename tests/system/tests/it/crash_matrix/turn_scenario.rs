@@ -218,6 +218,7 @@ impl Scenario for TurnScenario {
             channel: self.conversation.channel().clone(),
             turns: 2,
             script: self.script.clone(),
+            playbook: None,
             script_worker: self.has_everything.then(script_worker),
             points: None,
             crash_at: None,

@@ -45,7 +45,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
 ];
 
 /// No turn makes these calls, for this reason.
-const EXEMPT_VERBS: [(&str, &str); 26] = [
+const EXEMPT_VERBS: [(&str, &str); 28] = [
     ("blobs.mark", "the hourly collection makes it, not a turn"),
     ("blobs.stale", "the hourly collection makes it, not a turn"),
     ("blobs.sweep", "the hourly collection makes it, not a turn"),
@@ -53,6 +53,8 @@ const EXEMPT_VERBS: [(&str, &str); 26] = [
         "channel.delete",
         "only where a reply that was shown while it grew has no text in the end, or a duplicate turns up late",
     ),
+    ("files.list", "no attachment of the scenario is a glob, and listing only reads"),
+    ("files.store", "no attachment of the scenario is downloaded, and what is stored is gone with its process"),
     ("ledger.active_conversations", "only the hourly maintenance asks, not a turn"),
     ("ledger.audit", "only operators ask"),
     ("ledger.conversations", "only the page asks"),
@@ -111,6 +113,15 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.settle_question",
             "ledger.waiting_behind",
         ],
+        ShortScenarioKind::Task => &[
+            "blobs.open",
+            "files.canonical_path",
+            "files.open",
+            "ledger.attachment",
+            "ledger.complete_turn",
+            "ledger.journal_message",
+            "ledger.journal_outcome",
+        ],
         ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
     }
 }
@@ -131,6 +142,7 @@ fn every_verb_is_killed_or_exempt() {
         ShortScenarioKind::Moved,
         ShortScenarioKind::Confirmed,
         ShortScenarioKind::Stopped,
+        ShortScenarioKind::Task,
     ];
     let killed: BTreeSet<&str> = killed.chain(plots.into_iter().flat_map(short_scenario_verbs).copied()).collect();
     let spared: BTreeSet<&str> = EXEMPT_VERBS.into_iter().map(|(verb, _)| verb).collect();
@@ -139,7 +151,7 @@ fn every_verb_is_killed_or_exempt() {
     assert_eq!(wrapped_verbs(), listed, "the ports' verbs, and those that are killed or spared");
 }
 
-/// The verbs of ledger, channel and blobs that the wrappers know.
+/// The verbs of ledger, channel, blobs and declared files that the wrappers know.
 fn wrapped_verbs() -> BTreeSet<&'static str> {
     let sources = [
         include_str!("../../../src/crash/crash_wrapper/ledger.rs"),
@@ -148,5 +160,5 @@ fn wrapped_verbs() -> BTreeSet<&'static str> {
     ];
     let calls = sources.into_iter().flat_map(|source| source.split("between!(").skip(1));
     let verbs = calls.filter_map(|call| call.split('"').nth(1));
-    verbs.filter(|verb| ["ledger.", "channel.", "blobs."].iter().any(|port| verb.starts_with(port))).collect()
+    verbs.filter(|verb| ["ledger.", "channel.", "blobs.", "files."].iter().any(|port| verb.starts_with(port))).collect()
 }

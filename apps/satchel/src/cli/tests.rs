@@ -1,0 +1,106 @@
+//! Which command lines are understood, and which are refused.
+
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn what_can_be_said_is_understood() {
+    for line in [
+        "",
+        "run",
+        "run --open --wait-for-worker",
+        "--config a.yaml run --set a=b --set c=d --log debug",
+        "chat",
+        "chat --once hello --attach a.jpg --attach b.pdf --json --conversation holiday",
+        "plan - --channel web --json",
+        "plan a.json --channel telegram-local --set telegram.limits.text=500",
+        "attachments list --conversation telegram:-100123/42 --json",
+        "attachments show #17",
+        "attachments export 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e --to out",
+        "attachments usage --json",
+        "attachments remove 17 #18 --conversation console:main",
+        "attachments gc",
+        "audit",
+        "audit --conversation telegram:-100123 --since 7d --limit 5 --json",
+        "outbox list --all",
+        "outbox discard 0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e",
+        "pair list --json",
+        "pair approve abcd-efgh",
+        "pair revoke telegram -123",
+        "config show --json",
+        "config schema",
+        "init",
+        "init --yes --force --no-check --model openai_responses --model-name m --base-url http://h --api-key k",
+        "init --telegram-token 1:a --discord-token b",
+        "doctor --json",
+        "web link",
+        "task run NAME --input k=v --input l=m=n --attach a.jpg --json --conversation holiday",
+        "task list --json",
+        "migrate --to 3 -x",
+        "chat --once --attach -",
+        "attachments resolve a.yaml",
+        "attachments resolve a.yaml --task t --input a=b --input c=d=e --no-fetch --json",
+    ] {
+        let words = std::iter::once("satchel").chain(line.split_whitespace());
+        assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn every_command_answers_help() {
+    for line in ["task --help", "migrate --help", "attachments resolve --help", "chat -h"] {
+        let words = std::iter::once("satchel").chain(line.split_whitespace());
+        let error = Cli::try_parse_from(words).expect_err(line);
+        assert_eq!((error.kind(), error.exit_code()), (clap::error::ErrorKind::DisplayHelp, 0), "{line}");
+    }
+}
+
+#[test]
+fn script_help_names_directory_of_files() {
+    let error = Cli::try_parse_from(["satchel", "script", "run", "--help"]).expect_err("it is help");
+    let help = error.to_string();
+    assert!(help.contains("./files/scripts;") && help.contains("./files/NAME"), "{help}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for line in [
+        "walk",
+        "chat --json",
+        "chat --attach a.jpg",
+        "chat --conversation a:b",
+        "plan a.json",
+        "plan a.json --channel fax",
+        "attachments show seventeen",
+        "audit --since 7",
+        "audit --limit 0",
+        "attachments remove",
+        "attachments export 17",
+        "attachments resolve",
+        "attachments resolve a.yaml --input a",
+        "outbox show 17",
+        "pair",
+        "pair approve ABCD",
+        "web",
+        "web link now",
+        "pair revoke telegram",
+        "pair revoke Telegram 5",
+        "config",
+        "task",
+        "task run",
+        "task run NAME --input k",
+        "init --whatever",
+        "init --model chatgpt",
+        "init --api-key k",
+    ] {
+        let words = std::iter::once("satchel").chain(line.split_whitespace());
+        let error = Cli::try_parse_from(words).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+    }
+}

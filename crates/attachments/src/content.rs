@@ -1,0 +1,242 @@
+//! What a model gets of the attachments that were declared for it: parts of a message.
+
+use std::sync::Arc;
+
+use crate::{
+    document,
+    effective::EffectiveEntry,
+    item::{Item, ItemSource, Scope},
+    kind::AttachmentKind,
+    resolve::{ResolutionError, ResolutionPolicy, Resolved, resolve},
+};
+use futures::TryStreamExt;
+use satchel_domain::{Attachment, Filename, StoredBlob, filename::is_unsafe_char, size};
+use satchel_ports::{
+    BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, OpenedFile,
+    language_model::{ContentPart, InputSupport},
+};
+
+/// The most text of one file that a model gets, in bytes.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+
+/// The largest file that is stored for a model, in bytes: more than any takes.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// How many characters of a name, a source or metadata are shown.
+const MAX_LABEL_CHARS: usize = 300;
+
+/// What attachments are resolved with.
+#[derive(Clone)]
+pub struct ContentServices {
+    pub files: Arc<dyn DeclaredFiles>,
+    pub fetcher: Arc<dyn Fetcher>,
+    /// Where models read files.
+    pub blobs: Arc<dyn Blobs>,
+    /// Reads documents that a model doesn't take; `None` leaves text files only.
+    pub documents: Option<Arc<dyn DocumentReader>>,
+    pub policy: ResolutionPolicy,
+}
+
+/// A part of a message, and where it was declared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScopedPart {
+    pub scope: Scope,
+    pub part: ContentPart,
+}
+
+/// Makes the record of stored bytes; the ledger doesn't know it.
+pub type RecordFile<'a> = &'a (dyn Fn(Filename, StoredBlob) -> Attachment + Send + Sync);
+
+/// Resolves the entries of a list, in their order, to what a model gets of them.
+///
+/// # Errors
+/// With the first attachment that can't be had and isn't optional.
+pub async fn to_content_parts(
+    entries: &[EffectiveEntry],
+    support: &InputSupport,
+    services: &ContentServices,
+    record: RecordFile<'_>,
+) -> Result<Vec<ScopedPart>, ResolutionError> {
+    let mut parts = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match entry {
+            EffectiveEntry::Item(item) => {
+                let resolved = item_parts(item, support, services, record).await;
+                let item_parts = match resolved {
+                    Ok(item_parts) => item_parts,
+                    Err(error) if item.optional => {
+                        let reason = one_line(&error.reason);
+                        vec![ContentPart::Text(format!("{} can't be had: {reason}.", describe(item)))]
+                    }
+                    Err(error) => return Err(error),
+                };
+                parts.extend(item_parts.into_iter().map(|part| ScopedPart { scope: item.scope, part }));
+            }
+            EffectiveEntry::Unmatched(unmatched) => {
+                let text = format!("There is no file that matches {}.", one_line(&unmatched.pattern));
+                parts.push(ScopedPart { scope: unmatched.scope, part: ContentPart::Text(text) });
+            }
+            EffectiveEntry::Deferred(deferred) => {
+                let item = &deferred.declaration.item;
+                let reason = format!("{item} needs the output of a task that doesn't run here");
+                return Err(ResolutionError { reason, retryable: false });
+            }
+        }
+    }
+    Ok(parts)
+}
+
+async fn item_parts(
+    item: &Item,
+    support: &InputSupport,
+    services: &ContentServices,
+    record: RecordFile<'_>,
+) -> Result<Vec<ContentPart>, ResolutionError> {
+    let label = ContentPart::Text(format!("{}:", describe(item)));
+    if let (AttachmentKind::Image, ItemSource::Url(url), true) = (item.kind, &item.source, support.image_urls) {
+        return Ok(vec![label, ContentPart::ImageUrl(url.to_string())]);
+    }
+    let resolved = resolve(item, &services.policy, services.files.as_ref(), services.fetcher.as_ref()).await?;
+    let Some(file) = resolved.file() else {
+        // Nothing but the address: it stands in the label.
+        return Ok(vec![ContentPart::Text(format!("{}.", describe(item)))]);
+    };
+    let filename = filename(item);
+    // A text file is text to every model, whatever types it takes.
+    if item.kind == AttachmentKind::File
+        && let Some(text) = read_text(&resolved, file).await?
+    {
+        return Ok(vec![ContentPart::Text(text_of_file(&label_of(item, file), &text))]);
+    }
+    let is_copied = file.mime.starts_with("image/") && support.sees_images();
+    let is_taken = (is_copied || support.accepts(&file.mime, file.bytes)) && file.bytes <= MAX_FILE_BYTES;
+    // The ledger doesn't know it, and its type was checked when it was opened.
+    let attachment = record(
+        filename.clone(),
+        StoredBlob { sha256: file.sha256, bytes: file.bytes, mime: file.mime.clone(), media: file.media },
+    );
+    let may_be_read =
+        services.documents.is_some() && document::may_have_text(&attachment) && file.bytes <= MAX_FILE_BYTES;
+    // What nobody will read isn't copied.
+    if is_taken || may_be_read {
+        store(file, filename, item, services).await?;
+    }
+    if !is_taken
+        && may_be_read
+        && let Some(text) = document_text(&attachment, services).await
+    {
+        return Ok(vec![ContentPart::Text(text_of_document(&label_of(item, file), &text))]);
+    }
+    // A model that doesn't take it is told why by its adapter, which knows all limits.
+    Ok(vec![label, ContentPart::File(Box::new(attachment))])
+}
+
+/// Stores a file where models and workers read it.
+async fn store(
+    file: &OpenedFile,
+    filename: Filename,
+    item: &Item,
+    services: &ContentServices,
+) -> Result<(), ResolutionError> {
+    let hint = BlobHint { filename: Some(filename), mime: Some(file.mime.clone()), bytes: Some(file.bytes) };
+    let stored = services.blobs.put(file.content.read(), &hint, file.bytes).await;
+    let stored =
+        stored.map_err(|error| ResolutionError { reason: format!("{}: {error}", item.source), retryable: false })?;
+    match stored.sha256 == file.sha256 {
+        true => Ok(()),
+        false => {
+            Err(ResolutionError { reason: format!("{}: it changed while it was read", item.source), retryable: true })
+        }
+    }
+}
+
+/// The text of a file, as far as a model gets it; `None` if it isn't text.
+async fn read_text(resolved: &Resolved, file: &OpenedFile) -> Result<Option<String>, ResolutionError> {
+    let Some(mut content) = resolved.open() else { return Ok(None) };
+    let kind = file.mime.split('/').next().unwrap_or_default();
+    if ["image", "audio", "video", "font"].contains(&kind) && file.mime != "image/svg+xml" {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    while bytes.len() <= MAX_TEXT_BYTES {
+        let chunk = content.try_next().await;
+        let chunk = chunk.map_err(|error| ResolutionError { reason: error.to_string(), retryable: true })?;
+        let Some(chunk) = chunk else { break };
+        bytes.extend_from_slice(&chunk);
+    }
+    let is_cut = bytes.len() > MAX_TEXT_BYTES;
+    bytes.truncate(MAX_TEXT_BYTES);
+    if bytes.contains(&0) {
+        return Ok(None);
+    }
+    match (std::str::from_utf8(&bytes), is_cut) {
+        (Ok(text), false) => Ok(Some(text.to_owned())),
+        // The cut may have split a character.
+        (Err(error), true) if error.error_len().is_some() => Ok(None),
+        (Err(_), false) => Ok(None),
+        (text, true) => {
+            let end = text.map_or_else(|error| error.valid_up_to(), str::len);
+            let text = String::from_utf8_lossy(&bytes[..end]);
+            let (shown, all) = (size::format_bytes(end as u64), size::format_bytes(file.bytes));
+            Ok(Some(format!("{text}\n[cut: the first {shown} of {all}]")))
+        }
+    }
+}
+
+/// The text of a document; `None` where nothing reads it.
+async fn document_text(file: &Attachment, services: &ContentServices) -> Option<DocumentText> {
+    let reader = services.documents.as_ref()?;
+    let read = document::read_document(reader.as_ref(), file, MAX_TEXT_BYTES).await;
+    read.map_err(|error| tracing::info!(mime = file.mime, %error, "a declared document has no text; its model is told"))
+        .ok()
+}
+
+fn text_of_file(label: &str, text: &str) -> String {
+    format!("{label}, as text:\n{text}")
+}
+
+fn text_of_document(label: &str, document: &DocumentText) -> String {
+    format!("{}:{}", document::describe_pages(label, document), document::join_pages(document))
+}
+
+/// What an item is, for the model: kind, name, where it comes from, metadata.
+fn describe(item: &Item) -> String {
+    let mut label = format!("The {} ", item.kind);
+    match &item.name {
+        Some(name) => label.push_str(&format!("{:?} ({})", one_line(name), one_line(&source(item)))),
+        None => label.push_str(&one_line(&source(item))),
+    }
+    if !item.meta.is_empty() {
+        let meta = serde_json::Value::Object(item.meta.clone()).to_string();
+        label.push_str(&format!(" {}", one_line(&meta)));
+    }
+    label
+}
+
+/// An address that is meant for the model is shown whole, all others without what they may keep secret.
+fn source(item: &Item) -> String {
+    match &item.source {
+        ItemSource::Url(url) if item.kind == AttachmentKind::Url => url.to_string(),
+        source => source.to_string(),
+    }
+}
+
+fn label_of(item: &Item, file: &OpenedFile) -> String {
+    format!("{} ({}, {})", describe(item), file.mime, size::format_bytes(file.bytes))
+}
+
+/// The last segment of the path or the address.
+fn filename(item: &Item) -> Filename {
+    let name = match &item.source {
+        ItemSource::File { path, .. } => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        ItemSource::Url(url) => url.path_segments().and_then(|mut segments| segments.next_back()).map(str::to_owned),
+    };
+    Filename::from_untrusted(&name.unwrap_or_default())
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().filter(|c| !is_unsafe_char(*c)).take(MAX_LABEL_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! What a model gets of each kind of attachment, with what it takes.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, stream};
+use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp};
+use satchel_ports::{
+    ByteStream, DeclaredFileError, DocumentError, DocumentPage, FileEntry, MockBlobs, MockDocumentReader, MockFetcher,
+    ReadableFile,
+};
+use serde_json::json;
+use url::Url;
+use uuid::Uuid;
+
+use super::*;
+use crate::{expand::UnmatchedGlob, problem::SourcePosition, resolve::AllowedTypes};
+
+/// Files of a machine: their types and bytes.
+#[derive(Default)]
+struct MachineFiles(BTreeMap<&'static str, (&'static str, Vec<u8>)>);
+
+#[derive(Debug)]
+struct MemoryFile(Vec<u8>);
+
+impl ReadableFile for MemoryFile {
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn read(&self) -> ByteStream {
+        let chunks: Vec<_> = self.0.chunks(1 << 16).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        stream::iter(chunks).boxed()
+    }
+}
+
+#[async_trait]
+impl DeclaredFiles for MachineFiles {
+    async fn list(&self, _: &Path, _: &str, _: bool) -> Result<Vec<FileEntry>, DeclaredFileError> {
+        panic!("nothing is listed")
+    }
+
+    async fn canonical_path(&self, _: &Path, _: &Path) -> Option<PathBuf> {
+        panic!("nothing is merged")
+    }
+
+    async fn open(&self, _: &Path, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
+        let found = path.to_str().and_then(|path| self.0.get(path));
+        let (mime, bytes) = found.ok_or_else(|| DeclaredFileError::Missing(path.to_owned()))?;
+        Ok(OpenedFile {
+            mime: (*mime).to_owned(),
+            bytes: bytes.len() as u64,
+            sha256: Sha256::digest(bytes),
+            media: MediaInfo::default(),
+            content: Arc::new(MemoryFile(bytes.clone())),
+        })
+    }
+
+    async fn store(&self, _: ByteStream, _: &BlobHint) -> Result<OpenedFile, DeclaredFileError> {
+        panic!("nothing is downloaded")
+    }
+}
+
+fn item(kind: AttachmentKind, source: &str) -> Item {
+    let source = match source.contains("://") {
+        true => ItemSource::Url(Url::parse(source).unwrap()),
+        false => ItemSource::File { root: Path::new("/etc").into(), path: source.into(), canonical: source.into() },
+    };
+    Item {
+        kind,
+        source,
+        name: None,
+        mime: None,
+        meta: serde_json::Map::new(),
+        optional: false,
+        scope: Scope::Task,
+        item: "tasks.t.attachments[0]".to_owned(),
+        position: SourcePosition { file: Path::new("a.yaml").into(), line: 1, column: 1 },
+    }
+}
+
+fn services(files: MachineFiles, documents: Option<MockDocumentReader>) -> ContentServices {
+    let mut blobs = MockBlobs::new();
+    blobs.expect_put().returning(|mut content, hint, limit| {
+        assert_eq!(hint.bytes, Some(limit));
+        let mut bytes = Vec::new();
+        while let Some(Some(chunk)) = content.next().now_or_never() {
+            bytes.extend_from_slice(&chunk.unwrap());
+        }
+        let mime = "application/octet-stream".to_owned();
+        Ok(StoredBlob { sha256: Sha256::digest(&bytes), bytes: limit, mime, media: MediaInfo::default() })
+    });
+    let any = || vec!["*/*".to_owned()];
+    let allowed_types = AllowedTypes { image: any(), pdf: any(), audio: any(), video: any(), file: any() };
+    ContentServices {
+        files: Arc::new(files),
+        fetcher: Arc::new(MockFetcher::new()),
+        blobs: Arc::new(blobs),
+        documents: documents.map(|documents| Arc::new(documents) as _),
+        policy: ResolutionPolicy { max_download_bytes: 1_000, allowed_types },
+    }
+}
+
+fn support(image_urls: bool, types: &[&str]) -> InputSupport {
+    let types = types.iter().map(|mime| (*mime).to_owned()).collect();
+    InputSupport { image_urls, types, max_document_bytes: 1_000, document_text: true }
+}
+
+async fn content(
+    item: Item,
+    support: &InputSupport,
+    services: &ContentServices,
+) -> Result<Vec<ContentPart>, ResolutionError> {
+    let record = |filename: Filename, stored: StoredBlob| {
+        let (id, conversation) = (AttachmentId(Uuid::nil()), "console:main".parse().unwrap());
+        Attachment::new(id, conversation, AttachmentSource::Config, filename, stored, Timestamp(0))
+    };
+    let entries = [EffectiveEntry::Item(Box::new(item))];
+    let parts = to_content_parts(&entries, support, services, &record).await?;
+    Ok(parts.into_iter().map(|scoped| scoped.part).collect())
+}
+
+fn text(parts: &[ContentPart]) -> &str {
+    match parts {
+        [ContentPart::Text(text)] => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn image_url_stays_an_address_where_it_is_fetched() {
+    let image = item(AttachmentKind::Image, "https://a.example/cat.png?token=s3cret");
+    let parts = content(image, &support(true, &[]), &services(MachineFiles::default(), None)).await.unwrap();
+    let [ContentPart::Text(label), ContentPart::ImageUrl(url)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!(
+        (label.as_str(), url.as_str()),
+        ("The image https://a.example/cat.png?…:", "https://a.example/cat.png?token=s3cret")
+    );
+}
+
+#[tokio::test]
+async fn file_of_accepted_type_is_sent_with_its_detected_type() {
+    let files = MachineFiles(BTreeMap::from([("pics/cat.png", ("image/png", b"png".to_vec()))]));
+    let named = Item {
+        name: Some("source:pictures".to_owned()),
+        meta: json!({ "source": "local" }).as_object().unwrap().clone(),
+        ..item(AttachmentKind::Image, "pics/cat.png")
+    };
+    let parts = content(named, &support(false, &["image/png"]), &services(files, None)).await.unwrap();
+    let [ContentPart::Text(label), ContentPart::File(file)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!(label, r#"The image "source:pictures" (pics/cat.png) {"source":"local"}:"#);
+    assert_eq!((file.filename.as_str(), file.mime.as_str(), file.bytes), ("cat.png", "image/png", 3));
+    assert_eq!(file.source, AttachmentSource::Config);
+}
+
+#[tokio::test]
+async fn text_file_becomes_text_and_says_where_it_is_cut() {
+    let long = "строка\n".repeat(30_000);
+    let files = MachineFiles(BTreeMap::from([
+        ("data.csv", ("text/csv", b"a,b\n1,2\n".to_vec())),
+        ("long.txt", ("text/plain", long.clone().into_bytes())),
+        ("data.bin", ("application/octet-stream", b"a\0b".to_vec())),
+    ]));
+    let services = services(files, None);
+    let takes_all = support(true, &["text/csv", "application/octet-stream"]);
+    let parts = content(item(AttachmentKind::File, "data.csv"), &takes_all, &services).await.unwrap();
+    assert_eq!(text(&parts), "The file data.csv (text/csv, 8 B), as text:\na,b\n1,2\n");
+    let parts = content(item(AttachmentKind::File, "long.txt"), &takes_all, &services).await.unwrap();
+    let (heading, body) = text(&parts).split_once('\n').unwrap();
+    let (body, note) = body.rsplit_once('\n').unwrap();
+    assert_eq!(
+        (heading, note),
+        ("The file long.txt (text/plain, 390 KB), as text:", "[cut: the first 262 KB of 390 KB]")
+    );
+    assert!(long.starts_with(body) && body.len() > MAX_TEXT_BYTES - 4, "{}", body.len());
+    let parts = content(item(AttachmentKind::File, "data.bin"), &takes_all, &services).await.unwrap();
+    assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "it isn't text: {parts:?}");
+}
+
+fn document_reader(result: Result<DocumentText, DocumentError>) -> MockDocumentReader {
+    let mut reader = MockDocumentReader::new();
+    reader.expect_read_text().returning(move |request, _| {
+        assert_eq!((request.sha256, request.first_page), (Sha256::digest("%PDF"), 1));
+        result.clone()
+    });
+    reader
+}
+
+fn page(number: u32, text: &str, bytes: usize) -> DocumentPage {
+    DocumentPage { number, offset: 0, bytes: bytes as u64, text: text.to_owned() }
+}
+
+#[tokio::test]
+async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
+    let files = || MachineFiles(BTreeMap::from([("spec.pdf", ("application/pdf", b"%PDF".to_vec()))]));
+    let spec = || item(AttachmentKind::Pdf, "spec.pdf");
+    let read = DocumentText {
+        pages: vec![page(1, "One", 3), page(2, "", 0), page(3, "Thr", 900)],
+        total_pages: 40,
+        read_pages: 40,
+        empty_pages: vec![2, 17],
+        is_truncated: false,
+    };
+    let with_text = services(files(), Some(document_reader(Ok(read))));
+    let parts = content(spec(), &support(true, &["image/png"]), &with_text).await.unwrap();
+    let expected = "The pdf spec.pdf (application/pdf, 4 B), as text, because you can't take the file itself; pages 1–3 of \
+                    40; the last of them is cut; no text on page 2:\n[page 1]\nOne\n[page 2]\n\n[page 3]\nThr";
+    assert_eq!(text(&parts), expected);
+    let parts = content(spec(), &support(true, &["application/pdf"]), &with_text).await.unwrap();
+    assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "a model that takes it gets the file: {parts:?}");
+    let reason = "it is protected by a password".to_owned();
+    let unreadable = services(files(), Some(document_reader(Err(DocumentError::Unreadable { reason }))));
+    let parts = content(spec(), &support(true, &[]), &unreadable).await.unwrap();
+    assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "its adapter says that it can't see it: {parts:?}");
+}
+
+/// The attack: a recording of gigabytes that is copied for each message, though no model takes it.
+#[tokio::test]
+async fn what_nobody_reads_is_not_copied() {
+    let files = MachineFiles(BTreeMap::from([("film.mp4", ("video/mp4", vec![0; 2_000]))]));
+    let mut services = services(files, None);
+    services.blobs = Arc::new(MockBlobs::new());
+    for types in [vec![], vec!["video/mp4"]] {
+        let parts = content(item(AttachmentKind::Video, "film.mp4"), &support(true, &types), &services).await.unwrap();
+        assert!(
+            matches!(parts.as_slice(), [_, ContentPart::File(_)]),
+            "its adapter says that it can't see it: {parts:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn address_is_a_line_and_never_fetched() {
+    let site = item(AttachmentKind::Url, "https://a.example/page?q=1");
+    let parts = content(site, &support(true, &[]), &services(MachineFiles::default(), None)).await.unwrap();
+    assert_eq!(text(&parts), "The url https://a.example/page?q=1.");
+}
+
+#[tokio::test]
+async fn missing_file_fails_unless_it_is_optional() {
+    let services = services(MachineFiles::default(), None);
+    let missing = || item(AttachmentKind::File, "gone.csv");
+    let error = content(missing(), &support(true, &[]), &services).await.unwrap_err();
+    assert_eq!(error.reason, "there is no file gone.csv");
+    let optional = Item { optional: true, ..missing() };
+    let parts = content(optional, &support(true, &[]), &services).await.unwrap();
+    assert_eq!(text(&parts), "The file gone.csv can't be had: there is no file gone.csv.");
+}
+
+#[tokio::test]
+async fn optional_glob_without_match_is_told() {
+    let unmatched = UnmatchedGlob {
+        pattern: "*.png".to_owned(),
+        scope: Scope::Agent,
+        item: "agents.a.attachments[0]".to_owned(),
+        position: SourcePosition { file: Path::new("a.yaml").into(), line: 1, column: 1 },
+    };
+    let record = |_: Filename, _: StoredBlob| panic!("nothing is stored");
+    let entries = [EffectiveEntry::Unmatched(unmatched)];
+    let parts = to_content_parts(&entries, &support(true, &[]), &services(MachineFiles::default(), None), &record)
+        .await
+        .unwrap();
+    let part = ContentPart::Text("There is no file that matches *.png.".to_owned());
+    assert_eq!(parts, [ScopedPart { scope: Scope::Agent, part }]);
+}

@@ -1,0 +1,102 @@
+//! What people read about commands: the menu, `/help`, and hints.
+
+use satchel_domain::task::TASK_COMMAND;
+
+use super::{Explanation, suggestion};
+
+/// The commands that are offered only where there is something for them to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommandFeatures {
+    /// Whether links to files are given.
+    pub links: bool,
+    /// Whether there is more than one agent.
+    pub agents: bool,
+    /// Whether there are tasks.
+    pub tasks: bool,
+}
+
+/// The commands as platforms list them while a person types: name and what it does.
+#[must_use]
+pub fn command_menu(features: CommandFeatures) -> Vec<(&'static str, &'static str)> {
+    let unlink = features.links.then_some(("unlink", "revoke the links to a file, by its number"));
+    let agent = features.agents.then_some((AGENT_COMMAND, "choose the agent that answers here"));
+    let task = features.tasks.then_some((TASK_COMMAND, "run a task, or list all"));
+    COMMAND_MENU.into_iter().chain(unlink).chain(agent).chain(task).collect()
+}
+
+/// The command that chooses an agent.
+pub const AGENT_COMMAND: &str = "agent";
+
+const COMMAND_MENU: [(&str, &str); 10] = [
+    ("files", "the files of this conversation"),
+    ("resend", "send a file again, by its number"),
+    ("forget", "remove a file for good, by its number"),
+    ("usage", "how much space my files take up"),
+    ("undo", "bring back the files that were deleted last"),
+    ("outbox", "see what is being sent and what failed"),
+    ("stop", "stop what I am doing"),
+    ("new", "start a new conversation"),
+    ("voice", "voice replies: on or off"),
+    ("help", "what I can do"),
+];
+
+const HELP: &str = "\
+Send me messages and files, and ask for your files back at any time.
+
+- `/files` lists the files of this conversation, each with its number
+- `/resend 17` sends file #17 again; several numbers send several
+- `/usage` shows how much space files take up, `/forget 17` removes file #17 for good
+- `/undo` brings back the files of the workspace that were deleted last, for a day
+- `/outbox` shows what is still being sent and what could not be delivered
+- `/stop` stops what I am doing and sends what is done so far
+- `/new` starts a new conversation; your files stay
+- `/voice on` adds a voice message to my replies, `/voice off` turns that off
+- When I ask to use a tool, answer with `/allow CODE` or `/refuse CODE`
+- `/help` shows this";
+
+const HELP_WITH_LINKS: &str = "\
+- `/unlink 17` revokes the links to file #17. I send a link when I can't send the file itself; anyone with the link can \
+open it";
+
+const HELP_WITH_AGENTS: &str = "- `/agent` lists the agents that can answer here, `/agent NAME` chooses one";
+
+const HELP_WITH_TASKS: &str = "- `/task` lists the tasks that you can run, `/task NAME input=value` runs one";
+
+const HELP_FOR_OWNERS: &str =
+    "- `/pair list` shows who wants to talk to me and whom you approved; `/pair` shows all pairing commands";
+
+const DECISION_HELP: &str = "\
+The code is missing. When I ask to use a tool, my question shows one: answer with `/allow CODE` or `/refuse CODE`.";
+
+/// Returns the help text of a topic; lines for owners and about features only where they apply.
+#[must_use]
+pub fn explanation_text(topic: &Explanation, is_owner: bool, features: CommandFeatures) -> String {
+    match topic {
+        Explanation::Commands => {
+            let with_links = features.links.then_some(HELP_WITH_LINKS);
+            let with_agents = features.agents.then_some(HELP_WITH_AGENTS);
+            let with_tasks = features.tasks.then_some(HELP_WITH_TASKS);
+            let for_owners = is_owner.then_some(HELP_FOR_OWNERS);
+            let lines = [Some(HELP), with_links, with_agents, with_tasks, for_owners];
+            lines.into_iter().flatten().collect::<Vec<&str>>().join("\n")
+        }
+        Explanation::Decisions => DECISION_HELP.to_owned(),
+        Explanation::Hint { typed, nearest } => hint_text(typed, nearest, is_owner, features),
+    }
+}
+
+/// Suggests the most likely command; pairing only to owners, agents and tasks only where there are some.
+fn hint_text(typed: &str, nearest: &str, is_owner: bool, features: CommandFeatures) -> String {
+    let is_offered = match nearest {
+        suggestion::PAIR => is_owner,
+        AGENT_COMMAND => features.agents,
+        TASK_COMMAND => features.tasks,
+        _ => true,
+    };
+    match nearest {
+        _ if !is_offered => format!("I don't know the command `/{typed}`. `/help` lists all commands."),
+        nearest => {
+            format!("I don't know the command `/{typed}`. Did you mean `/{nearest}`? `/help` lists all commands.")
+        }
+    }
+}
