@@ -8,6 +8,7 @@ mod attachments;
 mod channel;
 mod chat;
 mod client;
+mod completion;
 mod delivered_file;
 mod line;
 mod markdown;

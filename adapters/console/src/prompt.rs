@@ -14,7 +14,7 @@ use futures::Stream;
 use rustyline::{Config, Editor, ExternalPrinter, error::ReadlineError, history::FileHistory};
 use tokio::sync::mpsc;
 
-use crate::{ConsoleError, InputEvent, Screen};
+use crate::{ConsoleError, InputEvent, Screen, completion::CommandCompleter};
 
 /// The prompt before the person's input.
 const PROMPT: &str = "you › ";
@@ -29,16 +29,18 @@ pub struct Prompt {
 
 impl Prompt {
     /// Starts to read standard input: with editing and a history in the file `history`, private to its owner, if input
-    /// and output are a terminal; else line by line.
+    /// and output are a terminal; else line by line. The tab key completes `commands`, which are whole beginnings of lines
+    /// such as `/agent cook`.
     ///
     /// # Errors
     /// When the terminal or the history file can't be used.
-    pub fn open(screen: Arc<Screen>, history: &Path) -> Result<Self, ConsoleError> {
+    pub fn open(screen: Arc<Screen>, history: &Path, commands: Vec<String>) -> Result<Self, ConsoleError> {
         let (sender, events) = mpsc::channel(1);
         let is_terminal = io::stdin().is_terminal() && screen.style().terminal;
         let initial_termios = is_terminal.then(|| rustix::termios::tcgetattr(io::stdin()).ok()).flatten();
         let read: Box<dyn FnOnce() + Send> = if is_terminal {
             let mut editor = open_editor(history)?;
+            editor.set_helper(Some(CommandCompleter::new(commands)));
             let printer =
                 editor.create_external_printer().map_err(|error| terminal_error("use the terminal", error))?;
             screen.set_output(Box::new(AbovePrompt(printer)));
@@ -75,7 +77,7 @@ impl Drop for Prompt {
     }
 }
 
-fn open_editor(history: &Path) -> Result<Editor<(), FileHistory>, ConsoleError> {
+fn open_editor(history: &Path) -> Result<Editor<CommandCompleter, FileHistory>, ConsoleError> {
     make_file_private(history).map_err(|source| ConsoleError::Terminal {
         doing: format!("open the history `{}`", history.display()),
         source,
@@ -105,7 +107,12 @@ fn make_file_private(history: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn edit_lines(mut editor: Editor<(), FileHistory>, screen: &Screen, history: &Path, sender: &mpsc::Sender<InputEvent>) {
+fn edit_lines(
+    mut editor: Editor<CommandCompleter, FileHistory>,
+    screen: &Screen,
+    history: &Path,
+    sender: &mpsc::Sender<InputEvent>,
+) {
     loop {
         let event = match editor.readline(PROMPT) {
             Ok(line) => {

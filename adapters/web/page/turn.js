@@ -10,6 +10,7 @@ const ENDINGS = {
   budget: "Stopped early: the turn reached its limit",
   cancelled: "Stopped",
   model_failed: "The model failed",
+  failed: "It could not be done",
   crashed: "Gave up after three crashes",
 };
 

@@ -91,7 +91,7 @@ pub(crate) enum TurnState {
 pub(crate) struct Turn {
     pub(crate) id: String,
     pub(crate) state: TurnState,
-    /// How it ended: `done`, `budget`, `cancelled`, `model_failed`, `crashed`.
+    /// How it ended: `done`, `budget`, `cancelled`, `model_failed`, `failed`, `crashed`.
     pub(crate) ending: Option<String>,
     /// The messages in the order of arrival, including those that arrived while it ran.
     pub(crate) messages: Vec<Message>,

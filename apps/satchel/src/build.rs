@@ -153,6 +153,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         speech,
         scripts,
         documents,
+        images,
         declared_files,
         links,
         channels,
@@ -161,7 +162,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let playbooks = options.playbooks.zip(declared_files).map(|(declared, files)| {
         let PlaybookOptions { playbooks, environment, policy } = declared;
         let (fetcher, blobs, documents) = (Arc::clone(&fetcher), Arc::clone(&blobs), documents.clone());
-        let content = ContentServices { files, fetcher, blobs, documents, policy };
+        let content = ContentServices { files, fetcher, blobs, documents, images, policy };
         Arc::new(PlaybookServices::new(playbooks, environment, content))
     });
     let tool_services = ToolServices {
@@ -293,6 +294,7 @@ mod tests {
             speech: None,
             scripts: None,
             documents: None,
+            images: None,
             declared_files: None,
             links: None,
             channels: channels.iter().copied().map(channel).collect(),

@@ -133,7 +133,9 @@ pub struct RunOptions {
 pub enum TaskCommand {
     /// Run a task, and before it the tasks whose output it needs
     #[command(
-        after_help = "Files in the result are saved to ./files/tasks; with --conversation NAME to ./files/NAME. A run that is                       interrupted continues when the next task is run there.\n\nExamples:\n  satchel task run report --input city=Berlin\n                        satchel task run classify --attach cat.jpg --json"
+        after_help = "Files in the result are saved to ./files/tasks; with --conversation NAME to ./files/NAME. A run that \
+                      is interrupted continues when the next task is run there.\n\nExamples:\n  satchel task run report \
+                      --input city=Berlin\n  satchel task run classify --attach cat.jpg --json"
     )]
     Run(TaskRunOptions),
     /// List the declared tasks and their inputs

@@ -12,8 +12,8 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ledger::SqliteLedger;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    Blobs, Channel, DeclaredFiles, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, LanguageModel, Ledger,
-    ScriptHost, Speech, Tool, Workspace,
+    Blobs, Channel, DeclaredFiles, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, ImageScaler,
+    LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
 };
 use satchel_tools::path_fields::{PathField, PathFields};
 
@@ -50,6 +50,8 @@ pub struct Ports {
     pub scripts: Option<Arc<dyn ScriptHost>>,
     /// Reads the text of documents; `None` leaves text files only.
     pub documents: Option<Arc<dyn DocumentReader>>,
+    /// Makes declared images smaller; `None` refuses those that have to be.
+    pub images: Option<Arc<dyn ImageScaler>>,
     /// Reads the files that playbooks declare; `None` leaves out tasks and the attachments of agents.
     pub declared_files: Option<Arc<dyn DeclaredFiles>>,
     /// Creates links to files that can't be sent; `None` turns links off.
@@ -85,6 +87,7 @@ impl Ports {
             speech: None,
             scripts: None,
             documents: None,
+            images: None,
             declared_files: None,
             links: None,
             channels: Vec::new(),

@@ -1,6 +1,6 @@
 //! The text of documents that people send, for a model that doesn't take them.
 
-use satchel_attachments::document::{describe_pages, join_pages, may_have_text, name_file, read_document};
+use satchel_attachments::document::{NOT_TAKEN, describe_pages, join_pages, may_have_text, name_file, read_document};
 use satchel_domain::Attachment;
 use satchel_ports::{DocumentReader, ModelMessage, language_model::InputSupport, ledger::QueuedTurn};
 
@@ -70,7 +70,7 @@ async fn read(
     let text = join_pages(&document);
     let last = document.pages.last().ok_or("it has no pages")?;
     let has_more = last.number < document.total_pages || last.offset + (last.text.len() as u64) < last.bytes;
-    let mut heading = describe_pages(&name_file(file), &document);
+    let mut heading = describe_pages(&name_file(file), &document, NOT_TAKEN);
     if has_more && can_read_on {
         heading.push_str(&format!("; {READ_TOOL} reads on"));
     }

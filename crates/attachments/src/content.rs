@@ -1,6 +1,7 @@
 //! What a model gets of the attachments that were declared for it: parts of a message.
 
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     document,
@@ -9,10 +10,11 @@ use crate::{
     kind::AttachmentKind,
     resolve::{ResolutionError, ResolutionPolicy, Resolved, resolve},
 };
-use futures::TryStreamExt;
-use satchel_domain::{Attachment, Filename, StoredBlob, filename::is_unsafe_char, size};
+use futures::{TryStreamExt, stream};
+use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
 use satchel_ports::{
-    BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, OpenedFile,
+    BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
+    ScaledImage,
     language_model::{ContentPart, InputSupport},
 };
 
@@ -21,6 +23,9 @@ const MAX_TEXT_BYTES: usize = 256 << 10;
 
 /// The largest file that is stored for a model, in bytes: more than any takes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The largest copy of an image, in bytes.
+const MAX_SCALED_BYTES: u64 = 16 << 20;
 
 /// How many characters of a name, a source or metadata are shown.
 const MAX_LABEL_CHARS: usize = 300;
@@ -34,6 +39,8 @@ pub struct ContentServices {
     pub blobs: Arc<dyn Blobs>,
     /// Reads documents that a model doesn't take; `None` leaves text files only.
     pub documents: Option<Arc<dyn DocumentReader>>,
+    /// Makes images smaller; `None` where nothing does.
+    pub images: Option<Arc<dyn ImageScaler>>,
     pub policy: ResolutionPolicy,
 }
 
@@ -93,7 +100,8 @@ async fn item_parts(
     record: RecordFile<'_>,
 ) -> Result<Vec<ContentPart>, ResolutionError> {
     let label = ContentPart::Text(format!("{}:", describe(item)));
-    if let (AttachmentKind::Image, ItemSource::Url(url), true) = (item.kind, &item.source, support.image_urls) {
+    let is_passed_on = support.image_urls && !item.bounds.bounds_image();
+    if let (AttachmentKind::Image, ItemSource::Url(url), true) = (item.kind, &item.source, is_passed_on) {
         return Ok(vec![label, ContentPart::ImageUrl(url.to_string())]);
     }
     let resolved = resolve(item, &services.policy, services.files.as_ref(), services.fetcher.as_ref()).await?;
@@ -107,6 +115,9 @@ async fn item_parts(
         && let Some(text) = read_text(&resolved, file).await?
     {
         return Ok(vec![ContentPart::Text(text_of_file(&label_of(item, file), &text))]);
+    }
+    if let (AttachmentKind::Pdf, Some(max_pages)) = (item.kind, item.bounds.max_pages) {
+        return first_pages(item, file, max_pages, services, record).await;
     }
     let is_copied = file.mime.starts_with("image/") && support.sees_images();
     let is_taken = (is_copied || support.accepts(&file.mime, file.bytes)) && file.bytes <= MAX_FILE_BYTES;
@@ -127,8 +138,61 @@ async fn item_parts(
     {
         return Ok(vec![ContentPart::Text(text_of_document(&label_of(item, file), &text))]);
     }
+    if let (AttachmentKind::Image, true, Some(max_side)) =
+        (item.kind, is_taken, item.bounds.longest_side(file.media.width, file.media.height))
+    {
+        let smaller = scale(&attachment, max_side, item, services).await?;
+        return Ok(vec![label, ContentPart::File(Box::new(record(attachment.filename, smaller)))]);
+    }
     // A model that doesn't take it is told why by its adapter, which knows all limits.
     Ok(vec![label, ContentPart::File(Box::new(attachment))])
+}
+
+/// The text of the first pages of a PDF.
+async fn first_pages(
+    item: &Item,
+    file: &OpenedFile,
+    max_pages: u32,
+    services: &ContentServices,
+    record: RecordFile<'_>,
+) -> Result<Vec<ContentPart>, ResolutionError> {
+    let failed = |reason: &str| ResolutionError { reason: format!("{}: {reason}", item.source), retryable: false };
+    let Some(reader) = &services.documents else { return Err(failed("`max_pages` needs something that reads PDFs")) };
+    let OpenedFile { mime, bytes, sha256, media, .. } = file;
+    let stored = StoredBlob { sha256: *sha256, bytes: *bytes, mime: mime.clone(), media: *media };
+    store(file, filename(item), item, services).await?;
+    let read = document::read_document(reader.as_ref(), &record(filename(item), stored), MAX_TEXT_BYTES).await;
+    let mut text = read.map_err(|error| failed(&error.to_string()))?;
+    text.pages.retain(|page| page.number <= max_pages);
+    let heading = document::describe_pages(&label_of(item, file), &text, "because you are given its first pages alone");
+    Ok(vec![ContentPart::Text(format!("{heading}:{}", document::join_pages(&text)))])
+}
+
+/// Stores a smaller copy of an image.
+async fn scale(
+    image: &Attachment,
+    max_side: u32,
+    item: &Item,
+    services: &ContentServices,
+) -> Result<StoredBlob, ResolutionError> {
+    let failed = |reason: String| ResolutionError { reason: format!("{}: {reason}", item.source), retryable: false };
+    let scaler = services.images.as_ref();
+    let scaler = scaler.ok_or_else(|| failed("`max_width` and `max_height` need something that scales".to_owned()))?;
+    let request = ImageRequest {
+        sha256: image.sha256,
+        bytes: image.bytes,
+        mime: image.mime.clone(),
+        max_side,
+        max_bytes: MAX_SCALED_BYTES,
+    };
+    // Dropping the future stops the worker, so nothing else needs to cancel it.
+    let scaled = scaler.scale(&request, &CancellationToken::new()).await.map_err(|error| failed(error.to_string()))?;
+    let ScaledImage { mime, width, height, content } = scaled;
+    let bytes = content.len() as u64;
+    let hint = BlobHint { filename: None, mime: Some(mime.clone()), bytes: Some(bytes) };
+    let stored = services.blobs.put(Box::pin(stream::iter([Ok(content)])), &hint, bytes).await;
+    let media = MediaInfo { width: Some(width), height: Some(height), ..MediaInfo::default() };
+    stored.map(|stored| StoredBlob { mime, media, ..stored }).map_err(|error| failed(error.to_string()))
 }
 
 /// Stores a file where models and workers read it.
@@ -196,7 +260,7 @@ fn text_of_file(label: &str, text: &str) -> String {
 }
 
 fn text_of_document(label: &str, document: &DocumentText) -> String {
-    format!("{}:{}", document::describe_pages(label, document), document::join_pages(document))
+    format!("{}:{}", document::describe_pages(label, document, document::NOT_TAKEN), document::join_pages(document))
 }
 
 /// What an item is, for the model: kind, name, where it comes from, metadata.

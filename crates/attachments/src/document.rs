@@ -6,6 +6,9 @@ use satchel_domain::{Attachment, filename::is_unsafe_char, size};
 use satchel_ports::{DocumentError, DocumentReader, DocumentRequest, DocumentText};
 use tokio_util::sync::CancellationToken;
 
+/// Why a document is text.
+pub const NOT_TAKEN: &str = "because you can't take the file itself";
+
 /// How many characters of a name are shown.
 const MAX_NAME_CHARS: usize = 150;
 
@@ -36,11 +39,11 @@ pub async fn read_document(
     reader.read_text(&request, &CancellationToken::new()).await
 }
 
-/// Which document it is, which of its pages were read, and what is missing of them.
+/// Which document it is, why it is text, which of its pages were read, and what is missing of them.
 #[must_use]
-pub fn describe_pages(name: &str, document: &DocumentText) -> String {
+pub fn describe_pages(name: &str, document: &DocumentText, why: &str) -> String {
     let DocumentText { pages, total_pages, empty_pages, .. } = document;
-    let mut text = format!("{name}, as text, because you can't take the file itself");
+    let mut text = format!("{name}, as text, {why}");
     let (first, last) = (pages.first().map_or(1, |page| page.number), pages.last().map_or(0, |page| page.number));
     let _ = match (first, last) {
         (_, 0) => write!(text, "; it has no text"),

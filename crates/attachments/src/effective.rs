@@ -150,12 +150,13 @@ fn merge(entries: Vec<EffectiveEntry>) -> Vec<EffectiveEntry> {
 }
 
 fn overwrite(first: &mut Item, later: Item) {
-    let Item { name, mime, meta, optional, .. } = later;
+    let Item { name, mime, meta, optional, bounds, .. } = later;
     first.name = name.or(first.name.take());
     first.mime = mime.or(first.mime.take());
     if !meta.is_empty() {
         first.meta = meta;
     }
+    first.bounds.overwrite(bounds);
     // Whoever needs it gets it or an error.
     first.optional &= optional;
 }

@@ -94,6 +94,7 @@ async fn expand_one(
             mime: mime.clone(),
             meta: meta.clone(),
             optional: declaration.optional,
+            bounds: declaration.bounds,
             scope,
             item: declaration.item.clone(),
             position: declaration.position.clone(),

@@ -8,7 +8,7 @@ use std::{
 
 use url::Url;
 
-use crate::{kind::AttachmentKind, problem::SourcePosition};
+use crate::{declaration::AttachmentBounds, kind::AttachmentKind, problem::SourcePosition};
 
 /// Where a declaration stands. The order is that of the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,7 @@ pub struct Item {
     pub mime: Option<String>,
     pub meta: serde_json::Map<String, serde_json::Value>,
     pub optional: bool,
+    pub bounds: AttachmentBounds,
     pub scope: Scope,
     /// The path of the declaration, such as `tasks.classify.attachments[0]`.
     pub item: String,

@@ -182,6 +182,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
         speech: Some(Arc::new(CrashWrapper::new(FakeSpeech, &points))),
         scripts,
         documents: None,
+        images: None,
         declared_files: Some(Arc::new(CrashWrapper::new(declared_files, &points))),
         links: None,
         channels: vec![Arc::new(CrashWrapper::new(channel.channel(), &points))],

@@ -189,6 +189,7 @@ async fn start_services(
         speech: adapters::open_speech(config)?,
         scripts: workers.scripts,
         documents: Some(workers.decoders.documents),
+        images: Some(workers.decoders.images),
         declared_files: stores::open_playbook_files(config).await?,
         links,
         channels: channels.collect(),

@@ -126,6 +126,7 @@ impl TerminalSession {
             speech: adapters::open_speech(config)?,
             scripts,
             documents: Some(decoders.documents),
+            images: Some(decoders.images),
             declared_files: stores::open_playbook_files(config).await?,
             links: None,
             channels: vec![Arc::new(channel)],

@@ -11,14 +11,14 @@ use futures::{FutureExt, StreamExt, stream};
 use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp};
 use satchel_ports::{
     ByteStream, DeclaredFileError, DocumentError, DocumentPage, FileEntry, MockBlobs, MockDocumentReader, MockFetcher,
-    ReadableFile,
+    MockImageScaler, ReadableFile,
 };
 use serde_json::json;
 use url::Url;
 use uuid::Uuid;
 
 use super::*;
-use crate::{expand::UnmatchedGlob, problem::SourcePosition, resolve::AllowedTypes};
+use crate::{declaration::AttachmentBounds, expand::UnmatchedGlob, problem::SourcePosition, resolve::AllowedTypes};
 
 /// Files of a machine: their types and bytes.
 #[derive(Default)]
@@ -77,6 +77,7 @@ fn item(kind: AttachmentKind, source: &str) -> Item {
         mime: None,
         meta: serde_json::Map::new(),
         optional: false,
+        bounds: AttachmentBounds::default(),
         scope: Scope::Task,
         item: "tasks.t.attachments[0]".to_owned(),
         position: SourcePosition { file: Path::new("a.yaml").into(), line: 1, column: 1 },
@@ -100,6 +101,7 @@ fn services(files: MachineFiles, documents: Option<MockDocumentReader>) -> Conte
         files: Arc::new(files),
         fetcher: Arc::new(MockFetcher::new()),
         blobs: Arc::new(blobs),
+        images: None,
         documents: documents.map(|documents| Arc::new(documents) as _),
         policy: ResolutionPolicy { max_download_bytes: 1_000, allowed_types },
     }
@@ -266,4 +268,54 @@ async fn optional_glob_without_match_is_told() {
         .unwrap();
     let part = ContentPart::Text("There is no file that matches *.png.".to_owned());
     assert_eq!(parts, [ScopedPart { scope: Scope::Agent, part }]);
+}
+
+#[tokio::test]
+async fn image_is_scaled_to_its_bounds() {
+    let files = || MachineFiles(BTreeMap::from([("cat.png", ("image/png", b"png".to_vec()))]));
+    let bounded = |max_width| Item {
+        bounds: AttachmentBounds { max_width, ..AttachmentBounds::default() },
+        ..item(AttachmentKind::Image, "cat.png")
+    };
+    let mut scaler = MockImageScaler::new();
+    scaler.expect_scale().once().returning(|request, _| {
+        assert_eq!((request.sha256, request.max_side), (Sha256::digest("png"), 300));
+        let content = Bytes::from_static(b"small");
+        Ok(ScaledImage { mime: "image/jpeg".to_owned(), width: 300, height: 200, content })
+    });
+    let services = ContentServices { images: Some(Arc::new(scaler)), ..services(files(), None) };
+    let sees = support(true, &["image/png", "image/jpeg"]);
+    let parts = content(bounded(Some(300)), &sees, &services).await.unwrap();
+    let [_, ContentPart::File(file)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!((file.sha256, file.mime.as_str(), file.bytes), (Sha256::digest("small"), "image/jpeg", 5));
+    assert_eq!((file.media.width, file.filename.as_str()), (Some(300), "cat.png"));
+    // Without bounds, and for a model that sees nothing, nothing is scaled.
+    for (bounds, support) in [(None, &sees), (Some(300), &support(false, &[]))] {
+        let parts = content(bounded(bounds), support, &services).await.unwrap();
+        assert!(matches!(&parts[1], ContentPart::File(file) if file.mime == "image/png"), "{parts:?}");
+    }
+    let without = ContentServices { images: None, ..services };
+    let error = content(bounded(Some(300)), &sees, &without).await.unwrap_err();
+    assert_eq!(error.reason, "cat.png: `max_width` and `max_height` need something that scales");
+}
+
+#[tokio::test]
+async fn first_pages_are_text_for_every_model() {
+    let files = MachineFiles(BTreeMap::from([("spec.pdf", ("application/pdf", b"%PDF".to_vec()))]));
+    let read = DocumentText {
+        pages: vec![page(1, "One", 3), page(2, "Two", 3), page(3, "Three", 5)],
+        total_pages: 3,
+        read_pages: 3,
+        empty_pages: Vec::new(),
+        is_truncated: false,
+    };
+    let bounded = Item {
+        bounds: AttachmentBounds { max_pages: Some(2), ..AttachmentBounds::default() },
+        ..item(AttachmentKind::Pdf, "spec.pdf")
+    };
+    let services = services(files, Some(document_reader(Ok(read))));
+    let parts = content(bounded, &support(true, &["application/pdf"]), &services).await.unwrap();
+    let expected = "The pdf spec.pdf (application/pdf, 4 B), as text, because you are given its first pages alone; pages 1–2 \
+                    of 3:\n[page 1]\nOne\n[page 2]\nTwo";
+    assert_eq!(text(&parts), expected);
 }

@@ -6,13 +6,26 @@ use satchel_yaml::{YamlNode, YamlValue};
 
 use super::reader::{DeclarationReader, Fields};
 use crate::{
-    declaration::{Declaration, DeclaredKind, DeclaredSource, MetaValue, TemplateText},
+    declaration::{AttachmentBounds, Declaration, DeclaredKind, DeclaredSource, MetaValue, TemplateText},
     expand::{check_glob, is_glob},
     kind::{AttachmentKind, SourceField},
     render::{check_source, check_url, list_sources, unknown_kind},
 };
 
-const FIELDS: [&str; 9] = ["type", "url", "path", "urls", "paths", "name", "mime", "meta", "optional"];
+const FIELDS: [&str; 12] = [
+    "type",
+    "url",
+    "path",
+    "urls",
+    "paths",
+    "name",
+    "mime",
+    "meta",
+    "optional",
+    "max_width",
+    "max_height",
+    "max_pages",
+];
 
 impl DeclarationReader<'_> {
     /// Reads the declarations of a task, an agent or an action, whose path is `owner`.
@@ -35,6 +48,7 @@ impl DeclarationReader<'_> {
         let mime = self.optional_template(fields, "mime");
         let meta = self.meta(fields);
         let optional = self.switch(fields, "optional");
+        let bounds = self.bounds(fields, kind.as_ref());
         if self.problems.len() > known_problems {
             return None;
         }
@@ -47,6 +61,7 @@ impl DeclarationReader<'_> {
             mime,
             meta,
             optional,
+            bounds,
             item: item.to_owned(),
             position,
             root,
@@ -181,6 +196,40 @@ impl DeclarationReader<'_> {
             }
         };
         Some(value)
+    }
+
+    fn bounds(&mut self, fields: Fields<'_>, kind: Option<&DeclaredKind>) -> AttachmentBounds {
+        AttachmentBounds {
+            max_width: self.bound(fields, kind, "max_width", AttachmentKind::Image),
+            max_height: self.bound(fields, kind, "max_height", AttachmentKind::Image),
+            max_pages: self.bound(fields, kind, "max_pages", AttachmentKind::Pdf),
+        }
+    }
+
+    /// A number that only one kind takes.
+    fn bound(
+        &mut self,
+        fields: Fields<'_>,
+        kind: Option<&DeclaredKind>,
+        key: &str,
+        taken_by: AttachmentKind,
+    ) -> Option<u32> {
+        let node = fields.find(key)?;
+        if let Some(DeclaredKind::Fixed(kind)) = kind
+            && *kind != taken_by
+        {
+            let message = format!("`type: {kind}` takes no `{key}`, `type: {taken_by}` does");
+            self.report(fields.key_position(key), fields.item, message);
+            return None;
+        }
+        let number = match node.value {
+            YamlValue::Integer(number) => u32::try_from(number).ok().filter(|number| *number > 0),
+            _ => None,
+        };
+        if number.is_none() {
+            self.report_type(node, fields.item, key, "a whole number from 1");
+        }
+        number
     }
 
     fn switch(&mut self, fields: Fields<'_>, key: &str) -> bool {

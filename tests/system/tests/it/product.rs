@@ -179,6 +179,7 @@ impl Product {
             speech: None,
             scripts,
             documents: None,
+            images: None,
             declared_files: Some(declared_files),
             links: None,
             channels: vec![channel.channel()],

@@ -105,7 +105,7 @@ fn task() -> Json {
             "input": {
                 "type": "object",
                 "additionalProperties": { "type": "string" },
-                "description": "Inputs of the task itself, as `input.NAME` in templates; those of the run come first."
+                "description": "Inputs of the task itself, as `input.NAME` in templates; whoever runs it can't change them."
             },
             "attachments": attachments("Files for the task's agent."),
         }
@@ -113,6 +113,7 @@ fn task() -> Json {
 }
 
 fn attachments(description: &str) -> Json {
+    let bound = |description: &str| json!({ "type": "integer", "minimum": 1, "description": description });
     let list = |description: &str| json!({ "type": "array", "minItems": 1, "items": { "type": "string" }, "description": description });
     json!({
         "type": "array",
@@ -137,6 +138,9 @@ fn attachments(description: &str) -> Json {
                 "mime": text("A hint at its type; the bytes decide."),
                 "meta": { "type": "object", "description": "Anything else that the model is told of it." },
                 "optional": { "type": "boolean", "description": "Whether the model is told when it can't be had, instead of a failed task." },
+                "max_width": bound("Of an image, in pixels: a larger one is scaled down."),
+                "max_height": bound("Of an image, in pixels: a larger one is scaled down."),
+                "max_pages": bound("Of a PDF: the model gets the text of so many pages, and not the file."),
             },
             "oneOf": [{ "required": ["url"] }, { "required": ["path"] }, { "required": ["urls"] }, { "required": ["paths"] }]
         }

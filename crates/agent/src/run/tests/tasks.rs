@@ -64,6 +64,7 @@ fn playbooks(yaml: &str) -> Arc<PlaybookServices> {
         fetcher: Arc::new(EndlessFetcher),
         blobs: Arc::new(blobs),
         documents: None,
+        images: None,
         policy: ResolutionPolicy {
             max_download_bytes: 0,
             allowed_types: AllowedTypes { image: any(), pdf: any(), audio: any(), video: any(), file: any() },

@@ -98,6 +98,7 @@ async fn measure_resolution(root: &Path, files: &DirectoryDeclaredFiles) -> Resu
         mime: None,
         meta: serde_json::Map::new(),
         optional: false,
+        bounds: Default::default(),
         scope: Scope::Task,
         item: "tasks.all.attachments[0]".to_owned(),
         position: SourcePosition { file: Arc::from(root.join("satchel.yaml")), line: 1, column: 1 },

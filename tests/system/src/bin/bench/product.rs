@@ -128,6 +128,7 @@ impl BenchStores {
             speech: None,
             scripts: None,
             documents: None,
+            images: None,
             declared_files: None,
             links: None,
             channels: vec![channel],

@@ -252,6 +252,7 @@ async fn start_product(
         speech: Some(Arc::new(FakeSpeech)),
         scripts: None,
         documents: None,
+        images: None,
         declared_files: None,
         links: None,
         channels: vec![channel.channel()],
