@@ -94,6 +94,15 @@ impl AgentProfiles {
         self.profiles.get(position)
     }
 
+    /// The agent of a turn that `recorded` has begun to answer, or else of a new one; `None` if that agent was removed.
+    #[must_use]
+    pub(crate) fn for_resumed(&self, turn: &QueuedTurn, recorded: Option<&str>) -> Option<Arc<AgentProfile>> {
+        match recorded {
+            Some(name) => self.find(name).cloned(),
+            None => Some(Arc::clone(self.for_turn(turn))),
+        }
+    }
+
     /// The agent of a turn. A chosen one that was removed is logged once; the chat's own answers instead.
     #[must_use]
     pub fn for_turn(&self, turn: &QueuedTurn) -> &Arc<AgentProfile> {

@@ -46,6 +46,8 @@ pub struct Rounds {
     pub rounds: Vec<Round>,
     /// The finished tasks of a run, in their order.
     pub finished_tasks: Vec<FinishedTask>,
+    /// The agent that gave the last recorded answer.
+    pub recorded_agent: Option<String>,
     /// The task whose rounds follow the finished ones, as far as it was recorded.
     pub recorded_task: Option<String>,
     /// The outcomes of the calls, by ordinal.
@@ -73,8 +75,8 @@ impl Rounds {
         let mut resumed = Self::default();
         for entry in journal {
             match entry.clone() {
-                JournalEntry::Model { task, steered, text, calls, awaiting_decision } => {
-                    resumed.recorded_task = task;
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision } => {
+                    (resumed.recorded_agent, resumed.recorded_task) = (agent, task);
                     resumed.rounds.push(Round { steered, text, calls });
                     resumed.awaiting_decision.extend(awaiting_decision);
                 }

@@ -89,7 +89,10 @@ pub async fn run_turn(
     let (decisions_tx, decisions_rx) = watch::channel(Vec::new());
     let (completed_tx, completed) = watch::channel(false);
     let mut rounds = Rounds::from_journal(&turn.journal);
-    let agent = task.and_then(|request| tasks::current_agent(services, request, &rounds));
+    let agent = match task {
+        Some(request) => tasks::current_agent(services, request, &rounds),
+        None => services.agents.for_resumed(&turn, rounds.recorded_agent.as_deref()),
+    };
     let agent = agent.unwrap_or_else(|| Arc::clone(services.agents.for_turn(&turn)));
     let scope = CallScope {
         requester: requester(&turn),
@@ -191,7 +194,7 @@ async fn resume_and_run(
     rounds: &mut Rounds,
     growth: &Growth,
 ) -> Result<LoopEnd, LedgerError> {
-    if let Some(end) = task.and_then(|request| tasks::refuse_resumption(services, turn, request, rounds)) {
+    if let Some(end) = refuse_resumption(services, turn, task, rounds) {
         rounds.unrecorded_changes = abandoned_changes(scope, rounds);
         return Ok(end);
     }
@@ -225,6 +228,24 @@ async fn resume_and_run(
     let (system, tools) = (scope.agent.instructions.clone(), scope.agent.tools.specs());
     let opening = Opening { request: ModelRequest { system, messages, tools }, task: None };
     run_loop(services, lane, turn, scope, opening, rounds, growth).await
+}
+
+/// The end of a turn whose agent, or whose task, isn't there any more: its calls must not run with the tools of another.
+fn refuse_resumption(
+    services: &AgentServices,
+    turn: &QueuedTurn,
+    task: Option<&TaskRequest>,
+    rounds: &Rounds,
+) -> Option<LoopEnd> {
+    match (task, rounds.recorded_agent.as_deref()) {
+        (Some(request), _) => tasks::refuse_resumption(services, turn, request, rounds),
+        (None, Some(agent)) if services.agents.find(agent).is_none() => {
+            tracing::warn!(turn.id = %turn.id, agent, "the agent of an interrupted turn no longer exists; the turn ends");
+            let reason = format!("The agent `{agent}` was removed while it answered. Please ask again.");
+            Some(LoopEnd::new(Ending::Failed { reason }))
+        }
+        (None, _) => None,
+    }
 }
 
 pub(crate) fn heading_context(services: &AgentServices, lane: &LaneHandle) -> HeadingContext {
@@ -322,6 +343,7 @@ pub(crate) async fn run_loop(
             return Ok(LoopEnd::new(Ending::Budget { limit: format!("{} tool calls", settings.max_tool_calls) }));
         }
         let entry = JournalEntry::Model {
+            agent: Some(scope.agent.summary.name.clone()),
             task: task.clone(),
             steered: round.steered.clone(),
             text: round.text.clone(),

@@ -115,6 +115,7 @@ async fn steering_messages_move_into_consuming_turn() {
     let injected = stage.ledger.list_queued_behind(&lease, first).await.unwrap();
     let entry = satchel_ports::ledger::JournalEntry::Model {
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
         steered: vec![satchel_ports::ledger::SteeringMessage {
             id: injected[0].id,

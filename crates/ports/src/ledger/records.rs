@@ -162,6 +162,9 @@ pub struct SteeringRequests {
 pub enum JournalEntry {
     /// A model message with tool calls, and the messages that were injected before it.
     Model {
+        /// The name of the agent that answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
         /// The task whose model it was, in a run of tasks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<String>,

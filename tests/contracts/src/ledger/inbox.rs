@@ -59,6 +59,7 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
         text: "looking".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
@@ -129,6 +130,7 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
         text: "looking".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();
@@ -165,6 +167,7 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         text: String::new(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     ledger.journal_message(&lease, turn, &entry).await.unwrap();

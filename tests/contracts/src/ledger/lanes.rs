@@ -73,6 +73,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         text: String::new(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     assert_lost(one.next_turn(&old).await, "next_turn");

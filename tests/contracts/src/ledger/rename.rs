@@ -31,6 +31,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
         text: "saving".into(),
         calls: Vec::new(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     ledger.journal_message(&lease, first, &entry).await.unwrap();

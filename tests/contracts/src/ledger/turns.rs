@@ -61,6 +61,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
         text: text.into(),
         calls: ordinals.into_iter().map(call).collect(),
         awaiting_decision: Vec::new(),
+        agent: None,
         task: None,
     };
     let mut expected = vec![asked([0, 1], "one")];

@@ -160,6 +160,35 @@ async fn resumed_turn_has_same_agent() {
     assert_eq!(resumed.requests.lock().unwrap()[0], kids.requests.lock().unwrap()[1]);
 }
 
+/// The attack: a turn that is interrupted, and resumed with a configuration in which the chat has an agent with other tools.
+#[tokio::test(start_paused = true)]
+async fn interrupted_turn_keeps_its_agent_or_ends() {
+    let kids = other_agent("kids", vec![call("read"), text("Read.")]);
+    let (mut stage, _) = harness_with_erase(&kids);
+    stage.turn.agent = Some("kids".into());
+    let mut journal = stage.play().await.journal;
+    journal.truncate(1);
+    let JournalEntry::Model { agent, calls, .. } = &mut journal[0] else { panic!("{journal:?}") };
+    assert_eq!(agent.as_deref(), Some("kids"));
+    calls[0].name = "erase".into();
+
+    // The chat has another agent now, but this turn is still that of `kids`, who has no `erase`.
+    let resumed = other_agent("kids", vec![text("I can't.")]);
+    let (mut stage, erased) = harness_with_erase(&resumed);
+    stage.turn.journal = journal.clone();
+    assert_eq!(stage.play().await.completed.response.text.as_deref(), Some("I can't."));
+    assert_eq!(erased.count(), 0);
+
+    let other = other_agent("grown-ups", Vec::new());
+    let (mut stage, erased) = harness_with_erase(&other);
+    stage.turn.journal = journal;
+    let reply = stage.play().await.completed.response.text.unwrap();
+    assert_eq!(
+        (reply.as_str(), erased.count()),
+        ("The agent `kids` was removed while it answered. Please ask again.", 0)
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn scheduled_script_names_agent_without_scripts() {
     let kids = other_agent("kids", Vec::new());

@@ -110,6 +110,7 @@ fn interrupted_turn(names: &[&str]) -> Stage {
         text: String::new(),
         calls: (0..).zip(names).map(|(ordinal, name)| recorded(name, ordinal)).collect(),
         awaiting_decision: vec![],
+        agent: None,
         task: None,
     }];
     stage

@@ -87,6 +87,7 @@ async fn crash_reposts_only_open_questions() {
         text: String::new(),
         calls: vec![recorded("vault", 0)],
         awaiting_decision: vec![0],
+        agent: None,
         task: None,
     };
     let word = |allowed| JournalEntry::Decided { ordinal: 0, allowed, message: InboxId(Uuid::from_u128(7)) };
@@ -105,7 +106,7 @@ async fn crash_reposts_only_open_questions() {
     // It began without a word, before the settings asked for one.
     let unasked = match model() {
         JournalEntry::Model { steered, text, calls, .. } => {
-            JournalEntry::Model { task: None, steered, text, calls, awaiting_decision: vec![] }
+            JournalEntry::Model { agent: None, task: None, steered, text, calls, awaiting_decision: vec![] }
         }
         other => other,
     };
@@ -235,6 +236,7 @@ fn pending() -> JournalEntry {
         text: String::new(),
         calls: vec![recorded("vault", 0)],
         awaiting_decision: vec![0],
+        agent: None,
         task: None,
     }
 }

@@ -73,6 +73,7 @@ async fn interrupted_script_is_not_rerun_and_files_listed() {
         text: String::new(),
         calls: vec![recorded("execute_script", 0)],
         awaiting_decision: vec![],
+        agent: None,
         task: None,
     };
     stage.turn.journal = vec![call];

@@ -237,6 +237,7 @@ async fn removed_task_ends_the_run_with_what_it_had_made() {
             text: String::new(),
             calls: vec![call],
             awaiting_decision: Vec::new(),
+            agent: None,
             task: None,
         },
         JournalEntry::Outcome { ordinal: 0, outcome },
@@ -254,6 +255,7 @@ async fn changed_run_is_not_resumed() {
         let id = satchel_domain::CallId { turn: super::TURN, ordinal };
         let call = satchel_domain::ToolCall { id, name: "paint".into(), arguments: json!({}) };
         JournalEntry::Model {
+            agent: None,
             task: Some(task.into()),
             steered: Vec::new(),
             text: String::new(),
