@@ -3,6 +3,8 @@
 //! A file that isn't accepted is not sent; the model gets its name and the reason. The operator overrides the
 //! table.
 
+use std::collections::BTreeSet;
+
 use satchel_domain::{Attachment, size};
 use satchel_ports::language_model::InputSupport;
 
@@ -392,14 +394,21 @@ impl FileRules {
         (!is_taken).then_some(ImageLimits { max_side, max_bytes: abilities.max_image_bytes })
     }
 
+    /// The most images in one request.
+    pub(crate) fn max_images(&self) -> usize {
+        self.capabilities.max_images
+    }
+
     /// What the model takes besides text.
     pub(crate) fn input_support(&self) -> InputSupport {
         let types = MediaKind::ALL.iter().flat_map(|kind| self.capabilities.types(*kind));
+        let types: BTreeSet<String> = types.map(|mime| (*mime).to_owned()).collect();
         InputSupport {
             // A server of the operator's own would fetch what others name from within the operator's network.
             image_urls: self.is_vendor && self.provider.fetches_images() && !self.capabilities.images.is_empty(),
             max_document_bytes: self.capabilities.max_document_bytes,
-            types: types.map(|mime| (*mime).to_owned()).collect(),
+            partial_types: types.clone(),
+            types,
             document_text: true,
         }
     }

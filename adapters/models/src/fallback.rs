@@ -43,6 +43,7 @@ impl LanguageModel for FallbackModel {
         all.reduce(|first, other| InputSupport {
             image_urls: first.image_urls && other.image_urls,
             types: &first.types & &other.types,
+            partial_types: &first.partial_types | &other.partial_types,
             max_document_bytes: first.max_document_bytes.min(other.max_document_bytes),
             document_text: first.document_text && other.document_text,
         })

@@ -20,11 +20,14 @@ use crate::capabilities::{FileRules, ImageLimits};
 /// How many copies are remembered: as many as the requests of a few turns need.
 const MAX_REMEMBERED: usize = 64;
 
-/// How long a request waits for copies: half of what a model may take until it answers.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a request waits for copies: a part of what a model may take until it answers, fallbacks included.
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// How long a copy is used without being stored again. The store keeps bytes that nothing refers to for an hour.
 const MAX_AGE: Duration = Duration::from_secs(20 * 60);
+
+/// How long an image that can't be copied isn't tried again: the worker may only have had too little time.
+const FAILURE_AGE: Duration = Duration::from_secs(60);
 
 /// The copies of a model's images.
 pub(crate) struct ImageCopies {
@@ -37,7 +40,7 @@ pub(crate) struct ImageCopies {
 struct ImageCopy {
     of: Sha256,
     limits: ImageLimits,
-    /// `None` if it can't be made; the same bytes would fail again.
+    /// `None` if it could not be made.
     copy: Option<StoredBlob>,
     made_at: Instant,
 }
@@ -56,7 +59,10 @@ impl ImageCopies {
         }
         let mut messages = messages.to_vec();
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
-        for file in messages.iter_mut().flat_map(message_files_mut) {
+        // The newest first: the turn is about them, and a model takes only so many.
+        let files: Vec<&mut Attachment> = messages.iter_mut().flat_map(message_files_mut).collect();
+        let images = files.into_iter().rev().filter(|file| file.kind() == "image").take(rules.max_images());
+        for file in images {
             let Some(limits) = rules.copy_limits(file) else { continue };
             let copy = tokio::time::timeout_at(deadline, self.copy(file, limits)).await;
             if let Ok(Some(StoredBlob { sha256, bytes, mime, media })) = copy {
@@ -101,9 +107,13 @@ impl ImageCopies {
 
     fn find(&self, of: Sha256, limits: ImageLimits) -> Option<Option<StoredBlob>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.retain(|entry| entry.made_at.elapsed() < MAX_AGE);
-        let found = made.iter().find(|entry| entry.of == of && entry.limits == limits);
-        found.map(|entry| entry.copy.clone())
+        made.retain(|entry| entry.made_at.elapsed() < if entry.copy.is_some() { MAX_AGE } else { FAILURE_AGE });
+        let place = made.iter().position(|entry| entry.of == of && entry.limits == limits)?;
+        // What is used stays longest.
+        let entry = made.remove(place)?;
+        let copy = entry.copy.clone();
+        made.push_back(entry);
+        Some(copy)
     }
 
     async fn store(&self, scaled: ScaledImage) -> Option<StoredBlob> {

@@ -107,7 +107,10 @@ fn current_step<'a>(steps: &[ResolvedTask<'a>], rounds: &Rounds) -> Option<Resol
     let recorded: Vec<&str> = finished.chain(rounds.recorded_task.as_deref()).collect();
     let is_beginning =
         recorded.len() <= steps.len() && recorded.iter().zip(steps).all(|(name, step)| step.task.id == *name);
-    steps.get(rounds.finished_tasks.len()).copied().filter(|_| is_beginning)
+    let current = steps.get(rounds.finished_tasks.len()).copied().filter(|_| is_beginning)?;
+    // What it has begun was begun with the tools of that agent.
+    let agent = rounds.recorded_agent.as_deref().filter(|_| rounds.recorded_task.is_some());
+    agent.is_none_or(|agent| agent == current.agent.id).then_some(current)
 }
 
 /// Runs a task to its end, or to the first failure.
@@ -231,7 +234,8 @@ impl<'a> TaskRun<'a> {
             run.add_output(&step, rounds);
         }
         let files = run_files(services, playbooks, lane);
-        for step in &run.steps {
+        run.lists.resize_with(rounds.finished_tasks.len(), EffectiveList::default);
+        for step in &run.steps[rounds.finished_tasks.len()..] {
             let context = step.with_task_input(run.context.clone())?;
             let list = EffectiveList::load(&step.scopes(), &context, &files).await;
             run.lists.push(list.map_err(PreparationError::Declaration)?);

@@ -100,7 +100,8 @@ async fn item_parts(
     record: RecordFile<'_>,
 ) -> Result<Vec<ContentPart>, ResolutionError> {
     let label = ContentPart::Text(format!("{}:", describe(item)));
-    let is_passed_on = support.image_urls && !item.bounds.bounds_image();
+    // A provider refuses the whole request for an image that it can't fetch.
+    let is_passed_on = support.image_urls && !item.optional && !item.bounds.bounds_image();
     if let (AttachmentKind::Image, ItemSource::Url(url), true) = (item.kind, &item.source, is_passed_on) {
         return Ok(vec![label, ContentPart::ImageUrl(url.to_string())]);
     }
@@ -119,17 +120,17 @@ async fn item_parts(
     if let (AttachmentKind::Pdf, Some(max_pages)) = (item.kind, item.bounds.max_pages) {
         return first_pages(item, file, max_pages, services, record).await;
     }
-    let is_copied = file.mime.starts_with("image/") && support.sees_images();
-    let is_taken = (is_copied || support.accepts(&file.mime, file.bytes)) && file.bytes <= MAX_FILE_BYTES;
+    let is_small = file.bytes <= MAX_FILE_BYTES;
+    let is_taken = is_small && support.accepts(&file.mime, file.bytes);
+    let may_be_sent = is_small && support.may_be_sent(&file.mime);
     // The ledger doesn't know it, and its type was checked when it was opened.
     let attachment = record(
         filename.clone(),
         StoredBlob { sha256: file.sha256, bytes: file.bytes, mime: file.mime.clone(), media: file.media },
     );
-    let may_be_read =
-        services.documents.is_some() && document::may_have_text(&attachment) && file.bytes <= MAX_FILE_BYTES;
+    let may_be_read = services.documents.is_some() && document::may_have_text(&attachment) && is_small;
     // What nobody will read isn't copied.
-    if is_taken || may_be_read {
+    if may_be_sent || may_be_read {
         store(file, filename, item, services).await?;
     }
     if !is_taken
@@ -138,11 +139,9 @@ async fn item_parts(
     {
         return Ok(vec![ContentPart::Text(text_of_document(&label_of(item, file), &text))]);
     }
-    if let (AttachmentKind::Image, true, Some(max_side)) =
-        (item.kind, is_taken, item.bounds.longest_side(file.media.width, file.media.height))
-    {
-        let smaller = scale(&attachment, max_side, item, services).await?;
-        return Ok(vec![label, ContentPart::File(Box::new(record(attachment.filename, smaller)))]);
+    if item.kind == AttachmentKind::Image && may_be_sent {
+        let within = keep_within(attachment, item, services).await?;
+        return Ok(vec![label, ContentPart::File(Box::new(within))]);
     }
     // A model that doesn't take it is told why by its adapter, which knows all limits.
     Ok(vec![label, ContentPart::File(Box::new(attachment))])
@@ -166,6 +165,25 @@ async fn first_pages(
     text.pages.retain(|page| page.number <= max_pages);
     let heading = document::describe_pages(&label_of(item, file), &text, "because you are given its first pages alone");
     Ok(vec![ContentPart::Text(format!("{heading}:{}", document::join_pages(&text)))])
+}
+
+/// An image within the bounds of its declaration: itself, or a smaller copy.
+async fn keep_within(
+    image: Attachment,
+    item: &Item,
+    services: &ContentServices,
+) -> Result<Attachment, ResolutionError> {
+    let MediaInfo { width, height, .. } = image.media;
+    // Whether a photo is turned is known once it is decoded; then its sides may have changed places.
+    let is_perhaps_turned = image.mime == "image/jpeg" && item.bounds.longest_side(height, width).is_some();
+    let upright = is_perhaps_turned.then_some(width.max(height)).flatten();
+    let Some(max_side) = item.bounds.longest_side(width, height).or(upright) else { return Ok(image) };
+    let mut copy = scale(&image, max_side, item, services).await?;
+    if let Some(max_side) = item.bounds.longest_side(copy.media.width, copy.media.height) {
+        copy = scale(&image, max_side, item, services).await?;
+    }
+    let StoredBlob { sha256, bytes, mime, media } = copy;
+    Ok(Attachment { sha256, bytes, mime, media, ..image })
 }
 
 /// Stores a smaller copy of an image.

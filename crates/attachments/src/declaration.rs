@@ -116,13 +116,10 @@ impl Declaration {
         templates
     }
 
-    /// Whether it names an input or the output of a task.
+    /// Whether it names something that only a run of tasks has: inputs, outputs, what started it.
     #[must_use]
     pub fn needs_run(&self) -> bool {
-        self.templates().iter().any(|text| {
-            let template = &text.template;
-            template.referenced_tasks().next().is_some() || template.referenced_inputs().next().is_some()
-        })
+        self.templates().iter().any(|text| text.template.needs_run())
     }
 
     pub(crate) fn problem(&self, position: &SourcePosition, message: String) -> DeclarationProblem {

@@ -91,6 +91,11 @@ impl Template {
         self.expressions().flat_map(TemplateExpression::referenced_inputs)
     }
 
+    /// Whether it names something that only a run has.
+    pub(crate) fn needs_run(&self) -> bool {
+        self.expressions().any(TemplateExpression::needs_run)
+    }
+
     /// Renders the text, or defers it.
     ///
     /// # Errors

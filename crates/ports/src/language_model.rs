@@ -40,6 +40,8 @@ pub struct InputSupport {
     pub image_urls: bool,
     /// The types of files, such as `image/png`.
     pub types: BTreeSet<String>,
+    /// The types that some of several models take, of which one will answer; otherwise the same.
+    pub partial_types: BTreeSet<String>,
     /// The size of the largest file that is no image, in bytes. Images that are too large are scaled.
     pub max_document_bytes: u64,
     /// Whether it reads the text of files that it doesn't take.
@@ -53,10 +55,11 @@ impl InputSupport {
         self.types.contains(mime) && (mime.starts_with("image/") || bytes <= self.max_document_bytes)
     }
 
-    /// Whether it sees images, so that it can be given a copy of one that it doesn't take.
+    /// Whether it may be sent a file, or a copy of an image of another type.
     #[must_use]
-    pub fn sees_images(&self) -> bool {
-        self.types.iter().any(|mime| mime.starts_with("image/"))
+    pub fn may_be_sent(&self, mime: &str) -> bool {
+        let is_image = |mime: &str| mime.starts_with("image/");
+        self.partial_types.contains(mime) || is_image(mime) && self.partial_types.iter().any(|mime| is_image(mime))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a model gets of each kind of attachment, with what it takes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp};
 use satchel_ports::{
-    ByteStream, DeclaredFileError, DocumentError, DocumentPage, FileEntry, MockBlobs, MockDocumentReader, MockFetcher,
-    MockImageScaler, ReadableFile,
+    ByteStream, DeclaredFileError, DocumentError, DocumentPage, FetcherError, FileEntry, MockBlobs, MockDocumentReader,
+    MockFetcher, MockImageScaler, ReadableFile,
 };
 use serde_json::json;
 use url::Url;
@@ -65,6 +65,33 @@ impl DeclaredFiles for MachineFiles {
     }
 }
 
+/// One photo of this size, as its header tells.
+struct MeasuredFiles {
+    width: u32,
+    height: u32,
+}
+
+#[async_trait]
+impl DeclaredFiles for MeasuredFiles {
+    async fn list(&self, _: &Path, _: &str, _: bool) -> Result<Vec<FileEntry>, DeclaredFileError> {
+        panic!("nothing is listed")
+    }
+
+    async fn canonical_path(&self, _: &Path, _: &Path) -> Option<PathBuf> {
+        panic!("nothing is merged")
+    }
+
+    async fn open(&self, _: &Path, _: &Path) -> Result<OpenedFile, DeclaredFileError> {
+        let media = MediaInfo { width: Some(self.width), height: Some(self.height), ..MediaInfo::default() };
+        let (mime, content) = ("image/jpeg".to_owned(), Arc::new(MemoryFile(b"jpg".to_vec())));
+        Ok(OpenedFile { mime, bytes: 3, sha256: Sha256::digest("jpg"), media, content })
+    }
+
+    async fn store(&self, _: ByteStream, _: &BlobHint) -> Result<OpenedFile, DeclaredFileError> {
+        panic!("nothing is downloaded")
+    }
+}
+
 fn item(kind: AttachmentKind, source: &str) -> Item {
     let source = match source.contains("://") {
         true => ItemSource::Url(Url::parse(source).unwrap()),
@@ -108,8 +135,8 @@ fn services(files: MachineFiles, documents: Option<MockDocumentReader>) -> Conte
 }
 
 fn support(image_urls: bool, types: &[&str]) -> InputSupport {
-    let types = types.iter().map(|mime| (*mime).to_owned()).collect();
-    InputSupport { image_urls, types, max_document_bytes: 1_000, document_text: true }
+    let types: BTreeSet<String> = types.iter().map(|mime| (*mime).to_owned()).collect();
+    InputSupport { image_urls, partial_types: types.clone(), types, max_document_bytes: 1_000, document_text: true }
 }
 
 async fn content(
@@ -223,10 +250,10 @@ async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
 /// The attack: a recording of gigabytes that is copied for each message, though no model takes it.
 #[tokio::test]
 async fn what_nobody_reads_is_not_copied() {
-    let files = MachineFiles(BTreeMap::from([("film.mp4", ("video/mp4", vec![0; 2_000]))]));
-    let mut services = services(files, None);
-    services.blobs = Arc::new(MockBlobs::new());
-    for types in [vec![], vec!["video/mp4"]] {
+    let large = usize::try_from(MAX_FILE_BYTES).unwrap() + 1;
+    for (bytes, types) in [(2_000, vec![]), (large, vec!["video/mp4"])] {
+        let files = MachineFiles(BTreeMap::from([("film.mp4", ("video/mp4", vec![0; bytes]))]));
+        let services = ContentServices { blobs: Arc::new(MockBlobs::new()), ..services(files, None) };
         let parts = content(item(AttachmentKind::Video, "film.mp4"), &support(true, &types), &services).await.unwrap();
         assert!(
             matches!(parts.as_slice(), [_, ContentPart::File(_)]),
@@ -318,4 +345,57 @@ async fn first_pages_are_text_for_every_model() {
     let expected = "The pdf spec.pdf (application/pdf, 4 B), as text, because you are given its first pages alone; pages 1–2 \
                     of 3:\n[page 1]\nOne\n[page 2]\nTwo";
     assert_eq!(text(&parts), expected);
+}
+
+/// A photo that was taken upright is stored lying on its side.
+#[tokio::test]
+async fn turned_photo_is_measured_as_it_is_seen() {
+    let files = || MachineFiles(BTreeMap::from([("cat.jpg", ("image/jpeg", b"jpg".to_vec()))]));
+    let mut scaler = MockImageScaler::new();
+    let scaled = |width, height| ScaledImage {
+        mime: "image/jpeg".to_owned(),
+        width,
+        height,
+        content: Bytes::from_static(b"small"),
+    };
+    scaler.expect_scale().times(2).returning(move |request, _| match request.max_side {
+        // As high as wide is too high for it: it is turned.
+        300 => Ok(scaled(225, 300)),
+        200 => Ok(scaled(150, 200)),
+        side => panic!("{side}"),
+    });
+    let services = ContentServices { images: Some(Arc::new(scaler)), ..services(files(), None) };
+    let bounds = AttachmentBounds { max_width: Some(300), max_height: Some(200), max_pages: None };
+    let photo = Item { bounds, ..item(AttachmentKind::Image, "cat.jpg") };
+    let services = ContentServices { files: Arc::new(MeasuredFiles { width: 300, height: 100 }), ..services };
+    let parts = content(photo, &support(true, &["image/jpeg"]), &services).await.unwrap();
+    let [_, ContentPart::File(file)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!((file.media.width, file.media.height), (Some(150), Some(200)));
+}
+
+/// The attack of one's own configuration: an optional image that is gone must not fail the whole request.
+#[tokio::test]
+async fn optional_image_address_is_fetched_here() {
+    let mut fetcher = MockFetcher::new();
+    fetcher.expect_fetch().once().returning(|_| Err(FetcherError::NotFound { reason: "404".to_owned() }));
+    let services = ContentServices { fetcher: Arc::new(fetcher), ..services(MachineFiles::default(), None) };
+    let gone = Item { optional: true, ..item(AttachmentKind::Image, "https://a.example/gone.png") };
+    let parts = content(gone, &support(true, &["image/png"]), &services).await.unwrap();
+    assert!(text(&parts).contains("can't be had: not there: 404"), "{parts:?}");
+}
+
+/// What one of several models takes is stored, though another one doesn't take it.
+#[tokio::test]
+async fn file_is_kept_for_whichever_model_answers() {
+    let files = MachineFiles(BTreeMap::from([("cat.png", ("image/png", b"png".to_vec()))]));
+    let mut services = services(files, None);
+    let mut blobs = MockBlobs::new();
+    blobs.expect_put().once().returning(|_, _, limit| {
+        let (mime, media) = ("image/png".to_owned(), MediaInfo::default());
+        Ok(StoredBlob { sha256: Sha256::digest("png"), bytes: limit, mime, media })
+    });
+    services.blobs = Arc::new(blobs);
+    let mixed = InputSupport { types: BTreeSet::new(), ..support(false, &["image/png"]) };
+    let parts = content(item(AttachmentKind::Image, "cat.png"), &mixed, &services).await.unwrap();
+    assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "{parts:?}");
 }

@@ -79,6 +79,17 @@ impl TemplateExpression {
         })
     }
 
+    /// Whether it names something that only a run has: inputs, outputs, what started it.
+    pub(super) fn needs_run(&self) -> bool {
+        let is_of_run = |path: &Vec<String>| {
+            matches!(
+                path.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+                ["input" | "trigger" | TASKS, ..] | ["workflow"] | ["workflow", "input", ..]
+            )
+        };
+        self.paths.iter().any(is_of_run)
+    }
+
     /// Whether it needs the output of a task that hasn't run yet.
     pub(super) fn is_pending(&self, context: &TemplateContext) -> bool {
         self.paths.iter().any(|path| context.is_pending(path))

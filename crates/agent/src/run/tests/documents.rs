@@ -22,6 +22,7 @@ fn stage(files: &[Attachment], reader: MockDocumentReader) -> Stage {
     stage.input_support = InputSupport {
         image_urls: false,
         types: ["image/png".to_owned()].into(),
+        partial_types: ["image/png".to_owned()].into(),
         max_document_bytes: 1_000,
         document_text: true,
     };

@@ -251,11 +251,11 @@ async fn removed_task_ends_the_run_with_what_it_had_made() {
 #[tokio::test(start_paused = true)]
 async fn changed_run_is_not_resumed() {
     let finished = |task: &str| JournalEntry::TaskFinished { task: task.into(), text: String::new() };
-    let called = |task: &str, ordinal: u32| {
+    let called = |agent: &str, task: &str, ordinal: u32| {
         let id = satchel_domain::CallId { turn: super::TURN, ordinal };
         let call = satchel_domain::ToolCall { id, name: "paint".into(), arguments: json!({}) };
         JournalEntry::Model {
-            agent: None,
+            agent: Some(agent.into()),
             task: Some(task.into()),
             steered: Vec::new(),
             text: String::new(),
@@ -265,8 +265,9 @@ async fn changed_run_is_not_resumed() {
     };
     for journal in [
         vec![finished("sketch")],
-        vec![called("judge", 0)],
-        vec![finished("draw-it"), called("draw-it", 0)],
+        vec![called("critic", "judge", 0)],
+        vec![called("critic", "draw-it", 0)],
+        vec![finished("draw-it"), called("painter", "draw-it", 0)],
         vec![finished("draw-it"), finished("judge"), finished("more")],
     ] {
         let RunHarness { mut stage, painter, critic, painted } = RunHarness::new(&[("what", "a cat")]);
