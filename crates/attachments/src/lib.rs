@@ -1,6 +1,6 @@
 //! Attachments that the configuration declares for agents, actions and tasks: read, rendered, expanded, merged, resolved.
 //!
-//! A declaration passes through these steps, each a module: [`parse`] reads it with its position, [`template`] renders
+//! A declaration passes through these steps, each a module: `parse` reads it with its position, [`template`] renders
 //! its texts (those that need the output of a task only once that task is done), [`expand`] makes one [`item::Item`] of
 //! each URL, path and match of a glob, [`effective`] merges the scopes of a task, and
 //! [`mod@resolve`] opens or downloads what is left, of which [`content`] makes what a model gets. No output of a template
