@@ -1,6 +1,14 @@
 //! What a model gets of the attachments that were declared for it: parts of a message.
 
 use std::sync::Arc;
+
+use futures::{TryStreamExt, stream};
+use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
+use satchel_ports::{
+    BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
+    ScaledImage,
+    language_model::{ContentPart, InputSupport},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -9,13 +17,6 @@ use crate::{
     item::{Item, ItemSource, Scope},
     kind::AttachmentKind,
     resolve::{ResolutionError, ResolutionPolicy, Resolved, resolve},
-};
-use futures::{TryStreamExt, stream};
-use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
-use satchel_ports::{
-    BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
-    ScaledImage,
-    language_model::{ContentPart, InputSupport},
 };
 
 /// The most text of one file that a model gets, in bytes.

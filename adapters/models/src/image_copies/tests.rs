@@ -77,7 +77,7 @@ fn only_images_that_are_not_taken_are_copied(
 }
 
 #[tokio::test]
-async fn copy_takes_the_place_and_is_made_once() {
+async fn copy_replaces_image_and_is_made_once() {
     let mut scaler = MockImageScaler::new();
     scaler.expect_scale().once().returning(|request, _| {
         assert_eq!((request.max_side, request.max_bytes), (2_048, 20_000_000));

@@ -62,7 +62,7 @@ fn each_orientation_is_applied() {
 }
 
 #[test]
-fn transparency_is_kept_without_bleeding() {
+fn transparency_survives_without_bleeding() {
     let (green, hidden_red) = (Rgba([0, 200, 0, 255]), Rgba([255, 0, 0, 0]));
     let image = RgbaImage::from_fn(4, 2, |x, _| if x % 2 == 0 { green } else { hidden_red });
     let (encoded, small) = scaled(&encode(&image.into(), ImageFormat::Png), ImageBounds { max_side: 2, ..ROOMY });

@@ -10,7 +10,7 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
-fn what_can_be_said_is_understood() {
+fn valid_command_lines_parse() {
     for line in [
         "",
         "run",

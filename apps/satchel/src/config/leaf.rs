@@ -170,10 +170,10 @@ pub(super) fn read_value(schema: &Json, input: &ConfigValue, base: &Path) -> Res
         (Some(list::NAMES), _) => (list::read_names(input), "a name or a list of names".to_owned()),
         (Some(list::TEXTS), _) => (list::to_texts(input).map(Json::from), "a list of texts".to_owned()),
         (Some(list::CHAT_AGENTS), _) => {
-            (list::read_text_map(input), "a section with ids of chats and names of agents".to_owned())
+            (list::read_chat_agents(input), "a section with ids of chats and names of agents".to_owned())
         }
         (Some(list::TASK_INPUTS), _) => {
-            (list::read_text_map(input), "a section with names of inputs and their values".to_owned())
+            (list::read_task_inputs(input), "a section with names of inputs and their values".to_owned())
         }
         (Some(list::SWITCH), _) => (list::read_switch(input), "true or false".to_owned()),
         (Some(list::DECLARED), _) => {

@@ -187,7 +187,7 @@ async fn file_of_accepted_type_is_sent_with_its_detected_type() {
 }
 
 #[tokio::test]
-async fn text_file_becomes_text_and_says_where_it_is_cut() {
+async fn text_file_becomes_text_with_note_where_truncated() {
     let long = "строка\n".repeat(30_000);
     let files = MachineFiles(BTreeMap::from([
         ("data.csv", ("text/csv", b"a,b\n1,2\n".to_vec())),
@@ -281,7 +281,7 @@ async fn missing_file_fails_unless_it_is_optional() {
 }
 
 #[tokio::test]
-async fn optional_glob_without_match_is_told() {
+async fn optional_glob_without_match_is_reported() {
     let unmatched = UnmatchedGlob {
         pattern: "*.png".to_owned(),
         scope: Scope::Agent,
@@ -349,7 +349,7 @@ async fn first_pages_are_text_for_every_model() {
 
 /// A photo that was taken upright is stored lying on its side.
 #[tokio::test]
-async fn turned_photo_is_measured_as_it_is_seen() {
+async fn rotated_photo_stays_within_bounds() {
     let files = || MachineFiles(BTreeMap::from([("cat.jpg", ("image/jpeg", b"jpg".to_vec()))]));
     let mut scaler = MockImageScaler::new();
     let scaled = |width, height| ScaledImage {
@@ -386,7 +386,7 @@ async fn optional_image_address_is_fetched_here() {
 
 /// What one of several models takes is stored, though another one doesn't take it.
 #[tokio::test]
-async fn file_is_kept_for_whichever_model_answers() {
+async fn file_is_stored_for_any_fallback_model() {
     let files = MachineFiles(BTreeMap::from([("cat.png", ("image/png", b"png".to_vec()))]));
     let mut services = services(files, None);
     let mut blobs = MockBlobs::new();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_and_nothing_runs() {
+    fn mistakes_are_reported_and_nothing_runs() {
         assert_eq!(reply("report", &tasks(), TaskStarter::Guest), "Only an owner can run the task `report`.");
         assert_eq!(
             reply("raport", &tasks(), TaskStarter::Owner),

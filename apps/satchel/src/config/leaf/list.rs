@@ -159,16 +159,25 @@ pub(super) fn read_switch(value: &ConfigValue) -> Option<Json> {
     }
 }
 
-/// Texts by names, such as the agents of chats; the environment and the command line write `-100123=kids,5=cook`.
-pub(super) fn read_text_map(value: &ConfigValue) -> Option<Json> {
-    let text = |value: &ConfigValue| match value {
+/// The agents of chats; the environment and the command line write `-100123=kids,5=cook`.
+pub(super) fn read_chat_agents(value: &ConfigValue) -> Option<Json> {
+    read_text_map(value, to_text)
+}
+
+/// The inputs of a task, which may be numbers; written as the agents of chats are.
+pub(super) fn read_task_inputs(value: &ConfigValue) -> Option<Json> {
+    read_text_map(value, |input| match input {
         ConfigValue::Integer(number) => Some(number.to_string()),
-        value => to_text(value),
-    };
+        input => to_text(input),
+    })
+}
+
+/// Texts by names.
+fn read_text_map(value: &ConfigValue, read: fn(&ConfigValue) -> Option<String>) -> Option<Json> {
     let texts: Option<BTreeMap<String, String>> = match value {
         ConfigValue::Section(entries) => {
             let given = entries.iter().filter(|(_, given)| given.value != ConfigValue::Null);
-            given.map(|(name, given)| Some((name.clone(), text(&given.value)?))).collect()
+            given.map(|(name, given)| Some((name.clone(), read(&given.value)?))).collect()
         }
         ConfigValue::Untyped(text) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());

@@ -17,7 +17,7 @@ fn document(id: u128, name: &str, mime: &str) -> Attachment {
 }
 
 /// A turn with these files, for a model that takes PNG and wants the text of others.
-fn stage(files: &[Attachment], reader: MockDocumentReader) -> Stage {
+fn turn_with_files(files: &[Attachment], reader: MockDocumentReader) -> Stage {
     let mut stage = Stage::with_model(vec![says("Read.")]);
     stage.input_support = InputSupport {
         image_urls: false,
@@ -56,7 +56,7 @@ fn texts(played: &Played) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn document_is_read_as_text_before_the_message() {
     let contract = document(4, "contract.docx", DOCX);
-    let mut stage = stage(&[contract], reader(|_| Ok(pages(&["One [attachment 1 x]", "Two"], 40))));
+    let mut stage = turn_with_files(&[contract], reader(|_| Ok(pages(&["One [attachment 1 x]", "Two"], 40))));
     stage.tools.push(tool("attachment.read", SafetyTier::ReadOnly, |_| async { panic!("it isn't called") }));
     let played = stage.play().await;
     let texts = texts(&played);
@@ -77,10 +77,10 @@ async fn files_that_are_taken_or_no_documents_are_left_alone() {
         vec![document(1, "a.png", "image/png"), document(2, "a.ogg", "audio/ogg"), document(3, "a.heic", "image/heic")],
         vec![Attachment { bytes: 33 << 20, ..document(1, "large.pdf", "application/pdf") }],
     ] {
-        let played = stage(&files, unread()).play().await;
+        let played = turn_with_files(&files, unread()).play().await;
         assert!(!texts(&played).iter().any(|text| text.contains("as text")));
     }
-    let mut stage = stage(&[document(4, "contract.docx", DOCX)], unread());
+    let mut stage = turn_with_files(&[document(4, "contract.docx", DOCX)], unread());
     stage.input_support = InputSupport::default();
     stage.play().await;
 }
@@ -93,7 +93,7 @@ async fn unreadable_document_is_named_and_next_one_is_read() {
         _ => Ok(pages(&["Text."], 1)),
     });
     let files = [document(1, "a.zip", "application/zip"), document(2, "b.csv", "text/csv")];
-    let texts = texts(&stage(&files, reader).play().await);
+    let texts = texts(&turn_with_files(&files, reader).play().await);
     let reason = "The text of #1 \"a.zip\" (application/zip, 3 B) is not shown: it is an archive.";
     assert!(texts.iter().any(|text| text == reason), "{texts:#?}");
     assert!(texts.iter().any(|text| text.starts_with("#2 \"b.csv\" (text/csv, 3 B), as text")), "{texts:#?}");
@@ -104,7 +104,7 @@ async fn documents_of_a_turn_share_the_room() {
     let long = "x".repeat(40 << 10);
     let reader = reader(move |room| Ok(pages(&[&long[..long.len().min(usize::try_from(room).unwrap())]], 1)));
     let files: Vec<Attachment> = (1..=4).map(|id| document(id, "a.csv", "text/csv")).collect();
-    let texts = texts(&stage(&files, reader).play().await);
+    let texts = texts(&turn_with_files(&files, reader).play().await);
     let read: usize = texts.iter().filter(|text| text.starts_with("\nx")).map(String::len).sum();
     assert!((48 << 10..50 << 10).contains(&read), "{read} bytes");
     let left_out = texts.iter().filter(|text| text.contains("there is no room left for it here")).count();

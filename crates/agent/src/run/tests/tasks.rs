@@ -191,7 +191,7 @@ async fn interrupted_run_continues_at_its_own_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_input_ends_the_run_before_any_model_is_asked() {
+async fn missing_input_ends_the_run_before_any_model_call() {
     for (sender, expected) in [
         (
             "boss",
