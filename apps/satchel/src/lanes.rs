@@ -176,7 +176,8 @@ impl Lanes {
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
                     if ledger.now().saturating_duration_since(renewed_at) < trust {
                         taking = Some(take(ledger.as_ref(), &channels).boxed());
-                    } else {
+                    } else if renewing.is_none() {
+                        // One that is under way would only be followed by another.
                         renew.reset_immediately();
                     }
                 }
