@@ -8,7 +8,7 @@ use std::{
 };
 
 use satchel_domain::{ChannelCapabilities, HistoryMessage, capabilities::StreamRule};
-use satchel_fake_kit::{FakeFile, Transcript, TranscriptMessage, VisibleItem};
+use satchel_fake_kit::{DUPLICATE_LABEL, FakeFile, Transcript, TranscriptMessage, VisibleItem};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_local::scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer};
 use satchel_system::{
@@ -226,10 +226,15 @@ impl Scenario for ShortScenario {
         // A question that nobody knows to have arrived is put once more.
         let is_confirmed = self.kind == ShortScenarioKind::Confirmed;
         let max_call_messages = usize::from(is_confirmed) + 2 * outcome.deaths;
-        if call_messages > max_call_messages {
+        if call_messages.len() > max_call_messages {
             matrix_report
                 .other_problems
-                .push(format!("{call_messages} messages are about the call instead of {max_call_messages}"));
+                .push(format!("{} messages are about the call instead of {max_call_messages}", call_messages.len()));
+        }
+        // A question that a dead process has put and not recorded leaves it open which of the two messages arrived.
+        let labelled = call_messages.iter().filter(|message| message.is_labelled()).count();
+        if labelled > outcome.deaths {
+            matrix_report.other_problems.push(format!("{labelled} messages about the call are labelled"));
         }
         if self.kind == ShortScenarioKind::Arrivals
             && !outcome.transcript.visible_texts(conversation).iter().any(|text| text.contains(OVERSIZED_FILE))
@@ -290,19 +295,21 @@ fn names_script_file(message: &HistoryMessage) -> bool {
     }
 }
 
-/// How many messages are a question about a call, or what became of it, and the transcript without them. A question
+/// The messages that are a question about a call, or what became of it, and the transcript without them. A question
 /// that a dead process has asked may stay open, and a press that came twice is answered.
-fn split_call_messages(transcript: &Transcript) -> (usize, Transcript) {
+fn split_call_messages(transcript: &Transcript) -> (Vec<TranscriptMessage>, Transcript) {
     let is_call_message = |message: &TranscriptMessage| {
+        let text = message.contents.text.trim_start();
+        let text = text.strip_prefix(DUPLICATE_LABEL).unwrap_or(text).trim_start();
         let starts = ["May I use", "Allowed by", "There is no open question with that code"];
-        starts.iter().any(|words| message.contents.text.starts_with(words))
+        starts.iter().any(|words| text.starts_with(words))
     };
     let mut other_messages = transcript.clone();
-    let mut count = 0;
+    let mut call_messages = Vec::new();
     for messages in other_messages.conversations.values_mut() {
-        count += messages.extract_if(.., |message| is_call_message(message)).count();
+        call_messages.extend(messages.extract_if(.., |message| is_call_message(message)));
     }
-    (count, other_messages)
+    (call_messages, other_messages)
 }
 
 fn document(name: &str, caption: &str) -> PersonMessage {
