@@ -4,6 +4,7 @@ mod error;
 mod exchange;
 mod image;
 mod pages;
+mod text;
 
 use std::{
     num::NonZero,
@@ -22,6 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::text::{CachedDocumentReader, RecognitionSettings, TextCache, TextEvictingBlobs};
 use self::{
     error::DecoderError,
     exchange::{DecoderInput, Exchange, OutputCollector},

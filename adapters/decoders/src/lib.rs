@@ -7,6 +7,9 @@
 #[cfg(feature = "host")]
 mod host;
 pub mod protocol;
+pub mod selection;
 
 #[cfg(feature = "host")]
-pub use host::{DecoderSettings, DecoderWorkers, probe};
+pub use host::{
+    CachedDocumentReader, DecoderSettings, DecoderWorkers, RecognitionSettings, TextCache, TextEvictingBlobs, probe,
+};

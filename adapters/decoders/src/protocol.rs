@@ -4,14 +4,15 @@
 //! exactly the bytes of the file. The worker answers with one JSON value per line, or [`FromWorker::Failed`] instead of
 //! all:
 //! - for [`RequestedOutput::Text`] the requested pages in their order, then [`FromWorker::Done`];
-//! - for [`RequestedOutput::Image`] one [`FromWorker::Image`], then its content in chunks.
+//! - for [`RequestedOutput::Image`] and [`RequestedOutput::PageImage`] one [`FromWorker::Image`], then its content in
+//!   chunks.
 //!
 //! A worker decodes one file and exits. The host doesn't trust the worker: any other message gets it killed.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol; a worker with another one is not used.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The most bytes of text that a worker takes from a document, and that one answer holds.
 pub const MAX_TEXT_BYTES: usize = 8 << 20;
@@ -56,7 +57,10 @@ pub struct WorkerRequest {
 #[serde(rename_all = "snake_case")]
 pub enum RequestedOutput {
     Text(TextRange),
+    /// The image that the file is.
     Image(ImageBounds),
+    /// A page of a document.
+    PageImage(PageBounds),
 }
 
 /// Which pages of a document are wanted.
@@ -80,6 +84,15 @@ pub struct ImageBounds {
     /// Its longest side in pixels.
     pub max_side: u32,
     pub max_bytes: u64,
+}
+
+/// Which page is drawn, and how large its image may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageBounds {
+    /// From 1.
+    pub page: u32,
+    pub image: ImageBounds,
 }
 
 /// A message of a worker.

@@ -81,6 +81,7 @@ impl ImageCopies {
             sha256: file.sha256,
             bytes: file.bytes,
             mime: file.mime.clone(),
+            page: None,
             max_side: limits.max_side,
             max_bytes: limits.max_bytes,
         };

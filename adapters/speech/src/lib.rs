@@ -2,7 +2,6 @@
 //!
 //! An engine's audio streams through `mix`, so that only the encoded bytes are kept: a quarter of a megabyte a minute.
 
-mod command;
 mod decoder;
 mod encoder;
 mod loudness;
@@ -19,12 +18,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
+use satchel_worker_process::{UserProgramError, collect_output, program_name, run_user_program};
 use tokio::sync::mpsc;
 
 pub use crate::settings::{CommandEngine, EngineSettings, ServerEngine, SpeechSettings};
 use crate::{
     encoder::EncodedSpeech,
-    mix::{AudioChunk, MixError, mix_audio},
+    mix::{MixError, mix_audio},
     server::{SpeechServerClient, SpeechTask, file_extension},
 };
 
@@ -101,7 +101,7 @@ impl EngineBackend {
     /// Its name in errors.
     fn name(&self) -> String {
         match self {
-            Self::Program { command, .. } => format!("`{}`", command::program_name(&command[0])),
+            Self::Program { command, .. } => format!("`{}`", program_name(&command[0])),
             Self::Server { server, .. } => server.display_name().to_owned(),
         }
     }
@@ -137,7 +137,7 @@ impl SpeechEngine {
         let engine_task = async {
             match speaker {
                 EngineBackend::Program { command, .. } => {
-                    command::run_command(command, &self.environment, text, out).await
+                    run_user_program(command, &self.environment, text.as_bytes(), out).await.map_err(program_error)
                 }
                 EngineBackend::Server { server, .. } => server.speak(&pieces, out).await,
             }
@@ -192,9 +192,11 @@ impl SpeechEngine {
             command.push(file.path().into());
         }
         let (out, output) = mpsc::channel(CHANNEL_CAPACITY);
-        let (run_result, output_bytes) =
-            tokio::join!(command::run_command(&command, &self.environment, "", out), collect_output(output));
-        run_result?;
+        let (run_result, output_bytes) = tokio::join!(
+            run_user_program(&command, &self.environment, b"", out),
+            collect_output(output, MAX_TRANSCRIPT_BYTES)
+        );
+        run_result.map_err(program_error)?;
         match output_bytes {
             Some(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
             None => Err(SpeechError {
@@ -206,20 +208,12 @@ impl SpeechEngine {
     }
 }
 
-fn setup_error(reason: &str, task: SpeechTask) -> SpeechError {
-    SpeechError { reason: reason.to_owned(), remedy: Some(format!("set {}", task.section())), retryable: false }
+fn program_error(UserProgramError { reason, retryable }: UserProgramError) -> SpeechError {
+    SpeechError { reason, remedy: None, retryable }
 }
 
-/// Collects a program's output; `None` when it is too long.
-async fn collect_output(mut output: mpsc::Receiver<AudioChunk>) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    while let Some(AudioChunk::Bytes(chunk)) = output.recv().await {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > MAX_TRANSCRIPT_BYTES {
-            return None;
-        }
-    }
-    Some(bytes)
+fn setup_error(reason: &str, task: SpeechTask) -> SpeechError {
+    SpeechError { reason: reason.to_owned(), remedy: Some(format!("set {}", task.section())), retryable: false }
 }
 
 fn timeout_error(engine: &EngineBackend) -> SpeechError {

@@ -3,6 +3,7 @@
 use std::sync::Weak;
 
 use bytes::Bytes;
+use satchel_worker_process::OutputChunk;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -28,6 +29,15 @@ pub(crate) enum AudioChunk {
     Bytes(Bytes),
     /// The end of one input; the next chunk starts another.
     End,
+}
+
+impl From<OutputChunk> for AudioChunk {
+    fn from(chunk: OutputChunk) -> Self {
+        match chunk {
+            OutputChunk::Bytes(bytes) => Self::Bytes(bytes),
+            OutputChunk::End => Self::End,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 //! A [`WorkerProgram`] is started as a [`WorkerProcess`], which gets no environment and none of Satchel's own files, is
 //! read line by line, and is killed with everything that it has started. A worker confines itself with [`confine`],
 //! before it reports that it is ready.
+//!
+//! With the feature `user-program` also the programs of the operator, such as a speech synthesiser: `run_user_program`.
 
 #[cfg(feature = "confine")]
 pub mod confine;
@@ -12,6 +14,8 @@ mod framing;
 mod process;
 #[cfg(feature = "host")]
 mod program;
+#[cfg(feature = "user-program")]
+mod user_program;
 
 #[cfg(feature = "host")]
 pub use framing::{LineRead, LineReader};
@@ -19,3 +23,5 @@ pub use framing::{LineRead, LineReader};
 pub use process::{WorkerExit, WorkerProcess};
 #[cfg(feature = "host")]
 pub use program::{WorkerProgram, WorkerStartError};
+#[cfg(feature = "user-program")]
+pub use user_program::{OutputChunk, UserProgramError, collect_output, program_name, run_user_program};

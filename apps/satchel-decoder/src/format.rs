@@ -1,5 +1,7 @@
 //! Chooses who reads a document: by its bytes, and by its detected type where bytes can't tell.
 
+use image::RgbImage;
+
 use crate::{
     charset, ebook,
     error::FileDecodeError,
@@ -17,10 +19,10 @@ const OLE_MAGIC: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 
 /// Reads the text of a document.
 pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
-    let bytes = content.as_slice();
-    if bytes.starts_with(b"%PDF-") {
+    if is_pdf(&content, mime) {
         return pdf::read_pdf(content, max_pages);
     }
+    let bytes = content.as_slice();
     if bytes.starts_with(b"PK\x03\x04") {
         return read_package(bytes, max_pages);
     }
@@ -29,11 +31,6 @@ pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Res
     }
     if bytes.starts_with(b"{\\rtf") {
         return rich_text::read_rich_text(bytes, max_pages);
-    }
-    // Readers accept a PDF behind other bytes; a text that mentions the sign is none.
-    let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
-    if matches!(mime, "application/pdf" | "application/octet-stream") && find(head, b"%PDF-") {
-        return pdf::read_pdf(content, max_pages);
     }
     match mime {
         "text/html" | "application/xhtml+xml" => Ok(html::read_html(bytes, max_pages)),
@@ -46,6 +43,25 @@ pub(crate) fn read_document(content: Vec<u8>, mime: &str, max_pages: u32) -> Res
         "application/octet-stream" => Err(FileDecodeError::no_text("it")),
         mime => Err(FileDecodeError::no_text(mime)),
     }
+}
+
+/// Draws a page of a document, counted from 1, with a longest side of at most so many pixels.
+pub(crate) fn draw_page(content: Vec<u8>, mime: &str, number: u32, max_side: u32) -> Result<RgbImage, FileDecodeError> {
+    match is_pdf(&content, mime) {
+        true => pdf::draw_page(content, number, max_side),
+        false => {
+            let reason = format!("only pages of PDF files can be drawn (its type was given as {mime})");
+            Err(FileDecodeError::Unsupported(reason))
+        }
+    }
+}
+
+/// Whether it is a PDF. Readers accept one behind other bytes; a text that mentions the sign is none.
+fn is_pdf(bytes: &[u8], mime: &str) -> bool {
+    let head = &bytes[..bytes.len().min(PDF_HEAD_BYTES)];
+    let is_other = bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(OLE_MAGIC) || bytes.starts_with(b"{\\rtf");
+    let is_behind = matches!(mime, "application/pdf" | "application/octet-stream") && !is_other;
+    head.starts_with(b"%PDF-") || is_behind && find(head, b"%PDF-")
 }
 
 fn read_package(bytes: &[u8], max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {

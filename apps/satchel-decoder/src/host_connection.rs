@@ -11,9 +11,12 @@ use std::{
     thread,
 };
 
-use satchel_decoders::protocol::{
-    DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageText,
-    RequestedOutput, TextRange, WorkerRequest,
+use satchel_decoders::{
+    protocol::{
+        DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageBounds,
+        PageText, RequestedOutput, TextRange, WorkerRequest,
+    },
+    selection::{SelectedPage, select_pages},
 };
 use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
 
@@ -91,6 +94,10 @@ fn send_output(content: Vec<u8>, request: &WorkerRequest, memory_bytes: u64) -> 
     match &request.output {
         RequestedOutput::Text(range) => send_pages(&format::read_document(content, mime, range.max_pages)?, range),
         RequestedOutput::Image(bounds) => send_image(&image::scale_image(content, mime, *bounds, memory_bytes)?),
+        RequestedOutput::PageImage(PageBounds { page, image }) => {
+            let drawn = format::draw_page(content, mime, *page, image.max_side)?;
+            send_image(&image::encode_page(drawn, image.max_bytes)?);
+        }
     }
     Ok(())
 }
@@ -105,8 +112,11 @@ fn send_image(image: &EncodedImage) {
 }
 
 fn send_pages(document: &DecodedDocument, range: &TextRange) {
-    for page in select_pages(document, range) {
-        send(&FromWorker::Page(page));
+    let TextRange { first_page, offset, max_text_bytes, .. } = *range;
+    for SelectedPage { number, offset, bytes, text } in
+        select_pages(&document.pages, first_page, offset, max_text_bytes)
+    {
+        send(&FromWorker::Page(PageText { number, offset, bytes, text: text.to_owned() }));
     }
     let number = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
     let empty = document.pages.iter().enumerate().filter(|(_, text)| text.is_empty());
@@ -116,42 +126,6 @@ fn send_pages(document: &DecodedDocument, range: &TextRange) {
         empty_pages: empty.map(|(index, _)| number(index)).collect(),
         is_truncated: document.is_truncated,
     }));
-}
-
-/// The pages of the range: whole ones as far as they fit, and a part of the first if it doesn't.
-fn select_pages(document: &DecodedDocument, range: &TextRange) -> Vec<PageText> {
-    let first_index = (range.first_page as usize).saturating_sub(1);
-    let (mut selected, mut room) = (Vec::new(), range.max_text_bytes);
-    for (index, text) in document.pages.iter().enumerate().skip(first_index) {
-        let is_first = index == first_index;
-        let offset = if is_first { text.ceil_char_boundary(range.offset.min(text.len())) } else { 0 };
-        let rest = &text[offset..];
-        if rest.len() > room && !is_first {
-            break;
-        }
-        let part = &rest[..cut_position(rest, room)];
-        room = room.saturating_sub(part.len());
-        let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        selected.push(PageText { number, offset, bytes: text.len(), text: part.to_owned() });
-        if part.len() < rest.len() {
-            break;
-        }
-    }
-    selected
-}
-
-/// Where a text is cut that has no room: behind the last line that fits, or else between characters.
-fn cut_position(text: &str, room: usize) -> usize {
-    if text.len() <= room {
-        return text.len();
-    }
-    let end = text.floor_char_boundary(room);
-    match text[..end].rfind('\n') {
-        Some(line_end) => line_end + 1,
-        // A reader must come on, so one character is taken in any case.
-        None if end == 0 => text.chars().next().map_or(0, char::len_utf8),
-        None => end,
-    }
 }
 
 /// Reads the request, which is one line.
@@ -200,31 +174,6 @@ fn park_forever() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn selected(pages: &[&str], first_page: u32, offset: usize, max_text_bytes: usize) -> Vec<(u32, usize, String)> {
-        let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
-        let document = DecodedDocument { total_pages: pages.len(), pages, is_truncated: false };
-        let range = TextRange { first_page, offset, max_text_bytes, max_pages: 9 };
-        select_pages(&document, &range).into_iter().map(|page| (page.number, page.offset, page.text)).collect()
-    }
-
-    #[test]
-    fn whole_pages_are_selected_while_they_fit() {
-        let pages = ["one", "", "three", "four"];
-        let page = |number, text: &str| (number, 0, text.to_owned());
-        assert_eq!(selected(&pages, 1, 0, 8), [page(1, "one"), page(2, ""), page(3, "three")]);
-        assert_eq!(selected(&pages, 2, 0, 6), [page(2, ""), page(3, "three")]);
-        assert_eq!(selected(&pages, 5, 0, 9), []);
-    }
-
-    #[test]
-    fn page_without_room_is_cut_behind_a_line() {
-        let pages = ["first line\nsecond", "x"];
-        assert_eq!(selected(&pages, 1, 0, 14), [(1, 0, "first line\n".to_owned())]);
-        assert_eq!(selected(&pages, 1, 11, 7), [(1, 11, "second".to_owned()), (2, 0, "x".to_owned())]);
-        assert_eq!(selected(&["й漢"], 1, 1, 1), [(1, 2, "漢".to_owned())], "an offset inside a character, and no room");
-        assert_eq!(selected(&pages, 1, 99, 9), [(1, 17, String::new()), (2, 0, "x".to_owned())]);
-    }
 
     #[test]
     fn short_file_is_an_error() {

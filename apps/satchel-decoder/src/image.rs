@@ -6,7 +6,8 @@ mod encoder;
 use std::io::Cursor;
 
 use image::{
-    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, guess_format, metadata::Orientation,
+    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, RgbImage, guess_format,
+    metadata::Orientation,
 };
 use satchel_decoders::protocol::ImageBounds;
 
@@ -36,6 +37,11 @@ pub(crate) fn scale_image(
     // Behind the scaling, where it costs little.
     image.apply_orientation(orientation);
     encoder::encode_within(drop_opaque_alpha(image), bounds.max_bytes)
+}
+
+/// Encodes a page that was drawn.
+pub(crate) fn encode_page(page: RgbImage, max_bytes: u64) -> Result<EncodedImage, FileDecodeError> {
+    encoder::encode_within(page.into(), max_bytes)
 }
 
 fn recognize_format(content: &[u8]) -> Option<ImageFormat> {

@@ -1,10 +1,12 @@
-//! PDF: a page for each page, with the text that its glyphs stand for.
+//! PDF: a page for each page, with the text that its glyphs stand for, or as it looks.
 
 mod glyphs;
 mod lines;
+mod picture;
 
 use hayro_interpret::{Context, InterpreterCache, InterpreterSettings, interpret_page, util::TransformExt};
 use hayro_syntax::{LoadPdfError, Pdf, page::Page};
+use image::RgbImage;
 use kurbo::Rect;
 
 use self::glyphs::GlyphCollector;
@@ -15,10 +17,7 @@ use crate::{
 
 /// Reads a PDF. One that needs a password for reading is protected.
 pub(crate) fn read_pdf(content: Vec<u8>, max_pages: u32) -> Result<DecodedDocument, FileDecodeError> {
-    let pdf = Pdf::new(content).map_err(|error| match error {
-        LoadPdfError::Decryption(_) => FileDecodeError::Protected,
-        LoadPdfError::Invalid => FileDecodeError::damaged("it has no pages that can be found"),
-    })?;
+    let pdf = open_pdf(content)?;
     let pages = pdf.pages();
     let (cache, settings) = (InterpreterCache::new(), InterpreterSettings::default());
     let mut writer = PageWriter::new(max_pages);
@@ -31,6 +30,24 @@ pub(crate) fn read_pdf(content: Vec<u8>, max_pages: u32) -> Result<DecodedDocume
         writer.end_page();
     }
     Ok(writer.into_paged())
+}
+
+/// Draws a page, counted from 1, with a longest side of at most so many pixels.
+pub(crate) fn draw_page(content: Vec<u8>, number: u32, max_side: u32) -> Result<RgbImage, FileDecodeError> {
+    let pdf = open_pdf(content)?;
+    let pages = pdf.pages();
+    let index = (number as usize).checked_sub(1);
+    let page = index
+        .and_then(|index| pages.get(index))
+        .ok_or_else(|| FileDecodeError::TooLarge(format!("it has {} pages, and no page {number}", pages.len())))?;
+    picture::draw_page(page, max_side)
+}
+
+fn open_pdf(content: Vec<u8>) -> Result<Pdf, FileDecodeError> {
+    Pdf::new(content).map_err(|error| match error {
+        LoadPdfError::Decryption(_) => FileDecodeError::Protected,
+        LoadPdfError::Invalid => FileDecodeError::damaged("it has no pages that can be found"),
+    })
 }
 
 fn read_page<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>, settings: &InterpreterSettings) -> String {

@@ -7,14 +7,14 @@ use std::{
 };
 
 use reqwest::Url;
-use satchel_decoders::{DecoderSettings, DecoderWorkers};
+use satchel_decoders::{CachedDocumentReader, DecoderSettings, DecoderWorkers};
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
 use satchel_ports::{Blobs, DocumentReader, Fetcher, ImageScaler, ScriptHost, Speech};
 use satchel_speech::{SpeechEngine, SpeechSettings};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{commands::UsageError, config::Config};
+use crate::{commands::UsageError, config::Config, stores::text_cache};
 
 /// The file name of the script worker.
 const SCRIPT_WORKER: &str = "satchel-script";
@@ -59,8 +59,14 @@ pub fn open_decoders(config: &Config, blobs: &Arc<dyn Blobs>, wait_for_program: 
             false => tracing::info!(%worker, "only text files can be read: the decoder worker was not found"),
         }
     }
+    let max_pages = settings.max_pages;
     let workers = Arc::new(DecoderWorkers::new(settings, Arc::clone(blobs)));
-    Decoders { documents: Arc::clone(&workers) as _, images: workers }
+    let mut documents =
+        CachedDocumentReader::new(Arc::clone(&workers) as _, Arc::clone(blobs), text_cache(config), max_pages);
+    if let Some(settings) = config.documents.ocr.settings() {
+        documents = documents.with_recognition(settings, Arc::clone(&workers) as _);
+    }
+    Decoders { documents: Arc::new(documents), images: workers }
 }
 
 /// How documents are read.

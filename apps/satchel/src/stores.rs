@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context;
 use rustix::fs::statvfs;
+use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
@@ -27,6 +28,9 @@ use crate::{
 
 /// The directory of temporary files for declared attachments in the data directory.
 const DOWNLOADS_DIR: &str = "downloads";
+
+/// The directory of the text of documents in the data directory.
+const TEXTS_DIR: &str = "document-texts";
 
 #[derive(Clone)]
 pub struct Stores {
@@ -84,7 +88,14 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
-    Ok(Stores { ledger, blobs: Arc::new(blobs), workspace, metered_workspace })
+    let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
+    Ok(Stores { ledger, blobs, workspace, metered_workspace })
+}
+
+/// The text of documents that were read lately.
+#[must_use]
+pub fn text_cache(config: &Config) -> TextCache {
+    TextCache::new(config.storage.data_dir().join(TEXTS_DIR), config.documents.cache_quota.0)
 }
 
 /// Opens the files that declared attachments name, and a directory for what they download.
@@ -177,7 +188,7 @@ pub(crate) fn private_directories(config: &Config) -> Vec<PrivateDirectory> {
 
 /// Whether an entry of the data directory is Satchel's own.
 fn is_own_data(name: &str) -> bool {
-    const NAMES: [&str; 4] = [BLOBS_DIR, WORKSPACES_DIR, DOWNLOADS_DIR, "chat-history"];
+    const NAMES: [&str; 5] = [BLOBS_DIR, WORKSPACES_DIR, DOWNLOADS_DIR, TEXTS_DIR, "chat-history"];
     // The key and the token of the page, and files whose names start with theirs: login links, temporary files.
     let is_page_file =
         |base: &str| name.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -215,6 +226,7 @@ mod tests {
             "owners",
             "blobs",
             "workspaces",
+            "document-texts",
             "downloads",
             "web-key",
             "web-key.logins",

@@ -201,6 +201,7 @@ async fn scale(
         sha256: image.sha256,
         bytes: image.bytes,
         mime: image.mime.clone(),
+        page: None,
         max_side,
         max_bytes: MAX_SCALED_BYTES,
     };

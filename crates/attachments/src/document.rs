@@ -42,7 +42,7 @@ pub async fn read_document(
 /// Which document it is, why it is text, which of its pages were read, and what is missing of them.
 #[must_use]
 pub fn describe_pages(name: &str, document: &DocumentText, why: &str) -> String {
-    let DocumentText { pages, total_pages, empty_pages, .. } = document;
+    let DocumentText { pages, total_pages, empty_pages, recognition_problem, .. } = document;
     let mut text = format!("{name}, as text, {why}");
     let (first, last) = (pages.first().map_or(1, |page| page.number), pages.last().map_or(0, |page| page.number));
     let _ = match (first, last) {
@@ -56,6 +56,9 @@ pub fn describe_pages(name: &str, document: &DocumentText, why: &str) -> String 
     let empty: Vec<String> = empty_pages.iter().filter(|page| **page <= last).map(u32::to_string).collect();
     if !empty.is_empty() {
         let _ = write!(text, "; no text on page {}", empty.join(", "));
+    }
+    if let Some(problem) = recognition_problem {
+        let _ = write!(text, "; not all scanned pages were recognised: {problem}");
     }
     text
 }

@@ -34,6 +34,9 @@ pub struct DocumentText {
     pub empty_pages: Vec<u32>,
     /// Whether the document has more text than is read from any, so that text of the last pages is missing.
     pub is_truncated: bool,
+    /// Why text in the pictures of some pages was not recognised, for the model; `None` if it was, if there are no such
+    /// pages, or if no text is recognised at all.
+    pub recognition_problem: Option<String>,
 }
 
 /// The text of a page, or a part of it.
@@ -81,9 +84,10 @@ pub enum DocumentError {
 ///
 /// # Contract
 /// - Whatever a document holds, `read_text` ends within its time limit, and the caller's memory holds no more than the
-///   text that it wants. Waiting for a free worker comes before that, and is bounded.
+///   text of its pages, of which a few megabytes are read at most. Waiting for a free worker comes before that, and is
+///   bounded.
 /// - `read_text` returns after its last effect: nothing of it continues. One that is dropped is stopped.
-/// - The same request of the same bytes yields the same text.
+/// - The same request of the same bytes yields the same text, as far as recognising text in pictures doesn't fail.
 /// - At least one page is returned if there is one from the first wanted on, and of its text at least one character.
 /// - A failure concerns the one document.
 #[cfg_attr(feature = "mocks", mockall::automock)]

@@ -1,11 +1,11 @@
-//! The port that scales images.
+//! The port that scales images, and draws pages.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use satchel_domain::Sha256;
 use tokio_util::sync::CancellationToken;
 
-/// A stored image, and how large the result may be.
+/// A stored image or document, and how large the result may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageRequest {
     /// The address of its bytes.
@@ -14,6 +14,8 @@ pub struct ImageRequest {
     pub bytes: u64,
     /// What the bytes were found to be, such as `image/jpeg`. Only the reason of an error names it: the bytes decide.
     pub mime: String,
+    /// The page of a document that is drawn, from 1; `None` for the image that the file itself is.
+    pub page: Option<u32>,
     /// The longest side of the result, in pixels.
     pub max_side: u32,
     /// The size of the result, in bytes.
@@ -65,7 +67,8 @@ pub enum ImageError {
 /// - Whatever an image holds, `scale` ends within its time limit, and the caller's memory holds little more than the
 ///   result. Waiting for a free worker comes before that, and is bounded.
 /// - `scale` returns after its last effect: nothing of it continues. One that is dropped is stopped.
-/// - The result keeps within `max_side` and `max_bytes`, and is never larger in pixels than the image.
+/// - The result keeps within `max_side` and `max_bytes`, and is never larger in pixels than the image. A page is drawn as
+///   large as that allows, up to 300 pixels an inch.
 /// - The result is upright and still: the orientation of the image is applied, and of an animation the first frame is
 ///   taken. It keeps transparency.
 /// - The result holds nothing but pixels: neither the location nor any other metadata.

@@ -118,6 +118,10 @@ fn check_selection(attachment: &Attachment, selection: &PageSelection, text: &Do
 
 /// The text for a program: all of it, pages apart by a form feed.
 fn whole_text(attachment: &Attachment, text: &DocumentText) -> Result<String, ToolError> {
+    if let Some(problem) = &text.recognition_problem {
+        let message = format!("not all scanned pages of {} were recognised: {problem}", attachment.filename);
+        return Err(error::tool_error(message));
+    }
     if next_position(text).is_some() || text.is_truncated {
         let limit = format_bytes(OutcomeReader::MAX_PROGRAM_BYTES);
         let message = format!(
@@ -188,6 +192,9 @@ fn notes(attachment: &Attachment, text: &DocumentText) -> Vec<String> {
         };
         notes.push(format!("without text: {}{look}", format_ranges(&text.empty_pages)));
     }
+    if let Some(problem) = &text.recognition_problem {
+        notes.push(format!("not all scanned pages were recognised: {problem}"));
+    }
     if text.read_pages < text.total_pages && !text.is_truncated {
         let range = format_range(text.read_pages + 1, text.total_pages);
         notes.push(format!("not read: {range}; `documents.max_pages` sets the limit"));
@@ -250,7 +257,14 @@ mod tests {
     }
 
     fn document(pages: Vec<DocumentPage>, total_pages: u32) -> DocumentText {
-        DocumentText { pages, total_pages, read_pages: total_pages, empty_pages: Vec::new(), is_truncated: false }
+        DocumentText {
+            pages,
+            total_pages,
+            read_pages: total_pages,
+            empty_pages: Vec::new(),
+            is_truncated: false,
+            recognition_problem: None,
+        }
     }
 
     /// A conversation with the file 4, whose reader gives this answer.
@@ -280,6 +294,22 @@ mod tests {
                  [read on with attachment.read {{\"id\":{id},\"page\":4}}]"
             )
         );
+    }
+
+    #[tokio::test]
+    async fn scanned_pages_that_were_not_recognised_are_explained() {
+        let problem = Some("page 2: `ocr` ended with 3".to_owned());
+        let text = DocumentText {
+            empty_pages: vec![2],
+            recognition_problem: problem,
+            ..document(vec![page(1, "first"), page(2, "")], 2)
+        };
+        let (world, id) = world_with("scan.pdf", "application/pdf", Ok(text));
+        let read = world.call("attachment.read", json!({"id": id})).await.unwrap().text.unwrap();
+        let expected = "[not all scanned pages were recognised: page 2: `ocr` ended with 3]";
+        assert!(read.ends_with(expected), "{read}");
+        let error = world.call_for_program("attachment.read", json!({"id": id})).await.unwrap_err().0;
+        assert_eq!(error, "not all scanned pages of scan.pdf were recognised: page 2: `ocr` ended with 3");
     }
 
     #[tokio::test]

@@ -10,22 +10,25 @@ use super::{
     exchange::{DecoderInput, OutputCollector},
 };
 use crate::protocol::{
-    EncodedFormat, FromWorker, ImageBounds, ImageHeader, MAX_IMAGE_BYTES, MAX_IMAGE_LINE_BYTES, RequestedOutput,
+    EncodedFormat, FromWorker, ImageBounds, ImageHeader, MAX_IMAGE_BYTES, MAX_IMAGE_LINE_BYTES, PageBounds,
+    RequestedOutput,
 };
 
 #[async_trait]
 impl ImageScaler for DecoderWorkers {
     async fn scale(&self, request: &ImageRequest, cancel: &CancellationToken) -> Result<ScaledImage, ImageError> {
-        let ImageRequest { sha256, bytes, mime, max_side, max_bytes } = request;
+        let ImageRequest { sha256, bytes, mime, page, max_side, max_bytes } = request;
         let bounds = ImageBounds { max_side: (*max_side).max(1), max_bytes: (*max_bytes).min(MAX_IMAGE_BYTES) };
         let input = DecoderInput { sha256, bytes: *bytes, mime };
-        Ok(self.decode(input, ImageCollector { bounds, header: None, content: Vec::new() }, cancel).await?)
+        let collector = ImageCollector { bounds, page: *page, header: None, content: Vec::new() };
+        Ok(self.decode(input, collector, cancel).await?)
     }
 }
 
 /// What has arrived of an image.
 struct ImageCollector {
     bounds: ImageBounds,
+    page: Option<u32>,
     header: Option<ImageHeader>,
     content: Vec<u8>,
 }
@@ -82,7 +85,10 @@ impl OutputCollector for ImageCollector {
     }
 
     fn requested_output(&self) -> RequestedOutput {
-        RequestedOutput::Image(self.bounds)
+        match self.page {
+            None => RequestedOutput::Image(self.bounds),
+            Some(page) => RequestedOutput::PageImage(PageBounds { page, image: self.bounds }),
+        }
     }
 
     fn add_message(&mut self, message: FromWorker) -> Result<Option<ScaledImage>, &'static str> {

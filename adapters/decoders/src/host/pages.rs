@@ -68,7 +68,14 @@ impl PageCollector {
             && empty_pages.is_sorted_by(|a, b| a < b)
             && empty_pages.iter().all(|number| (1..=read_pages).contains(number));
         match is_sound {
-            true => Ok(DocumentText { pages, total_pages, read_pages, empty_pages, is_truncated }),
+            true => Ok(DocumentText {
+                pages,
+                total_pages,
+                read_pages,
+                empty_pages,
+                is_truncated,
+                recognition_problem: None,
+            }),
             false => Err("its numbers of pages contradict each other"),
         }
     }

@@ -29,7 +29,14 @@ async fn document_reaches_worker_and_text_returns() {
     let text = read_with(&workers(stub.settings()), &request, &CancellationToken::new()).await.unwrap();
     let page = |number, text: &str| DocumentPage { number, offset: 0, bytes: text.len() as u64, text: text.to_owned() };
     let pages = vec![page(2, "two"), page(3, "")];
-    let expected = DocumentText { pages, total_pages: 9, read_pages: 8, empty_pages: vec![3, 5], is_truncated: false };
+    let expected = DocumentText {
+        pages,
+        total_pages: 9,
+        read_pages: 8,
+        empty_pages: vec![3, 5],
+        is_truncated: false,
+        recognition_problem: None,
+    };
     assert_eq!(text, expected);
     assert_eq!(stub.noted("document").as_bytes(), DOCUMENT);
     assert_eq!(stub.noted("arguments"), "--memory 536870912\n");

@@ -1,6 +1,8 @@
 //! The host's half: what the ports promise, with workers that are shell scripts, obedient and not.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod cache;
 mod contract;
 mod images;
+mod recognition;
 mod stub_worker;

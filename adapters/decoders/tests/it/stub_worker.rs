@@ -27,7 +27,7 @@ PATH=/usr/local/bin:/usr/bin:/bin
 HERE=${0%/*}
 echo "$@" > "$HERE/arguments"
 echo $$ >> "$HERE/numbers"
-ready() { printf '%s\n' '{"ready":{"version":2}}'; }
+ready() { printf '%s\n' '{"ready":{"version":3}}'; }
 request() { IFS= read -r request || exit 0; printf '%s' "$request" > "$HERE/request"; }
 document() { head -c 10 > "$HERE/document"; }
 page() { printf '{"page":{"number":%s,"offset":0,"bytes":%s,"text":"%s"}}\n' "$1" "${#2}" "$2"; }
@@ -110,6 +110,7 @@ pub(crate) fn image_request() -> ImageRequest {
         sha256: Sha256([7; 32]),
         bytes: DOCUMENT.len() as u64,
         mime: "image/webp".to_owned(),
+        page: None,
         max_side: 40,
         max_bytes: 20,
     }

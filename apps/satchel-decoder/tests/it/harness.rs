@@ -58,6 +58,7 @@ pub(crate) async fn scale(
         sha256: Sha256([0; 32]),
         bytes: content.len() as u64,
         mime: "image/png".to_owned(),
+        page: None,
         max_side: 150,
         max_bytes: 1 << 20,
     };

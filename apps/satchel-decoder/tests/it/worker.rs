@@ -35,7 +35,7 @@ impl Worker {
 #[test]
 fn ready_worker_is_confined() {
     let (worker, line) = Worker::start(&["--memory", "300000000"]);
-    assert_eq!(line, "{\"ready\":{\"version\":2}}\n");
+    assert_eq!(line, "{\"ready\":{\"version\":3}}\n");
     let process = format!("/proc/{}", worker.0.id());
     let tasks: Vec<_> = std::fs::read_dir(format!("{process}/task")).unwrap().collect();
     assert_eq!(tasks.len(), 2);

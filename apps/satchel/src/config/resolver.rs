@@ -11,6 +11,9 @@ use super::{
     tree::{ConfigNode, ConfigValue},
 };
 
+/// The environment variables that a program of the operator gets, if they are set.
+const PROGRAM_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "LC_ALL"];
+
 /// The context in which sections are resolved.
 pub(super) struct Resolver<'a> {
     pub(super) root: &'a ConfigNode,
@@ -29,6 +32,12 @@ impl Resolver<'_> {
     /// The value of an environment variable, if it is not empty and UTF-8.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         paths::variable(self.environment, name)?.to_str()
+    }
+
+    /// The whole environment of a program that the operator has configured.
+    pub(super) fn program_environment(&self) -> Vec<(OsString, OsString)> {
+        let variable = |name: &&str| Some(((*name).into(), paths::variable(self.environment, name)?.to_owned()));
+        PROGRAM_VARIABLES.iter().filter_map(variable).collect()
     }
 
     /// Reports a mistake where `key` was given; `key[2]` is the third item of a list.

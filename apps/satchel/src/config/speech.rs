@@ -16,15 +16,11 @@ use super::{
         secret::{MASK, Secret},
     },
     origin::SettingOrigin,
-    paths,
     resolver::Resolver,
 };
 
 /// The environment variable for OpenAI's key.
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
-
-/// The environment variables that a program gets, if they are set.
-const PASSED_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "LC_ALL"];
 
 /// Text-to-speech and transcription. Off by default.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -146,9 +142,7 @@ impl SpeechConfig {
         let section =
             SpeechSection { section: "speech.transcribe", own_key: "language", provider, command, base_url, api_key };
         section.resolve(resolver);
-        let passed_variable =
-            |name: &&str| Some(((*name).into(), paths::variable(resolver.environment, name)?.to_owned()));
-        self.environment = PASSED_VARIABLES.iter().filter_map(passed_variable).collect();
+        self.environment = resolver.program_environment();
     }
 }
 
@@ -214,7 +208,8 @@ impl SpeechSection<'_> {
     }
 }
 
-fn has_no_program(command: &Texts) -> bool {
+/// Whether a command names no program.
+pub(super) fn has_no_program(command: &Texts) -> bool {
     command.0.first().is_none_or(|program| program.trim().is_empty())
 }
 

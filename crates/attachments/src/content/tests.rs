@@ -233,6 +233,7 @@ async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
         read_pages: 40,
         empty_pages: vec![2, 17],
         is_truncated: false,
+        recognition_problem: None,
     };
     let with_text = services(files(), Some(document_reader(Ok(read))));
     let parts = content(spec(), &support(true, &["image/png"]), &with_text).await.unwrap();
@@ -335,6 +336,7 @@ async fn first_pages_are_text_for_every_model() {
         read_pages: 3,
         empty_pages: Vec::new(),
         is_truncated: false,
+        recognition_problem: None,
     };
     let bounded = Item {
         bounds: AttachmentBounds { max_pages: Some(2), ..AttachmentBounds::default() },

@@ -45,7 +45,14 @@ fn pages(texts: &[&str], total_pages: u32) -> DocumentText {
         text: (*text).to_owned(),
     };
     let pages = texts.iter().enumerate().map(page).collect();
-    DocumentText { pages, total_pages, read_pages: total_pages, empty_pages: Vec::new(), is_truncated: false }
+    DocumentText {
+        pages,
+        total_pages,
+        read_pages: total_pages,
+        empty_pages: Vec::new(),
+        is_truncated: false,
+        recognition_problem: None,
+    }
 }
 
 /// The texts of the only request, in their order.
