@@ -114,6 +114,18 @@ pub(crate) fn png_that_claims(width: u32, height: u32) -> Vec<u8> {
     bytes
 }
 
+/// A chunk of a PNG.
+pub(crate) fn png_chunk(name: &[u8; 4], content: &[u8]) -> Vec<u8> {
+    let named = [&name[..], content].concat();
+    [&u32::try_from(content.len()).unwrap().to_be_bytes()[..], &named, &crc(&named).to_be_bytes()].concat()
+}
+
+/// The PNG with these chunks behind its header.
+pub(crate) fn with_png_chunks(png: &[u8], chunks: &[Vec<u8>]) -> Vec<u8> {
+    let (header, rest) = png.split_at(33);
+    [header, &chunks.concat(), rest].concat()
+}
+
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })

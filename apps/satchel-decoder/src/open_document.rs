@@ -15,6 +15,9 @@ const MANIFEST: &str = "META-INF/manifest.xml";
 /// How many spaces one element may stand for.
 const MAX_SPACES: usize = 64;
 
+/// Elements whose text is not part of the document as it reads; the number of a footnote would join the word before it.
+const SKIPPED_ELEMENTS: [&str; 3] = ["tracked-changes", "binary-data", "note-citation"];
+
 /// Which elements are pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageElement {
@@ -53,8 +56,10 @@ fn write_content(content: &[u8], page_element: PageElement, writer: &mut PageWri
     };
     walk_xml(content, |token| {
         match token {
-            XmlToken::Start("tracked-changes" | "binary-data", _) => skipped_levels += 1,
-            XmlToken::End("tracked-changes" | "binary-data") => skipped_levels = skipped_levels.saturating_sub(1),
+            XmlToken::Start(name, _) if SKIPPED_ELEMENTS.contains(&name) => skipped_levels += 1,
+            XmlToken::End(name) if SKIPPED_ELEMENTS.contains(&name) => {
+                skipped_levels = skipped_levels.saturating_sub(1);
+            }
             _ if skipped_levels > 0 => {}
             XmlToken::Text(text) if paragraph_levels > 0 => writer.push_str(text),
             XmlToken::Text(_) => {}
@@ -72,6 +77,11 @@ fn write_content(content: &[u8], page_element: PageElement, writer: &mut PageWri
                         writer.push_str(&format!("Sheet: {}", attributes.value("name").unwrap_or_default()));
                     }
                     writer.end_row();
+                }
+                // A footnote stands within the word that it is about.
+                "note" => {
+                    writer.end_line();
+                    writer.push_str("[Note] ");
                 }
                 "notes" if page_element == PageElement::Slide => {
                     writer.end_paragraph();
@@ -130,6 +140,14 @@ mod tests {
                        <text:h>Title</text:h><text:p>a<text:s text:c='3'/>b<text:tab/>c<text:line-break/>d</text:p></o>";
         let pages = read("application/vnd.oasis.opendocument.text", content);
         assert_eq!(pages, Ok(vec!["Title\na   b\tc\nd".to_owned()]));
+    }
+
+    #[test]
+    fn footnote_joins_no_word() {
+        let content = "<o xmlns:text='t'><text:p>word<text:note><text:note-citation>1</text:note-citation>\
+                       <text:note-body><text:p>about it</text:p></text:note-body></text:note> goes on</text:p></o>";
+        let pages = read("application/vnd.oasis.opendocument.text", content);
+        assert_eq!(pages, Ok(vec!["word\n[Note] about it\n goes on".to_owned()]));
     }
 
     /// A repeated cell is written once: the number is the file's claim.

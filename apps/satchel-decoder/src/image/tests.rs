@@ -1,5 +1,7 @@
 //! What becomes of images, good and hostile.
 
+mod metadata;
+
 use image::{GrayImage, ImageBuffer, Rgba, RgbaImage, load_from_memory};
 use satchel_decoders::protocol::EncodedFormat;
 

@@ -20,15 +20,40 @@ pub(crate) fn settings() -> DecoderSettings {
     }
 }
 
-/// Workers for a store in which every file has this content.
-fn workers(settings: DecoderSettings, content: Vec<u8>) -> DecoderWorkers {
-    let content = Bytes::from(content);
+/// Workers for a store of these files. Each hash is the number of a file, repeated.
+pub(crate) fn workers(settings: DecoderSettings, files: Vec<Vec<u8>>) -> DecoderWorkers {
+    let files: Vec<Bytes> = files.into_iter().map(Bytes::from).collect();
     let mut blobs = MockBlobs::new();
-    blobs.expect_open().returning(move |_, _| {
+    blobs.expect_open().returning(move |sha256, _| {
+        let content = files[usize::from(sha256.0[0])].clone();
         let chunks: Vec<_> = content.chunks(100_000).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
         Ok(Box::pin(stream::iter(chunks)))
     });
     DecoderWorkers::new(settings, Arc::new(blobs))
+}
+
+/// Asks for the text of the file of this number from its beginning.
+pub(crate) fn document_request(number: u8, bytes: usize, mime: &str) -> DocumentRequest {
+    DocumentRequest {
+        sha256: Sha256([number; 32]),
+        bytes: bytes as u64,
+        mime: mime.to_owned(),
+        first_page: 1,
+        offset: 0,
+        max_text_bytes: 64 << 10,
+    }
+}
+
+/// Asks for the image of this number with sides of at most 150 pixels.
+pub(crate) fn image_request(number: u8, bytes: usize) -> ImageRequest {
+    ImageRequest {
+        sha256: Sha256([number; 32]),
+        bytes: bytes as u64,
+        mime: "image/png".to_owned(),
+        page: None,
+        max_side: 150,
+        max_bytes: 1 << 20,
+    }
 }
 
 /// Reads a document from its beginning.
@@ -37,15 +62,8 @@ pub(crate) async fn read(
     content: Vec<u8>,
     mime: &str,
 ) -> Result<DocumentText, DocumentError> {
-    let request = DocumentRequest {
-        sha256: Sha256([0; 32]),
-        bytes: content.len() as u64,
-        mime: mime.to_owned(),
-        first_page: 1,
-        offset: 0,
-        max_text_bytes: 64 << 10,
-    };
-    workers(settings, content).read_text(&request, &CancellationToken::new()).await
+    let request = document_request(0, content.len(), mime);
+    workers(settings, vec![content]).read_text(&request, &CancellationToken::new()).await
 }
 
 /// Scales an image to sides of at most 150 pixels.
@@ -54,20 +72,18 @@ pub(crate) async fn scale(
     content: Vec<u8>,
     cancel: &CancellationToken,
 ) -> Result<ScaledImage, ImageError> {
-    let request = ImageRequest {
-        sha256: Sha256([0; 32]),
-        bytes: content.len() as u64,
-        mime: "image/png".to_owned(),
-        page: None,
-        max_side: 150,
-        max_bytes: 1 << 20,
-    };
-    workers(settings, content).scale(&request, cancel).await
+    let request = image_request(0, content.len());
+    workers(settings, vec![content]).scale(&request, cancel).await
 }
 
 /// The text of a document's pages, or why there is none.
 pub(crate) async fn text_of(content: Vec<u8>, mime: &str) -> String {
-    match read(settings(), content, mime).await {
+    text_or_error(read(settings(), content, mime).await)
+}
+
+/// The text of the pages, or why there is none.
+pub(crate) fn text_or_error(result: Result<DocumentText, DocumentError>) -> String {
+    match result {
         Ok(text) => text.pages.iter().map(|page| page.text.as_str()).collect::<Vec<_>>().join("|"),
         Err(error) => error.to_string(),
     }

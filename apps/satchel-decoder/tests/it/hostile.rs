@@ -1,98 +1,161 @@
-//! Documents that end, stall or fill a decoder: each costs at most its worker, and gets a line that explains it.
+//! Files that end, stall or fill a decoder: each costs at most its worker, and gets a line that explains it.
+
+mod documents;
+mod images;
 
 use std::time::Duration;
 
-use satchel_decoders::DecoderSettings;
+use satchel_decoders::{DecoderSettings, DecoderWorkers};
+use satchel_ports::{DocumentReader, ImageScaler};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    fixtures::{Noise, pdf, pdf_stream, pdf_with_pages, xlsx, zip_archive},
-    harness::{read, settings, text_of},
+    fixtures::pdf_with_pages,
+    harness::{document_request, image_request, settings, text_or_error, workers},
 };
 
-/// A PDF whose page draws a form that draws another one ten times, so many levels deep.
-fn nested_forms(levels: usize) -> Vec<u8> {
-    let mut objects = vec![
-        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
-        b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>".to_vec(),
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R /Resources << /XObject << /X 5 0 R >> >> >>"
-            .to_vec(),
-        pdf_stream("", b"/X Do"),
-    ];
-    for level in 0..levels {
-        let inner = 6 + level;
-        let form =
-            format!("/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X {inner} 0 R >> >>");
-        objects.push(pdf_stream(&form, "/X Do ".repeat(10).as_bytes()));
+/// The limits under which a file is decoded.
+#[derive(Clone, Copy)]
+enum Limits {
+    Usual,
+    ThreeSeconds,
+    QuarterGigabyte,
+}
+
+const PDF: &str = "application/pdf";
+const ZIP: &str = "application/zip";
+const IMAGE: &str = "image/png";
+
+/// Its name, how it is made, its type, the limits, and what is said of it or read from it.
+type HostileFile = (&'static str, fn() -> Vec<u8>, &'static str, Limits, &'static str);
+
+const HOSTILE_FILES: [HostileFile; 28] = [
+    ("nested forms", documents::nested_forms, PDF, Limits::ThreeSeconds, "reading it took longer than 3 s"),
+    ("flate bomb", documents::flate_bomb, PDF, Limits::QuarterGigabyte, "reading it takes more memory than 268 MB"),
+    ("garbled offsets", documents::garbled_offsets, PDF, Limits::Usual, "found"),
+    ("pages within themselves", documents::pages_within_themselves, PDF, Limits::Usual, ""),
+    ("length within itself", documents::length_within_itself, PDF, Limits::Usual, "page"),
+    ("a page a million times", documents::page_million_times, PDF, Limits::Usual, "page"),
+    ("a million pages", documents::million_pages, PDF, Limits::Usual, "reading it takes more memory than 536 MB"),
+    ("cut PDF", documents::cut_pdf, PDF, Limits::Usual, "first|"),
+    (
+        "noise as PDF",
+        documents::noise_behind_pdf_magic,
+        PDF,
+        Limits::Usual,
+        "it is damaged: it has no pages that can be found",
+    ),
+    ("DOCX bomb", documents::word_bomb, ZIP, Limits::Usual, "it decompresses to more than 64 MB"),
+    (
+        "nested elements",
+        documents::nested_elements,
+        ZIP,
+        Limits::Usual,
+        "its elements are nested deeper than 4096 levels",
+    ),
+    ("billion laughs", documents::billion_laughs, ZIP, Limits::Usual, "haha"),
+    ("entity of a file", documents::entity_of_a_file, ZIP, Limits::Usual, "seen:"),
+    (
+        "60 000 entries",
+        documents::many_entries,
+        ZIP,
+        Limits::Usual,
+        "it is an archive of 60000 entries; at most 20000 are read",
+    ),
+    (
+        "one entry too many",
+        documents::one_entry_too_many,
+        ZIP,
+        Limits::Usual,
+        "it is an archive of 20001 entries; at most 20000 are read",
+    ),
+    ("cut DOCX", documents::cut_word, ZIP, Limits::Usual, "it is damaged: invalid Zip archive: Could not find EOCD"),
+    ("distant cell", documents::distant_cell, ZIP, Limits::Usual, "Sheet: First\n7"),
+    (
+        "claimed texts",
+        documents::claimed_texts,
+        ZIP,
+        Limits::Usual,
+        "it claims 4294967295 distinct texts; at most 2000000 are read",
+    ),
+    ("wide and nested HTML", documents::wide_and_nested_html, "text/html", Limits::Usual, "wide"),
+    (
+        "nested messages",
+        documents::nested_messages,
+        "message/rfc822",
+        Limits::Usual,
+        "it holds 100000 messages within messages; at most 50 are read",
+    ),
+    (
+        "nested groups",
+        documents::nested_groups,
+        "application/rtf",
+        Limits::Usual,
+        "it is damaged: [RTF Parser] : Invalid last token : OpeningBracket not a '}'",
+    ),
+    (
+        "trillion pixels",
+        images::trillion_pixels,
+        IMAGE,
+        Limits::Usual,
+        "it has 1000000 × 1000000 pixels; at most 100 megapixels are decoded",
+    ),
+    (
+        "claimed GIF",
+        images::claimed_gif,
+        IMAGE,
+        Limits::Usual,
+        "it has 65535 × 65535 pixels; at most 100 megapixels are decoded",
+    ),
+    ("tiled planar TIFF", images::tiled_planar_tiff, IMAGE, Limits::Usual, "16 × 16"),
+    ("compressed text bomb", images::compressed_text_bomb, IMAGE, Limits::Usual, "9 × 9"),
+    ("colour profile bomb", images::color_profile_bomb, IMAGE, Limits::Usual, "9 × 9"),
+    (
+        "noise as JPEG",
+        images::noise_behind_jpeg_magic,
+        IMAGE,
+        Limits::Usual,
+        "it is damaged: Format error decoding Jpeg: I/O errors Not enough bytes, expected 1 but found 0 ",
+    ),
+    ("cut PNG", images::cut_png, IMAGE, Limits::Usual, "it is damaged: unexpected end of file"),
+];
+
+/// Settings under which only one file is decoded at a time: a worker that lived on would block the next one.
+fn settings_for(limits: Limits) -> DecoderSettings {
+    let usual = DecoderSettings { max_concurrent: 1, ..settings() };
+    match limits {
+        Limits::Usual => usual,
+        Limits::ThreeSeconds => DecoderSettings { time_limit: Duration::from_secs(3), ..usual },
+        Limits::QuarterGigabyte => DecoderSettings { memory_bytes: 256 << 20, ..usual },
     }
-    objects.push(pdf_stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9]", b"0 0 1 1 re f"));
-    pdf(&objects)
 }
 
-/// A PDF whose page's content decompresses to so many bytes.
-fn flate_bomb(bytes: usize) -> Vec<u8> {
-    // The compressed bytes of a zip entry are what a PDF calls FlateDecode, without the header of zlib.
-    let archive = zip_archive(&[("a", &vec![b' '; bytes])]);
-    let start = 30 + 1;
-    let end = archive.windows(4).rposition(|window| window == b"PK\x01\x02").unwrap();
-    let zlib = [&b"\x78\x9c"[..], &archive[start..end]].concat();
-    pdf(&[
-        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
-        b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>".to_vec(),
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R >>".to_vec(),
-        pdf_stream("/Filter /FlateDecode", &zlib),
-    ])
-}
-
-#[tokio::test]
-async fn hostile_document_costs_one_worker() {
-    let quick = DecoderSettings { time_limit: Duration::from_secs(3), ..settings() };
-    let error = read(quick, nested_forms(12), "application/pdf").await.unwrap_err().to_string();
-    assert_eq!(error, "reading it took longer than 3 s");
-    let small = DecoderSettings { memory_bytes: 256 << 20, ..settings() };
-    let error = read(small.clone(), flate_bomb(700 << 20), "application/pdf").await.unwrap_err().to_string();
-    assert_eq!(error, "reading it takes more memory than 268 MB");
-    let text = read(small, pdf_with_pages(&["BT /F1 12 Tf (next) Tj ET"]), "application/pdf").await.unwrap();
-    assert_eq!(text.pages[0].text, "next", "the next document is read");
-}
-
-#[tokio::test]
-async fn hostile_packages_are_refused_with_a_reason() {
-    let spaces = vec![b' '; 70 << 20];
-    let deep = "<a>".repeat(100_000);
-    let entries: Vec<(String, &[u8])> = (0..20_001).map(|number| (format!("word/{number}"), &b""[..])).collect();
-    let entries: Vec<(&str, &[u8])> = entries.iter().map(|(name, content)| (name.as_str(), *content)).collect();
-    for (content, expected) in [
-        (zip_archive(&[("word/document.xml", &spaces)]), "it decompresses to more than 64 MB"),
-        (zip_archive(&[("word/document.xml", deep.as_bytes())]), "its elements are nested deeper than 4096 levels"),
-        (zip_archive(&entries), "it is an archive of 20001 entries; at most 20000 are read"),
-        (xlsx("", "<sst uniqueCount='4294967295'/>"), "it claims 4294967295 distinct texts; at most 2000000 are read"),
-    ] {
-        assert_eq!(text_of(content, "application/zip").await, expected);
+/// What becomes of the first file: its text, the size of the scaled image, or the line that explains it.
+async fn outcome_of(workers: &DecoderWorkers, bytes: usize, mime: &str) -> String {
+    let cancel = CancellationToken::new();
+    if mime != IMAGE {
+        let text = text_or_error(workers.read_text(&document_request(0, bytes, mime), &cancel).await);
+        // A distant cell is behind many tabs.
+        return text.replace('\t', "");
     }
-    let distant = xlsx("<row r='1048576'><c r='XFD1048576'><v>7</v></c></row>", "<sst/>");
-    assert!(text_of(distant, "application/zip").await.ends_with('7'));
+    match workers.scale(&image_request(0, bytes), &cancel).await {
+        Ok(image) => format!("{} × {}", image.width, image.height),
+        Err(error) => error.to_string(),
+    }
 }
 
 #[tokio::test]
-async fn hostile_texts_are_read_or_refused() {
-    let html = format!("{}<td colspan=2000000000>wide</td>", "<div><table>".repeat(500_000));
-    assert_eq!(text_of(html.into_bytes(), "text/html").await, "wide");
-    let mail = "Content-Type: message/rfc822\r\n\r\n".repeat(100_000).into_bytes();
-    let expected = "it holds 100000 messages within messages; at most 50 are read";
-    assert_eq!(text_of(mail, "message/rfc822").await, expected);
-    let rtf = [&b"{\\rtf1"[..], &b"{".repeat(1_000_000)].concat();
-    let refused = text_of(rtf, "application/rtf").await;
-    assert!(refused.starts_with("it is "), "{refused}");
-}
-
-#[tokio::test]
-async fn cut_and_random_documents_end_cleanly() {
-    let whole = zip_archive(&[("word/document.xml", &Noise::new(7).take(5_000).collect::<Vec<u8>>())]);
-    let cut = text_of(whole[..whole.len() / 2].to_vec(), "application/zip").await;
-    assert!(cut.starts_with("it is damaged: "), "{cut}");
-    let pdf = pdf_with_pages(&["BT /F1 12 Tf (first) Tj ET", "BT /F1 12 Tf (second) Tj ET"]);
-    let cut = text_of(pdf[..pdf.len() * 2 / 3].to_vec(), "application/pdf").await;
-    assert!(cut.contains("first") || cut.starts_with("it is damaged: "), "{cut}");
-    let noise: Vec<u8> = b"%PDF-1.4\n".iter().copied().chain(Noise::new(3).take(50_000)).collect();
-    assert!(text_of(noise, "application/pdf").await.starts_with("it is damaged: "));
+async fn hostile_file_costs_one_worker() {
+    let good = pdf_with_pages(&["BT /F1 12 Tf (next) Tj ET"]);
+    let mut complaints = Vec::new();
+    for (name, make, mime, limits, expected) in HOSTILE_FILES {
+        let (content, next) = (make(), document_request(1, good.len(), PDF));
+        let (bytes, workers) = (content.len(), workers(settings_for(limits), vec![content, good.clone()]));
+        let outcome = outcome_of(&workers, bytes, mime).await;
+        let after = text_or_error(workers.read_text(&next, &CancellationToken::new()).await);
+        if outcome != expected || after != "next" {
+            complaints.push(format!("{name}: {outcome:?}, and then {after:?}"));
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
 }

@@ -1,6 +1,7 @@
 //! The worker as Satchel uses it: started by the host's own code, for real files and hostile ones.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod corpus;
 mod documents;
 #[path = "../../src/fixtures.rs"]
 mod fixtures;
