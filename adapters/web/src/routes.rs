@@ -1,6 +1,7 @@
 //! The routes of the HTTP API, and the extractors that their handlers share; the OpenAPI document is generated from the
 //! handlers.
 
+mod commands;
 mod conversations;
 mod events;
 mod files;
@@ -76,6 +77,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(links::open_link))
         .split_for_parts();
     let (bounded_routes, described) = OpenApiRouter::new()
+        .routes(routes!(commands::list))
         .routes(routes!(conversations::list))
         .routes(routes!(conversations::turns))
         .routes(routes!(messages::accept))

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails ends the test")]
 
 mod api;
+mod commands;
 mod connections;
 mod events;
 mod files;

@@ -136,6 +136,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         key_file: dir.path().join("web.key"),
         model: "offline".into(),
         model_is_offline: true,
+        commands: Vec::new(),
         metrics: None,
     }
 }

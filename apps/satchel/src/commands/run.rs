@@ -1,6 +1,7 @@
 //! `satchel run`: serves every configured channel until it is stopped.
 
 mod discord;
+mod page_commands;
 mod telegram;
 
 use std::{
@@ -170,6 +171,10 @@ async fn start_services(
         // Everybody sees them.
         tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
     };
+    let page = page.map(|(settings, channel)| {
+        let commands = page_commands::list_commands(config, &options.agents, &channel.name(), &menu);
+        (WebSettings { commands, ..settings }, channel)
+    });
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
         discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
@@ -260,6 +265,7 @@ fn web_settings(
         key_file: key_file(config),
         model: selection.title(),
         model_is_offline: selection.is_offline(),
+        commands: Vec::new(),
         // The page renders the metrics in a request handler that can't await.
         metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&*ledger))))),
     }))

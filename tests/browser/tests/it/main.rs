@@ -2,6 +2,7 @@
 
 mod accessibility;
 mod choices;
+mod completion;
 mod delivery;
 mod files;
 mod formats;
