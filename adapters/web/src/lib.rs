@@ -13,6 +13,7 @@ mod live;
 mod login_links;
 mod markdown;
 mod page;
+mod previews;
 mod problem;
 mod public_url;
 mod revocations;

@@ -8,6 +8,7 @@ mod files;
 mod health;
 mod links;
 mod messages;
+mod previews;
 pub(crate) mod range;
 mod session;
 mod uploads;
@@ -88,6 +89,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(uploads::upload))
         .routes(routes!(uploads::preview))
         .routes(routes!(files::file))
+        .routes(routes!(previews::preview))
         .routes(routes!(files::voice))
         .routes(routes!(events::events))
         .split_for_parts();

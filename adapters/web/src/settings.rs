@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use satchel_domain::ChannelCapabilities;
 use satchel_http_server::ProxyRange;
+use satchel_ports::ImageScaler;
 use secrecy::SecretString;
 
 /// The settings of the page and its server.
@@ -32,6 +33,8 @@ pub struct WebSettings {
     pub model_is_offline: bool,
     /// The commands that the page completes, as its people may give them.
     pub commands: Vec<PageCommand>,
+    /// Makes the previews of images; `None` shows the images themselves.
+    pub images: Option<Arc<dyn ImageScaler>>,
     /// Renders the metrics for `/metrics`; without it the path doesn't exist.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }

@@ -216,6 +216,8 @@ pub(crate) struct File {
     pub(crate) inline: Inline,
     /// The path of its bytes.
     pub(crate) url: String,
+    /// The path of a small copy of an image. It may turn out that none can be made; then show the file itself.
+    pub(crate) preview: Option<String>,
     /// Whether it was removed for good; only its number is left.
     pub(crate) forgotten: bool,
 }

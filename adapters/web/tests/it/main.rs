@@ -9,6 +9,7 @@ mod events;
 mod files;
 mod links;
 mod live;
+mod previews;
 mod security;
 mod stage;
 mod uploads;

@@ -137,6 +137,7 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         model: "offline".into(),
         model_is_offline: true,
         commands: Vec::new(),
+        images: None,
         metrics: None,
     }
 }

@@ -145,7 +145,8 @@ async fn start_services(
     let agent_models = models::open_for_agents(agents, &config.models, files, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, &stores.ledger)? {
-        Some(settings) => {
+        Some(mut settings) => {
+            settings.images = Some(Arc::clone(&workers.decoders.images));
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
             Some((settings, Arc::new(channel)))
         }
@@ -266,6 +267,7 @@ fn web_settings(
         model: selection.title(),
         model_is_offline: selection.is_offline(),
         commands: Vec::new(),
+        images: None,
         // The page renders the metrics in a request handler that can't await.
         metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&*ledger))))),
     }))

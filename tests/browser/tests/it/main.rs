@@ -11,6 +11,7 @@ mod keyboard;
 mod layout;
 mod models;
 mod narrow;
+mod previews;
 mod questions;
 mod readme_steps;
 mod refusals;
