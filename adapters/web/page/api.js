@@ -62,6 +62,8 @@ export const login = (token) => call("POST", "/api/login", { token });
 export const loginByLink = (link) => call("POST", "/api/login", { link });
 export const conversations = async () => (await call("GET", "/api/conversations")).conversations;
 
+export const commands = async () => (await call("GET", "/api/commands")).commands;
+
 const conversationPath = (conversation) => `/api/conversations/${encodeURIComponent(conversation)}`;
 
 export const olderTurns = (conversation, before) =>

@@ -125,6 +125,7 @@ function showConnection(state) {
     if (!connection.hidden) announce("Connected again.");
     connection.hidden = true;
     conversations.refresh();
+    loadCommands();
     outbox.connected();
     return;
   }
@@ -142,6 +143,15 @@ function showConnection(state) {
   // What is over in a moment needs no words, on the first connection.
   if (loaded) show();
   else connectionTimer = setTimeout(show, QUIET_MS);
+}
+
+// With another configuration the server has other commands, and it was started again for it.
+async function loadCommands() {
+  try {
+    composer.setCommands(await api.commands());
+  } catch {
+    // Commands work without being completed.
+  }
 }
 
 function showWhetherEmpty() {

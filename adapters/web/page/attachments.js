@@ -7,13 +7,24 @@ const WIDEST = 460;
 const HIGHEST = 340;
 const HIGHEST_OF_MANY = 190;
 
+// The images of which neither a copy nor the file itself can be shown here.
+const unseen = new Set();
+
+// Whether a file is shown as a picture.
+export function isPicture(file) {
+  return (file.inline === "image" || Boolean(file.preview)) && !unseen.has(file.id);
+}
+
+// What is shown of a picture at window size: the file, unless browsers don't know its type.
+export const fullSource = (file) => (file.inline === "image" ? file.url : file.preview);
+
 // The files of one message or part, in their order; pictures that follow each other stand side by side.
 export function filesView(files, onOpenPicture) {
   const list = element("div", { class: "files" });
   let row = null;
-  const pictures = files.filter((file) => file.inline === "image").length;
+  const pictures = files.filter(isPicture).length;
   for (const file of files) {
-    if (file.inline === "image") {
+    if (isPicture(file)) {
       if (!row) list.append((row = element("div", { class: "pictures" })));
       row.append(picture(file, pictures > 1 ? HIGHEST_OF_MANY : HIGHEST, onOpenPicture));
     } else {
@@ -46,7 +57,7 @@ function download(file) {
 function picture(file, highest, onOpenPicture) {
   const fit = fitted(file, highest);
   const image = element("img", {
-    src: file.url,
+    src: file.preview ?? file.url,
     alt: file.description || file.filename,
     width: fit?.width,
     height: fit?.height,
@@ -56,8 +67,15 @@ function picture(file, highest, onOpenPicture) {
   const button = element("button", { type: "button", class: fit ? "picture" : "picture picture-unknown", "aria-label": `Open ${file.filename}` }, image);
   button.addEventListener("click", () => onOpenPicture(file));
   const figure = element("figure", { class: "figure" }, button, caption(file));
-  // A picture that is gone or broken is still a file that one can have.
-  image.addEventListener("error", () => figure.replaceWith(card(file)), { once: true });
+  image.addEventListener("error", () => {
+    // Without a copy the file itself is shown. One that is gone or broken is still a file that one can have.
+    if (file.inline === "image" && image.getAttribute("src") !== file.url) {
+      image.src = file.url;
+    } else {
+      unseen.add(file.id);
+      figure.replaceWith(card(file));
+    }
+  });
   return figure;
 }
 

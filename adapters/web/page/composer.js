@@ -2,6 +2,7 @@
 
 import { byId, icon, tell } from "./dom.js";
 import { count, someNames } from "./format.js";
+import { createSuggestions } from "./suggestions.js";
 import { uploadRow } from "./tray.js";
 import { discard, isLost, isUnderWay, newUpload, refusedUpload, storedUpload } from "./uploads.js";
 
@@ -17,6 +18,7 @@ export function createComposer(actions) {
   const picker = byId("file-picker");
   const camera = byId("camera-picker");
   const complaint = byId("complaint");
+  const suggestions = createSuggestions(field);
   const drafts = new Map();
   let conversation = null;
   let limits = { file_bytes: null, files_per_message: null };
@@ -37,6 +39,7 @@ export function createComposer(actions) {
     send();
   });
   field.addEventListener("keydown", (event) => {
+    if (suggestions.takeKey(event)) return;
     // Enter also ends a word that is being composed in many scripts; it is not meant for us then.
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) {
       event.preventDefault();
@@ -162,6 +165,7 @@ export function createComposer(actions) {
 
   function show() {
     field.value = draft().text;
+    suggestions.close();
     fit();
     showTray();
     showButtons();
@@ -213,6 +217,7 @@ export function createComposer(actions) {
     setLimits(given) {
       limits = given;
     },
+    setCommands: suggestions.setCommands,
     setRunning(running) {
       stopButton.hidden = !running;
     },

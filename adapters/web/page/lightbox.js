@@ -1,5 +1,6 @@
 // Shows one picture as large as the window, and steps through all of the conversation's.
 
+import { fullSource } from "./attachments.js";
 import { byId, icon } from "./dom.js";
 
 // `pictures` yields the files that one can step through, in their order.
@@ -19,7 +20,7 @@ export function createLightbox(pictures) {
 
   function show(file) {
     shown = file;
-    image.src = file.url;
+    image.src = fullSource(file);
     image.alt = file.description || file.filename;
     byId("lightbox-name").textContent = file.filename;
     download.href = `${file.url}?download=1`;

@@ -1,5 +1,6 @@
 // Holds the turns of the open conversation in their order, and the reader's place among them.
 
+import { isPicture } from "./attachments.js";
 import { byId, element } from "./dom.js";
 import { day } from "./format.js";
 import { createTurnView } from "./turn.js";
@@ -192,7 +193,7 @@ export function createTimeline(actions) {
       return order.flatMap((id) => {
         const { messages, parts } = views.get(id).turn;
         const said = messages.flatMap((message) => message.files.map((one) => one.file).filter(Boolean));
-        return [...said, ...parts.flatMap((part) => part.files)].filter((file) => file.inline === "image");
+        return [...said, ...parts.flatMap((part) => part.files)].filter(isPicture);
       });
     },
   };

@@ -191,7 +191,7 @@ function partView(part, before, actions, adopted) {
     view.text = part.html ? grown(prose(part.html), adopted) : null;
   }
   // What was not delivered isn't shown as if it had been.
-  const files = part.state === "failed" ? part.files.map((file) => ({ ...file, inline: "none" })) : part.files;
+  const files = part.state === "failed" ? part.files.map((file) => ({ ...file, inline: "none", preview: null })) : part.files;
   const filesWritten = JSON.stringify(files);
   if (!before || before.filesWritten !== filesWritten) {
     view.filesWritten = filesWritten;

@@ -58,6 +58,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("There is no such {resource}."))
     }
 
+    pub(crate) fn no_preview() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_preview", "This file has no preview.")
+    }
+
     pub(crate) fn unauthorized() -> Self {
         let detail = "Log in first. `satchel web link` prints a login link for a browser. Programs send the token from \
                       `web.token`, or from the file `web-token` in the data directory.";

@@ -1,12 +1,14 @@
 //! The routes of the HTTP API, and the extractors that their handlers share; the OpenAPI document is generated from the
 //! handlers.
 
+mod commands;
 mod conversations;
 mod events;
 mod files;
 mod health;
 mod links;
 mod messages;
+mod previews;
 pub(crate) mod range;
 mod session;
 mod uploads;
@@ -76,6 +78,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(links::open_link))
         .split_for_parts();
     let (bounded_routes, described) = OpenApiRouter::new()
+        .routes(routes!(commands::list))
         .routes(routes!(conversations::list))
         .routes(routes!(conversations::turns))
         .routes(routes!(messages::accept))
@@ -86,6 +89,7 @@ pub(crate) fn router(state: Arc<AppState>) -> Router {
         .routes(routes!(uploads::upload))
         .routes(routes!(uploads::preview))
         .routes(routes!(files::file))
+        .routes(routes!(previews::preview))
         .routes(routes!(files::voice))
         .routes(routes!(events::events))
         .split_for_parts();

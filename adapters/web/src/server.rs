@@ -18,6 +18,7 @@ use crate::{
     auth::Authenticator,
     live::{ListenerEnd, LiveHub},
     login_links::LoginLinks,
+    previews::Previews,
     public_url::{HostAllowList, PublicUrl},
     routes,
     state::AppState,
@@ -82,8 +83,19 @@ impl WebServer {
         let hosts = HostAllowList::new(address, public);
         let trusted_proxies = settings.trusted_proxies.clone();
         let shared_hub = Arc::clone(&hub);
-        let state =
-            AppState { settings, hosts, authenticator, login_links, channel, inbound, ledger, blobs, hub: shared_hub };
+        let previews = settings.images.clone().map(Previews::new);
+        let state = AppState {
+            previews,
+            settings,
+            hosts,
+            authenticator,
+            login_links,
+            channel,
+            inbound,
+            ledger,
+            blobs,
+            hub: shared_hub,
+        };
         let state = Arc::new(state);
         Ok(Self { listener, address, router: routes::router(state), trusted_proxies, hub, events, stopping })
     }

@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use satchel_domain::ChannelCapabilities;
 use satchel_http_server::ProxyRange;
+use satchel_ports::ImageScaler;
 use secrecy::SecretString;
 
 /// The settings of the page and its server.
@@ -30,6 +31,10 @@ pub struct WebSettings {
     pub model: String,
     /// Whether that is the built-in model, which understands a few phrases; the page suggests them.
     pub model_is_offline: bool,
+    /// The commands that the page completes, as its people may give them.
+    pub commands: Vec<PageCommand>,
+    /// Makes the previews of images; `None` shows the images themselves.
+    pub images: Option<Arc<dyn ImageScaler>>,
     /// Renders the metrics for `/metrics`; without it the path doesn't exist.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }
@@ -41,6 +46,27 @@ impl fmt::Debug for WebSettings {
             .field("key_file", &self.key_file)
             .finish_non_exhaustive()
     }
+}
+
+/// A command that the page completes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageCommand {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it does, in a line.
+    pub description: String,
+    /// The names that can follow it.
+    pub choices: Vec<PageCommandChoice>,
+}
+
+/// A name that can follow a command: that of an agent or a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageCommandChoice {
+    pub name: String,
+    /// What it is for, in a line; may be empty.
+    pub description: String,
+    /// The names of the inputs that can follow it.
+    pub inputs: Vec<String>,
 }
 
 /// Why the web can't be served.

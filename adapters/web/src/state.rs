@@ -8,8 +8,8 @@ use satchel_http_server::{Peer, client_address, network};
 use satchel_ports::{Blobs, Channel, Inbound, Ledger};
 
 use crate::{
-    WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, problem::Problem,
-    public_url::HostAllowList,
+    WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, previews::Previews,
+    problem::Problem, public_url::HostAllowList,
 };
 
 /// The server's ports and settings.
@@ -22,6 +22,8 @@ pub(crate) struct AppState {
     pub(crate) inbound: Arc<dyn Inbound>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) blobs: Arc<dyn Blobs>,
+    /// `None` without workers that scale images.
+    pub(crate) previews: Option<Previews>,
     pub(crate) hub: Arc<LiveHub>,
 }
 

@@ -9,6 +9,7 @@ use satchel_ports::ledger::{InboundFileState, QueuedMessage, TurnRecord};
 
 use crate::{
     markdown,
+    previews::{MAX_PREVIEW_BYTES, MAX_PREVIEW_SIDE},
     wire::{self, Inline, MessageFileState, TurnState},
 };
 
@@ -109,6 +110,7 @@ fn resend_command(files: &[FileItem]) -> Option<String> {
 }
 
 pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
+    let url = format!("{}/files/{}", conversation_path(&attachment.conversation), attachment.id);
     wire::File {
         id: attachment.id.to_string(),
         number: attachment.number,
@@ -121,7 +123,8 @@ pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
         height: attachment.media.height,
         duration_ms: attachment.media.duration_ms,
         inline: inline_kind(&attachment.mime),
-        url: format!("{}/files/{}", conversation_path(&attachment.conversation), attachment.id),
+        preview: has_preview(attachment).then(|| format!("{url}/preview")),
+        url,
         forgotten: attachment.is_forgotten(),
     }
 }
@@ -140,6 +143,7 @@ fn to_wire_voice_file(part: &Part, voice: &PreparedVoice) -> wire::File {
         duration_ms: Some(voice.duration_ms),
         inline: Inline::Audio,
         url: format!("{}/voices/{}", conversation_path(&part.conversation), part.id),
+        preview: None,
         forgotten: false,
     }
 }
@@ -167,6 +171,18 @@ pub(crate) fn inline_kind(mime: &str) -> Inline {
         "video/mp4" | "video/webm" | "video/ogg" | "video/quicktime" | "video/x-m4v" => Inline::Video,
         _ => Inline::None,
     }
+}
+
+/// Whether a page shows a copy of an image first. Small ones are shown as they are, and so are those that move, because
+/// a copy stands still. Workers don't decode other types.
+pub(crate) fn has_preview(attachment: &Attachment) -> bool {
+    let Attachment { mime, bytes, media, .. } = attachment;
+    let is_decoded =
+        matches!(mime.as_str(), "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/bmp" | "image/tiff");
+    let fits = |side: Option<u32>| side.is_some_and(|side| side <= MAX_PREVIEW_SIDE);
+    let is_small = *bytes <= MAX_PREVIEW_BYTES && fits(media.width) && fits(media.height);
+    let is_shown = inline_kind(mime) == Inline::Image && (is_small || media.animated);
+    is_decoded && !is_shown && !attachment.is_forgotten()
 }
 
 #[cfg(test)]

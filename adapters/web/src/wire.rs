@@ -38,6 +38,33 @@ pub(crate) enum Login {
     Link(String),
 }
 
+/// The commands for a message field that completes them.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Commands {
+    pub(crate) commands: Vec<Command>,
+}
+
+/// A command.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Command {
+    /// Its name, without the slash.
+    pub(crate) name: String,
+    /// What it does, in a line.
+    pub(crate) description: String,
+    /// The names that can follow it: those of agents or tasks.
+    pub(crate) choices: Vec<CommandChoice>,
+}
+
+/// A name that can follow a command.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CommandChoice {
+    pub(crate) name: String,
+    /// What it is for, in a line; may be empty.
+    pub(crate) description: String,
+    /// The names of the inputs that can follow it, each as `input=value`.
+    pub(crate) inputs: Vec<String>,
+}
+
 /// The conversations, most recently used first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conversations {
@@ -189,6 +216,8 @@ pub(crate) struct File {
     pub(crate) inline: Inline,
     /// The path of its bytes.
     pub(crate) url: String,
+    /// The path of a small copy of an image. It may turn out that none can be made; then show the file itself.
+    pub(crate) preview: Option<String>,
     /// Whether it was removed for good; only its number is left.
     pub(crate) forgotten: bool,
 }

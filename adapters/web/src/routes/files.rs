@@ -10,7 +10,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_domain::{Filename, PartContent, Sha256};
+use satchel_domain::{Attachment, Filename, PartContent, Sha256};
 use satchel_ports::{
     Blobs, ByteStream,
     ledger::{AttachmentKey, OutboxQuery},
@@ -29,7 +29,8 @@ use crate::{
 };
 
 /// The content security policy of files: nothing is allowed if a browser shows one as a page.
-const FILE_POLICY: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
+pub(super) const FILE_POLICY: HeaderValue =
+    HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'");
 
 /// The query of a file's URL.
 #[derive(Debug, Deserialize)]
@@ -75,12 +76,17 @@ pub(crate) async fn file(
     ApiQuery(query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let conversation = state.conversation(&id)?;
-    let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
-    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
-    let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))?;
+    let found = find_file(&state, &id, &attachment).await?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     serve_file(&*state.blobs, &headers, served, query.is_download()).await
+}
+
+/// Finds a file by the segments of its path.
+pub(super) async fn find_file(state: &AppState, id: &str, attachment: &str) -> Result<Attachment, Problem> {
+    let conversation = state.conversation(id)?;
+    let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
+    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))
 }
 
 /// Sends the audio of a voice part.
@@ -166,7 +172,7 @@ pub(crate) async fn serve_file(
 }
 
 /// Returns the `Content-Disposition` header (RFC 6266, RFC 8187).
-fn content_disposition(is_inline: bool, filename: &str) -> String {
+pub(super) fn content_disposition(is_inline: bool, filename: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._- ()+,@!#$&~^".contains(c);
     let simple: String = filename.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let percent_encode = |byte: u8| match byte {

@@ -1,4 +1,7 @@
-//! Which types of files are shown in a page.
+//! Which types of files are shown in a page, and which as a small copy.
+
+use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp, Visibility};
+use uuid::Uuid;
 
 use super::*;
 
@@ -27,5 +30,39 @@ fn only_harmless_types_are_displayed_inline() {
         ("", Inline::None),
     ] {
         assert_eq!(inline_kind(mime), shown, "{mime}");
+    }
+}
+
+#[test]
+fn large_still_images_and_unknown_ones_have_previews() {
+    let image = |mime: &str, bytes: u64, side: u32, animated: bool| {
+        has_preview(&Attachment {
+            id: AttachmentId(Uuid::from_u128(1)),
+            number: 1,
+            conversation: "web:a".parse().unwrap(),
+            source: AttachmentSource::User,
+            filename: Filename::from_untrusted("a"),
+            mime: mime.to_owned(),
+            bytes,
+            sha256: Sha256([1; 32]),
+            media: MediaInfo { width: Some(side), height: Some(2), animated, ..MediaInfo::default() },
+            description: String::new(),
+            created_at: Timestamp(0),
+            visibility: Visibility::Deliver,
+        })
+    };
+    for (mime, bytes, side, animated, expected) in [
+        ("image/jpeg", 262_144, 960, false, false),
+        ("image/jpeg", 262_145, 960, false, true),
+        ("image/jpeg", 10, 961, false, true),
+        ("image/gif", 5_000_000, 961, false, true),
+        ("image/gif", 5_000_000, 961, true, false),
+        ("image/tiff", 10, 2, false, true),
+        ("image/bmp", 10, 2, false, true),
+        ("image/avif", 5_000_000, 961, false, false),
+        ("image/svg+xml", 5_000_000, 961, false, false),
+        ("text/html", 5_000_000, 961, false, false),
+    ] {
+        assert_eq!(image(mime, bytes, side, animated), expected, "{mime} {bytes} {side} {animated}");
     }
 }

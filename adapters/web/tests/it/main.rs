@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails ends the test")]
 
 mod api;
+mod commands;
 mod connections;
 mod events;
 mod files;
 mod links;
 mod live;
+mod previews;
 mod security;
 mod stage;
 mod uploads;

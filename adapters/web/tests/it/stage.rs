@@ -136,6 +136,8 @@ pub(crate) fn settings(dir: &TempDir) -> WebSettings {
         key_file: dir.path().join("web.key"),
         model: "offline".into(),
         model_is_offline: true,
+        commands: Vec::new(),
+        images: None,
         metrics: None,
     }
 }

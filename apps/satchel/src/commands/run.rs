@@ -1,6 +1,7 @@
 //! `satchel run`: serves every configured channel until it is stopped.
 
 mod discord;
+mod page_commands;
 mod telegram;
 
 use std::{
@@ -144,7 +145,8 @@ async fn start_services(
     let agent_models = models::open_for_agents(agents, &config.models, files, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
     let page = match web_settings(config, selection, metrics, &stores.ledger)? {
-        Some(settings) => {
+        Some(mut settings) => {
+            settings.images = Some(Arc::clone(&workers.decoders.images));
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
             Some((settings, Arc::new(channel)))
         }
@@ -170,6 +172,10 @@ async fn start_services(
         // Everybody sees them.
         tasks: open_tasks.map(|task| task.task.id.clone()).collect(),
     };
+    let page = page.map(|(settings, channel)| {
+        let commands = page_commands::list_commands(config, &options.agents, &channel.name(), &menu);
+        (WebSettings { commands, ..settings }, channel)
+    });
     let platforms = [
         telegram::open_channel(config, &stores.blobs, &menu)?,
         discord::open_channel(config, &stores.blobs, &fetcher, &menu, &names)?,
@@ -260,6 +266,8 @@ fn web_settings(
         key_file: key_file(config),
         model: selection.title(),
         model_is_offline: selection.is_offline(),
+        commands: Vec::new(),
+        images: None,
         // The page renders the metrics in a request handler that can't await.
         metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&*ledger))))),
     }))

@@ -2,6 +2,7 @@
 
 mod accessibility;
 mod choices;
+mod completion;
 mod delivery;
 mod files;
 mod formats;
@@ -10,6 +11,7 @@ mod keyboard;
 mod layout;
 mod models;
 mod narrow;
+mod previews;
 mod questions;
 mod readme_steps;
 mod refusals;

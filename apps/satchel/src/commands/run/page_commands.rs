@@ -1,0 +1,84 @@
+//! The commands that the page completes, with the names of the agents and tasks that its people may choose.
+
+use satchel_attachments::run::task_directory;
+use satchel_domain::{AgentSummary, AllowedPeople, ChannelName, Sender, TaskSummary, task::TASK_COMMAND};
+use satchel_intake::{access::IMPLICIT_OWNER_ID, commands::AGENT_COMMAND};
+use satchel_web::{PageCommand, PageCommandChoice};
+
+use crate::{agents::AgentDeclaration, config::Config};
+
+/// Lists the menu's commands. Owners may choose every agent and task, other people those that are open to everyone.
+pub(super) fn list_commands(
+    config: &Config,
+    agents: &[AgentDeclaration],
+    channel: &ChannelName,
+    menu: &[(&str, &str)],
+) -> Vec<PageCommand> {
+    let is_owner = config.access().is_owner(channel, &Sender::new(IMPLICIT_OWNER_ID, "Owner"));
+    let is_permitted = |allow: AllowedPeople| is_owner || allow == AllowedPeople::Everyone;
+    let declared = agents.iter().map(|agent| (agent.name.clone(), agent.description.clone(), agent.allow));
+    let AgentSummary { name, description, allow } = AgentSummary::default_agent();
+    let agents = std::iter::once((name, description, allow)).chain(declared);
+    let agents = agents.filter(|(_, _, allow)| is_permitted(*allow));
+    let agents = agents.map(|(name, description, _)| PageCommandChoice { name, description, inputs: Vec::new() });
+    let agents: Vec<PageCommandChoice> = agents.collect();
+    let tasks = task_directory(&config.playbooks);
+    let tasks = tasks.tasks().iter().filter(|task| is_permitted(task.allow)).cloned();
+    let tasks =
+        tasks.map(|TaskSummary { name, description, inputs, .. }| PageCommandChoice { name, description, inputs });
+    let tasks: Vec<PageCommandChoice> = tasks.collect();
+    let command = |&(name, description): &(&str, &str)| PageCommand {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        choices: match name {
+            AGENT_COMMAND => agents.clone(),
+            TASK_COMMAND => tasks.clone(),
+            _ => Vec::new(),
+        },
+    };
+    menu.iter().map(command).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{
+        build::SatchelOptions,
+        config::{ConfigSources, load_text},
+    };
+
+    const PLAYBOOK: &str = "\
+agents:
+  - id: reporter
+    description: writes reports
+    instructions: You report.
+    actions: [{ id: report, prompt: 'The weather in {{ input.city }}' }]
+tasks:
+  - { id: weather, agent: reporter, action: report, description: what it will be like }
+  - { id: berlin, agent: reporter, action: report, input: { city: Berlin }, allow: everyone }
+";
+
+    #[test]
+    fn people_are_offered_what_they_may_choose() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("satchel.yaml"), PLAYBOOK).unwrap();
+        let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
+        let config = load_text(Path::new("satchel.yaml"), PLAYBOOK, &sources).unwrap().into_config().unwrap();
+        let agents = SatchelOptions::from_config(&config).agents;
+        let offered = |channel: &str| -> Vec<String> {
+            let channel = ChannelName::new(channel).unwrap();
+            let menu = [("files", "your files"), (AGENT_COMMAND, "choose"), (TASK_COMMAND, "run")];
+            let commands = list_commands(&config, &agents, &channel, &menu);
+            let describe = |choice: &PageCommandChoice| format!("{} {:?}", choice.name, choice.inputs);
+            let names = |command: &PageCommand| command.choices.iter().map(describe).collect::<Vec<_>>().join(", ");
+            commands.iter().map(|command| format!("{}: {}", command.name, names(command))).collect()
+        };
+        assert_eq!(
+            offered("web"),
+            ["files: ", "agent: default [], reporter []", "task: weather [\"city\"], berlin []"]
+        );
+        assert_eq!(offered("elsewhere"), ["files: ", "agent: ", "task: berlin []"], "people who own nothing there");
+    }
+}
