@@ -73,6 +73,7 @@ impl Previews {
             sha256: file.sha256,
             bytes: file.bytes,
             mime: file.mime.clone(),
+            page: None,
             max_side: MAX_PREVIEW_SIDE,
             max_bytes: MAX_PREVIEW_BYTES,
         };
