@@ -291,7 +291,7 @@ fn describe(item: &Item) -> String {
         None => label.push_str(&one_line(&source(item))),
     }
     if !item.meta.is_empty() {
-        let meta = serde_json::Value::Object(item.meta.clone()).to_string();
+        let meta = serde_json::Value::Object((*item.meta).clone()).to_string();
         label.push_str(&format!(" {}", one_line(&meta)));
     }
     label

@@ -36,7 +36,7 @@ pub struct DeferredDeclaration {
 /// The entries in their order: task, agent, action.
 #[derive(Debug, Clone, Default)]
 pub struct EffectiveList {
-    /// All of them, since a later phase may put one between two that are the same resource.
+    /// All of them while some are deferred, since a later phase may put one between two that are the same resource.
     unmerged: Vec<EffectiveEntry>,
     merged: Vec<EffectiveEntry>,
 }
@@ -71,6 +71,9 @@ impl EffectiveList {
         context: &TemplateContext,
         files: &dyn DeclaredFiles,
     ) -> Result<Self, Vec<DeclarationProblem>> {
+        if self.unmerged.is_empty() {
+            return Ok(self);
+        }
         settle(self.unmerged, context, files).await
     }
 
@@ -116,7 +119,9 @@ async fn settle(
             false => settled.push(entry),
         }
     }
-    Ok(EffectiveList { merged: merge(settled.clone()), unmerged: settled })
+    let has_deferred = settled.iter().any(|entry| matches!(entry, EffectiveEntry::Deferred(_)));
+    let unmerged = if has_deferred { settled.clone() } else { Vec::new() };
+    Ok(EffectiveList { merged: merge(settled), unmerged })
 }
 
 impl From<Expanded> for EffectiveEntry {

@@ -85,14 +85,14 @@ async fn expand_one(
 ) -> Result<Vec<Expanded>, DeclarationProblem> {
     let ExpansionInput { declaration, scope, rendered: RenderedDeclaration { kind, sources, name, mime, meta } } =
         input;
-    let root = Arc::clone(&declaration.root);
+    let (root, meta) = (Arc::clone(&declaration.root), Arc::new(meta));
     let item = |source: ItemSource| {
         Expanded::Item(Box::new(Item {
             kind,
             source,
             name: name.clone(),
             mime: mime.clone(),
-            meta: meta.clone(),
+            meta: Arc::clone(&meta),
             optional: declaration.optional,
             bounds: declaration.bounds,
             scope,

@@ -26,7 +26,8 @@ pub struct Item {
     pub name: Option<String>,
     /// A hint; the detected type decides.
     pub mime: Option<String>,
-    pub meta: serde_json::Map<String, serde_json::Value>,
+    /// Shared, since a glob can have thousands of matches.
+    pub meta: Arc<serde_json::Map<String, serde_json::Value>>,
     pub optional: bool,
     pub bounds: AttachmentBounds,
     pub scope: Scope,

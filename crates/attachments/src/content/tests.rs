@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -102,7 +103,7 @@ fn item(kind: AttachmentKind, source: &str) -> Item {
         source,
         name: None,
         mime: None,
-        meta: serde_json::Map::new(),
+        meta: Arc::default(),
         optional: false,
         bounds: AttachmentBounds::default(),
         scope: Scope::Task,
@@ -176,7 +177,7 @@ async fn file_of_accepted_type_is_sent_with_its_detected_type() {
     let files = MachineFiles(BTreeMap::from([("pics/cat.png", ("image/png", b"png".to_vec()))]));
     let named = Item {
         name: Some("source:pictures".to_owned()),
-        meta: json!({ "source": "local" }).as_object().unwrap().clone(),
+        meta: Arc::new(json!({ "source": "local" }).as_object().unwrap().clone()),
         ..item(AttachmentKind::Image, "pics/cat.png")
     };
     let parts = content(named, &support(false, &["image/png"]), &services(files, None)).await.unwrap();

@@ -115,7 +115,7 @@ fn lines(list: &EffectiveList) -> Vec<String> {
     let line = |entry: &EffectiveEntry| match entry {
         EffectiveEntry::Item(item) => {
             let name = item.name.as_ref().map(|name| format!(" name={name}")).unwrap_or_default();
-            let meta = if item.meta.is_empty() { String::new() } else { format!(" meta={}", json!(item.meta)) };
+            let meta = if item.meta.is_empty() { String::new() } else { format!(" meta={}", json!(*item.meta)) };
             format!("{} {} {}{name}{meta}", item.scope.name(), item.kind, item.source)
         }
         EffectiveEntry::Deferred(deferred) => {

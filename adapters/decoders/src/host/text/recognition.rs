@@ -67,7 +67,7 @@ pub(super) struct Recognition {
 }
 
 /// Why a page was not recognised.
-enum PageError {
+enum RecognitionError {
     Cancelled,
     Failed(String),
 }
@@ -111,8 +111,8 @@ impl PageRecognizer {
             }
             let text = match cancel.run_until_cancelled(self.recognize_page(request, page, cancel)).await {
                 Some(Ok(text)) => text,
-                None | Some(Err(PageError::Cancelled)) => return None,
-                Some(Err(PageError::Failed(reason))) => {
+                None | Some(Err(RecognitionError::Cancelled)) => return None,
+                Some(Err(RecognitionError::Failed(reason))) => {
                     tracing::warn!(sha256 = %request.sha256, page, reason, "a page was not recognised");
                     result.problem = Some(reason);
                     return Some(result);
@@ -134,7 +134,7 @@ impl PageRecognizer {
         request: &DocumentRequest,
         page: u32,
         cancel: &CancellationToken,
-    ) -> Result<String, PageError> {
+    ) -> Result<String, RecognitionError> {
         let picture_request = ImageRequest {
             sha256: request.sha256,
             bytes: request.bytes,
@@ -144,8 +144,8 @@ impl PageRecognizer {
             max_bytes: MAX_PICTURE_BYTES,
         };
         let picture = self.images.scale(&picture_request, cancel).await.map_err(|error| match error {
-            ImageError::Cancelled => PageError::Cancelled,
-            error => PageError::Failed(format!("page {page} can't be drawn: {error}")),
+            ImageError::Cancelled => RecognitionError::Cancelled,
+            error => RecognitionError::Failed(format!("page {page} can't be drawn: {error}")),
         })?;
         let RecognitionSettings { command, environment, time_limit } = &self.settings;
         let name = program_name(&command[0]);
@@ -158,12 +158,12 @@ impl PageRecognizer {
         };
         let (ended, output) = timeout(*time_limit, run).await.map_err(|_| {
             let seconds = time_limit.as_secs_f32();
-            PageError::Failed(format!("`{name}` took longer than {seconds} s for page {page}"))
+            RecognitionError::Failed(format!("`{name}` took longer than {seconds} s for page {page}"))
         })?;
-        ended.map_err(|error| PageError::Failed(format!("page {page}: {error}")))?;
+        ended.map_err(|error| RecognitionError::Failed(format!("page {page}: {error}")))?;
         let limit = format_bytes(MAX_PAGE_TEXT_BYTES as u64);
-        let output =
-            output.ok_or_else(|| PageError::Failed(format!("`{name}` wrote more than {limit} for page {page}")))?;
+        let output = output
+            .ok_or_else(|| RecognitionError::Failed(format!("`{name}` wrote more than {limit} for page {page}")))?;
         Ok(clean_text(&String::from_utf8_lossy(&output)))
     }
 }

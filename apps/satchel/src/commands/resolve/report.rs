@@ -126,7 +126,7 @@ fn item_report(item: &Item, state: EntryState) -> EntryReport {
     EntryReport {
         kind: Some(item.kind.name()),
         name: item.name.clone(),
-        meta: item.meta.clone(),
+        meta: (*item.meta).clone(),
         ..plain_report(item.source.to_string(), state, &origin, item.optional)
     }
 }

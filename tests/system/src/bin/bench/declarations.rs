@@ -96,7 +96,7 @@ async fn measure_resolution(root: &Path, files: &DirectoryDeclaredFiles) -> Resu
         source: ItemSource::File { root: Arc::from(root), path: name.into(), canonical: root.join(name) },
         name: None,
         mime: None,
-        meta: serde_json::Map::new(),
+        meta: Arc::default(),
         optional: false,
         bounds: Default::default(),
         scope: Scope::Task,

@@ -6,6 +6,7 @@
 
 mod declarations;
 mod discord;
+mod documents;
 mod files;
 mod idle;
 mod load;
@@ -52,7 +53,7 @@ struct RowGroup {
     measure: fn(&BenchRunner) -> Result<Vec<ResultRow>>,
 }
 
-const GROUPS: [RowGroup; 13] = [
+const GROUPS: [RowGroup; 14] = [
     RowGroup { name: "text turn", measure: turns::measure },
     RowGroup { name: "throughput", measure: throughput::measure },
     RowGroup { name: "plan", measure: plans::measure },
@@ -61,6 +62,7 @@ const GROUPS: [RowGroup; 13] = [
     RowGroup { name: "files", measure: files::measure },
     RowGroup { name: "sandbox", measure: sandbox::measure },
     RowGroup { name: "declarations", measure: declarations::measure },
+    RowGroup { name: "documents", measure: documents::measure },
     RowGroup { name: "page", measure: page::measure },
     RowGroup { name: "telegram", measure: telegram::measure },
     RowGroup { name: "discord", measure: discord::measure },
