@@ -86,7 +86,7 @@ export function createSuggestions(field) {
 
   // Does what a key does while the list is open; the answer is whether it did something.
   function takeKey(event) {
-    if (!shown || event.isComposing || event.altKey || event.ctrlKey || event.metaKey) return false;
+    if (!shown || event.isComposing || event.keyCode === 229 || event.altKey || event.ctrlKey || event.metaKey) return false;
     switch (event.key) {
       case "ArrowDown":
       case "ArrowUp":

@@ -28,6 +28,9 @@ const MAX_REMEMBERED: usize = 48;
 /// How long a request waits for its preview. A browser has few connections, and the file itself is there meanwhile.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a preview is remembered: no longer than somebody who removes a file expects of a picture on a screen.
+const MAX_AGE: Duration = Duration::from_secs(10 * 60);
+
 /// How long an image without a preview isn't tried again: the worker may only have had too little time.
 const FAILURE_AGE: Duration = Duration::from_secs(60);
 
@@ -99,8 +102,11 @@ impl Previews {
     /// The entry of an image, a new one unless it is remembered.
     fn entry(&self, of: Sha256) -> PreviewEntry {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_failed = |entry: &PreviewEntry| matches!(entry.image.get(), Some(None));
-        entries.retain(|entry| !has_failed(entry) || entry.created_at.elapsed() < FAILURE_AGE);
+        let max_age = |entry: &PreviewEntry| match entry.image.get() {
+            Some(None) => FAILURE_AGE,
+            _ => MAX_AGE,
+        };
+        entries.retain(|entry| entry.created_at.elapsed() < max_age(entry));
         let position = entries.iter().position(|entry| entry.of == of);
         // What is used stays longest.
         let entry = position.and_then(|position| entries.remove(position));

@@ -42,7 +42,7 @@ impl Tool for AttachmentRead {
             SafetyTier::ReadOnly,
             "Reads the text of one file of this conversation, also from earlier turns: of text files, and of documents \
              (PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML). A long text comes in pages; the last line of \
-             each tells how to read on. Pages that hold only pictures have no text, and the answer names them.",
+             each tells how to read on. The answer names the pages without text, such as pictures that nothing recognises.",
         )
     }
 

@@ -61,6 +61,11 @@ pub(crate) async fn read_pages(
     };
     let text = reader.read_text(&request, &context.cancel).await.map_err(|error| read_error(attachment, error))?;
     check_selection(attachment, selection, &text)?;
+    // A program can't tell a page that wasn't recognised from one without text.
+    if let (OutcomeReader::Program, Some(problem)) = (context.reader, &text.recognition_problem) {
+        let message = format!("not all scanned pages of {} were recognised: {problem}", attachment.filename);
+        return Err(error::tool_error(message).into());
+    }
     Ok(ToolOutcome::from_text(match context.reader {
         OutcomeReader::Program if selection.is_limited => join_pages(&text),
         OutcomeReader::Program => whole_text(attachment, &text)?,
@@ -118,10 +123,6 @@ fn check_selection(attachment: &Attachment, selection: &PageSelection, text: &Do
 
 /// The text for a program: all of it, pages apart by a form feed.
 fn whole_text(attachment: &Attachment, text: &DocumentText) -> Result<String, ToolError> {
-    if let Some(problem) = &text.recognition_problem {
-        let message = format!("not all scanned pages of {} were recognised: {problem}", attachment.filename);
-        return Err(error::tool_error(message));
-    }
     if next_position(text).is_some() || text.is_truncated {
         let limit = format_bytes(OutcomeReader::MAX_PROGRAM_BYTES);
         let message = format!(
@@ -308,8 +309,10 @@ mod tests {
         let read = world.call("attachment.read", json!({"id": id})).await.unwrap().text.unwrap();
         let expected = "[not all scanned pages were recognised: page 2: `ocr` ended with 3]";
         assert!(read.ends_with(expected), "{read}");
-        let error = world.call_for_program("attachment.read", json!({"id": id})).await.unwrap_err().0;
-        assert_eq!(error, "not all scanned pages of scan.pdf were recognised: page 2: `ocr` ended with 3");
+        for arguments in [json!({"id": id}), json!({"id": id, "limit": 100})] {
+            let error = world.call_for_program("attachment.read", arguments).await.unwrap_err().0;
+            assert_eq!(error, "not all scanned pages of scan.pdf were recognised: page 2: `ocr` ended with 3");
+        }
     }
 
     #[tokio::test]

@@ -49,6 +49,7 @@ fn stored_blobs() -> MockBlobs {
     let mut blobs = MockBlobs::new();
     blobs.expect_open().returning(|_, _| Ok(Box::pin(futures::stream::empty())));
     blobs.expect_mark().returning(|_, _| Ok(()));
+    blobs.expect_sweep().returning(|| Ok(0));
     blobs
 }
 
@@ -125,6 +126,22 @@ async fn text_of_a_document_removed_while_it_is_read_is_not_kept() {
     assert_eq!(kept_files(directory.path()), 0);
 }
 
+/// A reader may keep it between the mark and the sweep.
+#[tokio::test]
+async fn text_that_was_kept_too_late_goes_with_the_next_sweep() {
+    let directory = tempfile::tempdir().unwrap();
+    let (reader, _) = reader_of_whole_documents();
+    read(&cached(reader, stored_blobs(), directory.path()), &request()).await;
+    let there = TextEvictingBlobs::new(Arc::new(stored_blobs()), texts(directory.path()));
+    there.sweep().await.unwrap();
+    assert_eq!(kept_files(directory.path()), 1);
+    let mut gone = MockBlobs::new();
+    gone.expect_open().returning(|sha256, _| Err(BlobError::Missing(*sha256)));
+    gone.expect_sweep().returning(|| Ok(10));
+    assert_eq!(TextEvictingBlobs::new(Arc::new(gone), texts(directory.path())).sweep().await.unwrap(), 10);
+    assert_eq!(kept_files(directory.path()), 0);
+}
+
 #[tokio::test]
 async fn failure_is_not_kept_and_a_broken_cache_is_only_slow() {
     let directory = tempfile::tempdir().unwrap();
@@ -135,6 +152,9 @@ async fn failure_is_not_kept_and_a_broken_cache_is_only_slow() {
     assert_eq!((error.to_string().as_str(), kept_files(directory.path())), ("damaged", 0));
     // There is a file where the directory should be.
     std::fs::write(directory.path().join("text"), "").unwrap();
+    let blobs = TextEvictingBlobs::new(Arc::new(stored_blobs()), texts(directory.path()));
+    blobs.mark(&[request().sha256], Duration::from_secs(3600)).await.unwrap();
+    blobs.sweep().await.unwrap();
     let (reader, readings) = reader_of_whole_documents();
     let cached_reader = cached(reader, stored_blobs(), directory.path());
     for _ in 0..2 {

@@ -41,8 +41,12 @@ fn page_drawer() -> MockImageScaler {
 
 /// A reader whose recognising program is this script.
 fn reader(script: &str, images: MockImageScaler, directory: &Path) -> CachedDocumentReader {
+    reader_of(scanned_document(), script, images, directory)
+}
+
+fn reader_of(document: DocumentText, script: &str, images: MockImageScaler, directory: &Path) -> CachedDocumentReader {
     let mut documents = MockDocumentReader::new();
-    documents.expect_read_text().returning(|_, _| Ok(scanned_document()));
+    documents.expect_read_text().returning(move |_, _| Ok(document.clone()));
     let mut blobs = MockBlobs::new();
     blobs.expect_open().returning(|_, _| Ok(Box::pin(futures::stream::empty())));
     let log = directory.join("log").display().to_string();
@@ -87,7 +91,8 @@ async fn only_the_pages_that_are_wanted_are_recognised() {
     let directory = tempfile::tempdir().unwrap();
     let reader = reader("cat", page_drawer(), directory.path());
     let last = read(&reader, &DocumentRequest { first_page: 4, ..request() }).await;
-    assert_eq!((last.pages, runs(directory.path())), (vec![page(4, "End")], 0));
+    // Nobody knows yet whether there is text on the pages before.
+    assert_eq!((last.pages, last.empty_pages, runs(directory.path())), (vec![page(4, "End")], Vec::new(), 0));
     // There is room for the cover and one picture; the next page waits, and is not one without text.
     let some = read(&reader, &DocumentRequest { max_text_bytes: 20, ..request() }).await;
     let numbers: Vec<u32> = some.pages.iter().map(|page| page.number).collect();
@@ -114,7 +119,7 @@ async fn failure_is_explained_and_tried_again() {
         let text = read(&failing, &request()).await;
         assert_eq!((text.empty_pages, text.pages.len()), (vec![2, 3], 4));
         assert_eq!(text.recognition_problem.unwrap(), "page 2: `sh` ended with 3: no such language: xyz");
-        assert_eq!(runs(directory.path()), attempt);
+        assert_eq!(runs(directory.path()), 2 * attempt);
     }
     let mut undrawable = MockImageScaler::new();
     undrawable.expect_scale().returning(|_, _| Err(ImageError::Unreadable { reason: "it is damaged".to_owned() }));
@@ -126,20 +131,50 @@ async fn failure_is_explained_and_tried_again() {
 }
 
 #[tokio::test]
-async fn cancelled_recognition_ends_the_program() {
+async fn failed_page_does_not_stop_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "read -r picture; case $picture in *'page 2'*) exit 3;; esac; echo recognised";
+    let text = read(&reader(script, page_drawer(), directory.path()), &request()).await;
+    assert_eq!((text.pages[2].text.as_str(), text.pages.len(), text.empty_pages), ("recognised", 4, vec![2]));
+    assert_eq!(text.recognition_problem.unwrap(), "page 2: `sh` ended with 3");
+}
+
+#[tokio::test]
+async fn pages_behind_three_failures_wait_and_are_not_called_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages: Vec<DocumentPage> = (1..=9).map(|number| page(number, "")).collect();
+    let scan =
+        DocumentText { pages, total_pages: 9, read_pages: 9, empty_pages: (1..=9).collect(), ..scanned_document() };
+    let reader = reader_of(scan, "exit 3", page_drawer(), directory.path());
+    let text = read(&reader, &request()).await;
+    assert_eq!((text.pages.len(), text.empty_pages, runs(directory.path())), (3, vec![1, 2, 3], 3));
+    let text = read(&reader, &DocumentRequest { first_page: 4, ..request() }).await;
+    assert_eq!((text.pages[0].number, text.pages.len(), text.empty_pages), (4, 3, vec![4, 5, 6]));
+}
+
+/// The first page is recognised, and the next one waits until the call is cancelled.
+#[tokio::test]
+async fn cancelled_recognition_ends_the_program_and_keeps_its_pages() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");
-    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
-    let reader = reader(&script, page_drawer(), directory.path());
+    let script = format!(
+        "read -r picture; case $picture in *'page 2'*) echo first; exit;; esac; \
+         echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+        pid.display()
+    );
+    let cancelled = reader(&script, page_drawer(), directory.path());
     let cancel = CancellationToken::new();
     let wait = async {
         crate::contract::wait_until("the program runs", || pid.exists()).await;
         cancel.cancel();
     };
     let all = DocumentRequest { max_text_bytes: 1_000, ..request() };
-    let (result, ()) = tokio::join!(reader.read_text(&all, &cancel), wait);
+    let (result, ()) = tokio::join!(cancelled.read_text(&all, &cancel), wait);
     assert_eq!(result, Err(DocumentError::Cancelled));
     let process = format!("/proc/{}", std::fs::read_to_string(&pid).unwrap().trim());
     let is_gone = || std::fs::read_to_string(format!("{process}/stat")).map_or(true, |stat| stat.contains(") Z "));
     crate::contract::wait_until("the program is gone", is_gone).await;
+    let small = DocumentRequest { first_page: 2, max_text_bytes: 1, ..request() };
+    let kept = read(&reader(&script, page_drawer(), directory.path()), &small).await;
+    assert_eq!((kept.pages[0].text.as_str(), runs(directory.path())), ("f", 2));
 }

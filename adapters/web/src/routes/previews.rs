@@ -20,8 +20,8 @@ use crate::{
     view,
 };
 
-/// A file never changes under its id, so a browser asks once, until its login ends.
-const PREVIEW_CACHING: HeaderValue = HeaderValue::from_static("private, max-age=2592000, immutable");
+/// A browser asks each time, as for files: the login may have ended, or the file may have been removed.
+const PREVIEW_CACHING: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// Sends a small copy of an image.
 #[utoipa::path(

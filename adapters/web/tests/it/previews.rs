@@ -57,7 +57,7 @@ async fn preview_is_a_scaled_copy_that_a_browser_keeps() {
         ("content-type", "image/jpeg"),
         ("content-length", "17"),
         ("etag", &tag),
-        ("cache-control", "private, max-age=2592000, immutable"),
+        ("cache-control", "private, no-cache"),
         ("x-content-type-options", "nosniff"),
         ("cross-origin-resource-policy", "same-origin"),
         ("content-security-policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),

@@ -1,6 +1,6 @@
 //! A file store that lets the kept text of a document go with its bytes.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{Sha256, StoredBlob};
@@ -19,6 +19,15 @@ impl TextEvictingBlobs {
     #[must_use]
     pub fn new(blobs: Arc<dyn Blobs>, texts: TextCache) -> Self {
         Self { blobs, texts }
+    }
+
+    async fn remove_orphans(&self) -> io::Result<()> {
+        for document in self.texts.trim().await? {
+            if matches!(self.blobs.open(&document, Some(0..0)).await, Err(BlobError::Missing(_))) {
+                self.texts.remove(&[document]).await?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -45,7 +54,12 @@ impl Blobs for TextEvictingBlobs {
         self.blobs.mark(unreferenced, grace).await
     }
 
+    /// What is left of documents that are gone goes, too: a reader may have kept it between the mark and the sweep.
     async fn sweep(&self) -> Result<u64, BlobError> {
-        self.blobs.sweep().await
+        let freed = self.blobs.sweep().await?;
+        if let Err(error) = self.remove_orphans().await {
+            tracing::warn!(%error, "the texts of removed documents can't be removed");
+        }
+        Ok(freed)
     }
 }

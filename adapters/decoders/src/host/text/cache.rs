@@ -46,6 +46,9 @@ impl TextCache {
 
     /// The text of a document if it is kept.
     pub(super) async fn load(&self, sha256: Sha256, version: TextVersion) -> Option<DocumentPages> {
+        if self.quota_bytes == 0 {
+            return None;
+        }
         let path = self.path(&sha256);
         tokio::task::spawn_blocking(move || {
             let content = fs::read(&path).ok()?;
@@ -66,6 +69,7 @@ impl TextCache {
             if content.len() as u64 > cache.quota_bytes {
                 return Ok(());
             }
+            DirBuilder::new().recursive(true).mode(0o700).create(&cache.directory)?;
             cache.make_room(content.len() as u64, &path)?;
             cache.write(&path, &content)
         });
@@ -84,13 +88,23 @@ impl TextCache {
         removed.await.map_err(io::Error::other).flatten()
     }
 
+    /// Removes what exceeds the quota and what nobody has read for long, and returns the documents whose text stays.
+    pub(super) async fn trim(&self) -> io::Result<Vec<Sha256>> {
+        let cache = self.clone();
+        let trimmed = tokio::task::spawn_blocking(move || {
+            cache.make_room(0, Path::new(""))?;
+            let name = |file: CacheFile| file.path.file_name()?.to_str()?.parse().ok();
+            Ok(cache.files()?.into_iter().filter_map(name).collect())
+        });
+        trimmed.await.map_err(io::Error::other).flatten()
+    }
+
     fn path(&self, sha256: &Sha256) -> PathBuf {
         self.directory.join(sha256.to_string())
     }
 
     /// Removes what was read longest ago until so many bytes have room, and what nobody has read for long.
     fn make_room(&self, bytes: u64, replaced: &Path) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let mut files = self.files()?;
         files.retain(|file| file.path != replaced);
         files.sort_by_key(|file| file.read_at);
@@ -110,7 +124,11 @@ impl TextCache {
 
     fn files(&self) -> io::Result<Vec<CacheFile>> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.directory)? {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if is_missing(&error) => return Ok(files),
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             // Another process may have removed it.
             let Ok(metadata) = entry.metadata() else { continue };
@@ -139,9 +157,14 @@ impl TextCache {
 /// Removes a file that may be gone already.
 fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if is_missing(&error) => Ok(()),
         removed => removed,
     }
+}
+
+/// Whether there is no such file, or nothing that could hold it.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]
@@ -208,6 +231,24 @@ mod tests {
         }
         cache.store(new, version(), text_of(10)).await;
         assert_eq!(names(&cache.directory), [fresh.to_string(), new.to_string(), "b.part".to_owned()]);
+    }
+
+    #[tokio::test]
+    async fn lower_quota_removes_texts_and_none_serves_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = TextCache::new(directory.path().join("text"), 5_000);
+        let [older, newer] = [1, 2].map(|byte| Sha256([byte; 32]));
+        for sha256 in [older, newer] {
+            cache.store(sha256, version(), text_of(2_000)).await;
+        }
+        set_age(&cache.path(&older), Duration::from_secs(30));
+        let lower = TextCache { quota_bytes: 3_000, ..cache.clone() };
+        assert_eq!(lower.trim().await.unwrap(), [newer]);
+        let none = TextCache { quota_bytes: 0, ..cache.clone() };
+        assert_eq!(none.load(newer, version()).await, None);
+        assert_eq!(none.trim().await.unwrap(), []);
+        assert_eq!(names(&cache.directory), Vec::<String>::new());
+        assert_eq!(TextCache::new(directory.path().join("none yet"), 5_000).trim().await.unwrap(), []);
     }
 
     #[tokio::test]

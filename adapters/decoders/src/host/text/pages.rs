@@ -90,9 +90,9 @@ impl DocumentPages {
         (1..).zip(&self.pages).filter(|(_, text)| text.is_empty()).map(|(number, _)| number)
     }
 
-    /// The first page without text, from this one on, whose picture was not tried.
-    pub(super) fn next_unrecognized(&self, first: u32) -> Option<u32> {
-        self.empty_pages().find(|number| *number >= first && !self.recognized.contains(number))
+    /// The pages without text, from this one on, that were not recognised.
+    pub(super) fn unrecognized_pages(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.empty_pages().filter(move |number| *number >= first && !self.recognized.contains(number))
     }
 
     /// Sets what was recognised of a page without text, which may be nothing.

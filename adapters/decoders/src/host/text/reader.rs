@@ -41,24 +41,56 @@ impl CachedDocumentReader {
         TextVersion::new(mime, self.max_pages, recognizer)
     }
 
-    /// The part that is requested, and whether more of the document is known than before.
-    async fn select(
+    /// All text that the document has of its own, kept from now on; `None` if it can't be had as a whole.
+    async fn load(
         &self,
         request: &DocumentRequest,
-        document: &mut DocumentPages,
         cancel: &CancellationToken,
-    ) -> Result<(DocumentText, bool), DocumentError> {
-        let Some(recognizer) = &self.recognizer else { return Ok((document.select(request), false)) };
-        let recognition = recognizer.recognize(request, document, cancel).await.ok_or(DocumentError::Cancelled)?;
-        let Recognition { has_new_pages, problem, pending_page } = recognition;
+    ) -> Result<Option<DocumentPages>, DocumentError> {
+        if let Some(document) = self.texts.load(request.sha256, self.version(&request.mime)).await {
+            return Ok(Some(document));
+        }
+        let whole = self.reader.read_text(&DocumentPages::request_for(request), cancel).await?;
+        let document = DocumentPages::from_whole(whole);
+        if let Some(document) = &document {
+            self.keep(request, document.clone()).await;
+        }
+        Ok(document)
+    }
+
+    /// The part that is requested, with the text of its scanned pages.
+    async fn recognize(
+        &self,
+        recognizer: &PageRecognizer,
+        request: &DocumentRequest,
+        mut document: DocumentPages,
+        cancel: &CancellationToken,
+    ) -> Result<DocumentText, DocumentError> {
+        let mut recognition = Recognition::default();
+        if document.unrecognized_pages(request.first_page).next().is_some() {
+            match recognizer.acquire(cancel).await? {
+                Some(_slot) => {
+                    // Whoever had the slot before may have recognised the same document.
+                    if let Some(newer) = self.texts.load(request.sha256, self.version(&request.mime)).await {
+                        document = newer;
+                    }
+                    let keep = |document| self.keep(request, document);
+                    recognition = recognizer.recognize(request, &mut document, cancel, keep).await?;
+                }
+                None => {
+                    let reason = "too many pages are being recognised; try again in a moment";
+                    recognition.problem = Some(reason.to_owned());
+                }
+            }
+        }
         let mut text = document.select(request);
         // A page that waits for its turn isn't one without text.
-        if let Some(pending) = pending_page {
-            text.pages.retain(|page| page.number < pending);
-            text.empty_pages.retain(|number| document.recognized.contains(number));
+        if let Some(pending) = recognition.pending_page(&document, request.first_page) {
+            text.pages.retain(|page| page.number < pending.max(request.first_page + 1));
         }
-        text.recognition_problem = problem;
-        Ok((text, has_new_pages))
+        text.empty_pages.retain(|page| recognition.is_known(&document, *page));
+        text.recognition_problem = recognition.problem;
+        Ok(text)
     }
 
     async fn keep(&self, request: &DocumentRequest, pages: DocumentPages) {
@@ -80,22 +112,14 @@ impl DocumentReader for CachedDocumentReader {
         request: &DocumentRequest,
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
-        let kept = self.texts.load(request.sha256, self.version(&request.mime)).await;
-        let is_kept = kept.is_some();
-        let mut document = match kept {
-            Some(document) => document,
-            None => {
-                let whole = self.reader.read_text(&DocumentPages::request_for(request), cancel).await?;
-                match DocumentPages::from_whole(whole) {
-                    Some(document) => document,
-                    None => return self.reader.read_text(request, cancel).await,
-                }
-            }
+        let Some(document) = self.load(request, cancel).await? else {
+            return self.reader.read_text(request, cancel).await;
         };
-        let (text, has_new_pages) = self.select(request, &mut document, cancel).await?;
-        if has_new_pages || !is_kept {
-            self.keep(request, document).await;
+        match &self.recognizer {
+            Some(recognizer) if PageRecognizer::can_draw(request) => {
+                self.recognize(recognizer, request, document, cancel).await
+            }
+            _ => Ok(document.select(request)),
         }
-        Ok(text)
     }
 }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use satchel_domain::size::format_bytes;
-use satchel_ports::{DocumentRequest, ImageError, ImageRequest, ImageScaler};
+use satchel_ports::{DocumentError, DocumentRequest, ImageError, ImageRequest, ImageScaler};
 use satchel_worker_process::{collect_output, program_name, run_user_program};
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Semaphore, SemaphorePermit, mpsc},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,9 @@ const MAX_PAGE_TEXT_BYTES: usize = 64_000;
 
 /// After this time no further page is begun: the reader gets what there is, and asks for more.
 const MAX_TURN: Duration = Duration::from_secs(25);
+
+/// After so many pages that fail, a call tries no further ones.
+const MAX_FAILURES: usize = 3;
 
 /// How long a document waits for others: such programs use all cores.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,21 +58,36 @@ pub(super) struct PageRecognizer {
     slot: Semaphore,
 }
 
-/// What became of the pages without text.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// What became of the pages without text that a request wants.
+#[derive(Debug, Default)]
 pub(super) struct Recognition {
-    /// Whether pages were recognised, with text or without.
-    pub(super) has_new_pages: bool,
-    /// Why others were not.
+    /// The pages that were tried in vain.
+    failed_pages: Vec<u32>,
+    /// Why the first of them failed, or why others were not tried.
     pub(super) problem: Option<String>,
-    /// The first page that waits for its turn; what follows it must not be shown.
-    pub(super) pending_page: Option<u32>,
 }
 
 /// Why a page was not recognised.
 enum RecognitionError {
     Cancelled,
     Failed(String),
+}
+
+impl Recognition {
+    /// The first page without text, from this one on, that was not tried; what follows it must not be shown.
+    pub(super) fn pending_page(&self, document: &DocumentPages, first: u32) -> Option<u32> {
+        document.unrecognized_pages(first).find(|page| !self.failed_pages.contains(page))
+    }
+
+    /// Whether a page is known to have no text.
+    pub(super) fn is_known(&self, document: &DocumentPages, page: u32) -> bool {
+        document.recognized.contains(&page) || self.failed_pages.contains(&page)
+    }
+
+    fn add_failure(&mut self, page: u32, reason: String) {
+        self.failed_pages.push(page);
+        self.problem.get_or_insert(reason);
+    }
 }
 
 impl PageRecognizer {
@@ -82,51 +100,64 @@ impl PageRecognizer {
         &self.settings.command
     }
 
-    /// Recognises the pages without text that the request wants, in their order, until time or room is used up. `None` if
-    /// the call was cancelled.
-    pub(super) async fn recognize(
+    /// Whether a document has pages that can be drawn.
+    pub(super) fn can_draw(request: &DocumentRequest) -> bool {
+        request.mime == "application/pdf"
+    }
+
+    /// Waits until no other document is recognised. `Ok(None)` if that takes too long.
+    pub(super) async fn acquire(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<Option<SemaphorePermit<'_>>, DocumentError> {
+        let acquire = timeout(QUEUE_TIMEOUT, self.slot.acquire());
+        let permit = cancel.run_until_cancelled(acquire).await.ok_or(DocumentError::Cancelled)?;
+        Ok(permit.ok().map(|permit| permit.expect("the semaphore is never closed")))
+    }
+
+    /// Recognises the pages without text that the request wants, in their order, until time or room is used up. `keep`
+    /// is given the document after each page, so that nothing is done twice however the call ends.
+    pub(super) async fn recognize<F: Future<Output = ()>>(
         &self,
         request: &DocumentRequest,
         document: &mut DocumentPages,
         cancel: &CancellationToken,
-    ) -> Option<Recognition> {
+        keep: impl Fn(DocumentPages) -> F,
+    ) -> Result<Recognition, DocumentError> {
         let first = request.first_page.max(1);
-        let mut result = Recognition::default();
-        if request.mime != "application/pdf" || document.next_unrecognized(first).is_none() {
-            return Some(result);
-        }
-        let Ok(_slot) = timeout(QUEUE_TIMEOUT, self.slot.acquire()).await else {
-            result.problem = Some("too many pages are being recognised; try again in a moment".to_owned());
-            return Some(result);
-        };
+        let mut recognition = Recognition::default();
         let started_at = Instant::now();
-        while let Some(page) = document.next_unrecognized(first) {
-            if result.has_new_pages && started_at.elapsed() > MAX_TURN {
+        let mut is_first_page = true;
+        while let Some(page) = recognition.pending_page(document, first) {
+            if !is_first_page && started_at.elapsed() > MAX_TURN {
                 let seconds = MAX_TURN.as_secs();
-                result.problem = Some(format!("pages from {page} on would take more than {seconds} s; ask again"));
+                let reason = format!("pages from {page} on would take more than {seconds} s together");
+                recognition.problem.get_or_insert(reason);
                 break;
             }
-            if document.bytes_before(first, page) > request.max_text_bytes {
+            is_first_page = false;
+            let has_failed_often = recognition.failed_pages.len() >= MAX_FAILURES;
+            if has_failed_often || document.bytes_before(first, page) > request.max_text_bytes {
                 break;
             }
-            let text = match cancel.run_until_cancelled(self.recognize_page(request, page, cancel)).await {
-                Some(Ok(text)) => text,
-                None | Some(Err(RecognitionError::Cancelled)) => return None,
-                Some(Err(RecognitionError::Failed(reason))) => {
-                    tracing::warn!(sha256 = %request.sha256, page, reason, "a page was not recognised");
-                    result.problem = Some(reason);
-                    return Some(result);
+            let recognized = cancel.run_until_cancelled(self.recognize_page(request, page, cancel)).await;
+            match recognized.unwrap_or(Err(RecognitionError::Cancelled)) {
+                Ok(text) if document.bytes() + text.len() <= MAX_TEXT_BYTES => {
+                    document.set_recognized(page, text);
+                    keep(document.clone()).await;
                 }
-            };
-            if document.bytes() + text.len() > MAX_TEXT_BYTES {
-                result.problem = Some(format!("the document has more than {}", format_bytes(MAX_TEXT_BYTES as u64)));
-                return Some(result);
+                Ok(_) => {
+                    let limit = format_bytes(MAX_TEXT_BYTES as u64);
+                    recognition.add_failure(page, format!("the document has more text than {limit}"));
+                }
+                Err(RecognitionError::Cancelled) => return Err(DocumentError::Cancelled),
+                Err(RecognitionError::Failed(reason)) => {
+                    tracing::warn!(sha256 = %request.sha256, page, reason, "a page was not recognised");
+                    recognition.add_failure(page, reason);
+                }
             }
-            document.set_recognized(page, text);
-            result.has_new_pages = true;
         }
-        result.pending_page = document.next_unrecognized(first);
-        Some(result)
+        Ok(recognition)
     }
 
     async fn recognize_page(

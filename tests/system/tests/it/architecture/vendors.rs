@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 70] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 71] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
