@@ -88,7 +88,7 @@ impl CachedDocumentReader {
         if let Some(pending) = recognition.pending_page(&document, request.first_page) {
             text.pages.retain(|page| page.number < pending.max(request.first_page + 1));
         }
-        text.empty_pages.retain(|page| recognition.is_known(&document, *page));
+        text.empty_pages.retain(|page| recognition.was_tried(&document, *page));
         text.recognition_problem = recognition.problem;
         Ok(text)
     }

@@ -79,8 +79,8 @@ impl Recognition {
         document.unrecognized_pages(first).find(|page| !self.failed_pages.contains(page))
     }
 
-    /// Whether a page is known to have no text.
-    pub(super) fn is_known(&self, document: &DocumentPages, page: u32) -> bool {
+    /// Whether the picture of a page was tried, now or before.
+    pub(super) fn was_tried(&self, document: &DocumentPages, page: u32) -> bool {
         document.recognized.contains(&page) || self.failed_pages.contains(&page)
     }
 
