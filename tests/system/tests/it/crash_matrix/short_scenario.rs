@@ -231,10 +231,17 @@ impl Scenario for ShortScenario {
                 .other_problems
                 .push(format!("{} messages are about the call instead of {max_call_messages}", call_messages.len()));
         }
-        // A question that a dead process has put and not recorded leaves it open which of the two messages arrived.
-        let labelled = call_messages.iter().filter(|message| message.is_labelled()).count();
+        // A question that a dead process has put and not recorded leaves it open which message arrived: that question, or
+        // what is looked for. Then a message about the call, or the reply, has a label.
+        let labelled = call_messages.iter().filter(|message| message.is_labelled()).count() + matrix_report.labels;
+        let has_unrecorded_question = is_confirmed && call_messages.len() > 1;
+        if has_unrecorded_question {
+            matrix_report.labels = 0;
+        }
         if labelled > outcome.deaths {
-            matrix_report.other_problems.push(format!("{labelled} messages about the call are labelled"));
+            matrix_report
+                .other_problems
+                .push(format!("{labelled} messages are labelled after {} deaths", outcome.deaths));
         }
         if self.kind == ShortScenarioKind::Arrivals
             && !outcome.transcript.visible_texts(conversation).iter().any(|text| text.contains(OVERSIZED_FILE))
