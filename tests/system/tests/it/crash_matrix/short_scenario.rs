@@ -231,13 +231,11 @@ impl Scenario for ShortScenario {
                 .other_problems
                 .push(format!("{} messages are about the call instead of {max_call_messages}", call_messages.len()));
         }
-        // A question that a dead process has put and not recorded leaves it open which message arrived: that question, or
-        // what is looked for. Then a message about the call, or the reply, has a label.
+        // A question that a dead process has put and not recorded stays open, and leaves it open which message arrived: that
+        // question, or what is looked for. For each of them one message has a label, about the call or the reply.
         let labelled = call_messages.iter().filter(|message| message.is_labelled()).count() + matrix_report.labels;
-        let has_unrecorded_question = is_confirmed && call_messages.len() > 1;
-        if has_unrecorded_question {
-            matrix_report.labels = 0;
-        }
+        let open_questions = call_messages.iter().filter(|message| message.contents.text.contains("May I use")).count();
+        matrix_report.labels = labelled.saturating_sub(open_questions);
         if labelled > outcome.deaths {
             matrix_report
                 .other_problems
