@@ -1,8 +1,11 @@
 //! Satchel's side: a limited number of workers, each of which decodes one file.
 
+mod audio;
 mod error;
 mod exchange;
+mod file_worker;
 mod image;
+mod media;
 mod pages;
 mod text;
 
@@ -18,7 +21,7 @@ use satchel_domain::size::format_bytes;
 use satchel_ports::Blobs;
 use satchel_worker_process::{WorkerProgram, WorkerStartError};
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -27,8 +30,11 @@ pub use self::text::{CachedDocumentReader, RecognitionSettings, TextCache, TextE
 use self::{
     error::DecoderError,
     exchange::{DecoderInput, Exchange, OutputCollector},
+    file_worker::FileWorker,
 };
-use crate::protocol::{MAX_TEXT_LINE_BYTES, MEMORY_OPTION, PROTOCOL_VERSION};
+use crate::protocol::{
+    MAX_MESSAGE_CHARS, MAX_TEXT_LINE_BYTES, MEMORY_OPTION, PROTOCOL_VERSION, RequestedOutput, WorkerRequest,
+};
 
 /// The part of a worker's memory that the bytes of the file may take; decoding needs the rest.
 const INPUT_MEMORY_DIVISOR: u64 = 4;
@@ -71,6 +77,16 @@ impl DecoderSettings {
         worker_program(&self.worker, self.memory_bytes, max_line_bytes)
     }
 
+    fn request(&self, mime: &str, bytes: u64, time_limit: Duration, output: RequestedOutput) -> WorkerRequest {
+        WorkerRequest {
+            mime: mime.chars().take(MAX_MESSAGE_CHARS).collect(),
+            bytes,
+            // More than the deadline, so that the deadline comes first.
+            processor_seconds: time_limit.as_secs().saturating_add(2),
+            output,
+        }
+    }
+
     fn is_program_pending(&self) -> bool {
         self.wait_for_program && !self.worker.is_file()
     }
@@ -98,14 +114,14 @@ fn worker_program(path: &Path, memory_bytes: u64, max_line_bytes: usize) -> Work
 pub struct DecoderWorkers {
     settings: DecoderSettings,
     blobs: Arc<dyn Blobs>,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
 }
 
 impl DecoderWorkers {
     /// Sets up the workers for files in this store. None is started before the first file.
     #[must_use]
     pub fn new(settings: DecoderSettings, blobs: Arc<dyn Blobs>) -> Self {
-        let slots = Semaphore::new(settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS));
+        let slots = Arc::new(Semaphore::new(settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS)));
         Self { settings, blobs, slots }
     }
 
@@ -125,27 +141,41 @@ impl DecoderWorkers {
         input: DecoderInput<'_>,
         collector: C,
     ) -> Result<C::Output, DecoderError> {
-        let max_bytes = self.settings.memory_bytes / INPUT_MEMORY_DIVISOR;
-        if input.bytes > max_bytes {
-            let (bytes, limit) = (format_bytes(input.bytes), C::size_reason(&format_bytes(max_bytes)));
-            return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
-        }
-        let program = self.settings.program(C::MAX_LINE_BYTES);
-        let _slot = self.acquire_slot(&program).await?;
-        let worker = program.start().await.map_err(|error| {
-            tracing::warn!(%error, "no file can be decoded");
-            DecoderError::Unavailable { reason: error.to_string() }
-        })?;
+        let (worker, _slot) = self.start_worker(input.bytes, C::ACTIVITY, C::MAX_LINE_BYTES, C::size_reason).await?;
+        let worker = FileWorker { sha256: Some(*input.sha256), ..worker };
         Exchange { input, collector, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
     }
 
-    async fn acquire_slot(&self, program: &WorkerProgram) -> Result<SemaphorePermit<'_>, DecoderError> {
+    /// Waits for a free slot, and starts a worker for a file of this size.
+    async fn start_worker(
+        &self,
+        bytes: u64,
+        activity: &'static str,
+        max_line_bytes: usize,
+        size_reason: impl FnOnce(&str) -> String,
+    ) -> Result<(FileWorker, OwnedSemaphorePermit), DecoderError> {
+        let memory_bytes = self.settings.memory_bytes;
+        let max_bytes = memory_bytes / INPUT_MEMORY_DIVISOR;
+        if bytes > max_bytes {
+            let (bytes, limit) = (format_bytes(bytes), size_reason(&format_bytes(max_bytes)));
+            return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
+        }
+        let program = self.settings.program(max_line_bytes);
+        let slot = self.acquire_slot(&program).await?;
+        let process = program.start().await.map_err(|error| {
+            tracing::warn!(%error, "no file can be decoded");
+            DecoderError::Unavailable { reason: error.to_string() }
+        })?;
+        Ok((FileWorker { process, activity, sha256: None, memory_bytes }, slot))
+    }
+
+    async fn acquire_slot(&self, program: &WorkerProgram) -> Result<OwnedSemaphorePermit, DecoderError> {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             if self.settings.is_program_pending() {
                 program.wait_until_exists().await;
             }
-            self.slots.acquire().await.expect("the semaphore is never closed")
+            Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed")
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {

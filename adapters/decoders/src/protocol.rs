@@ -5,7 +5,10 @@
 //! all:
 //! - for [`RequestedOutput::Text`] the requested pages in their order, then [`FromWorker::Done`];
 //! - for [`RequestedOutput::Image`] and [`RequestedOutput::PageImage`] one [`FromWorker::Image`], then its content in
-//!   chunks.
+//!   chunks;
+//! - for [`RequestedOutput::Audio`] one [`FromWorker::Audio`], then the samples in chunks as they are decoded, then
+//!   [`FromWorker::AudioEnd`]. [`FromWorker::Failed`] may also come between chunks;
+//! - for [`RequestedOutput::Media`] one [`FromWorker::Media`].
 //!
 //! A worker decodes one file and exits. The host doesn't trust the worker: any other message gets it killed.
 
@@ -24,11 +27,23 @@ pub const MAX_TEXT_LINE_BYTES: usize = 2 * MAX_TEXT_BYTES + (4 << 10);
 /// The largest image that a worker makes, in bytes.
 pub const MAX_IMAGE_BYTES: u64 = 32 << 20;
 
-/// How many bytes of an image one [`FromWorker::Content`] holds at most. Only they are held twice by the host.
+/// How many bytes of an image or of sound one [`FromWorker::Content`] holds at most. Only they are held twice by the host.
 pub const MAX_CHUNK_BYTES: usize = 48 << 10;
 
-/// The longest line of a worker that scales an image in bytes, without its end. Base64 writes three bytes as four.
-pub const MAX_IMAGE_LINE_BYTES: usize = MAX_CHUNK_BYTES / 3 * 4 + (4 << 10);
+/// The longest line of a worker that sends chunks in bytes, without its end. Base64 writes three bytes as four.
+pub const MAX_CHUNK_LINE_BYTES: usize = MAX_CHUNK_BYTES / 3 * 4 + (4 << 10);
+
+/// The bytes of a decoded sample: little-endian, of one channel.
+pub const SAMPLE_BYTES: u64 = 2;
+
+/// The longest line of a worker that measures media in bytes, without its end.
+pub const MAX_MEDIA_LINE_BYTES: usize = 4 << 10;
+
+/// The largest side of a video in pixels: what its formats can express.
+pub const MAX_VIDEO_SIDE: u32 = u16::MAX as u32;
+
+/// The longest duration that is believed, in milliseconds: 100 days.
+pub const MAX_DURATION_MS: u64 = 100 * 24 * 60 * 60 * 1_000;
 
 /// The longest [`WorkerRequest`] in bytes, as a line with its end.
 pub const MAX_REQUEST_BYTES: usize = 4 << 10;
@@ -61,6 +76,8 @@ pub enum RequestedOutput {
     Image(ImageBounds),
     /// A page of a document.
     PageImage(PageBounds),
+    Audio(AudioBounds),
+    Media,
 }
 
 /// Which pages of a document are wanted.
@@ -95,6 +112,16 @@ pub struct PageBounds {
     pub image: ImageBounds,
 }
 
+/// How the sound of a file is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudioBounds {
+    /// The samples per second of the result.
+    pub sample_rate: u32,
+    /// How many samples the result has at most.
+    pub max_samples: u64,
+}
+
 /// A message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -109,7 +136,16 @@ pub enum FromWorker {
     Done(DocumentSummary),
     /// An image was scaled; its content follows.
     Image(ImageHeader),
-    /// The next bytes of the image, as base64.
+    /// The first samples were decoded, and are about to be sent.
+    Audio,
+    /// All samples were sent.
+    AudioEnd {
+        /// How many.
+        samples: u64,
+    },
+    /// A file was measured.
+    Media(MediaSummary),
+    /// The next bytes of the image or the samples, as base64.
     Content(#[serde(with = "base64_text")] Vec<u8>),
     Failed(Failure),
 }
@@ -159,6 +195,16 @@ pub struct ImageHeader {
 pub enum EncodedFormat {
     Png,
     Jpeg,
+}
+
+/// What a container tells of its media.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediaSummary {
+    /// The sides of a video in pixels, either both or none.
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+    pub duration_ms: Option<u64>,
 }
 
 /// Why a file could not be decoded.

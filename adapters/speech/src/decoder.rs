@@ -1,22 +1,12 @@
-//! Decodes OGG/Opus to samples: to validate it, and for programs that read only WAV.
+//! Decodes the OGG/Opus of the operator's own engine, to validate and to measure it. What people send is decoded in a
+//! worker (ADR 0020).
 
 use std::{
-    fs::File,
-    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
+    io::{self, Read},
     sync::Weak,
 };
 
 use opus_pure::{MAX_PACKET_SAMPLES, OggOpusReader, Trim};
-
-use crate::recording::OWNER_ONLY_MODE;
-
-/// The sample rate that transcription programs expect.
-const TRANSCRIPTION_RATE: i32 = 16_000;
-
-/// The longest recording that is converted to WAV: two hours, 230 MB.
-const MAX_WAV_SAMPLES: u64 = 2 * 60 * 60 * 16_000;
 
 /// Whether bytes start like OGG; its codec is checked later.
 pub(crate) fn is_ogg(bytes: &[u8]) -> bool {
@@ -30,19 +20,19 @@ pub(crate) enum DecodeError {
     TooLong,
     /// The caller is gone.
     Cancelled,
-    /// It is not complete OGG/Opus, can't be read, or its samples can't be processed.
-    Opus(opus_pure::Error),
+    /// It is not complete OGG/Opus, or its samples can't be processed.
+    Opus,
 }
 
 impl From<opus_pure::Error> for DecodeError {
-    fn from(error: opus_pure::Error) -> Self {
-        Self::Opus(error)
+    fn from(_: opus_pure::Error) -> Self {
+        Self::Opus
     }
 }
 
 impl From<io::Error> for DecodeError {
-    fn from(error: io::Error) -> Self {
-        Self::Opus(error.into())
+    fn from(_: io::Error) -> Self {
+        Self::Opus
     }
 }
 
@@ -87,42 +77,8 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Converts an OGG/Opus file to WAV: 16 kHz, 16 bits, one channel.
-pub(crate) fn write_wav(from: &Path, to: &Path, still_wanted: &Weak<()>) -> Result<(), DecodeError> {
-    let mut wav = BufWriter::new(File::options().write(true).create_new(true).mode(OWNER_ONLY_MODE).open(to)?);
-    wav.write_all(&wav_header(0))?;
-    let mut samples = 0u64;
-    let bounds = DecodeBounds { max_samples: MAX_WAV_SAMPLES, caller: still_wanted };
-    decode(io::BufReader::new(File::open(from)?), TRANSCRIPTION_RATE, &bounds, |mono| {
-        samples += mono.len() as u64;
-        mono.iter().try_for_each(|sample| wav.write_all(&sample_to_i16(*sample).to_le_bytes()))
-    })?;
-    wav.seek(SeekFrom::Start(0))?;
-    wav.write_all(&wav_header(u32::try_from(samples * 2).expect("two hours fit")))?;
-    wav.flush()?;
-    Ok(())
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a sample is from -1 to 1")]
-fn sample_to_i16(sample: f32) -> i16 {
-    (sample.clamp(-1.0, 1.0) * 32_767.0).round() as i16
-}
-
-fn wav_header(data_bytes: u32) -> Vec<u8> {
-    let rate = TRANSCRIPTION_RATE.unsigned_abs();
-    let mut header = Vec::with_capacity(44);
-    header.extend_from_slice(b"RIFF");
-    header.extend_from_slice(&(36 + data_bytes).to_le_bytes());
-    header.extend_from_slice(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
-    header.extend_from_slice(&rate.to_le_bytes());
-    header.extend_from_slice(&(rate * 2).to_le_bytes());
-    header.extend_from_slice(b"\x02\0\x10\0data");
-    header.extend_from_slice(&data_bytes.to_le_bytes());
-    header
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::{
         io::Cursor,
         sync::{Arc, Mutex},
@@ -132,9 +88,12 @@ pub(crate) mod tests {
 
     use super::*;
 
+    /// A rate at which 1920 samples are a packet.
+    const RATE: i32 = 16_000;
+
     /// A recording of packets that have two bytes and decode to 120 ms each. Its pages tell that it lasts
     /// `told` samples a packet.
-    pub(crate) fn recording(packets: usize, declared_samples: u32) -> Vec<u8> {
+    fn recording(packets: usize, declared_samples: u32) -> Vec<u8> {
         // Six frames of 20 ms, all of them without a byte.
         let packet = [0xfb, 6];
         let mut writer = OggOpusWriter::new(Vec::new(), OpusHead::new(1, 48_000).unwrap()).unwrap();
@@ -150,7 +109,7 @@ pub(crate) mod tests {
         // A second of it, and files that tell everything and nothing of that; 1920 samples are a packet.
         for (packets, declared, expected) in [(8, 5_760, true), (8, 0, true), (9, 5_760, false), (9, 0, false)] {
             let bounds = DecodeBounds { max_samples: 8 * 1_920, caller: &Arc::downgrade(&wanted) };
-            let decoded = decode(Cursor::new(recording(packets, declared)), TRANSCRIPTION_RATE, &bounds, |_| Ok(()));
+            let decoded = decode(Cursor::new(recording(packets, declared)), RATE, &bounds, |_| Ok(()));
             assert_eq!(decoded.is_ok(), expected, "{packets} packets that tell {declared}: {decoded:?}");
             assert!(expected || matches!(decoded, Err(DecodeError::TooLong)), "{decoded:?}");
         }
@@ -180,7 +139,7 @@ pub(crate) mod tests {
         let length = content.get_ref().len() as u64;
         let mut source = GivenUp { content, waiting: Mutex::new(Some(waiting)) };
         let bounds = DecodeBounds { max_samples: u64::MAX, caller: &still_wanted };
-        let decoded = decode(&mut source, TRANSCRIPTION_RATE, &bounds, |_| Ok(()));
+        let decoded = decode(&mut source, RATE, &bounds, |_| Ok(()));
         assert!(matches!(decoded, Err(DecodeError::Cancelled)), "{decoded:?}");
         assert!(source.content.position() < length / 2, "{} of {length} were read", source.content.position());
     }

@@ -2,7 +2,10 @@
 
 use opus_pure::{Application, MAX_PACKET_BYTES, OggOpusWriter, OpusEncoder, OpusHead, OpusTags};
 
-use crate::{loudness::LoudnessMeter, resampler::OUTPUT_RATE, wav::UnsupportedAudio};
+use crate::{loudness::LoudnessMeter, wav::UnsupportedAudio};
+
+/// The rate of Opus itself, in samples per second.
+pub(crate) const OUTPUT_RATE: u32 = 48_000;
 
 /// Bits per second: enough for speech with music.
 const BITRATE: i32 = 32_000;

@@ -7,17 +7,17 @@ mod encoder;
 mod loudness;
 mod mix;
 mod recording;
-mod resampler;
 mod server;
 mod settings;
 mod wav;
+mod wav_file;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
+use satchel_ports::{AudioDecoder, Recording, Speech, SpeechError, SynthesizedSpeech};
 use satchel_worker_process::{UserProgramError, collect_output, program_name, run_user_program};
 use tokio::sync::mpsc;
 
@@ -69,6 +69,7 @@ pub struct SpeechEngine {
     transcriber: Option<EngineBackend>,
     environment: Vec<(OsString, OsString)>,
     recordings: PathBuf,
+    decoder: Option<Arc<dyn AudioDecoder>>,
 }
 
 enum EngineBackend {
@@ -120,7 +121,13 @@ impl SpeechEngine {
             .map(|engine| EngineBackend::from_engine(engine, SpeechTask::Transcribe, "speech.transcribe"))
             .transpose()?;
         recording::remove_stale(&recordings);
-        Ok(Self { synthesizer: speaker, transcriber: listener, environment, recordings })
+        Ok(Self { synthesizer: speaker, transcriber: listener, environment, recordings, decoder: None })
+    }
+
+    /// Converts recordings with this decoder for programs that read only WAV. Without it they get no others.
+    #[must_use]
+    pub fn with_audio_decoder(self, decoder: Arc<dyn AudioDecoder>) -> Self {
+        Self { decoder: Some(decoder), ..self }
     }
 
     async fn synthesize(&self, speaker: &EngineBackend, text: &str) -> Result<EncodedSpeech, SpeechError> {
@@ -173,12 +180,15 @@ impl SpeechEngine {
             EngineBackend::Server { server, .. } => return server.transcribe(recording).await,
             EngineBackend::Program { command, .. } => command,
         };
-        let extension = file_extension(&recording.mime);
+        let mime = recording.mime.clone();
+        let extension = file_extension(&mime);
         let file = recording::write_recording(&self.recordings, recording.content, extension, recording.bytes).await?;
         let uses_placeholder =
             |placeholder: &str| command.iter().any(|argument| argument.to_string_lossy().contains(placeholder));
-        let wav =
-            if uses_placeholder("{wav}") { recording::convert_to_wav(&self.recordings, &file).await? } else { None };
+        let wav = match uses_placeholder("{wav}") {
+            true => recording::convert_to_wav(&self.recordings, &file, &mime, self.decoder.as_deref()).await?,
+            false => None,
+        };
         let wav_path = wav.as_ref().unwrap_or(&file).path();
         let fill_placeholders = |argument: &OsString| match argument.to_str() {
             Some(text) if text.contains("{file}") || text.contains("{wav}") => {

@@ -3,14 +3,14 @@
 use std::sync::Weak;
 
 use bytes::Bytes;
+use satchel_resampler::Resampler;
 use satchel_worker_process::OutputChunk;
 use tokio::sync::mpsc;
 
 use crate::{
     decoder::{DecodeBounds, DecodeError, decode, is_ogg},
-    encoder::{EncodeError, EncodedSpeech, MAX_SAMPLES, VoiceEncoder, duration_ms},
+    encoder::{EncodeError, EncodedSpeech, MAX_SAMPLES, OUTPUT_RATE, VoiceEncoder, duration_ms},
     loudness::LoudnessMeter,
-    resampler::Resampler,
     wav::{UnsupportedAudio, WavReader},
 };
 
@@ -121,7 +121,7 @@ fn push_input(input: InputState, bytes: &[u8], encoder: &mut VoiceEncoder) -> Re
             let (mut samples, mut resampled) = (Vec::new(), Vec::new());
             reader.push(bytes, &mut samples)?;
             if let Some(rate) = reader.rate() {
-                resampler.get_or_insert_with(|| Resampler::new(rate)).push(&samples, &mut resampled);
+                resampler.get_or_insert_with(|| Resampler::new(rate, OUTPUT_RATE)).push(&samples, &mut resampled);
                 encoder.push(&resampled)?;
             }
             Ok(InputState::Wav { reader, resampler })
@@ -189,6 +189,6 @@ fn unsupported_audio(error: &DecodeError) -> UnsupportedAudio {
     match error {
         DecodeError::TooLong => UnsupportedAudio("more than an hour of sound"),
         // The caller of a cancelled task is gone.
-        DecodeError::Opus(_) | DecodeError::Cancelled => UnsupportedAudio("OGG that isn't Opus, or is damaged"),
+        DecodeError::Opus | DecodeError::Cancelled => UnsupportedAudio("OGG that isn't Opus, or is damaged"),
     }
 }

@@ -3,19 +3,16 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use futures::StreamExt;
-use satchel_ports::{ByteStream, SpeechError};
-use tokio::io::AsyncWriteExt;
+use satchel_ports::{AudioDecoder, AudioError, ByteStream, Recording, SpeechError};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio_util::io::ReaderStream;
 use uuid::Uuid;
 
-use crate::{
-    decoder::{self, DecodeError},
-    wav::WavReader,
-};
+use crate::{CHUNK_BYTES, wav::WavReader, wav_file};
 
 /// After this time a file is taken to be left behind by a killed process: no transcription takes as long.
 const STALE_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -81,41 +78,65 @@ pub(crate) async fn write_recording(
     Ok(recording)
 }
 
-/// Converts the recording to WAV; `None` if it is WAV already.
+/// Converts the recording to WAV as programs expect it; `None` if it is so already, or is another WAV that nothing here
+/// can convert.
 pub(crate) async fn convert_to_wav(
     directory: &Path,
     recording: &RecordingFile,
+    mime: &str,
+    decoder: Option<&dyn AudioDecoder>,
 ) -> Result<Option<RecordingFile>, SpeechError> {
-    let (from, to) = (recording.path().to_owned(), directory.join(format!("{}.wav", Uuid::now_v7())));
-    // Lives as long as this future.
-    let caller_token = Arc::new(());
-    let caller = Arc::downgrade(&caller_token);
-    let converted = tokio::task::spawn_blocking(move || {
-        let mut head = [0; 4];
-        io::Read::read_exact(&mut std::fs::File::open(&from)?, &mut head)?;
-        if WavReader::is_wav(&head) {
-            return Ok(None);
+    let (content, bytes, head) = reopen(recording).await.map_err(|error| conversion_error(&error, true))?;
+    if wav_file::is_transcription_wav(&head) {
+        return Ok(None);
+    }
+    let no_decoder = || AudioError::Unavailable { reason: "the decoder program is missing".to_owned() };
+    let decoded = match decoder {
+        Some(decoder) => decoder.decode(Recording { content, bytes, mime: mime.to_owned() }).await,
+        None => Err(no_decoder()),
+    };
+    let samples = match decoded {
+        Ok(samples) => samples,
+        Err(AudioError::Unavailable { .. }) if WavReader::is_wav(&head) => return Ok(None),
+        Err(error) => return Err(decoding_error(&error)),
+    };
+    let wav = RecordingFile(directory.join(format!("{}.wav", Uuid::now_v7())));
+    wav_file::write_wav(wav.path(), samples).await.map_err(|error| {
+        match error.get_ref().and_then(|error| error.downcast_ref::<AudioError>()) {
+            Some(error) => decoding_error(error),
+            None => conversion_error(&error, true),
         }
-        // Created first, so that the file is removed whatever happens.
-        let wav = RecordingFile(to);
-        decoder::write_wav(&from, wav.path(), &caller)?;
-        Ok::<_, DecodeError>(Some(wav))
-    });
-    let converted = converted.await.map_err(io::Error::other).map_err(DecodeError::from).flatten();
-    converted.map_err(|error| {
-        let (reason, retryable) = match error {
-            DecodeError::TooLong => ("it is longer than two hours".to_owned(), false),
-            DecodeError::Cancelled => ("it is no longer needed".to_owned(), true),
-            DecodeError::Opus(opus_pure::Error::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                let is_permanent = error.kind() == io::ErrorKind::InvalidData;
-                (error.to_string(), !is_permanent)
-            }
-            DecodeError::Opus(_) => {
-                ("it isn't whole OGG/Opus; a command with {file} gets any recording as it came".to_owned(), false)
-            }
-        };
-        SpeechError { reason: format!("failed to convert the recording to WAV: {reason}"), remedy: None, retryable }
-    })
+    })?;
+    Ok(Some(wav))
+}
+
+/// The recording as a stream, its size, and its first bytes.
+async fn reopen(recording: &RecordingFile) -> io::Result<(ByteStream, u64, Vec<u8>)> {
+    let mut file = tokio::fs::File::open(recording.path()).await?;
+    let mut head = Vec::new();
+    (&mut file).take(wav_file::HEADER_BYTES as u64).read_to_end(&mut head).await?;
+    file.rewind().await?;
+    let bytes = file.metadata().await?.len();
+    Ok((Box::pin(ReaderStream::with_capacity(file, CHUNK_BYTES)), bytes, head))
+}
+
+fn decoding_error(error: &AudioError) -> SpeechError {
+    match error {
+        AudioError::Unavailable { reason } => SpeechError {
+            remedy: Some(
+                "install the program satchel-decoder next to satchel, or use {file} in place of {wav}".to_owned(),
+            ),
+            ..conversion_error(reason, true)
+        },
+        AudioError::Unsupported { reason } | AudioError::Unreadable { reason } => {
+            conversion_error(&format!("{reason}; a command with {{file}} gets any recording as it came"), false)
+        }
+    }
+}
+
+fn conversion_error(reason: &impl ToString, retryable: bool) -> SpeechError {
+    let reason = format!("failed to convert the recording to WAV: {}", reason.to_string());
+    SpeechError { reason, remedy: None, retryable }
 }
 
 /// Creates the directory, which no other user can read.
@@ -139,6 +160,15 @@ pub(crate) fn remove_stale(directory: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use bytes::Bytes;
+    use futures::stream;
+    use satchel_ports::MockAudioDecoder;
+
     use super::*;
 
     #[test]
@@ -155,33 +185,73 @@ mod tests {
         remove_stale(&directory.path().join("not made yet"));
     }
 
-    /// The WAV is linked, to see how far it came: it is removed with the call.
+    fn recording_file(directory: &Path, content: &[u8]) -> RecordingFile {
+        let file = RecordingFile(directory.join("recording.ogg"));
+        std::fs::write(file.path(), content).unwrap();
+        file
+    }
+
+    /// Sends samples until it is dropped.
+    fn endless_sound(is_dropped: &Arc<AtomicBool>) -> ByteStream {
+        struct NoteDrop(Arc<AtomicBool>);
+        impl Drop for NoteDrop {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let note = NoteDrop(Arc::clone(is_dropped));
+        Box::pin(stream::repeat_with(move || {
+            let _kept = &note;
+            Ok(Bytes::from_static(&[0; 64]))
+        }))
+    }
+
     #[tokio::test]
     async fn dropped_call_ends_the_decoding() {
         let directory = tempfile::tempdir().unwrap();
-        let ogg = RecordingFile(directory.path().join("two hours.ogg"));
-        std::fs::write(ogg.path(), decoder::tests::recording(59_000, 5_760)).unwrap();
+        let ogg = recording_file(directory.path(), b"OggS and so on");
         let wavs = directory.path().join("wavs");
         std::fs::create_dir(&wavs).unwrap();
-        let first = || std::fs::read_dir(&wavs).unwrap().next().map(|entry| entry.unwrap().path());
-        let kept = directory.path().join("kept");
+        let first = || std::fs::read_dir(&wavs).unwrap().next();
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let mut decoder = MockAudioDecoder::new();
+        let noted = Arc::clone(&is_dropped);
+        decoder.expect_decode().returning(move |_| Ok(endless_sound(&noted)));
         let begun = async {
-            loop {
-                if let Some(wav) = first() {
-                    return std::fs::hard_link(wav, &kept).unwrap();
-                }
-                tokio::task::yield_now().await;
+            while first().is_none() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::select! {
-            _ = convert_to_wav(&wavs, &ogg) => panic!("it was faster than a look at the directory"),
+            _ = convert_to_wav(&wavs, &ogg, "audio/ogg", Some(&decoder)) => panic!("the sound has no end"),
             () = begun => {}
         }
-        while first().is_some() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // Two hours at 16 kHz and 16 bits.
-        let (bytes, whole) = (std::fs::metadata(&kept).unwrap().len(), 59_000 * 1_920 * 2);
-        assert!(bytes < whole / 2, "{bytes} of {whole} were decoded");
+        assert!(is_dropped.load(Ordering::SeqCst), "nobody decodes any more");
+        assert!(first().is_none(), "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn failure_within_the_sound_leaves_no_wav() {
+        let directory = tempfile::tempdir().unwrap();
+        let ogg = recording_file(directory.path(), b"OggS and so on");
+        let mut decoder = MockAudioDecoder::new();
+        decoder.expect_decode().returning(|_| {
+            let error = AudioError::Unreadable { reason: "it is longer than 120 minutes".to_owned() };
+            let chunks = [Ok(Bytes::from_static(&[0; 64])), Err(io::Error::other(error))];
+            Ok(Box::pin(stream::iter(chunks)))
+        });
+        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", Some(&decoder)).await;
+        let error = converted.err().unwrap();
+        assert!(error.reason.contains("it is longer than 120 minutes") && !error.retryable, "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the recording is left");
+    }
+
+    #[tokio::test]
+    async fn missing_decoder_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let ogg = recording_file(directory.path(), b"OggS and so on");
+        let converted = convert_to_wav(directory.path(), &ogg, "audio/ogg", None).await;
+        let message = converted.err().unwrap().owner_message();
+        assert!(message.contains("the decoder program is missing") && message.contains("satchel-decoder"), "{message}");
     }
 }

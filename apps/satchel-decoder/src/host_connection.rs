@@ -13,7 +13,7 @@ use std::{
 
 use satchel_decoders::{
     protocol::{
-        DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageBounds,
+        AudioBounds, DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageBounds,
         PageText, RequestedOutput, TextRange, WorkerRequest,
     },
     selection::{SelectedPage, select_pages},
@@ -21,9 +21,11 @@ use satchel_decoders::{
 use satchel_worker_process::confine::{confine, limit_processor, lower_priority};
 
 use crate::{
+    audio,
     error::FileDecodeError,
     format,
     image::{self, EncodedImage},
+    media,
     page_writer::DecodedDocument,
 };
 
@@ -98,7 +100,22 @@ fn send_output(content: Vec<u8>, request: &WorkerRequest, memory_bytes: u64) -> 
             let drawn = format::draw_page(content, mime, *page, image.max_side)?;
             send_image(&image::encode_page(drawn, image.max_bytes)?);
         }
+        RequestedOutput::Audio(bounds) => send_sound(content, mime, *bounds)?,
+        RequestedOutput::Media => send(&FromWorker::Media(media::measure(content, mime)?)),
     }
+    Ok(())
+}
+
+/// Sends sound while it is being decoded: nobody could hold two hours of it.
+fn send_sound(content: Vec<u8>, mime: &str, bounds: AudioBounds) -> Result<(), FileDecodeError> {
+    let mut has_begun = false;
+    let samples = audio::decode_sound(content, mime, bounds, |chunk| {
+        if !std::mem::replace(&mut has_begun, true) {
+            send(&FromWorker::Audio);
+        }
+        send(&FromWorker::Content(chunk.to_owned()));
+    })?;
+    send(&FromWorker::AudioEnd { samples });
     Ok(())
 }
 

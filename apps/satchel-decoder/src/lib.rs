@@ -4,8 +4,9 @@
 //! and reads the request and the bytes of the file. It exits as soon as the host closes the connection. The protocol
 //! is `satchel_decoders::protocol`. For the text of a document, one module reads one family of formats and writes into a
 //! `PageWriter`, which bounds the text; `format::read_document` chooses the module by the bytes. `image::scale_image`
-//! scales an image.
+//! scales an image, `audio::decode_sound` decodes sound, and `media::measure` measures sound and videos.
 
+mod audio;
 mod charset;
 mod ebook;
 mod error;
@@ -14,6 +15,7 @@ mod host_connection;
 mod html;
 mod image;
 mod mail;
+mod media;
 mod office_xml;
 mod open_document;
 mod package;
@@ -28,6 +30,8 @@ mod xml;
 mod fixtures;
 #[cfg(test)]
 mod image_fixtures;
+#[cfg(test)]
+mod sound_fixtures;
 
 use std::{
     ffi::OsString,
@@ -39,7 +43,8 @@ use satchel_decoders::protocol::MEMORY_OPTION;
 
 /// The text for a person who starts it.
 const ABOUT: &str = "\
-satchel-decoder reads the text of one document, or scales one image, for Satchel, which starts it when it needs one.
+satchel-decoder reads the text of one document, scales one image, or decodes one recording for Satchel, which starts it
+when it needs one.
 
 It is not meant to be started by hand: it reads the file on its standard input, writes JSON lines on its standard
 output, has no way to files or to the network, and ends when its standard input does.

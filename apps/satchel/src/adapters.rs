@@ -9,7 +9,7 @@ use std::{
 use reqwest::Url;
 use satchel_decoders::{CachedDocumentReader, DecoderSettings, DecoderWorkers};
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
-use satchel_ports::{Blobs, DocumentReader, Fetcher, ImageScaler, ScriptHost, Speech};
+use satchel_ports::{AudioDecoder, Blobs, DocumentReader, Fetcher, ImageScaler, MediaProbe, ScriptHost, Speech};
 use satchel_speech::{SpeechEngine, SpeechSettings};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
@@ -34,6 +34,8 @@ pub struct WorkerHosts {
 pub struct Decoders {
     pub documents: Arc<dyn DocumentReader>,
     pub images: Arc<dyn ImageScaler>,
+    pub audio: Arc<dyn AudioDecoder>,
+    pub media: Arc<dyn MediaProbe>,
 }
 
 /// Opens what scripts and documents are given to. With `wait_for_programs` both wait for workers that may still be being
@@ -66,7 +68,12 @@ pub fn open_decoders(config: &Config, blobs: &Arc<dyn Blobs>, wait_for_program: 
     if let Some(settings) = config.documents.ocr.settings() {
         documents = documents.with_recognition(settings, Arc::clone(&workers) as _);
     }
-    Decoders { documents: Arc::new(documents), images: workers }
+    Decoders {
+        documents: Arc::new(documents),
+        images: Arc::clone(&workers) as _,
+        audio: Arc::clone(&workers) as _,
+        media: workers,
+    }
 }
 
 /// How documents are read.
@@ -114,11 +121,12 @@ fn host_target(url: &SecretString) -> Option<AllowedTarget> {
     Some(AllowedTarget::Host { name: url.host_str()?.to_owned(), port: Some(url.port_or_known_default()?) })
 }
 
-/// Opens synthesis and transcription; `None` if neither is configured. Nothing is started or requested yet.
+/// Opens synthesis and transcription; `None` if neither is configured. Nothing is started or requested yet. Recordings
+/// for programs that read only WAV go through the decoder.
 ///
 /// # Errors
 /// When the settings are invalid.
-pub fn open_speech(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageError> {
+pub fn open_speech(config: &Config, decoder: Arc<dyn AudioDecoder>) -> Result<Option<Arc<dyn Speech>>, UsageError> {
     let speech = &config.speech;
     let (speak, transcribe) = (speech.speak_engine(), speech.transcribe_engine());
     if speak.is_none() && transcribe.is_none() {
@@ -131,7 +139,7 @@ pub fn open_speech(config: &Config) -> Result<Option<Arc<dyn Speech>>, UsageErro
         recordings: config.storage.data_dir().join("recordings"),
     };
     let engine = SpeechEngine::new(settings).map_err(|error| UsageError(error.to_string()))?;
-    Ok(Some(Arc::new(engine)))
+    Ok(Some(Arc::new(engine.with_audio_decoder(decoder))))
 }
 
 /// Opens the worker pool; `None` if no worker is installed, which turns scripts off.

@@ -36,6 +36,8 @@ pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
 #[cfg(feature = "application")]
+mod probed_blobs;
+#[cfg(feature = "application")]
 pub mod retention;
 #[cfg(feature = "application")]
 pub mod schedules;

@@ -235,7 +235,7 @@ pub fn open(
     }
 }
 
-/// A store without files, for a model that is only probed.
+/// A store without files, for a model or a decoder that is only tested.
 #[must_use]
 pub fn empty_blobs() -> Arc<dyn Blobs> {
     Arc::new(EmptyBlobs)

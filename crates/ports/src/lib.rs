@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod audio;
 pub mod audit;
 pub mod blobs;
 pub mod channel;
@@ -19,6 +20,7 @@ pub mod images;
 pub mod inbound;
 pub mod language_model;
 pub mod ledger;
+pub mod media;
 pub mod script_host;
 pub mod speech;
 pub mod tool;
@@ -32,6 +34,7 @@ use futures::Stream;
 /// The bytes of a file as they flow: never the whole file at once.
 pub type ByteStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
+pub use audio::{AudioDecoder, AudioError, DECODED_SAMPLE_RATE, MAX_DECODED_SAMPLES};
 pub use audit::{AuditQuery, AuditRecord, ChangeLog, ChangeOutcome, FileAction, FileChange};
 pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
@@ -47,6 +50,7 @@ pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{HolderId, Lease, Ledger, LedgerError};
+pub use media::{MediaProbe, MediaProbeError, MediaProbeRequest};
 pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
@@ -57,6 +61,7 @@ pub use workspace::{Workspace, WorkspaceError, WriteMode};
 
 #[cfg(feature = "mocks")]
 pub use {
+    audio::MockAudioDecoder,
     blobs::MockBlobs,
     channel::MockChannel,
     declared_files::MockDeclaredFiles,
@@ -69,6 +74,7 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::MockLedger,
+    media::MockMediaProbe,
     script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,
     tool::{MockTool, MockToolCaller, MockVault},

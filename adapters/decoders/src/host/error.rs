@@ -1,10 +1,12 @@
 //! Why a file could not be decoded, whatever was to be made of it.
 
-use satchel_ports::{DocumentError, ImageError};
+use std::time::Duration;
+
+use satchel_ports::{AudioError, DocumentError, ImageError, MediaProbeError};
 
 use crate::protocol::{Failure, FailureKind, MAX_MESSAGE_CHARS};
 
-/// What both ports report in the same way.
+/// What the ports report in the same way.
 #[derive(Debug)]
 pub(super) enum DecoderError {
     Unsupported { reason: String },
@@ -16,6 +18,11 @@ pub(super) enum DecoderError {
 impl DecoderError {
     pub(super) fn unreadable(reason: impl Into<String>) -> Self {
         Self::Unreadable { reason: reason.into() }
+    }
+
+    /// The error for a file that took longer than it may, while the worker was doing this.
+    pub(super) fn too_slow(activity: &str, time_limit: Duration) -> Self {
+        Self::unreadable(format!("{activity} it took longer than {} s", time_limit.as_secs_f32()))
     }
 
     /// The failure that a worker reported, with a reason that can be shown whatever it sent.
@@ -47,6 +54,29 @@ impl From<DecoderError> for ImageError {
             DecoderError::Unreadable { reason } => Self::Unreadable { reason },
             DecoderError::Unavailable { reason } => Self::Unavailable { reason },
             DecoderError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<DecoderError> for AudioError {
+    fn from(error: DecoderError) -> Self {
+        match error {
+            DecoderError::Unsupported { reason } => Self::Unsupported { reason },
+            DecoderError::Unreadable { reason } => Self::Unreadable { reason },
+            DecoderError::Unavailable { reason } => Self::Unavailable { reason },
+            // Never made for sound, which is stopped by dropping it.
+            DecoderError::Cancelled => Self::Unavailable { reason: "decoding was cancelled".to_owned() },
+        }
+    }
+}
+
+impl From<DecoderError> for MediaProbeError {
+    fn from(error: DecoderError) -> Self {
+        match error {
+            DecoderError::Unsupported { reason }
+            | DecoderError::Unreadable { reason }
+            | DecoderError::Unavailable { reason } => Self { reason },
+            DecoderError::Cancelled => Self { reason: "measuring was cancelled".to_owned() },
         }
     }
 }

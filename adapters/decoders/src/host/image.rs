@@ -10,7 +10,7 @@ use super::{
     exchange::{DecoderInput, OutputCollector},
 };
 use crate::protocol::{
-    EncodedFormat, FromWorker, ImageBounds, ImageHeader, MAX_IMAGE_BYTES, MAX_IMAGE_LINE_BYTES, PageBounds,
+    EncodedFormat, FromWorker, ImageBounds, ImageHeader, MAX_CHUNK_LINE_BYTES, MAX_IMAGE_BYTES, PageBounds,
     RequestedOutput,
 };
 
@@ -78,7 +78,7 @@ impl OutputCollector for ImageCollector {
     type Output = ScaledImage;
 
     const ACTIVITY: &'static str = "scaling";
-    const MAX_LINE_BYTES: usize = MAX_IMAGE_LINE_BYTES;
+    const MAX_LINE_BYTES: usize = MAX_CHUNK_LINE_BYTES;
 
     fn size_reason(limit: &str) -> String {
         format!("an image of at most {limit} can be scaled")

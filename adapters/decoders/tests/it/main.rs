@@ -5,4 +5,5 @@ mod cache;
 mod contract;
 mod images;
 mod recognition;
+mod sound;
 mod stub_worker;

@@ -9,18 +9,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::stream;
+use futures::{TryStreamExt, stream};
 use satchel_decoders::{DecoderSettings, DecoderWorkers};
-use satchel_domain::Sha256;
+use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{
-    DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError, ImageRequest, ImageScaler, MockBlobs,
-    ScaledImage,
+    AudioDecoder, AudioError, DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError, ImageRequest,
+    ImageScaler, MediaProbe, MediaProbeError, MediaProbeRequest, MockBlobs, Recording, ScaledImage,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// What every script starts with. `request` reads the line of the request, and `document` the ten bytes behind it.
-/// `image` takes a format, two sides and a number of bytes; `content` takes base64.
+/// `image` takes a format, two sides and a number of bytes; `content` takes base64; `audio_end` a number of samples, and
+/// `media` two sides and a duration.
 const PRELUDE: &str = r#"#!/bin/sh
 ulimit -t 20
 PATH=/usr/local/bin:/usr/bin:/bin
@@ -34,6 +35,9 @@ page() { printf '{"page":{"number":%s,"offset":0,"bytes":%s,"text":"%s"}}\n' "$1
 done_with() { printf '{"done":{"total_pages":%s,"read_pages":%s,"empty_pages":[%s],"is_truncated":false}}\n' "$1" "$2" "$3"; }
 image() { printf '{"image":{"format":"%s","width":%s,"height":%s,"bytes":%s}}\n' "$1" "$2" "$3" "$4"; }
 content() { printf '{"content":"%s"}\n' "$1"; }
+audio() { printf '%s\n' '"audio"'; }
+audio_end() { printf '{"audio_end":{"samples":%s}}\n' "$1"; }
+media() { printf '{"media":{"width":%s,"height":%s,"duration_ms":%s}}\n' "$1" "$2" "$3"; }
 "#;
 
 /// The document of every test.
@@ -80,6 +84,15 @@ impl StubWorker {
         read_with(&workers(self.settings()), &request(), &CancellationToken::new()).await
     }
 
+    /// Decodes the recording to its end.
+    pub(crate) async fn decode(&self) -> Result<Vec<u8>, AudioError> {
+        decode_with(&workers(self.settings()), recording()).await
+    }
+
+    pub(crate) async fn measure(&self) -> Result<MediaInfo, MediaProbeError> {
+        workers(self.settings()).probe(&media_request()).await
+    }
+
     pub(crate) async fn scale(&self) -> Result<ScaledImage, ImageError> {
         workers(self.settings()).scale(&image_request(), &CancellationToken::new()).await
     }
@@ -122,4 +135,21 @@ pub(crate) async fn read_with(
     cancel: &CancellationToken,
 ) -> Result<DocumentText, DocumentError> {
     workers.read_text(request, cancel).await
+}
+
+/// The document of every test as a recording.
+pub(crate) fn recording() -> Recording {
+    let chunks = DOCUMENT.chunks(4).map(|chunk| Ok(Bytes::from_static(chunk)));
+    Recording { content: Box::pin(stream::iter(chunks)), bytes: DOCUMENT.len() as u64, mime: "audio/ogg".to_owned() }
+}
+
+pub(crate) fn media_request() -> MediaProbeRequest {
+    MediaProbeRequest { sha256: Sha256([7; 32]), bytes: DOCUMENT.len() as u64, mime: "video/mp4".to_owned() }
+}
+
+/// Decodes a recording to its end. An error within the stream is the same as one before it.
+pub(crate) async fn decode_with(workers: &DecoderWorkers, recording: Recording) -> Result<Vec<u8>, AudioError> {
+    let samples = workers.decode(recording).await?;
+    let whole = samples.map_ok(|chunk| chunk.to_vec()).try_concat().await;
+    whole.map_err(|error| *error.into_inner().unwrap().downcast::<AudioError>().unwrap())
 }

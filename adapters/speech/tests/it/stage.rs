@@ -1,10 +1,12 @@
 //! What these tests share: a voice set up for a test, programs as scripts, and sound.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{ffi::OsString, path::Path, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
+use opus_pure::{MAX_PACKET_SAMPLES, OggOpusReader, Trim};
+use satchel_ports::{AudioDecoder, AudioError, ByteStream, Recording, Speech, SpeechError, SynthesizedSpeech};
 use satchel_speech::{CommandEngine, EngineSettings, SpeechEngine, SpeechSettings};
 
 /// All that programs are given of the environment.
@@ -33,6 +35,41 @@ pub(crate) fn voice(
     let recordings = directory.join("recordings");
     SpeechEngine::new(SpeechSettings { speak, transcribe, environment: environment(), recordings })
         .expect("it can work as it is set up")
+        .with_audio_decoder(Arc::new(StubAudioDecoder))
+}
+
+/// Decodes OGG/Opus, as the worker does it with many formats.
+struct StubAudioDecoder;
+
+#[async_trait]
+impl AudioDecoder for StubAudioDecoder {
+    async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
+        if recording.mime == "audio/wav" {
+            return Err(AudioError::Unavailable { reason: "there is no worker".to_owned() });
+        }
+        let ogg = recording.content.map_ok(|chunk| chunk.to_vec()).try_concat().await.expect("it is in memory");
+        let broken = |_| AudioError::Unreadable { reason: "it isn't whole OGG/Opus".to_owned() };
+        let samples = decode_opus(&ogg).map_err(broken)?;
+        Ok(stream::iter([Ok(Bytes::from(samples))]).boxed())
+    }
+}
+
+/// The samples of OGG/Opus, as the port wants them.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "16 bits of some channels")]
+fn decode_opus(ogg: &[u8]) -> Result<Vec<u8>, opus_pure::Error> {
+    let mut reader = OggOpusReader::new(ogg)?;
+    let head = reader.head().clone();
+    let channels = usize::from(head.channel_count);
+    let (mut decoder, mut trim) = (head.decoder(16_000)?, Trim::new(&head, 16_000, channels)?);
+    let (mut block, mut samples) = (vec![0.0; MAX_PACKET_SAMPLES * channels], Vec::new());
+    while let Some(packet) = reader.read_packet()? {
+        let decoded = decoder.decode(&packet.data, MAX_PACKET_SAMPLES, &mut block)?;
+        for frame in trim.keep(&packet, &block[..decoded * channels]).chunks_exact(channels) {
+            let mean = frame.iter().sum::<f32>() / channels as f32;
+            samples.extend(((mean * 32_767.0) as i16).to_le_bytes());
+        }
+    }
+    Ok(samples)
 }
 
 /// What was spoken, whole.

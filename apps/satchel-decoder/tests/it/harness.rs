@@ -3,12 +3,12 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures::stream;
+use futures::{TryStreamExt, stream};
 use satchel_decoders::{DecoderSettings, DecoderWorkers};
-use satchel_domain::Sha256;
+use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{
-    DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError, ImageRequest, ImageScaler, MockBlobs,
-    ScaledImage,
+    AudioDecoder, AudioError, ByteStream, DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError,
+    ImageRequest, ImageScaler, MediaProbe, MediaProbeError, MediaProbeRequest, MockBlobs, Recording, ScaledImage,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +74,27 @@ pub(crate) async fn scale(
 ) -> Result<ScaledImage, ImageError> {
     let request = image_request(0, content.len());
     workers(settings, vec![content]).scale(&request, cancel).await
+}
+
+/// Starts decoding a recording.
+pub(crate) async fn start_decoding(settings: DecoderSettings, content: Vec<u8>) -> Result<ByteStream, AudioError> {
+    let content = Bytes::from(content);
+    let bytes = content.len() as u64;
+    let content: ByteStream = Box::pin(stream::iter([Ok(content)]));
+    workers(settings, Vec::new()).decode(Recording { content, bytes, mime: "audio/test".to_owned() }).await
+}
+
+/// Decodes a recording to its end, and counts its samples.
+pub(crate) async fn count_samples(settings: DecoderSettings, content: Vec<u8>) -> Result<usize, AudioError> {
+    let samples = start_decoding(settings, content).await?;
+    let bytes = samples.try_fold(0, async |bytes, chunk| Ok(bytes + chunk.len())).await;
+    bytes.map(|bytes| bytes / 2).map_err(|error| *error.into_inner().unwrap().downcast::<AudioError>().unwrap())
+}
+
+pub(crate) async fn measure(content: Vec<u8>) -> Result<MediaInfo, MediaProbeError> {
+    let (sha256, bytes) = (Sha256([0; 32]), content.len() as u64);
+    let request = MediaProbeRequest { sha256, bytes, mime: "video/mp4".to_owned() };
+    workers(settings(), content).probe(&request).await
 }
 
 /// The text of a document's pages, or why there is none.

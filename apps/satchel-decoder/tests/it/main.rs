@@ -10,4 +10,7 @@ mod hostile;
 #[path = "../../src/image_fixtures.rs"]
 mod image_fixtures;
 mod images;
+mod sound;
+#[path = "../../src/sound_fixtures.rs"]
+mod sound_fixtures;
 mod worker;

@@ -37,6 +37,7 @@ use crate::{
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
+    probed_blobs::ProbedBlobs,
     retention::RetentionTask,
     schedules,
     stores::{self, Stores, file_directories},
@@ -106,6 +107,8 @@ pub async fn run(
             Ok(())
         });
     }
+    let media = Arc::clone(&workers.decoders.media);
+    let stores = Stores { blobs: Arc::new(ProbedBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
     let address = start_services(config, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);
@@ -192,7 +195,7 @@ async fn start_services(
         fetcher,
         model,
         models: agent_models,
-        speech: adapters::open_speech(config)?,
+        speech: adapters::open_speech(config, workers.decoders.audio)?,
         scripts: workers.scripts,
         documents: Some(workers.decoders.documents),
         images: Some(workers.decoders.images),

@@ -26,6 +26,7 @@ use crate::{
     config::Config,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
+    probed_blobs::ProbedBlobs,
     stores::{self, Stores},
 };
 
@@ -117,13 +118,13 @@ impl TerminalSession {
         let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
-            blobs: Arc::clone(&stores.blobs),
+            blobs: Arc::new(ProbedBlobs::new(Arc::clone(&stores.blobs), decoders.media)),
             workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
             fetcher: adapters::open_fetcher(config),
             model,
             models: agent_models,
-            speech: adapters::open_speech(config)?,
+            speech: adapters::open_speech(config, decoders.audio)?,
             scripts,
             documents: Some(decoders.documents),
             images: Some(decoders.images),

@@ -26,8 +26,9 @@ const ALLOWED_DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("satchel-agent", &["satchel-domain", "satchel-ports", "satchel-attachments", "satchel-routing"]),
 ];
 
-/// Adapters that other adapters may depend on: shared vendor code. They depend on no adapter themselves.
-const SUPPORT_ADAPTERS: [&str; 3] = ["satchel-http-server", "satchel-platform-http", "satchel-worker-process"];
+/// Adapters that other adapters may depend on: shared vendor code, and the resampler. They depend on no adapter themselves.
+const SUPPORT_ADAPTERS: [&str; 4] =
+    ["satchel-http-server", "satchel-platform-http", "satchel-resampler", "satchel-worker-process"];
 
 /// The workspace crates that an adapter may depend on, besides [`SUPPORT_ADAPTERS`].
 const ADAPTER_DEPENDENCIES: [&str; 2] = ["satchel-domain", "satchel-ports"];
@@ -236,7 +237,7 @@ fn embedding_core_links_no_platform() {
 fn no_interpreter_in_the_main_binary() {
     const INTERPRETERS: [&str; 10] =
         ["starlark", "rhai", "mlua", "boa_engine", "rquickjs", "pyo3", "wasmi", "lopdf", "pdfium-render", "mupdf"];
-    const DECODERS: [&str; 23] = [
+    const DECODERS: [&str; 24] = [
         "calamine",
         "chardetng",
         "ffmpeg-next",
@@ -257,6 +258,7 @@ fn no_interpreter_in_the_main_binary() {
         "rtf-parser-tt",
         "satchel-decoder",
         "symphonia",
+        "symphonia-core",
         "tiff",
         "zip",
         "zune-jpeg",

@@ -8,7 +8,7 @@ use satchel_ports::{Recording, Speech, SpeechError, SynthesizedSpeech};
 
 use super::Finding;
 use crate::{
-    adapters::open_speech,
+    adapters::{open_decoders, open_speech},
     config::Config,
     models::{ModelCandidate, ModelSelection, empty_blobs},
 };
@@ -56,7 +56,9 @@ async fn check_answer(candidate: &ModelCandidate, selection: &ModelSelection) ->
 
 /// Tests the configured engines.
 pub(super) async fn check_speech(config: &Config) -> Vec<Finding> {
-    let speech = match open_speech(config) {
+    // What is decoded here is no stored file.
+    let decoder = open_decoders(config, &empty_blobs(), false).audio;
+    let speech = match open_speech(config, decoder) {
         Ok(Some(speech)) => speech,
         Ok(None) => return Vec::new(),
         Err(error) => {

@@ -1,0 +1,89 @@
+//! The decoder of one track: Symphonia's, or for Opus that of opus-pure, which Symphonia lacks.
+
+use symphonia::{
+    core::{
+        codecs::{
+            CodecParameters,
+            audio::{AudioDecoder, AudioDecoderOptions, well_known::CODEC_ID_OPUS},
+        },
+        formats::Track,
+        packet::Packet,
+    },
+    default::get_codecs,
+};
+
+use super::opus_track::OpusTrack;
+use crate::{error::FileDecodeError, media::container::read_error};
+
+/// Samples per second that exist; what claims others is damaged.
+const SAMPLE_RATES: std::ops::RangeInclusive<u32> = 1_000..=384_000;
+
+/// The sound of a packet.
+pub(super) struct SoundBlock<'a> {
+    /// Of one channel, from -1 to 1.
+    pub(super) samples: &'a [f32],
+    /// In samples per second.
+    pub(super) rate: u32,
+    /// How many samples per channel were decoded, with those that the file says to skip: they cost as much.
+    pub(super) decoded: u64,
+}
+
+/// Decodes the packets of a track.
+pub(super) struct TrackDecoder {
+    codec: Codec,
+    interleaved: Vec<f32>,
+    mono: Vec<f32>,
+}
+
+enum Codec {
+    Opus(Box<OpusTrack>),
+    Other(Box<dyn AudioDecoder>),
+}
+
+impl TrackDecoder {
+    /// Sets up the decoder of a track. Opus is decoded to `opus_rate`, at no cost.
+    pub(super) fn new(track: &Track, opus_rate: u32) -> Result<Self, FileDecodeError> {
+        let Some(CodecParameters::Audio(parameters)) = &track.codec_params else {
+            return Err(FileDecodeError::Unsupported("its sound has an unknown format".to_owned()));
+        };
+        let codec = match parameters.codec {
+            CODEC_ID_OPUS => Codec::Opus(Box::new(OpusTrack::new(track, parameters, opus_rate)?)),
+            _ => {
+                let decoder = get_codecs().make_audio_decoder(parameters, &AudioDecoderOptions::default());
+                Codec::Other(decoder.map_err(|error| read_error(&error))?)
+            }
+        };
+        Ok(Self { codec, interleaved: Vec::new(), mono: Vec::new() })
+    }
+
+    /// Decodes the next packet. After an error the next one may be decodable.
+    pub(super) fn decode(&mut self, packet: &Packet) -> Result<SoundBlock<'_>, FileDecodeError> {
+        self.interleaved.clear();
+        let (rate, channels, skipped) = match &mut self.codec {
+            Codec::Opus(opus) => opus.decode(packet, &mut self.interleaved)?,
+            Codec::Other(decoder) => {
+                let decoded = decoder.decode(packet).map_err(|error| read_error(&error))?;
+                let (rate, channels) = (decoded.spec().rate(), decoded.spec().channels().count());
+                decoded.copy_to_vec_interleaved(&mut self.interleaved);
+                (rate, channels, packet.trim_start.get().saturating_add(packet.trim_end.get()))
+            }
+        };
+        if channels == 0 || !SAMPLE_RATES.contains(&rate) {
+            return Err(FileDecodeError::damaged("its sound has an impossible rate or number of channels"));
+        }
+        mix_down(&self.interleaved, channels, &mut self.mono);
+        let decoded = skipped.saturating_add(self.mono.len() as u64);
+        Ok(SoundBlock { samples: &self.mono, rate, decoded })
+    }
+}
+
+/// Mixes channels down to one. Files with samples of 32 bits can hold anything, also what is no number.
+fn mix_down(interleaved: &[f32], channels: usize, mono: &mut Vec<f32>) {
+    mono.clear();
+    #[expect(clippy::cast_precision_loss, reason = "there are some channels")]
+    let share = 1.0 / channels as f32;
+    mono.extend(interleaved.chunks_exact(channels).map(|frame| {
+        let mean = frame.iter().sum::<f32>() * share;
+        if mean.is_finite() { mean.clamp(-1.0, 1.0) } else { 0.0 }
+    }));
+}

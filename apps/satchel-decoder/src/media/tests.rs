@@ -1,0 +1,88 @@
+//! What containers tell, good and hostile.
+
+use super::*;
+use crate::{
+    fixtures::Noise,
+    sound_fixtures::{SOUNDS, sound, tiny_opus_packets, wav, wav_that_claims},
+};
+
+fn measured(content: &[u8]) -> MediaSummary {
+    measure(content.to_vec(), "audio/test").unwrap()
+}
+
+fn duration(content: &[u8]) -> Option<u64> {
+    measured(content).duration_ms
+}
+
+#[test]
+fn duration_is_right_within_a_packet() {
+    for fixture in &SOUNDS {
+        let duration_ms = duration(fixture.content).unwrap_or_else(|| panic!("{} has none", fixture.name));
+        let (expected, slack) = (fixture.duration_ms, fixture.packet_ms);
+        assert!(duration_ms.abs_diff(expected) <= slack, "{}: {duration_ms} ms", fixture.name);
+    }
+    assert_eq!(duration(&wav(22_050, 2, 44_100)), Some(2_000));
+    assert_eq!(duration(&tiny_opus_packets(100, 5_760)), Some(11_993), "without the 312 samples before the sound");
+}
+
+#[test]
+fn video_has_sides_and_sound_has_none() {
+    for name in ["video.mp4", "video.webm"] {
+        let MediaSummary { width, height, .. } = measured(&sound(name));
+        assert_eq!((width, height), (Some(64), Some(48)), "{name}");
+    }
+    for name in ["tone.m4a", "opus.webm", "tone.mp3"] {
+        assert_eq!(measured(&sound(name)).width, None, "{name}");
+    }
+}
+
+#[test]
+fn turned_video_has_its_sides_as_shown() {
+    let mut video = sound("video.mp4");
+    let header = video.windows(4).position(|window| window == b"tkhd").unwrap();
+    // Behind the name: version, times, ids and what is reserved.
+    let matrix = header + 4 + 40;
+    let one = 0x1_0000_i32.to_be_bytes();
+    assert_eq!(video[matrix..matrix + 4], one);
+    let set = |video: &mut Vec<u8>, index: usize, value: i32| {
+        video[matrix + 4 * index..matrix + 4 * index + 4].copy_from_slice(&value.to_be_bytes());
+    };
+    for (index, value) in [(0, 0), (1, 0x1_0000), (3, -0x1_0000), (4, 0)] {
+        set(&mut video, index, value);
+    }
+    let MediaSummary { width, height, .. } = measured(&video);
+    assert_eq!((width, height), (Some(48), Some(64)));
+    set(&mut video, 0, 77);
+    assert_eq!(measured(&video).width, None, "askew");
+}
+
+#[test]
+fn impossible_claims_are_absent() {
+    let mut video = sound("video.mp4");
+    let header = video.windows(4).position(|window| window == b"mvhd").unwrap();
+    // Behind the version and the times: ticks per second, and the duration in ticks.
+    video[header + 16..header + 20].copy_from_slice(&1_u32.to_be_bytes());
+    video[header + 20..header + 24].copy_from_slice(&(u32::MAX - 1).to_be_bytes());
+    let duration_ms = duration(&video);
+    assert!(duration_ms.is_none_or(|duration_ms| duration_ms < 2_000), "a century is counted again: {duration_ms:?}");
+    for claimed in [u32::MAX, 0x7fff_0000] {
+        assert_eq!(duration(&wav_that_claims(claimed, 16_000, 1, 16_000)), Some(1_000), "{claimed}");
+    }
+    assert_eq!(duration(&wav(16_000, 1, 0)), None);
+}
+
+#[test]
+fn hostile_containers_end_cleanly() {
+    for fixture in &SOUNDS {
+        let whole = fixture.content;
+        for length in (0..whole.len()).step_by(1 + whole.len() / 60) {
+            let _outcome = measure(whole[..length].to_vec(), "audio/test");
+        }
+        for seed in 1..20 {
+            let noise: Vec<u8> = Noise::new(seed).take(3_000).collect();
+            for kept_bytes in [8, 40, 200, 600] {
+                let _outcome = measure([&whole[..kept_bytes], &noise].concat(), "audio/test");
+            }
+        }
+    }
+}
