@@ -86,6 +86,8 @@ pub enum RequestedOutput {
 pub struct TextRange {
     /// The first page that is wanted, from 1.
     pub first_page: u32,
+    /// The last page that is wanted.
+    pub last_page: u32,
     /// Where in the text of that page to start, in bytes.
     pub offset: usize,
     /// The most bytes of text that are wanted.

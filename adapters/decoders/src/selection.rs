@@ -1,5 +1,7 @@
 //! Which part of a document's text an answer holds: whole pages as far as they fit, and a part of the first if it doesn't.
 
+use std::ops::RangeInclusive;
+
 /// The text of a page, or a part of it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SelectedPage<'a> {
@@ -12,12 +14,18 @@ pub struct SelectedPage<'a> {
     pub text: &'a str,
 }
 
-/// Selects pages from `first_page` on, which is counted from 1. `offset` is a place in the text of that page, in bytes.
+/// Selects the pages of these numbers, which are counted from 1, as far as they fit. `offset` is a place in the text of
+/// the first, in bytes.
 #[must_use]
-pub fn select_pages(pages: &[String], first_page: u32, offset: usize, max_text_bytes: usize) -> Vec<SelectedPage<'_>> {
-    let first_index = (first_page as usize).saturating_sub(1);
+pub fn select_pages(
+    pages: &[String],
+    numbers: RangeInclusive<u32>,
+    offset: usize,
+    max_text_bytes: usize,
+) -> Vec<SelectedPage<'_>> {
+    let first_index = (*numbers.start() as usize).saturating_sub(1);
     let (mut selected, mut room) = (Vec::new(), max_text_bytes);
-    for (index, text) in pages.iter().enumerate().skip(first_index) {
+    for (index, text) in pages.iter().enumerate().take(*numbers.end() as usize).skip(first_index) {
         let is_first = index == first_index;
         let offset = if is_first { text.ceil_char_boundary(offset.min(text.len())) } else { 0 };
         let rest = &text[offset..];
@@ -53,9 +61,14 @@ fn cut_position(text: &str, room: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn selected(pages: &[&str], first_page: u32, offset: usize, max_text_bytes: usize) -> Vec<(u32, usize, String)> {
+    fn selected(
+        pages: &[&str],
+        numbers: RangeInclusive<u32>,
+        offset: usize,
+        max_text_bytes: usize,
+    ) -> Vec<(u32, usize, String)> {
         let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
-        let selected = select_pages(&pages, first_page, offset, max_text_bytes);
+        let selected = select_pages(&pages, numbers, offset, max_text_bytes);
         selected.into_iter().map(|page| (page.number, page.offset, page.text.to_owned())).collect()
     }
 
@@ -63,17 +76,23 @@ mod tests {
     fn whole_pages_are_selected_while_they_fit() {
         let pages = ["one", "", "three", "four"];
         let page = |number, text: &str| (number, 0, text.to_owned());
-        assert_eq!(selected(&pages, 1, 0, 8), [page(1, "one"), page(2, ""), page(3, "three")]);
-        assert_eq!(selected(&pages, 2, 0, 6), [page(2, ""), page(3, "three")]);
-        assert_eq!(selected(&pages, 5, 0, 9), []);
+        assert_eq!(selected(&pages, 1..=u32::MAX, 0, 8), [page(1, "one"), page(2, ""), page(3, "three")]);
+        assert_eq!(selected(&pages, 2..=u32::MAX, 0, 6), [page(2, ""), page(3, "three")]);
+        assert_eq!(selected(&pages, 5..=u32::MAX, 0, 9), []);
+        assert_eq!(selected(&pages, 1..=2, 0, 99), [page(1, "one"), page(2, "")]);
+        assert_eq!(selected(&pages, 4..=9, 0, 99), [page(4, "four")]);
     }
 
     #[test]
     fn page_without_room_is_cut_behind_a_line() {
         let pages = ["first line\nsecond", "x"];
-        assert_eq!(selected(&pages, 1, 0, 14), [(1, 0, "first line\n".to_owned())]);
-        assert_eq!(selected(&pages, 1, 11, 7), [(1, 11, "second".to_owned()), (2, 0, "x".to_owned())]);
-        assert_eq!(selected(&["й漢"], 1, 1, 1), [(1, 2, "漢".to_owned())], "an offset inside a character, and no room");
-        assert_eq!(selected(&pages, 1, 99, 9), [(1, 17, String::new()), (2, 0, "x".to_owned())]);
+        assert_eq!(selected(&pages, 1..=u32::MAX, 0, 14), [(1, 0, "first line\n".to_owned())]);
+        assert_eq!(selected(&pages, 1..=u32::MAX, 11, 7), [(1, 11, "second".to_owned()), (2, 0, "x".to_owned())]);
+        assert_eq!(
+            selected(&["й漢"], 1..=u32::MAX, 1, 1),
+            [(1, 2, "漢".to_owned())],
+            "an offset inside a character, and no room"
+        );
+        assert_eq!(selected(&pages, 1..=u32::MAX, 99, 9), [(1, 17, String::new()), (2, 0, "x".to_owned())]);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn decode_sound(
     on_chunk: impl FnMut(&[u8]),
 ) -> Result<u64, FileDecodeError> {
     let Container { mut reader, .. } = container::open(content, mime)?;
-    let track = reader.tracks().iter().find(|track| is_known_sound(track)).or(reader.first_track(TrackType::Audio));
+    let track = reader.tracks().iter().find(|track| has_decoder(track)).or(reader.first_track(TrackType::Audio));
     let track = track.ok_or_else(|| FileDecodeError::Unsupported("it has no sound".to_owned()))?;
     let (id, mut decoder) = (track.id, TrackDecoder::new(track, bounds.sample_rate)?);
     let mut output = SampleOutput::new(bounds, on_chunk);
@@ -59,7 +59,7 @@ pub(crate) fn decode_sound(
     output.finish()
 }
 
-fn is_known_sound(track: &Track) -> bool {
+fn has_decoder(track: &Track) -> bool {
     matches!(&track.codec_params, Some(CodecParameters::Audio(sound)) if sound.codec != CODEC_ID_NULL_AUDIO)
 }
 

@@ -13,8 +13,8 @@ use std::{
 
 use satchel_decoders::{
     protocol::{
-        AudioBounds, DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION, PageBounds,
-        PageText, RequestedOutput, TextRange, WorkerRequest,
+        AudioBounds, DocumentSummary, FromWorker, ImageHeader, MAX_CHUNK_BYTES, MAX_REQUEST_BYTES, PROTOCOL_VERSION,
+        PageBounds, PageText, RequestedOutput, TextRange, WorkerRequest,
     },
     selection::{SelectedPage, select_pages},
 };
@@ -129,10 +129,9 @@ fn send_image(image: &EncodedImage) {
 }
 
 fn send_pages(document: &DecodedDocument, range: &TextRange) {
-    let TextRange { first_page, offset, max_text_bytes, .. } = *range;
-    for SelectedPage { number, offset, bytes, text } in
-        select_pages(&document.pages, first_page, offset, max_text_bytes)
-    {
+    let TextRange { first_page, last_page, offset, max_text_bytes, .. } = *range;
+    let selected = select_pages(&document.pages, first_page..=last_page, offset, max_text_bytes);
+    for SelectedPage { number, offset, bytes, text } in selected {
         send(&FromWorker::Page(PageText { number, offset, bytes, text: text.to_owned() }));
     }
     let number = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);

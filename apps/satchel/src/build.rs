@@ -161,7 +161,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     } = ports;
     let playbooks = options.playbooks.zip(declared_files).map(|(declared, files)| {
         let PlaybookOptions { playbooks, environment, policy } = declared;
-        let (fetcher, blobs, documents) = (Arc::clone(&fetcher), Arc::clone(&blobs), documents.clone());
+        let (fetcher, blobs) = (Arc::clone(&fetcher), Arc::clone(&blobs));
+        let (documents, images) = (documents.clone(), images.clone());
         let content = ContentServices { files, fetcher, blobs, documents, images, policy };
         Arc::new(PlaybookServices::new(playbooks, environment, content))
     });
@@ -172,6 +173,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         fetcher,
         download_hosts: options.download_hosts,
         documents: documents.clone(),
+        images,
         limits: options.tools,
     };
     let mut tools = built_in(tool_services.clone());

@@ -55,21 +55,24 @@ fn run_tests(records: &Path) -> Result<()> {
         true => &["nextest", "run", "--no-fail-fast", "--no-tests", "fail"],
         false => &["test", "--no-fail-fast"],
     };
-    let run_recorded =
-        |name: &str, mut command: Command| run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, records));
+    let run_recorded = |name: &str, mut command: Command| {
+        // A panic's message and place say what failed; in a long log its frames hide them.
+        command.env("RUST_BACKTRACE", "0");
+        run_command(name, command.env(SkippedTests::DIRECTORY_VARIABLE, records))
+    };
     let mut workspace_tests = cargo_command();
     workspace_tests.args(run).arg("--workspace");
     // Separately, so that all other tests use the program as it is released.
     let mut otel_tests = cargo_command();
     otel_tests.args(run).args(["--package", "satchel", "--lib", "--features", "otel", "otel::"]);
-    let mut outcomes = vec![
-        run_recorded("the script worker's tests", worker::command(run.iter().copied())?),
-        run_recorded("the tests", workspace_tests),
-        run_recorded("the tests of the feature `otel`", otel_tests),
-    ];
+    let mut outcomes = Vec::new();
     if has_nextest {
         outcomes.push(run_cargo("the examples in the documentation", ["test", "--workspace", "--doc", "--quiet"]));
     }
+    outcomes.push(run_recorded("the script worker's tests", worker::command(run.iter().copied())?));
+    outcomes.push(run_recorded("the tests of the feature `otel`", otel_tests));
+    // Last, so that what failed stands at the end.
+    outcomes.push(run_recorded("the tests", workspace_tests));
     outcomes.into_iter().collect()
 }
 

@@ -66,7 +66,7 @@ async fn read(
     room: usize,
     can_read_on: bool,
 ) -> Result<(String, String), String> {
-    let document = read_document(reader, file, room).await.map_err(|error| error.to_string())?;
+    let document = read_document(reader, file, None, room).await.map_err(|error| error.to_string())?;
     let text = join_pages(&document);
     let last = document.pages.last().ok_or("it has no pages")?;
     let has_more = last.number < document.total_pages || last.offset + (last.text.len() as u64) < last.bytes;

@@ -161,9 +161,9 @@ async fn first_pages(
     let OpenedFile { mime, bytes, sha256, media, .. } = file;
     let stored = StoredBlob { sha256: *sha256, bytes: *bytes, mime: mime.clone(), media: *media };
     store(file, filename(item), item, services).await?;
-    let read = document::read_document(reader.as_ref(), &record(filename(item), stored), MAX_TEXT_BYTES).await;
-    let mut text = read.map_err(|error| failed(&error.to_string()))?;
-    text.pages.retain(|page| page.number <= max_pages);
+    let file_record = record(filename(item), stored);
+    let read = document::read_document(reader.as_ref(), &file_record, Some(max_pages), MAX_TEXT_BYTES).await;
+    let text = read.map_err(|error| failed(&error.to_string()))?;
     let heading = document::describe_pages(&label_of(item, file), &text, "because you are given its first pages alone");
     Ok(vec![ContentPart::Text(format!("{heading}:{}", document::join_pages(&text)))])
 }
@@ -270,7 +270,7 @@ async fn read_text(resolved: &Resolved, file: &OpenedFile) -> Result<Option<Stri
 /// The text of a document; `None` where nothing reads it.
 async fn document_text(file: &Attachment, services: &ContentServices) -> Option<DocumentText> {
     let reader = services.documents.as_ref()?;
-    let read = document::read_document(reader.as_ref(), file, MAX_TEXT_BYTES).await;
+    let read = document::read_document(reader.as_ref(), file, None, MAX_TEXT_BYTES).await;
     read.map_err(|error| tracing::info!(mime = file.mime, %error, "a declared document has no text; its model is told"))
         .ok()
 }

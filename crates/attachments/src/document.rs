@@ -18,13 +18,14 @@ pub fn may_have_text(file: &Attachment) -> bool {
     !matches!(file.kind(), "image" | "audio" | "video" | "font") && file.bytes > 0
 }
 
-/// Reads the beginning of a document, as far as its text fits.
+/// Reads the beginning of a document, as far as its text fits and up to the last page that is wanted.
 ///
 /// # Errors
 /// When nothing reads it.
 pub async fn read_document(
     reader: &dyn DocumentReader,
     file: &Attachment,
+    last_page: Option<u32>,
     max_text_bytes: usize,
 ) -> Result<DocumentText, DocumentError> {
     let request = DocumentRequest {
@@ -32,6 +33,7 @@ pub async fn read_document(
         bytes: file.bytes,
         mime: file.mime.clone(),
         first_page: 1,
+        last_page,
         offset: 0,
         max_text_bytes: max_text_bytes as u64,
     };

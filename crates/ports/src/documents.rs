@@ -1,5 +1,7 @@
 //! The port that reads the text of documents.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
 use satchel_domain::Sha256;
 use tokio_util::sync::CancellationToken;
@@ -15,16 +17,26 @@ pub struct DocumentRequest {
     pub mime: String,
     /// The first page that is wanted, from 1.
     pub first_page: u32,
+    /// The last page that is wanted; `None` for as many as fit.
+    pub last_page: Option<u32>,
     /// Where in the text of that page to start, in bytes.
     pub offset: u64,
     /// The most bytes of text that are wanted.
     pub max_text_bytes: u64,
 }
 
+impl DocumentRequest {
+    /// The numbers of the pages that are wanted, as far as they fit.
+    #[must_use]
+    pub fn page_numbers(&self) -> RangeInclusive<u32> {
+        self.first_page.max(1)..=self.last_page.unwrap_or(u32::MAX)
+    }
+}
+
 /// Text of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentText {
-    /// The pages from the first that was wanted, as far as they fit.
+    /// The pages that were wanted, as far as they fit.
     pub pages: Vec<DocumentPage>,
     /// How many pages the document has.
     pub total_pages: u32,

@@ -51,8 +51,13 @@ impl Tool for AttachmentRead {
         let max_bytes = paging::max_page_bytes(context.reader, self.0.limits.page_bytes);
         let page_bytes = paging::page_limit(limit, max_bytes)?;
         let attachment = lookup::find_attachment(&self.0, context, &id).await?;
-        let selection =
-            PageSelection { page: page.unwrap_or(1), offset, max_bytes: page_bytes, is_limited: limit.is_some() };
+        let selection = PageSelection {
+            page: page.unwrap_or(1),
+            last_page: None,
+            offset,
+            max_bytes: page_bytes,
+            is_limited: limit.is_some(),
+        };
         let is_document = document_text::is_document(&attachment);
         if self.0.documents.is_none() && page.is_some() && !is_document && !is_surely_binary(&attachment) {
             return Err(error::tool_error("argument `page`: only text files are read here, by `offset`; leave it out"));

@@ -1,5 +1,7 @@
 //! `attachment.view`: puts an image or a document of the conversation before the model's eyes again.
 
+mod drawn_page;
+
 use async_trait::async_trait;
 use satchel_domain::{Attachment, ToolOutcome};
 use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
@@ -22,7 +24,7 @@ pub(crate) struct AttachmentView(pub(crate) ToolServices);
 struct Arguments {
     /// The attachment's id.
     id: String,
-    /// The page of a document, from 1. A PDF is shown whole.
+    /// The page of a document, from 1: of a PDF it is shown as a picture, with its text.
     page: Option<u64>,
 }
 
@@ -32,8 +34,9 @@ impl Tool for AttachmentView {
         tool_spec::<Arguments>(
             "attachment.view",
             SafetyTier::ReadOnly,
-            "Shows you one file of this conversation again, also from earlier turns: an image, a PDF, audio or video, as \
-             far as you can take it; if you can't, the answer says why. Of any other file it gives the text, as attachment.read does.",
+            "Shows you one file of this conversation again, also from earlier turns: an image, a PDF or one page of it, \
+             audio or video, as far as you can take it; if you can't, the answer says why. Of any other file it gives \
+             the text, as attachment.read does.",
         )
     }
 
@@ -56,6 +59,10 @@ impl Tool for AttachmentView {
                 "{} can only be shown to the model itself: a script can't see, and attachment_get tells it what is known",
                 attachment.filename
             )));
+        }
+        if let (Some(page), Some(images)) = (page, &self.0.images) {
+            let page = u32::try_from(page).unwrap_or(u32::MAX);
+            return drawn_page::view_page(&self.0, images.as_ref(), &attachment, page, context).await;
         }
         let mut data = json!(lookup::AttachmentMetadata::from(attachment.clone()));
         if let Some(page) = page {

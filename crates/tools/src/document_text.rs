@@ -33,6 +33,8 @@ pub(crate) fn is_document(attachment: &Attachment) -> bool {
 pub(crate) struct PageSelection {
     /// The first page, from 1.
     pub(crate) page: u32,
+    /// The last page; `None` for as many as fit.
+    pub(crate) last_page: Option<u32>,
     /// Where in its text to start, in bytes.
     pub(crate) offset: u64,
     /// The most bytes of text.
@@ -56,6 +58,7 @@ pub(crate) async fn read_pages(
         bytes: attachment.bytes,
         mime: attachment.mime.clone(),
         first_page: selection.page,
+        last_page: selection.last_page,
         offset: selection.offset,
         max_text_bytes: selection.max_bytes,
     };

@@ -18,8 +18,8 @@ use satchel_domain::{
     Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, MockFetcher, MockLedger, OutcomeReader,
-    StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, MockFetcher, MockLedger,
+    OutcomeReader, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
@@ -239,6 +239,7 @@ pub(crate) struct ToolHarness {
     pub(crate) fetcher: Arc<dyn Fetcher>,
     /// What reads documents; nothing unless a test puts something here.
     pub(crate) documents: Option<Arc<dyn DocumentReader>>,
+    pub(crate) images: Option<Arc<dyn ImageScaler>>,
     turns: Arc<Mutex<Vec<TurnRecord>>>,
     records: Arc<Mutex<Vec<FileRecord>>>,
     inbound: Mutex<Vec<Attachment>>,
@@ -253,6 +254,7 @@ impl ToolHarness {
             limits: ToolLimits::default(),
             fetcher: Arc::new(MockFetcher::new()),
             documents: None,
+            images: None,
             turns: Arc::default(),
             records: Arc::default(),
             inbound: Mutex::default(),
@@ -373,6 +375,7 @@ impl ToolHarness {
             fetcher: self.fetcher.clone(),
             download_hosts: vec!["files.lan".to_owned()],
             documents: self.documents.clone(),
+            images: self.images.clone(),
             limits: self.limits.clone(),
         }
     }

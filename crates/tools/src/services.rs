@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_ports::{Blobs, DocumentReader, Fetcher, Ledger};
+use satchel_ports::{Blobs, DocumentReader, Fetcher, ImageScaler, Ledger};
 use serde::{Deserialize, Serialize};
 
 use crate::AuditedWorkspace;
@@ -86,5 +86,7 @@ pub struct ToolServices {
     pub download_hosts: Vec<String>,
     /// What reads documents; `None` where only text files are read.
     pub documents: Option<Arc<dyn DocumentReader>>,
+    /// What draws pages of documents; `None` where nothing does.
+    pub images: Option<Arc<dyn ImageScaler>>,
     pub limits: ToolLimits,
 }

@@ -8,7 +8,9 @@ use reqwest::{Client, Response};
 static CLIENT: LazyLock<Client> = LazyLock::new(|| {
     // Somebody else in the process may have been quicker.
     let _installed_already = rustls::crypto::ring::default_provider().install_default();
-    Client::new()
+    // A server that was killed leaves connections behind, on which the next request would fail.
+    let client = Client::builder().pool_max_idle_per_host(0).build();
+    client.expect("a client can be made")
 });
 
 #[must_use]

@@ -218,7 +218,9 @@ impl Page {
     /// When it can't be read.
     pub async fn wait_for_download(&self, name: &str) -> Vec<u8> {
         let path = self.browser.download_directory().join(name);
-        wait_until(&format!("{name} is downloaded"), async || path.is_file().then_some(())).await;
+        // Beside it while it is being written.
+        let part = path.with_file_name(format!("{name}.crdownload"));
+        wait_until(&format!("{name} is downloaded"), async || (path.is_file() && !part.exists()).then_some(())).await;
         std::fs::read(&path).expect("a download can be read")
     }
 }

@@ -19,9 +19,11 @@ impl DocumentReader for DecoderWorkers {
         request: &DocumentRequest,
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
-        let DocumentRequest { sha256, bytes, mime, first_page, offset, max_text_bytes } = request;
+        let DocumentRequest { sha256, bytes, mime, offset, max_text_bytes, .. } = request;
+        let (first_page, last_page) = request.page_numbers().into_inner();
         let range = TextRange {
-            first_page: *first_page,
+            first_page,
+            last_page,
             offset: usize::try_from(*offset).unwrap_or(usize::MAX),
             max_text_bytes: usize::try_from(*max_text_bytes).unwrap_or(usize::MAX).min(MAX_TEXT_BYTES),
             max_pages: self.settings.max_pages,
@@ -50,10 +52,10 @@ impl PageCollector {
             .checked_sub(page.text.len())
             .map(|room| room.saturating_sub(4))
             .ok_or("the pages hold more text than was requested")?;
-        let first = self.range.first_page.max(1);
-        let expected = self.pages.last().map_or(first, |last| last.number.saturating_add(1));
+        let TextRange { first_page, last_page, max_pages, .. } = self.range;
+        let expected = self.pages.last().map_or(first_page, |last| last.number.saturating_add(1));
         let end = page.offset.saturating_add(page.text.len());
-        if page.number != expected || page.number > self.range.max_pages || end > page.bytes {
+        if page.number != expected || page.number > last_page.min(max_pages) || end > page.bytes {
             return Err("a page is not the next one");
         }
         self.pages.push(to_document_page(page));

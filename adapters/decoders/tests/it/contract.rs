@@ -42,7 +42,7 @@ async fn document_reaches_worker_and_text_returns() {
     assert_eq!(stub.noted("arguments"), "--memory 536870912\n");
     assert_eq!(
         stub.noted("request"),
-        "{\"mime\":\"application/pdf\",\"bytes\":10,\"processor_seconds\":22,\"output\":{\"text\":{\"first_page\":2,\
+        "{\"mime\":\"application/pdf\",\"bytes\":10,\"processor_seconds\":22,\"output\":{\"text\":{\"first_page\":2,\"last_page\":4294967295,\
          \"offset\":0,\"max_text_bytes\":100,\"max_pages\":200}}}"
     );
     wait_until("the worker is killed", || stub.is_gone()).await;

@@ -93,6 +93,8 @@ async fn only_the_pages_that_are_wanted_are_recognised() {
     let last = read(&reader, &DocumentRequest { first_page: 4, ..request() }).await;
     // Nobody knows yet whether there is text on the pages before.
     assert_eq!((last.pages, last.empty_pages, runs(directory.path())), (vec![page(4, "End")], Vec::new(), 0));
+    let cover = read(&reader, &DocumentRequest { last_page: Some(1), ..request() }).await;
+    assert_eq!((cover.pages, runs(directory.path())), (vec![page(1, "Cover")], 0));
     // There is room for the cover and one picture; the next page waits, and is not one without text.
     let some = read(&reader, &DocumentRequest { max_text_bytes: 20, ..request() }).await;
     let numbers: Vec<u32> = some.pages.iter().map(|page| page.number).collect();

@@ -113,6 +113,7 @@ pub(crate) fn request() -> DocumentRequest {
         bytes: DOCUMENT.len() as u64,
         mime: "application/pdf".to_owned(),
         first_page: 1,
+        last_page: None,
         offset: 0,
         max_text_bytes: 100,
     }

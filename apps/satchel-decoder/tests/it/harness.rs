@@ -39,6 +39,7 @@ pub(crate) fn document_request(number: u8, bytes: usize, mime: &str) -> Document
         bytes: bytes as u64,
         mime: mime.to_owned(),
         first_page: 1,
+        last_page: None,
         offset: 0,
         max_text_bytes: 64 << 10,
     }
@@ -76,17 +77,12 @@ pub(crate) async fn scale(
     workers(settings, vec![content]).scale(&request, cancel).await
 }
 
-/// Starts decoding a recording.
-pub(crate) async fn start_decoding(settings: DecoderSettings, content: Vec<u8>) -> Result<ByteStream, AudioError> {
-    let content = Bytes::from(content);
-    let bytes = content.len() as u64;
-    let content: ByteStream = Box::pin(stream::iter([Ok(content)]));
-    workers(settings, Vec::new()).decode(Recording { content, bytes, mime: "audio/test".to_owned() }).await
-}
-
 /// Decodes a recording to its end, and counts its samples.
 pub(crate) async fn count_samples(settings: DecoderSettings, content: Vec<u8>) -> Result<usize, AudioError> {
-    let samples = start_decoding(settings, content).await?;
+    let bytes = content.len() as u64;
+    let content: ByteStream = Box::pin(stream::iter([Ok(Bytes::from(content))]));
+    let recording = Recording { content, bytes, mime: "audio/test".to_owned() };
+    let samples = workers(settings, Vec::new()).decode(recording).await?;
     let bytes = samples.try_fold(0, async |bytes, chunk| Ok(bytes + chunk.len())).await;
     bytes.map(|bytes| bytes / 2).map_err(|error| *error.into_inner().unwrap().downcast::<AudioError>().unwrap())
 }
@@ -94,7 +90,7 @@ pub(crate) async fn count_samples(settings: DecoderSettings, content: Vec<u8>) -
 pub(crate) async fn measure(content: Vec<u8>) -> Result<MediaInfo, MediaProbeError> {
     let (sha256, bytes) = (Sha256([0; 32]), content.len() as u64);
     let request = MediaProbeRequest { sha256, bytes, mime: "video/mp4".to_owned() };
-    workers(settings(), content).probe(&request).await
+    workers(settings(), vec![content]).probe(&request).await
 }
 
 /// The text of a document's pages, or why there is none.

@@ -19,25 +19,25 @@ use super::{
 /// The least memory with which a worker can start and read something, in bytes.
 const MIN_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Scaling images, and reading documents: PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML, HTML, and text in any encoding.
+/// Scaling images, decoding recordings, and reading documents: PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, EPUB, EML, HTML, and text in any encoding.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DocumentsConfig {
     /// How many pages of a document are read. Slides and sheets are pages; other texts have pages of some 3,000
     /// characters.
     pub max_pages: Count<1, 10_000>,
-    /// How long reading a document, or scaling an image, may take.
+    /// How long reading a document, or scaling an image, may take; decoding a recording may take ten times as long.
     pub timeout: ConfigDuration,
-    /// The memory of the worker that reads a document or scales an image; at least `128MiB`. The document itself may have
-    /// a quarter of it, the pixels of an image half.
+    /// The memory of the worker that reads a document, scales an image or decodes a recording; at least `128MiB`. The file
+    /// itself may have a quarter of it, the pixels of an image half.
     pub memory: Size,
     /// How much of the disk the text of documents that were read lately may take, so that reading on doesn't decode the
     /// document again. A text is removed with the last attachment that has the document's bytes; `0` keeps none.
     pub cache_quota: SizeOrZero,
     /// Recognises the text of scanned pages. Off by default.
     pub ocr: RecognitionConfig,
-    /// The program `satchel-decoder`, which reads documents and scales images; by default the one next to the program
-    /// `satchel`. Without it only text files are read.
+    /// The program `satchel-decoder`, which reads documents, scales images and decodes recordings; by default the one next
+    /// to the program `satchel`. Without it only text files are read.
     pub worker: Option<FilePath>,
 }
 

@@ -332,7 +332,7 @@ async fn image_is_scaled_to_its_bounds() {
 async fn first_pages_are_text_for_every_model() {
     let files = MachineFiles(BTreeMap::from([("spec.pdf", ("application/pdf", b"%PDF".to_vec()))]));
     let read = DocumentText {
-        pages: vec![page(1, "One", 3), page(2, "Two", 3), page(3, "Three", 5)],
+        pages: vec![page(1, "One", 3), page(2, "Two", 3)],
         total_pages: 3,
         read_pages: 3,
         empty_pages: Vec::new(),
@@ -343,7 +343,12 @@ async fn first_pages_are_text_for_every_model() {
         bounds: AttachmentBounds { max_pages: Some(2), ..AttachmentBounds::default() },
         ..item(AttachmentKind::Pdf, "spec.pdf")
     };
-    let services = services(files, Some(document_reader(Ok(read))));
+    let mut reader = MockDocumentReader::new();
+    reader.expect_read_text().times(1).returning(move |request, _| {
+        assert_eq!(request.page_numbers(), 1..=2, "no picture behind them is recognised in vain");
+        Ok(read.clone())
+    });
+    let services = services(files, Some(reader));
     let parts = content(bounded, &support(true, &["application/pdf"]), &services).await.unwrap();
     let expected = "The pdf spec.pdf (application/pdf, 4 B), as text, because you are given its first pages alone; pages 1–2 \
                     of 3:\n[page 1]\nOne\n[page 2]\nTwo";

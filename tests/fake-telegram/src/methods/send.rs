@@ -56,9 +56,12 @@ pub(crate) fn file(
         return Err(bad("VOICE_MESSAGES_FORBIDDEN"));
     }
     let mut file = media::find(platform, rules, call, kind.field(), kind)?;
+    let integer = |field: &str| call.integer(field).and_then(|number| u32::try_from(number).ok());
     if !matches!(kind, FileKind::Photo | FileKind::Document) {
-        let seconds = call.integer("duration").and_then(|seconds| u32::try_from(seconds).ok());
-        file.duration = seconds.unwrap_or(file.duration);
+        file.duration = integer("duration").unwrap_or(file.duration);
+    }
+    if matches!(kind, FileKind::Video | FileKind::Animation) {
+        file.sides = integer("width").zip(integer("height")).unwrap_or(file.sides);
     }
     Ok(put(platform, TelegramMessage { words, content: TelegramContent::File(file), ..begun }))
 }

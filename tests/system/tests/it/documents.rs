@@ -1,12 +1,14 @@
 //! A document from a person on Telegram to the model's wire: the real binary, its decoder worker, and the strict fakes.
 
+mod recordings;
+
 use std::process::Stdio;
 
 use satchel_fake_kit::FakeFile;
 use satchel_fake_model::{FakeModelServer, ModelReply, ModelWire, RecordedRequest, ScriptedCall};
 use satchel_fake_telegram::{FakeTelegram, FileKind, PersonMessage, TelegramRules};
 use satchel_system::real_binary::{TestHome, decoder_worker};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 const ANN: i64 = 41;
@@ -30,6 +32,11 @@ struct DocumentHarness {
 
 impl DocumentHarness {
     async fn start() -> Self {
+        Self::with_settings("").await
+    }
+
+    /// With more settings.
+    async fn with_settings(settings: &str) -> Self {
         let _worker = decoder_worker();
         let telegram = FakeTelegram::start(TelegramRules::default()).await.expect("a loopback port");
         telegram.person(ANN, "Ann");
@@ -41,7 +48,7 @@ impl DocumentHarness {
             "satchel.yaml",
             format!(
                 "telegram: {{ token: '{}', api_url: '{}', owners: [{ANN}] }}\nweb: {{ listen: off }}\n\
-                 delivery: {{ pace: off }}\nmodels:\n  main: {{ provider: openai, base_url: '{}', api_key: '{key}', \
+                 delivery: {{ pace: off }}\n{settings}models:\n  main: {{ provider: openai, base_url: '{}', api_key: '{key}', \
                  model: '{}' }}\n",
                 telegram.token(),
                 telegram.api_url(),
@@ -70,12 +77,21 @@ impl DocumentHarness {
     async fn read(&self, name: &str, content: &'static [u8]) -> RecordedRequest {
         let file = FakeFile::from_bytes(name, DOCX, content);
         self.send(PersonMessage::file(FileKind::Document, file), &format!("I have {name}.")).await;
+        let id = self.id_of(name);
+        self.call("attachment_read", &json!({ "id": id }), &format!("I have read {name}.")).await
+    }
+
+    /// The id of a file that came with the last message, as the model was told.
+    fn id_of(&self, name: &str) -> String {
         let words = self.model.last().user_text();
         let (_, rest) = words.rsplit_once(&format!("\"{name}\" id ")).expect("the addendum names the file");
-        let id = rest.split_whitespace().next().expect("an id");
-        let call = ScriptedCall::new("attachment_read", &json!({ "id": id }).to_string());
-        self.model.reply(ModelReply::calls([call]));
-        self.send(PersonMessage::text("read it"), &format!("I have read {name}.")).await;
+        rest.split_whitespace().next().expect("an id").to_owned()
+    }
+
+    /// Lets the model call a tool in the next turn, and returns what it then has on its wire.
+    async fn call(&self, tool: &str, arguments: &Value, reply: &str) -> RecordedRequest {
+        self.model.reply(ModelReply::calls([ScriptedCall::new(tool, &arguments.to_string())]));
+        self.send(PersonMessage::text("go on"), reply).await;
         self.model.last()
     }
 }
@@ -114,4 +130,24 @@ async fn model_gets_text_and_still_images_in_place_of_what_it_does_not_take() {
     harness.send(PersonMessage::file(FileKind::Document, file).caption("who is that?"), "A pixel.").await;
     let [image] = harness.model.last().files().try_into().expect("one image");
     assert!(image.bytes.starts_with(b"\x89PNG") || image.bytes.starts_with(b"\xff\xd8"), "{:?}", image.bytes);
+}
+
+/// The worker draws the page, confined as it is.
+#[tokio::test]
+async fn model_sees_one_page_of_a_document() {
+    let harness = DocumentHarness::start().await;
+    let pdf = &include_bytes!("../../../../apps/satchel-decoder/tests/corpus/pdf/newsletter-reportlab-columns.pdf")[..];
+    let file = FakeFile::from_bytes("news.pdf", "application/pdf", pdf);
+    harness.send(PersonMessage::file(FileKind::Document, file), "I have it.").await;
+    let id = harness.id_of("news.pdf");
+    let request = harness.call("attachment_view", &json!({ "id": id, "page": 1 }), "I see it.").await;
+    let text = request.results().last().expect("the call has a result").text();
+    assert!(text.contains("#1 news.pdf: page 1 is shown as a picture; its text:\n#1 news.pdf, page 1 of 1"), "{text}");
+    let pictures: Vec<_> = request.files().into_iter().filter(|file| file.mime.starts_with("image/")).collect();
+    let [picture] = &pictures[..] else { panic!("{pictures:?}") };
+    let is_image = picture.bytes.starts_with(b"\x89PNG") || picture.bytes.starts_with(b"\xff\xd8");
+    assert!(is_image && picture.bytes.len() > 20_000, "it is drawn large: {} B", picture.bytes.len());
+    let request = harness.call("attachment_view", &json!({ "id": id, "page": 2 }), "There is none.").await;
+    let text = request.results().last().expect("the call has a result").text();
+    assert!(text.contains("argument `page`: 2 is behind the end; news.pdf has 1 page"), "{text}");
 }

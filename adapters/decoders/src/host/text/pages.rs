@@ -1,6 +1,6 @@
 //! All text that was read from a document, and how it is kept in a file.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, ops::RangeInclusive};
 
 use satchel_ports::{DocumentPage, DocumentRequest, DocumentText};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,13 @@ struct Header {
 impl DocumentPages {
     /// The request for all text of the document that another request is about.
     pub(super) fn request_for(request: &DocumentRequest) -> DocumentRequest {
-        DocumentRequest { first_page: 1, offset: 0, max_text_bytes: MAX_TEXT_BYTES as u64, ..request.clone() }
+        DocumentRequest {
+            first_page: 1,
+            last_page: None,
+            offset: 0,
+            max_text_bytes: MAX_TEXT_BYTES as u64,
+            ..request.clone()
+        }
     }
 
     /// The pages of a whole document; `None` if pages are missing.
@@ -74,7 +80,7 @@ impl DocumentPages {
     pub(super) fn select(&self, request: &DocumentRequest) -> DocumentText {
         let in_memory = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let (offset, max_text_bytes) = (in_memory(request.offset), in_memory(request.max_text_bytes));
-        let selected = select_pages(&self.pages, request.first_page, offset, max_text_bytes);
+        let selected = select_pages(&self.pages, request.page_numbers(), offset, max_text_bytes);
         DocumentText {
             pages: selected.into_iter().map(to_document_page).collect(),
             total_pages: self.total_pages,
@@ -90,9 +96,9 @@ impl DocumentPages {
         (1..).zip(&self.pages).filter(|(_, text)| text.is_empty()).map(|(number, _)| number)
     }
 
-    /// The pages without text, from this one on, that were not recognised.
-    pub(super) fn unrecognized_pages(&self, first: u32) -> impl Iterator<Item = u32> {
-        self.empty_pages().filter(move |number| *number >= first && !self.recognized.contains(number))
+    /// Those of the pages with these numbers that have no text and were not recognised.
+    pub(super) fn unrecognized_pages(&self, numbers: RangeInclusive<u32>) -> impl Iterator<Item = u32> {
+        self.empty_pages().filter(move |number| numbers.contains(number) && !self.recognized.contains(number))
     }
 
     /// Sets what was recognised of a page without text, which may be nothing.

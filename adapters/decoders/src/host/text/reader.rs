@@ -67,7 +67,7 @@ impl CachedDocumentReader {
         cancel: &CancellationToken,
     ) -> Result<DocumentText, DocumentError> {
         let mut recognition = Recognition::default();
-        if document.unrecognized_pages(request.first_page).next().is_some() {
+        if document.unrecognized_pages(request.page_numbers()).next().is_some() {
             match recognizer.acquire(cancel).await? {
                 Some(_slot) => {
                     // Whoever had the slot before may have recognised the same document.
@@ -85,7 +85,7 @@ impl CachedDocumentReader {
         }
         let mut text = document.select(request);
         // A page that waits for its turn isn't one without text.
-        if let Some(pending) = recognition.pending_page(&document, request.first_page) {
+        if let Some(pending) = recognition.pending_page(&document, request) {
             text.pages.retain(|page| page.number < pending.max(request.first_page + 1));
         }
         text.empty_pages.retain(|page| recognition.was_tried(&document, *page));

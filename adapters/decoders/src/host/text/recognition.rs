@@ -74,9 +74,9 @@ enum RecognitionError {
 }
 
 impl Recognition {
-    /// The first page without text, from this one on, that was not tried; what follows it must not be shown.
-    pub(super) fn pending_page(&self, document: &DocumentPages, first: u32) -> Option<u32> {
-        document.unrecognized_pages(first).find(|page| !self.failed_pages.contains(page))
+    /// The first wanted page without text that was not tried; what follows it must not be shown.
+    pub(super) fn pending_page(&self, document: &DocumentPages, request: &DocumentRequest) -> Option<u32> {
+        document.unrecognized_pages(request.page_numbers()).find(|page| !self.failed_pages.contains(page))
     }
 
     /// Whether the picture of a page was tried, now or before.
@@ -128,7 +128,7 @@ impl PageRecognizer {
         let mut recognition = Recognition::default();
         let started_at = Instant::now();
         let mut is_first_page = true;
-        while let Some(page) = recognition.pending_page(document, first) {
+        while let Some(page) = recognition.pending_page(document, request) {
             if !is_first_page && started_at.elapsed() > MAX_TURN {
                 let seconds = MAX_TURN.as_secs();
                 let reason = format!("pages from {page} on would take more than {seconds} s together");

@@ -48,6 +48,7 @@ async fn measure_reading(worker: &Path, directory: &Path) -> Result<(Duration, D
         bytes: stored.bytes,
         mime: stored.mime,
         first_page: 1,
+        last_page: None,
         offset: 0,
         max_text_bytes: 1 << 20,
     };
