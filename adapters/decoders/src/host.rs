@@ -115,6 +115,8 @@ pub struct DecoderWorkers {
     settings: DecoderSettings,
     blobs: Arc<dyn Blobs>,
     slots: Arc<Semaphore>,
+    /// Recordings take long, and would keep everything else waiting.
+    sound_slot: Arc<Semaphore>,
 }
 
 impl DecoderWorkers {
@@ -122,7 +124,7 @@ impl DecoderWorkers {
     #[must_use]
     pub fn new(settings: DecoderSettings, blobs: Arc<dyn Blobs>) -> Self {
         let slots = Arc::new(Semaphore::new(settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { settings, blobs, slots }
+        Self { settings, blobs, slots, sound_slot: Arc::new(Semaphore::new(1)) }
     }
 
     async fn decode<C: OutputCollector>(
@@ -141,14 +143,16 @@ impl DecoderWorkers {
         input: DecoderInput<'_>,
         collector: C,
     ) -> Result<C::Output, DecoderError> {
-        let (worker, _slot) = self.start_worker(input.bytes, C::ACTIVITY, C::MAX_LINE_BYTES, C::size_reason).await?;
+        let (worker, _slot) =
+            self.start_worker(&self.slots, input.bytes, C::ACTIVITY, C::MAX_LINE_BYTES, C::size_reason).await?;
         let worker = FileWorker { sha256: Some(*input.sha256), ..worker };
         Exchange { input, collector, settings: &self.settings, blobs: self.blobs.as_ref() }.run(worker).await
     }
 
-    /// Waits for a free slot, and starts a worker for a file of this size.
+    /// Waits for a free one of the slots, and starts a worker for a file of this size.
     async fn start_worker(
         &self,
+        slots: &Arc<Semaphore>,
         bytes: u64,
         activity: &'static str,
         max_line_bytes: usize,
@@ -161,7 +165,7 @@ impl DecoderWorkers {
             return Err(DecoderError::unreadable(format!("it has {bytes}; {limit}")));
         }
         let program = self.settings.program(max_line_bytes);
-        let slot = self.acquire_slot(&program).await?;
+        let slot = self.acquire_slot(slots, &program).await?;
         let process = program.start().await.map_err(|error| {
             tracing::warn!(%error, "no file can be decoded");
             DecoderError::Unavailable { reason: error.to_string() }
@@ -169,20 +173,24 @@ impl DecoderWorkers {
         Ok((FileWorker { process, activity, sha256: None, memory_bytes }, slot))
     }
 
-    async fn acquire_slot(&self, program: &WorkerProgram) -> Result<OwnedSemaphorePermit, DecoderError> {
+    async fn acquire_slot(
+        &self,
+        slots: &Arc<Semaphore>,
+        program: &WorkerProgram,
+    ) -> Result<OwnedSemaphorePermit, DecoderError> {
         let acquire = async {
             // Before it takes a slot, which others may need as soon as there is a program.
             if self.settings.is_program_pending() {
                 program.wait_until_exists().await;
             }
-            Arc::clone(&self.slots).acquire_owned().await.expect("the semaphore is never closed")
+            Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed")
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {
                 true => "the decoder worker is not built yet; try again in a minute",
                 false => "too many files are being decoded; try again in a moment",
             };
-            DecoderError::Unavailable { reason: reason.to_owned() }
+            DecoderError::Busy { reason: reason.to_owned() }
         })
     }
 }

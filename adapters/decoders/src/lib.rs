@@ -1,5 +1,5 @@
 //! Documents, images and sound: implements the ports [`satchel_ports::DocumentReader`], [`satchel_ports::ImageScaler`],
-//! [`satchel_ports::AudioDecoder`] and [`satchel_ports::MediaProbe`] with worker processes that decode them.
+//! [`satchel_ports::AudioDecoder`] and [`satchel_ports::MediaMeter`] with worker processes that decode them.
 //!
 //! A file can crash or stall what decodes it, so none is decoded here (ADR 0020): each gets its own worker,
 //! `satchel-decoder`, which knows nothing but the [`protocol`].

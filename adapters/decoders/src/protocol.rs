@@ -88,7 +88,7 @@ pub struct TextRange {
     pub first_page: u32,
     /// The last page that is wanted.
     pub last_page: u32,
-    /// Where in the text of that page to start, in bytes.
+    /// Where in the text of the first page to start, in bytes.
     pub offset: usize,
     /// The most bytes of text that are wanted.
     pub max_text_bytes: usize,

@@ -97,7 +97,12 @@ pub(crate) async fn convert_to_wav(
     };
     let samples = match decoded {
         Ok(samples) => samples,
-        Err(AudioError::Unavailable { .. }) if WavReader::is_wav(&head) => return Ok(None),
+        // The program may know a WAV that nothing here decodes.
+        Err(AudioError::Unavailable { .. } | AudioError::Unsupported { .. } | AudioError::Unreadable { .. })
+            if WavReader::is_wav(&head) =>
+        {
+            return Ok(None);
+        }
         Err(error) => return Err(decoding_error(&error)),
     };
     let wav = RecordingFile(directory.join(format!("{}.wav", Uuid::now_v7())));
@@ -128,6 +133,7 @@ fn decoding_error(error: &AudioError) -> SpeechError {
             ),
             ..conversion_error(reason, true)
         },
+        AudioError::Interrupted { reason } => conversion_error(reason, true),
         AudioError::Unsupported { reason } | AudioError::Unreadable { reason } => {
             conversion_error(&format!("{reason}; a command with {{file}} gets any recording as it came"), false)
         }
@@ -244,6 +250,31 @@ mod tests {
         let error = converted.err().unwrap();
         assert!(error.reason.contains("it is longer than 120 minutes") && !error.retryable, "{error}");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "only the recording is left");
+    }
+
+    #[tokio::test]
+    async fn wav_as_programs_expect_it_is_not_decoded() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut content = wav_file::header(4);
+        content.extend([1, 2, 3, 4]);
+        let wav = recording_file(directory.path(), &content);
+        let decoder = MockAudioDecoder::new();
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        assert!(matches!(converted, Ok(None)), "as it came");
+    }
+
+    /// A program that gets a WAV of another rate would only hear nonsense.
+    #[tokio::test]
+    async fn busy_decoder_is_worth_a_retry() {
+        let directory = tempfile::tempdir().unwrap();
+        let wav = recording_file(directory.path(), b"RIFF\x24\0\0\0WAVEfmt and so on");
+        let mut decoder = MockAudioDecoder::new();
+        let busy = || AudioError::Interrupted { reason: "too many files are being decoded".to_owned() };
+        decoder.expect_decode().returning(move |_| Err(busy()));
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        let error = converted.err().unwrap();
+        assert!(error.reason.ends_with("too many files are being decoded") && error.retryable, "{error}");
+        assert_eq!(error.remedy, None);
     }
 
     #[tokio::test]

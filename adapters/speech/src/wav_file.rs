@@ -40,7 +40,7 @@ pub(crate) async fn write_wav(path: &Path, mut samples: ByteStream) -> io::Resul
     wav.flush().await
 }
 
-fn header(data_bytes: u32) -> Vec<u8> {
+pub(crate) fn header(data_bytes: u32) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(b"RIFF");
     header.extend_from_slice(&(36_u32.saturating_add(data_bytes)).to_le_bytes());

@@ -5,16 +5,12 @@ mod sample_output;
 mod track_decoder;
 
 use satchel_decoders::protocol::AudioBounds;
-use symphonia::core::{
-    codecs::{CodecParameters, audio::CODEC_ID_NULL_AUDIO},
-    errors::Error,
-    formats::{Track, TrackType},
-};
+use symphonia::core::{codecs::CodecParameters, errors::Error, formats::FormatReader};
 
 use self::{sample_output::SampleOutput, track_decoder::TrackDecoder};
 use crate::{
     error::FileDecodeError,
-    media::container::{self, Container},
+    media::container::{self, Container, MediaFormat},
 };
 
 /// How many packets in a row may be undecodable. Others are skipped, as when they are played.
@@ -28,20 +24,35 @@ pub(crate) fn decode_sound(
     bounds: AudioBounds,
     on_chunk: impl FnMut(&[u8]),
 ) -> Result<u64, FileDecodeError> {
-    let Container { mut reader, .. } = container::open(content, mime)?;
-    let track = reader.tracks().iter().find(|track| has_decoder(track)).or(reader.first_track(TrackType::Audio));
-    let track = track.ok_or_else(|| FileDecodeError::Unsupported("it has no sound".to_owned()))?;
-    let (id, mut decoder) = (track.id, TrackDecoder::new(track, bounds.sample_rate)?);
+    let Container { format, mut reader } = container::open(content, mime)?;
     let mut output = SampleOutput::new(bounds, on_chunk);
+    while let RecordingEnd::NextFollows = decode_recording(format, reader.as_mut(), bounds.sample_rate, &mut output)? {}
+    output.finish()
+}
+
+/// How a recording within a file ended.
+enum RecordingEnd {
+    /// With the file.
+    File,
+    /// Another recording follows, with tracks of its own: OGG can be joined so.
+    NextFollows,
+}
+
+fn decode_recording<F: FnMut(&[u8])>(
+    format: MediaFormat,
+    reader: &mut dyn FormatReader,
+    sample_rate: u32,
+    output: &mut SampleOutput<F>,
+) -> Result<RecordingEnd, FileDecodeError> {
+    let (id, mut decoder) = open_track(format, reader, sample_rate)?;
     let mut damaged = 0;
     loop {
         let packet = match reader.next_packet() {
             Ok(Some(packet)) => packet,
-            Ok(None) => break,
+            Ok(None) => return Ok(RecordingEnd::File),
             // A recording that was cut off is heard as far as it goes.
-            Err(Error::IoError(_)) => break,
-            // The next of several recordings in one file, or another track that starts.
-            Err(Error::ResetRequired) => break,
+            Err(Error::IoError(_)) => return Ok(RecordingEnd::File),
+            Err(Error::ResetRequired) => return Ok(RecordingEnd::NextFollows),
             Err(error) => return Err(container::read_error(&error)),
         };
         if packet.track_id != id {
@@ -56,11 +67,22 @@ pub(crate) fn decode_sound(
             Err(error) => return Err(error),
         }
     }
-    output.finish()
 }
 
-fn has_decoder(track: &Track) -> bool {
-    matches!(&track.codec_params, Some(CodecParameters::Audio(sound)) if sound.codec != CODEC_ID_NULL_AUDIO)
+/// Opens the first track that can be decoded: videos often have their sound in several formats.
+fn open_track(
+    format: MediaFormat,
+    reader: &dyn FormatReader,
+    sample_rate: u32,
+) -> Result<(u32, TrackDecoder), FileDecodeError> {
+    let mut first_error = None;
+    for track in reader.tracks().iter().filter(|track| matches!(track.codec_params, Some(CodecParameters::Audio(_)))) {
+        match TrackDecoder::new(format, track, sample_rate) {
+            Ok(decoder) => return Ok((track.id, decoder)),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| FileDecodeError::Unsupported("it has no sound".to_owned())))
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ mod track_header;
 
 use satchel_decoders::protocol::{MAX_DURATION_MS, MAX_VIDEO_SIDE, MediaSummary};
 use symphonia::core::{
-    codecs::{CodecParameters, audio::well_known::CODEC_ID_OPUS},
+    codecs::CodecParameters,
+    errors::Error,
     formats::{FormatReader, Track, TrackType},
-    units::{Duration, Time, TimeBase},
+    units::{Duration, TimeBase, Timestamp},
 };
 
 use self::container::{Container, MediaFormat};
@@ -25,13 +26,13 @@ pub(crate) fn measure(content: Vec<u8>, mime: &str) -> Result<MediaSummary, File
     let sides = sides.filter(|(width, height)| [width, height].iter().all(|side| (1..=MAX_VIDEO_SIDE).contains(*side)));
     let stated = match format {
         // MP3 and bare AAC have no header, so that what is read of one is a guess. That of WAV is written by many programs
-        // before they know its length.
-        MediaFormat::Wav | MediaFormat::Mpeg | MediaFormat::Adts => None,
+        // before they know its length. OGG can be several recordings, and part of a longer one.
+        MediaFormat::Wav | MediaFormat::Mpeg | MediaFormat::Adts | MediaFormat::Ogg => None,
         _ => stated_duration(reader.as_ref()),
     };
     let duration_ms = match stated {
         Some(duration_ms) => Some(duration_ms),
-        None => plausible_ms(counted_duration(reader.as_mut())),
+        None => counted_duration(reader.as_mut()).and_then(plausible_ms),
     };
     Ok(MediaSummary { width: sides.map(|(width, _)| width), height: sides.map(|(_, height)| height), duration_ms })
 }
@@ -44,40 +45,47 @@ fn coded_sides(track: &Track) -> Option<(u32, u32)> {
     }
 }
 
-/// The duration by the header, or in OGG by the last page. Streams that were recorded live have none.
+/// The duration by the header. Streams that were recorded live have none.
 fn stated_duration(reader: &dyn FormatReader) -> Option<u64> {
     let info = reader.media_info();
     let (duration, time_base) = match (info.duration, info.time_base) {
         (Some(duration), Some(time_base)) => (duration, time_base),
         _ => reader.tracks().iter().find_map(|track| Some((track.duration?, track.time_base?)))?,
     };
-    let skipped = reader.tracks().iter().find_map(opus_delay).unwrap_or_default();
-    plausible_ms(time_base.calc_duration(duration.saturating_sub(skipped)))
+    plausible_ms(time_base.calc_duration(duration)?.as_millis())
 }
 
-/// The samples before the sound of Opus in OGG, which its last page counts too.
-fn opus_delay(track: &Track) -> Option<Duration> {
-    let is_opus = matches!(&track.codec_params, Some(CodecParameters::Audio(audio)) if audio.codec == CODEC_ID_OPUS);
-    is_opus.then_some(Duration::from(u64::from(track.delay?)))
-}
-
-/// The duration by all packets: where the last one ends, or how long all of them are if they have no place in time.
-fn counted_duration(reader: &mut dyn FormatReader) -> Option<Time> {
-    let track = reader.default_track(TrackType::Audio).or_else(|| reader.default_track(TrackType::Video))?;
-    let (id, time_base): (u32, TimeBase) = (track.id, track.time_base?);
-    let mut end = Duration::ZERO;
-    // A damaged end costs what comes behind it, as when it is played.
-    while let Ok(Some(packet)) = reader.next_packet() {
-        if packet.track_id == id {
-            let packet_end = packet.pts.saturating_add(packet.dur);
-            end = end.max(Duration::from(u64::try_from(packet_end.get()).unwrap_or_default()));
+/// The duration by all packets of all recordings in the file, in milliseconds.
+fn counted_duration(reader: &mut dyn FormatReader) -> Option<i128> {
+    let mut nanos = 0;
+    loop {
+        let track = reader.default_track(TrackType::Audio).or_else(|| reader.default_track(TrackType::Video))?;
+        let (id, time_base): (u32, TimeBase) = (track.id, track.time_base?);
+        // From the start of the first packet to the end of the last one. What comes before zero isn't played.
+        let (mut start, mut end) = (None, Duration::ZERO);
+        let last = loop {
+            match reader.next_packet() {
+                Ok(Some(packet)) if packet.track_id == id => {
+                    let position =
+                        |timestamp: Timestamp| Duration::from(u64::try_from(timestamp.get()).unwrap_or_default());
+                    start.get_or_insert(position(packet.pts));
+                    end = end.max(position(packet.pts.saturating_add(packet.dur)));
+                }
+                Ok(Some(_)) => {}
+                last => break last,
+            }
+        };
+        let played = time_base.calc_duration(end.saturating_sub(start.unwrap_or(end)))?;
+        nanos += played.as_nanos();
+        // A damaged end costs what comes behind it, as when it is played.
+        if !matches!(last, Err(Error::ResetRequired)) {
+            return Some(nanos / 1_000_000);
         }
     }
-    time_base.calc_duration(end)
 }
 
-fn plausible_ms(time: Option<Time>) -> Option<u64> {
-    let duration_ms = u64::try_from(time?.as_millis()).ok()?;
+fn plausible_ms(duration_ms: i128) -> Option<u64> {
+    let duration_ms = u64::try_from(duration_ms).ok()?;
     (1..=MAX_DURATION_MS).contains(&duration_ms).then_some(duration_ms)
 }
 

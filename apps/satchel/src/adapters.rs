@@ -9,7 +9,7 @@ use std::{
 use reqwest::Url;
 use satchel_decoders::{CachedDocumentReader, DecoderSettings, DecoderWorkers};
 use satchel_http::{AllowedTarget, FetchSettings, HttpFetcher};
-use satchel_ports::{AudioDecoder, Blobs, DocumentReader, Fetcher, ImageScaler, MediaProbe, ScriptHost, Speech};
+use satchel_ports::{AudioDecoder, Blobs, DocumentReader, Fetcher, ImageScaler, MediaMeter, ScriptHost, Speech};
 use satchel_speech::{SpeechEngine, SpeechSettings};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use secrecy::{ExposeSecret, SecretString};
@@ -35,7 +35,7 @@ pub struct Decoders {
     pub documents: Arc<dyn DocumentReader>,
     pub images: Arc<dyn ImageScaler>,
     pub audio: Arc<dyn AudioDecoder>,
-    pub media: Arc<dyn MediaProbe>,
+    pub media: Arc<dyn MediaMeter>,
 }
 
 /// Opens what scripts and documents are given to. With `wait_for_programs` both wait for workers that may still be being

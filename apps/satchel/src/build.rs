@@ -162,8 +162,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let playbooks = options.playbooks.zip(declared_files).map(|(declared, files)| {
         let PlaybookOptions { playbooks, environment, policy } = declared;
         let (fetcher, blobs) = (Arc::clone(&fetcher), Arc::clone(&blobs));
-        let (documents, images) = (documents.clone(), images.clone());
-        let content = ContentServices { files, fetcher, blobs, documents, images, policy };
+        let (documents, images, speech) = (documents.clone(), images.clone(), speech.clone());
+        let content = ContentServices { files, fetcher, blobs, documents, speech, images, policy };
         Arc::new(PlaybookServices::new(playbooks, environment, content))
     });
     let tool_services = ToolServices {

@@ -26,6 +26,8 @@ pub mod config;
 #[cfg(feature = "application")]
 pub mod logging;
 #[cfg(feature = "application")]
+mod media_measuring_blobs;
+#[cfg(feature = "application")]
 pub mod metrics;
 #[cfg(feature = "application")]
 pub mod models;
@@ -35,8 +37,6 @@ pub mod options;
 pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
-#[cfg(feature = "application")]
-mod probed_blobs;
 #[cfg(feature = "application")]
 pub mod retention;
 #[cfg(feature = "application")]

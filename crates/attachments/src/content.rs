@@ -1,12 +1,12 @@
 //! What a model gets of the attachments that were declared for it: parts of a message.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use futures::{TryStreamExt, stream};
 use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
 use satchel_ports::{
     BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
-    ScaledImage,
+    Recording, ScaledImage, Speech,
     language_model::{ContentPart, InputSupport},
 };
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,8 @@ pub struct ContentServices {
     pub blobs: Arc<dyn Blobs>,
     /// Reads documents that a model doesn't take; `None` leaves text files only.
     pub documents: Option<Arc<dyn DocumentReader>>,
+    /// Transcribes recordings that a model doesn't take; `None` where nothing does.
+    pub speech: Option<Arc<dyn Speech>>,
     /// Makes images smaller; `None` where nothing does.
     pub images: Option<Arc<dyn ImageScaler>>,
     pub policy: ResolutionPolicy,
@@ -124,6 +126,15 @@ async fn item_parts(
     let is_small = file.bytes <= MAX_FILE_BYTES;
     let is_taken = is_small && support.accepts(&file.mime, file.bytes);
     let may_be_sent = is_small && support.may_be_sent(&file.mime);
+    let is_recording = matches!(item.kind, AttachmentKind::Audio | AttachmentKind::Video);
+    let transcript = if is_recording && !is_taken { transcribe(file, services).await } else { None };
+    let label = match transcript {
+        Some(Ok(transcript)) => {
+            return Ok(vec![ContentPart::Text(text_of_recording(&label_of(item, file), &transcript))]);
+        }
+        Some(Err(reason)) => ContentPart::Text(format!("{} can't be transcribed ({reason}):", describe(item))),
+        None => label,
+    };
     // The ledger doesn't know it, and its type was checked when it was opened.
     let attachment = record(
         filename.clone(),
@@ -267,6 +278,16 @@ async fn read_text(resolved: &Resolved, file: &OpenedFile) -> Result<Option<Stri
     }
 }
 
+/// What is said in a recording, or why that isn't known; `None` where nothing transcribes.
+async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Result<String, String>> {
+    let speech = services.speech.as_ref().filter(|speech| speech.can_transcribe())?;
+    let recording = Recording { content: file.content.read(), bytes: file.bytes, mime: file.mime.clone() };
+    Some(speech.transcribe(recording).await.map_err(|error| {
+        tracing::warn!(mime = file.mime, %error, "a declared recording can't be transcribed; its model is told");
+        one_line(&error.reason)
+    }))
+}
+
 /// The text of a document; `None` where nothing reads it.
 async fn document_text(file: &Attachment, services: &ContentServices) -> Option<DocumentText> {
     let reader = services.documents.as_ref()?;
@@ -277,6 +298,26 @@ async fn document_text(file: &Attachment, services: &ContentServices) -> Option<
 
 fn text_of_file(label: &str, text: &str) -> String {
     format!("{label}, as text:\n{text}")
+}
+
+fn text_of_recording(label: &str, transcript: &str) -> String {
+    let why = document::NOT_TAKEN;
+    match transcript {
+        "" => format!("{label}, transcribed {why}: nothing is said in it."),
+        _ => format!("{label}, transcribed {why}; what is said in it may be misheard:\n{}", cut_text(transcript)),
+    }
+}
+
+/// A text as far as a model gets it.
+fn cut_text(text: &str) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
+    match end < text.len() {
+        true => {
+            let (shown, all) = (size::format_bytes(end as u64), size::format_bytes(text.len() as u64));
+            Cow::Owned(format!("{}\n[cut: the first {shown} of {all}]", &text[..end]))
+        }
+        false => Cow::Borrowed(text),
+    }
 }
 
 fn text_of_document(label: &str, document: &DocumentText) -> String {

@@ -32,7 +32,7 @@ pub struct ToolOutcome {
     /// The files that the call made or brought, in its own order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
-    /// The files that the model is to see beside the answer. They exist already and are not delivered for it.
+    /// The files that the model is to see beside the answer. They are not delivered for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub viewed_files: Vec<Attachment>,
     /// A request to send the reply as a voice message, too.

@@ -25,7 +25,13 @@ pub enum AudioError {
         /// Why.
         reason: String,
     },
-    /// Recordings can't be decoded at all now.
+    /// It could not be decoded this time: no decoder is free, or its bytes could not be read.
+    #[error("{reason}")]
+    Interrupted {
+        /// Why.
+        reason: String,
+    },
+    /// Nothing decodes recordings here.
     #[error("{reason}")]
     Unavailable {
         /// What is missing, for the operator.

@@ -19,7 +19,7 @@ pub struct DocumentRequest {
     pub first_page: u32,
     /// The last page that is wanted; `None` for as many as fit.
     pub last_page: Option<u32>,
-    /// Where in the text of that page to start, in bytes.
+    /// Where in the text of the first page to start, in bytes.
     pub offset: u64,
     /// The most bytes of text that are wanted.
     pub max_text_bytes: u64,

@@ -50,7 +50,7 @@ pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
 pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
 pub use ledger::{HolderId, Lease, Ledger, LedgerError};
-pub use media::{MediaProbe, MediaProbeError, MediaProbeRequest};
+pub use media::{MediaError, MediaMeter, MediaRequest};
 pub use satchel_domain::StoredBlob;
 pub use script_host::{HostFunctions, ScriptError, ScriptEvaluation, ScriptHost, ScriptRequest};
 pub use speech::{Recording, Speech, SpeechError, SynthesizedSpeech};
@@ -74,7 +74,7 @@ pub use {
     inbound::MockInbound,
     language_model::MockLanguageModel,
     ledger::MockLedger,
-    media::MockMediaProbe,
+    media::MockMediaMeter,
     script_host::{MockHostFunctions, MockScriptHost},
     speech::MockSpeech,
     tool::{MockTool, MockToolCaller, MockVault},

@@ -191,7 +191,7 @@ fn notes(attachment: &Attachment, text: &DocumentText) -> Vec<String> {
     let mut notes = Vec::new();
     if !text.empty_pages.is_empty() {
         let look = match attachment.mime == "application/pdf" {
-            true => "; they may be scanned, and attachment.view shows the file itself",
+            true => "; they may be scanned, and attachment.view shows any of them",
             false => "",
         };
         notes.push(format!("without text: {}{look}", format_ranges(&text.empty_pages)));
@@ -293,7 +293,7 @@ mod tests {
             read,
             format!(
                 "#4 scan.pdf, pages 1–3 of 12\n[page 1]\nfirst\nline\n[page 2: no text]\n\n[page 3]\nthird\n\
-                 [without text: pages 2, 5–7, 9; they may be scanned, and attachment.view shows the file itself]\n\
+                 [without text: pages 2, 5–7, 9; they may be scanned, and attachment.view shows any of them]\n\
                  [not read: pages 11–12; `documents.max_pages` sets the limit]\n\
                  [read on with attachment.read {{\"id\":{id},\"page\":4}}]"
             )

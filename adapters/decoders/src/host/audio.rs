@@ -29,7 +29,7 @@ impl AudioDecoder for DecoderWorkers {
     async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
         let Recording { content, bytes, mime } = recording;
         let reason = |limit: &str| format!("a recording of at most {limit} can be decoded");
-        let (worker, slot) = self.start_worker(bytes, ACTIVITY, MAX_CHUNK_LINE_BYTES, reason).await?;
+        let (worker, slot) = self.start_worker(&self.sound_slot, bytes, ACTIVITY, MAX_CHUNK_LINE_BYTES, reason).await?;
         let time_limit = self.settings.time_limit * TIME_FACTOR;
         let mut samples =
             SampleReader { worker, _slot: slot, time_limit, deadline: Instant::now() + time_limit, bytes: 0 };
@@ -64,7 +64,7 @@ async fn read_chunk(samples: Option<SampleReader>) -> io::Result<Option<(Bytes, 
 /// The samples that a worker still has to send.
 struct SampleReader {
     worker: FileWorker,
-    /// Others wait for their turn until the last chunk was read.
+    /// Other recordings wait for their turn until the last chunk was read.
     _slot: OwnedSemaphorePermit,
     time_limit: Duration,
     deadline: Instant,

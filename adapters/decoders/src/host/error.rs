@@ -2,16 +2,30 @@
 
 use std::time::Duration;
 
-use satchel_ports::{AudioError, DocumentError, ImageError, MediaProbeError};
+use satchel_ports::{AudioError, DocumentError, ImageError, MediaError};
 
 use crate::protocol::{Failure, FailureKind, MAX_MESSAGE_CHARS};
 
 /// What the ports report in the same way.
 #[derive(Debug)]
 pub(super) enum DecoderError {
-    Unsupported { reason: String },
-    Unreadable { reason: String },
-    Unavailable { reason: String },
+    Unsupported {
+        reason: String,
+    },
+    Unreadable {
+        reason: String,
+    },
+    Unavailable {
+        reason: String,
+    },
+    /// No worker is free in time, or there is none yet.
+    Busy {
+        reason: String,
+    },
+    /// The file's own bytes can't be had.
+    Lost {
+        reason: String,
+    },
     Cancelled,
 }
 
@@ -40,8 +54,8 @@ impl From<DecoderError> for DocumentError {
     fn from(error: DecoderError) -> Self {
         match error {
             DecoderError::Unsupported { reason } => Self::Unsupported { reason },
-            DecoderError::Unreadable { reason } => Self::Unreadable { reason },
-            DecoderError::Unavailable { reason } => Self::Unavailable { reason },
+            DecoderError::Unreadable { reason } | DecoderError::Lost { reason } => Self::Unreadable { reason },
+            DecoderError::Unavailable { reason } | DecoderError::Busy { reason } => Self::Unavailable { reason },
             DecoderError::Cancelled => Self::Cancelled,
         }
     }
@@ -51,8 +65,8 @@ impl From<DecoderError> for ImageError {
     fn from(error: DecoderError) -> Self {
         match error {
             DecoderError::Unsupported { reason } => Self::Unsupported { reason },
-            DecoderError::Unreadable { reason } => Self::Unreadable { reason },
-            DecoderError::Unavailable { reason } => Self::Unavailable { reason },
+            DecoderError::Unreadable { reason } | DecoderError::Lost { reason } => Self::Unreadable { reason },
+            DecoderError::Unavailable { reason } | DecoderError::Busy { reason } => Self::Unavailable { reason },
             DecoderError::Cancelled => Self::Cancelled,
         }
     }
@@ -64,18 +78,21 @@ impl From<DecoderError> for AudioError {
             DecoderError::Unsupported { reason } => Self::Unsupported { reason },
             DecoderError::Unreadable { reason } => Self::Unreadable { reason },
             DecoderError::Unavailable { reason } => Self::Unavailable { reason },
+            DecoderError::Busy { reason } | DecoderError::Lost { reason } => Self::Interrupted { reason },
             // Never made for sound, which is stopped by dropping it.
-            DecoderError::Cancelled => Self::Unavailable { reason: "decoding was cancelled".to_owned() },
+            DecoderError::Cancelled => Self::Interrupted { reason: "decoding was cancelled".to_owned() },
         }
     }
 }
 
-impl From<DecoderError> for MediaProbeError {
+impl From<DecoderError> for MediaError {
     fn from(error: DecoderError) -> Self {
         match error {
             DecoderError::Unsupported { reason }
             | DecoderError::Unreadable { reason }
-            | DecoderError::Unavailable { reason } => Self { reason },
+            | DecoderError::Unavailable { reason }
+            | DecoderError::Busy { reason }
+            | DecoderError::Lost { reason } => Self { reason },
             DecoderError::Cancelled => Self { reason: "measuring was cancelled".to_owned() },
         }
     }

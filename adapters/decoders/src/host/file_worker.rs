@@ -119,5 +119,5 @@ impl FileWorker {
 
 /// The failure when the bytes of a file can't be had.
 pub(super) fn lost_content(reason: &impl ToString) -> WorkerStop {
-    WorkerStop::Failed(DecoderError::unreadable(format!("its bytes can't be read: {}", reason.to_string())))
+    WorkerStop::Failed(DecoderError::Lost { reason: format!("its bytes can't be read: {}", reason.to_string()) })
 }

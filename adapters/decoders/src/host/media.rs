@@ -1,8 +1,8 @@
-//! What a container tells of its media; implements [`MediaProbe`].
+//! What a container tells of its media; implements [`MediaMeter`].
 
 use async_trait::async_trait;
 use satchel_domain::MediaInfo;
-use satchel_ports::{MediaProbe, MediaProbeError, MediaProbeRequest};
+use satchel_ports::{MediaError, MediaMeter, MediaRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -14,9 +14,12 @@ use crate::protocol::{
 };
 
 #[async_trait]
-impl MediaProbe for DecoderWorkers {
-    async fn probe(&self, request: &MediaProbeRequest) -> Result<MediaInfo, MediaProbeError> {
-        let MediaProbeRequest { sha256, bytes, mime } = request;
+impl MediaMeter for DecoderWorkers {
+    async fn measure(&self, request: &MediaRequest) -> Result<MediaInfo, MediaError> {
+        let MediaRequest { sha256, bytes, mime } = request;
+        if self.settings.is_program_pending() {
+            return Err(MediaError { reason: "the decoder worker is not built yet".to_owned() });
+        }
         let input = DecoderInput { sha256, bytes: *bytes, mime };
         // A call that is dropped is stopped, so that there is nothing to cancel.
         Ok(self.decode(input, MediaCollector, &CancellationToken::new()).await?)

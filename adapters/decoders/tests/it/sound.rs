@@ -6,12 +6,12 @@ use futures::StreamExt;
 use rstest::rstest;
 use satchel_decoders::DecoderSettings;
 use satchel_domain::MediaInfo;
-use satchel_ports::{AudioDecoder, AudioError, DocumentError, Recording};
+use satchel_ports::{AudioDecoder, AudioError, DocumentError, MediaMeter, Recording};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     contract::wait_until,
-    stub_worker::{DOCUMENT, StubWorker, decode_with, read_with, recording, request, workers},
+    stub_worker::{DOCUMENT, StubWorker, decode_with, media_request, read_with, recording, request, workers},
 };
 
 fn reason<T: std::fmt::Debug>(result: Result<T, AudioError>) -> String {
@@ -102,10 +102,9 @@ async fn endless_sound_is_stopped_at_the_deadline() {
 async fn broken_or_oversized_recording_is_refused() {
     let stub = StubWorker::new("ready; request; document; exec sleep 1000");
     let long = Recording { bytes: 9, ..recording() };
-    assert_eq!(
-        reason(decode_with(&workers(stub.settings()), long).await),
-        "its bytes can't be read: there are not 9 of them"
-    );
+    let reason_of_long = "its bytes can't be read: there are not 9 of them".to_owned();
+    let lost = decode_with(&workers(stub.settings()), long).await;
+    assert_eq!(lost, Err(AudioError::Interrupted { reason: reason_of_long }));
     let large = Recording { bytes: (128 << 20) + 1, ..recording() };
     let expected = "it has 134 MB; a recording of at most 134 MB can be decoded";
     assert_eq!(reason(decode_with(&workers(stub.settings()), large).await), expected);
@@ -118,9 +117,12 @@ async fn dropped_sound_frees_its_worker() {
     let workers = workers(settings);
     let mut samples = workers.decode(recording()).await.unwrap();
     samples.next().await.unwrap().unwrap();
-    let read = read_with(&workers, &request(), &CancellationToken::new()).await;
     let reason = "too many files are being decoded; try again in a moment".to_owned();
-    assert_eq!(read, Err(DocumentError::Unavailable { reason }), "a stream keeps its place");
+    let second = decode_with(&workers, recording()).await;
+    assert_eq!(second, Err(AudioError::Interrupted { reason }), "a stream keeps its place");
+    // Which is none of a document's, whose worker this stub is not.
+    let read = read_with(&workers, &request(), &CancellationToken::new()).await;
+    assert!(matches!(read, Err(DocumentError::Unreadable { .. })), "{read:?}");
     drop(samples);
     wait_until("the worker is killed", || stub.is_gone()).await;
     assert!(workers.decode(recording()).await.is_ok(), "the place is free");
@@ -149,4 +151,16 @@ async fn protocol_violation_in_measures_is_error(#[case] body: &str, #[case] exp
     let stub = StubWorker::new(&format!("ready; request; document; {body}; exec sleep 1000"));
     let error = stub.measure().await.unwrap_err().to_string();
     assert_eq!(error, format!("its worker broke the protocol ({expected})"));
+}
+
+/// A message doesn't wait for a worker that is still being built.
+#[tokio::test]
+async fn media_is_not_measured_before_there_is_a_worker() {
+    let settings = DecoderSettings {
+        wait_for_program: true,
+        queue_timeout: Duration::from_secs(1_000),
+        ..DecoderSettings::new("/missing/satchel-decoder".into())
+    };
+    let error = workers(settings).measure(&media_request()).await.unwrap_err().to_string();
+    assert_eq!(error, "the decoder worker is not built yet");
 }

@@ -14,7 +14,7 @@ use satchel_decoders::{DecoderSettings, DecoderWorkers};
 use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{
     AudioDecoder, AudioError, DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError, ImageRequest,
-    ImageScaler, MediaProbe, MediaProbeError, MediaProbeRequest, MockBlobs, Recording, ScaledImage,
+    ImageScaler, MediaError, MediaMeter, MediaRequest, MockBlobs, Recording, ScaledImage,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -89,8 +89,8 @@ impl StubWorker {
         decode_with(&workers(self.settings()), recording()).await
     }
 
-    pub(crate) async fn measure(&self) -> Result<MediaInfo, MediaProbeError> {
-        workers(self.settings()).probe(&media_request()).await
+    pub(crate) async fn measure(&self) -> Result<MediaInfo, MediaError> {
+        workers(self.settings()).measure(&media_request()).await
     }
 
     pub(crate) async fn scale(&self) -> Result<ScaledImage, ImageError> {
@@ -144,8 +144,8 @@ pub(crate) fn recording() -> Recording {
     Recording { content: Box::pin(stream::iter(chunks)), bytes: DOCUMENT.len() as u64, mime: "audio/ogg".to_owned() }
 }
 
-pub(crate) fn media_request() -> MediaProbeRequest {
-    MediaProbeRequest { sha256: Sha256([7; 32]), bytes: DOCUMENT.len() as u64, mime: "video/mp4".to_owned() }
+pub(crate) fn media_request() -> MediaRequest {
+    MediaRequest { sha256: Sha256([7; 32]), bytes: DOCUMENT.len() as u64, mime: "video/mp4".to_owned() }
 }
 
 /// Decodes a recording to its end. An error within the stream is the same as one before it.

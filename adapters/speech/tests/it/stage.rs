@@ -38,14 +38,14 @@ pub(crate) fn voice(
         .with_audio_decoder(Arc::new(StubAudioDecoder))
 }
 
-/// Decodes OGG/Opus, as the worker does it with many formats.
+/// Decodes OGG/Opus alone; of WAV it knows nothing.
 struct StubAudioDecoder;
 
 #[async_trait]
 impl AudioDecoder for StubAudioDecoder {
     async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
         if recording.mime == "audio/wav" {
-            return Err(AudioError::Unavailable { reason: "there is no worker".to_owned() });
+            return Err(AudioError::Unsupported { reason: "it is a WAV of another kind".to_owned() });
         }
         let ogg = recording.content.map_ok(|chunk| chunk.to_vec()).try_concat().await.expect("it is in memory");
         let broken = |_| AudioError::Unreadable { reason: "it isn't whole OGG/Opus".to_owned() };

@@ -59,6 +59,20 @@ fn rates_and_channels_become_one() {
     assert!(same.iter().all(|sample| sample.unsigned_abs() <= 16_000));
 }
 
+/// The person may speak into one channel only.
+#[test]
+fn all_channels_are_heard() {
+    for silent in [0, 1] {
+        let mut stereo = wav(16_000, 2, 16_000);
+        for frame in stereo[44..].as_chunks_mut::<4>().0 {
+            frame[2 * silent..2 * silent + 2].fill(0);
+        }
+        let samples = decode(&stereo, ROOMY).unwrap();
+        let loudest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap();
+        assert!((7_900..8_100).contains(&loudest), "half of 16000: {loudest}");
+    }
+}
+
 #[test]
 fn limit_counts_decoded_samples() {
     let second = AudioBounds { max_samples: 16_000, ..ROOMY };
@@ -92,6 +106,28 @@ fn cut_recording_is_decoded_as_far_as_it_goes() {
         let whole = sound(name);
         let samples = decode(&whole[..whole.len() * 3 / 4], ROOMY).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!((8_000..16_000).contains(&samples.len()), "{name}: {}", samples.len());
+    }
+}
+
+/// OGG can be joined so, and MP3 is where somebody does it all the same.
+#[test]
+fn joined_recordings_are_heard_to_the_end() {
+    for (name, slack) in [("opus.ogg", 640), ("vorbis.ogg", 1_000), ("tone.mp3", 1_800)] {
+        let joined = decode(&sound(name).repeat(3), ROOMY).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(joined.len().abs_diff(48_000) <= 3 * slack, "{name}: {}", joined.len());
+    }
+}
+
+/// The count of frames in the first frame of an MP3 is a claim.
+#[test]
+fn mp3_is_heard_whatever_its_header_counts() {
+    let whole = decode(&sound("tone.mp3"), ROOMY).unwrap().len();
+    let honest = sound("tone.mp3");
+    let tag = honest.windows(4).position(|window| window == b"Xing" || window == b"Info").unwrap();
+    for count in [0_u32, 1, u32::MAX] {
+        let mut lying = honest.clone();
+        lying[tag + 8..tag + 12].copy_from_slice(&count.to_be_bytes());
+        assert_eq!(decode(&lying, ROOMY).unwrap().len(), whole, "{count}");
     }
 }
 

@@ -13,10 +13,16 @@ use symphonia::{
 };
 
 use super::opus_track::OpusTrack;
-use crate::{error::FileDecodeError, media::container::read_error};
+use crate::{
+    error::FileDecodeError,
+    media::container::{MediaFormat, read_error},
+};
 
 /// Samples per second that exist; what claims others is damaged.
 const SAMPLE_RATES: std::ops::RangeInclusive<u32> = 1_000..=384_000;
+
+/// The most samples per channel that a packet holds in any format, whatever it says to skip.
+const MAX_PACKET_FRAMES: u64 = 1 << 16;
 
 /// The sound of a packet.
 pub(super) struct SoundBlock<'a> {
@@ -42,14 +48,16 @@ enum Codec {
 
 impl TrackDecoder {
     /// Sets up the decoder of a track. Opus is decoded to `opus_rate`, at no cost.
-    pub(super) fn new(track: &Track, opus_rate: u32) -> Result<Self, FileDecodeError> {
+    pub(super) fn new(format: MediaFormat, track: &Track, opus_rate: u32) -> Result<Self, FileDecodeError> {
         let Some(CodecParameters::Audio(parameters)) = &track.codec_params else {
             return Err(FileDecodeError::Unsupported("its sound has an unknown format".to_owned()));
         };
         let codec = match parameters.codec {
             CODEC_ID_OPUS => Codec::Opus(Box::new(OpusTrack::new(track, parameters, opus_rate)?)),
             _ => {
-                let decoder = get_codecs().make_audio_decoder(parameters, &AudioDecoderOptions::default());
+                // How long an MP3 plays is a guess, behind which nothing may be cut.
+                let options = AudioDecoderOptions::default().gapless(format != MediaFormat::Mpeg);
+                let decoder = get_codecs().make_audio_decoder(parameters, &options);
                 Codec::Other(decoder.map_err(|error| read_error(&error))?)
             }
         };
@@ -65,7 +73,7 @@ impl TrackDecoder {
                 let decoded = decoder.decode(packet).map_err(|error| read_error(&error))?;
                 let (rate, channels) = (decoded.spec().rate(), decoded.spec().channels().count());
                 decoded.copy_to_vec_interleaved(&mut self.interleaved);
-                (rate, channels, packet.trim_start.get().saturating_add(packet.trim_end.get()))
+                (rate, channels, packet.trim_start.get().saturating_add(packet.trim_end.get()).min(MAX_PACKET_FRAMES))
             }
         };
         if channels == 0 || !SAMPLE_RATES.contains(&rate) {

@@ -26,6 +26,55 @@ fn duration_is_right_within_a_packet() {
 }
 
 #[test]
+fn joined_recordings_are_measured_together() {
+    for name in ["opus.ogg", "vorbis.ogg", "tone.mp3"] {
+        let duration_ms = duration(&sound(name).repeat(3)).unwrap();
+        assert!(duration_ms.abs_diff(3_000) <= 90, "{name}: {duration_ms} ms");
+    }
+}
+
+/// A part of a stream that has been running for hours.
+#[test]
+fn duration_counts_from_the_first_packet() {
+    let mut stream = sound("opus.ogg");
+    let hours = 3 * 60 * 60 * 48_000_u64;
+    for page in ogg_pages(&stream) {
+        let granule = u64::from_le_bytes(stream[page.start + 6..page.start + 14].try_into().unwrap());
+        if granule > 0 {
+            stream[page.start + 6..page.start + 14].copy_from_slice(&(granule + hours).to_le_bytes());
+            set_checksum(&mut stream[page]);
+        }
+    }
+    let duration_ms = duration(&stream).unwrap();
+    assert!(duration_ms.abs_diff(1_000) <= 30, "{duration_ms} ms");
+}
+
+/// Where the pages of an OGG file are.
+fn ogg_pages(content: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut pages = Vec::new();
+    let mut start = 0;
+    while start < content.len() {
+        let segments = usize::from(content[start + 26]);
+        let body: usize = content[start + 27..start + 27 + segments].iter().map(|bytes| usize::from(*bytes)).sum();
+        pages.push(start..start + 27 + segments + body);
+        start += 27 + segments + body;
+    }
+    pages
+}
+
+/// Sets the checksum of a page, which covers the page with a checksum of zero (RFC 3533).
+fn set_checksum(page: &mut [u8]) {
+    page[22..26].fill(0);
+    let checksum = page.iter().fold(0_u32, |checksum, byte| {
+        (0..8).fold(checksum ^ (u32::from(*byte) << 24), |sum, _| match sum & 0x8000_0000 {
+            0 => sum << 1,
+            _ => (sum << 1) ^ 0x04c1_1db7,
+        })
+    });
+    page[22..26].copy_from_slice(&checksum.to_le_bytes());
+}
+
+#[test]
 fn video_has_sides_and_sound_has_none() {
     for name in ["video.mp4", "video.webm"] {
         let MediaSummary { width, height, .. } = measured(&sound(name));

@@ -45,7 +45,7 @@ fn split_box(boxes: &[u8]) -> Option<(&[u8; 4], &[u8], &[u8])> {
     Some((name, body, rest))
 }
 
-/// The sides of a track's header, turned as its matrix says; `None` for a track that isn't shown, or is turned askew.
+/// The sides of a track's header, turned as its matrix says; `None` for a track without any, or one that is turned askew.
 fn parse_header(header: &[u8]) -> Option<(u32, u32)> {
     // Times of 64 bits in version 1. Behind them: reserved, layer, group, volume, reserved.
     let start = if header.first()? == &1 { 4 + 8 + 8 + 4 + 4 + 8 } else { 4 + 4 + 4 + 4 + 4 + 4 } + 16;

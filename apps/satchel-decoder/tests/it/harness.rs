@@ -8,7 +8,7 @@ use satchel_decoders::{DecoderSettings, DecoderWorkers};
 use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{
     AudioDecoder, AudioError, ByteStream, DocumentError, DocumentReader, DocumentRequest, DocumentText, ImageError,
-    ImageRequest, ImageScaler, MediaProbe, MediaProbeError, MediaProbeRequest, MockBlobs, Recording, ScaledImage,
+    ImageRequest, ImageScaler, MediaError, MediaMeter, MediaRequest, MockBlobs, Recording, ScaledImage,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -87,10 +87,10 @@ pub(crate) async fn count_samples(settings: DecoderSettings, content: Vec<u8>) -
     bytes.map(|bytes| bytes / 2).map_err(|error| *error.into_inner().unwrap().downcast::<AudioError>().unwrap())
 }
 
-pub(crate) async fn measure(content: Vec<u8>) -> Result<MediaInfo, MediaProbeError> {
+pub(crate) async fn measure(content: Vec<u8>) -> Result<MediaInfo, MediaError> {
     let (sha256, bytes) = (Sha256([0; 32]), content.len() as u64);
-    let request = MediaProbeRequest { sha256, bytes, mime: "video/mp4".to_owned() };
-    workers(settings(), vec![content]).probe(&request).await
+    let request = MediaRequest { sha256, bytes, mime: "video/mp4".to_owned() };
+    workers(settings(), vec![content]).measure(&request).await
 }
 
 /// The text of a document's pages, or why there is none.

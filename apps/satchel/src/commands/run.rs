@@ -34,10 +34,10 @@ use crate::{
     adapters::{self, WorkerHosts},
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
+    media_measuring_blobs::MediaMeasuringBlobs,
     metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    probed_blobs::ProbedBlobs,
     retention::RetentionTask,
     schedules,
     stores::{self, Stores, file_directories},
@@ -108,7 +108,7 @@ pub async fn run(
         });
     }
     let media = Arc::clone(&workers.decoders.media);
-    let stores = Stores { blobs: Arc::new(ProbedBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
+    let stores = Stores { blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), media)), ..stores };
     let address = start_services(config, &stores, selection, workers, &metrics, &mut tasks, &stop).await?;
     let login_links = LoginLinks::new(&key_file(config));
     let needs_login = address.is_some() && !matches!(config.web.token, WebToken::Off);

@@ -24,9 +24,9 @@ use crate::{
     adapters,
     build::{Satchel, SatchelOptions, build},
     config::Config,
+    media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    probed_blobs::ProbedBlobs,
     stores::{self, Stores},
 };
 
@@ -118,7 +118,7 @@ impl TerminalSession {
         let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
-            blobs: Arc::new(ProbedBlobs::new(Arc::clone(&stores.blobs), decoders.media)),
+            blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), decoders.media)),
             workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
             fetcher: adapters::open_fetcher(config),

@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt, stream};
 use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp};
 use satchel_ports::{
     ByteStream, DeclaredFileError, DocumentError, DocumentPage, FetcherError, FileEntry, MockBlobs, MockDocumentReader,
-    MockFetcher, MockImageScaler, ReadableFile,
+    MockFetcher, MockImageScaler, MockSpeech, ReadableFile, SpeechError,
 };
 use serde_json::json;
 use url::Url;
@@ -130,6 +130,7 @@ fn services(files: MachineFiles, documents: Option<MockDocumentReader>) -> Conte
         fetcher: Arc::new(MockFetcher::new()),
         blobs: Arc::new(blobs),
         images: None,
+        speech: None,
         documents: documents.map(|documents| Arc::new(documents) as _),
         policy: ResolutionPolicy { max_download_bytes: 1_000, allowed_types },
     }
@@ -247,6 +248,35 @@ async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
     let unreadable = services(files(), Some(document_reader(Err(DocumentError::Unreadable { reason }))));
     let parts = content(spec(), &support(true, &[]), &unreadable).await.unwrap();
     assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "its adapter says that it can't see it: {parts:?}");
+}
+
+#[tokio::test]
+async fn recording_that_is_not_taken_becomes_its_transcript() {
+    let hears = |transcript: Result<&'static str, &'static str>| {
+        let files = MachineFiles(BTreeMap::from([("call.mp3", ("audio/mpeg", b"mp3".to_vec()))]));
+        let mut speech = MockSpeech::new();
+        speech.expect_can_transcribe().return_const(true);
+        speech.expect_transcribe().returning(move |recording| {
+            assert_eq!((recording.bytes, recording.mime.as_str()), (3, "audio/mpeg"));
+            let read = recording.content.try_collect::<Vec<_>>().now_or_never().unwrap().unwrap().concat();
+            assert_eq!(read, b"mp3");
+            let failed = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: true };
+            transcript.map(str::to_owned).map_err(failed)
+        });
+        ContentServices { speech: Some(Arc::new(speech)), ..services(files, None) }
+    };
+    let call = || item(AttachmentKind::Audio, "call.mp3");
+    let parts = content(call(), &support(true, &["image/png"]), &hears(Ok("bring bread"))).await.unwrap();
+    let expected = "The audio call.mp3 (audio/mpeg, 3 B), transcribed because you can't take the file itself; what is \
+                    said in it may be misheard:\nbring bread";
+    assert_eq!(text(&parts), expected);
+    let parts = content(call(), &support(true, &[]), &hears(Ok(""))).await.unwrap();
+    assert!(text(&parts).ends_with(": nothing is said in it."), "{parts:?}");
+    let parts = content(call(), &support(true, &["audio/mpeg"]), &hears(Ok("bring bread"))).await.unwrap();
+    assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "a model that takes it hears it: {parts:?}");
+    let parts = content(call(), &support(true, &[]), &hears(Err("the server\nis down"))).await.unwrap();
+    let [ContentPart::Text(label), ContentPart::File(_)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!(label, "The audio call.mp3 can't be transcribed (the serveris down):");
 }
 
 /// The attack: a recording of gigabytes that is copied for each message, though no model takes it.

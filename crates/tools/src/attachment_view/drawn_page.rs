@@ -57,8 +57,8 @@ async fn read_page(
     outcome.text.ok_or_else(unread)
 }
 
-/// The picture of a page in the place of its document, or why there is none. Nothing refers to its bytes: the store
-/// keeps them as long as a turn needs them.
+/// The picture of a page in the place of its document, or why there is none. Nothing refers to its bytes, which the store
+/// keeps for an hour: a turn that waits longer is told that they could not be read.
 async fn draw_page(
     services: &ToolServices,
     images: &dyn ImageScaler,

@@ -65,6 +65,7 @@ fn playbooks(yaml: &str) -> Arc<PlaybookServices> {
         blobs: Arc::new(blobs),
         documents: None,
         images: None,
+        speech: None,
         policy: ResolutionPolicy {
             max_download_bytes: 0,
             allowed_types: AllowedTypes { image: any(), pdf: any(), audio: any(), video: any(), file: any() },

@@ -4,20 +4,20 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{MediaInfo, Sha256};
-use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, MediaProbe, MediaProbeRequest, StoredBlob};
+use satchel_ports::{BlobError, BlobHint, Blobs, ByteStream, MediaMeter, MediaRequest, StoredBlob};
 use tokio::time::timeout;
 
-/// How long a file waits for its measures before it goes without: a worker that is busy or not built yet delays no message.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a file waits for its measures before it goes without, while the workers are busy.
+const MEASURE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Fills in what the store's own look at the header leaves open.
-pub(crate) struct ProbedBlobs {
+pub(crate) struct MediaMeasuringBlobs {
     inner: Arc<dyn Blobs>,
-    media: Arc<dyn MediaProbe>,
+    media: Arc<dyn MediaMeter>,
 }
 
-impl ProbedBlobs {
-    pub(crate) fn new(inner: Arc<dyn Blobs>, media: Arc<dyn MediaProbe>) -> Self {
+impl MediaMeasuringBlobs {
+    pub(crate) fn new(inner: Arc<dyn Blobs>, media: Arc<dyn MediaMeter>) -> Self {
         Self { inner, media }
     }
 
@@ -28,23 +28,23 @@ impl ProbedBlobs {
         if !is_media || media.duration_ms.is_some() {
             return *media;
         }
-        let request = MediaProbeRequest { sha256: *sha256, bytes: *bytes, mime: mime.clone() };
-        let probed = match timeout(PROBE_TIMEOUT, self.media.probe(&request)).await {
-            Ok(Ok(probed)) => probed,
+        let request = MediaRequest { sha256: *sha256, bytes: *bytes, mime: mime.clone() };
+        let measured = match timeout(MEASURE_TIMEOUT, self.media.measure(&request)).await {
+            Ok(Ok(measured)) => measured,
             Ok(Err(error)) => {
                 tracing::debug!(%sha256, %error, "media not measured; it has no duration");
                 return *media;
             }
             Err(_) => {
-                tracing::debug!(%sha256, timeout = ?PROBE_TIMEOUT, "media not measured in time; it has no duration");
+                tracing::debug!(%sha256, timeout = ?MEASURE_TIMEOUT, "media not measured in time; it has no duration");
                 return *media;
             }
         };
         let has_sides = media.width.is_some();
         MediaInfo {
-            width: if has_sides { media.width } else { probed.width },
-            height: if has_sides { media.height } else { probed.height },
-            duration_ms: probed.duration_ms,
+            width: if has_sides { media.width } else { measured.width },
+            height: if has_sides { media.height } else { measured.height },
+            duration_ms: measured.duration_ms,
             animated: media.animated,
         }
     }
@@ -52,7 +52,7 @@ impl ProbedBlobs {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Blobs for ProbedBlobs {
+impl Blobs for MediaMeasuringBlobs {
     async fn put(&self, content: ByteStream, hint: &BlobHint, limit: u64) -> Result<StoredBlob, BlobError> {
         let stored = self.inner.put(content, hint, limit).await?;
         let media = self.measure(&stored).await;
@@ -79,7 +79,7 @@ impl Blobs for ProbedBlobs {
 #[cfg(test)]
 mod tests {
     use futures::stream;
-    use satchel_ports::{MediaProbeError, MockBlobs, MockMediaProbe};
+    use satchel_ports::{MediaError, MockBlobs, MockMediaMeter};
 
     use super::*;
 
@@ -87,16 +87,16 @@ mod tests {
         MediaInfo { width: Some(64), height: Some(48), duration_ms: Some(1_500), animated: false };
 
     /// What is known of a file of this type once it is stored, and measured so at most once.
-    async fn stored(mime: &str, known: MediaInfo, probed: Option<Result<MediaInfo, MediaProbeError>>) -> MediaInfo {
-        let (mut blobs, mut media) = (MockBlobs::new(), MockMediaProbe::new());
+    async fn stored(mime: &str, known: MediaInfo, measured: Option<Result<MediaInfo, MediaError>>) -> MediaInfo {
+        let (mut blobs, mut media) = (MockBlobs::new(), MockMediaMeter::new());
         let mime = mime.to_owned();
         blobs.expect_put().returning(move |_, _, _| {
             Ok(StoredBlob { sha256: Sha256([1; 32]), bytes: 3, mime: mime.clone(), media: known })
         });
-        if let Some(probed) = probed {
-            media.expect_probe().times(1).returning(move |_| probed.clone());
+        if let Some(measured) = measured {
+            media.expect_measure().times(1).returning(move |_| measured.clone());
         }
-        let blobs = ProbedBlobs::new(Arc::new(blobs), Arc::new(media));
+        let blobs = MediaMeasuringBlobs::new(Arc::new(blobs), Arc::new(media));
         blobs.put(Box::pin(stream::empty()), &BlobHint::default(), 9).await.unwrap().media
     }
 
@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn failed_measuring_changes_nothing() {
-        let error = MediaProbeError { reason: "there is no worker".to_owned() };
+        let error = MediaError { reason: "there is no worker".to_owned() };
         assert_eq!(stored("audio/ogg", MediaInfo::default(), Some(Err(error))).await, MediaInfo::default());
     }
 }
