@@ -177,8 +177,17 @@ pub(crate) fn inline_kind(mime: &str) -> Inline {
 /// a copy stands still. Workers don't decode other types.
 pub(crate) fn has_preview(attachment: &Attachment) -> bool {
     let Attachment { mime, bytes, media, .. } = attachment;
-    let is_decoded =
-        matches!(mime.as_str(), "image/png" | "image/jpeg" | "image/webp" | "image/gif" | "image/bmp" | "image/tiff");
+    let is_decoded = matches!(
+        mime.as_str(),
+        "image/png"
+            | "image/jpeg"
+            | "image/webp"
+            | "image/gif"
+            | "image/bmp"
+            | "image/tiff"
+            | "image/heic"
+            | "image/heif"
+    );
     let fits = |side: Option<u32>| side.is_some_and(|side| side <= MAX_PREVIEW_SIDE);
     let is_small = *bytes <= MAX_PREVIEW_BYTES && fits(media.width) && fits(media.height);
     let is_shown = inline_kind(mime) == Inline::Image && (is_small || media.animated);

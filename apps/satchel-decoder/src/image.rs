@@ -2,6 +2,7 @@
 
 mod area;
 mod encoder;
+mod heic;
 
 use std::io::Cursor;
 
@@ -21,6 +22,9 @@ const MAX_MEGAPIXELS: u64 = 100;
 /// one that holds: some decoders take more than they were allowed.
 const PIXEL_MEMORY_DIVISOR: u64 = 2;
 
+/// Why an image without pixels is refused.
+const NO_PIXELS: &str = "it has no pixels";
+
 /// Scales an image down, never up. Its format is recognised by its bytes; `mime` is only named.
 pub(crate) fn scale_image(
     content: Vec<u8>,
@@ -28,11 +32,16 @@ pub(crate) fn scale_image(
     bounds: ImageBounds,
     memory_bytes: u64,
 ) -> Result<EncodedImage, FileDecodeError> {
-    let format = recognize_format(&content).ok_or_else(|| {
-        let formats = "PNG, JPEG, WebP, GIF, BMP or TIFF";
-        FileDecodeError::Unsupported(format!("by its bytes it is no {formats} (its type was given as {mime})"))
-    })?;
-    let (image, orientation) = decode_image(content, format, memory_bytes / PIXEL_MEMORY_DIVISOR)?;
+    let pixel_bytes = memory_bytes / PIXEL_MEMORY_DIVISOR;
+    let (image, orientation) = if heic::is_heic(&content) {
+        heic::decode_heic(content, pixel_bytes)?
+    } else {
+        let format = recognize_format(&content).ok_or_else(|| {
+            let formats = "PNG, JPEG, WebP, GIF, BMP, TIFF or HEIC";
+            FileDecodeError::Unsupported(format!("by its bytes it is no {formats} (its type was given as {mime})"))
+        })?;
+        decode_image(content, format, pixel_bytes)?
+    };
     let mut image = area::fit_owned(to_eight_bits(image), bounds.max_side);
     // Behind the scaling, where it costs little.
     image.apply_orientation(orientation);
@@ -61,24 +70,34 @@ fn decode_image(
     reader.limits(limits.clone());
     let mut decoder = reader.into_decoder().map_err(decode_error)?;
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MAX_MEGAPIXELS * 1_000_000 {
-        let message = format!("it has {width} × {height} pixels; at most {MAX_MEGAPIXELS} megapixels are decoded");
-        return Err(FileDecodeError::TooLarge(message));
-    }
+    check_size(width, height)?;
     limits.reserve(decoder.total_bytes()).map_err(decode_error)?;
     // Damaged metadata is no reason to refuse the pixels.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let image = DynamicImage::from_decoder(decoder).map_err(decode_error)?;
     // Some formats allow that, but nothing could be encoded.
     if image.width() == 0 || image.height() == 0 {
-        return Err(FileDecodeError::damaged("it has no pixels"));
+        return Err(FileDecodeError::damaged(NO_PIXELS));
     }
     Ok((image, orientation))
 }
 
+/// Refuses what a header claims, before anything is taken for it.
+fn check_size(width: u32, height: u32) -> Result<(), FileDecodeError> {
+    if u64::from(width) * u64::from(height) > MAX_MEGAPIXELS * 1_000_000 {
+        let message = format!("it has {width} × {height} pixels; at most {MAX_MEGAPIXELS} megapixels are decoded");
+        return Err(FileDecodeError::TooLarge(message));
+    }
+    Ok(())
+}
+
+fn out_of_memory() -> FileDecodeError {
+    FileDecodeError::TooLarge("decoding it takes more memory than allowed".to_owned())
+}
+
 fn decode_error(error: ImageError) -> FileDecodeError {
     match error {
-        ImageError::Limits(_) => FileDecodeError::TooLarge("decoding it takes more memory than allowed".to_owned()),
+        ImageError::Limits(_) => out_of_memory(),
         ImageError::Unsupported(error) => FileDecodeError::Unsupported(format!("it can't be decoded: {error}")),
         error => FileDecodeError::damaged(error),
     }

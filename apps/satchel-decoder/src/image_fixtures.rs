@@ -1,4 +1,4 @@
-//! Images for the tests, made by code.
+//! Images for the tests: made by code, and HEIC files that `image_fixtures/generate.py` makes with libheif and x265.
 
 use std::io::Cursor;
 
@@ -15,6 +15,48 @@ pub(crate) const LOCATION: &[u8] = b"51.5074N 0.1278W";
 /// Every format that is decoded.
 pub(crate) const FORMATS: [ImageFormat; 6] =
     [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp, ImageFormat::Tiff];
+
+macro_rules! heic_files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_bytes!(concat!("image_fixtures/", $name, ".heic")))),*]
+    };
+}
+
+/// The HEIC files by their names. Most show six patches of colour; those that are turned have EXIF data with a location.
+const HEIC_FILES: [(&str, &[u8]); 15] = heic_files![
+    "plain",
+    "full-color",
+    "video-range",
+    "display-p3",
+    "gray",
+    "deep",
+    "hdr",
+    "gradients",
+    "mirrored",
+    "turned",
+    "turned-mirrored",
+    "tiles",
+    "tiles-turned",
+    "transparent",
+    // One picture of 36 megapixels.
+    "wide",
+];
+
+/// One of them.
+pub(crate) fn heic(name: &str) -> Vec<u8> {
+    HEIC_FILES.iter().find(|(of, _)| *of == name).expect("there is such a fixture").1.to_vec()
+}
+
+/// One of them that claims another size for the images of this size.
+#[cfg(feature = "heic")]
+pub(crate) fn heic_that_claims(name: &str, size: (u32, u32), claimed: (u32, u32)) -> Vec<u8> {
+    let property =
+        |(width, height): (u32, u32)| [&b"ispe\0\0\0\0"[..], &width.to_be_bytes(), &height.to_be_bytes()].concat();
+    let mut bytes = heic(name);
+    let place = bytes.windows(16).position(|window| window == property(size)).expect("it has an image of this size");
+    bytes[place..place + 16].copy_from_slice(&property(claimed));
+    bytes
+}
 
 /// An image that no format can compress well.
 pub(crate) fn noisy_rgb(width: u32, height: u32) -> DynamicImage {

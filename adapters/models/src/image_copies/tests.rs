@@ -63,6 +63,14 @@ fn user(file: Attachment) -> ModelMessage {
 #[case::moving(ModelProvider::OpenAi, "gpt-5", image("image/gif", 1_000, 500, true), Some(20_000_000))]
 #[case::moving_and_taken(ModelProvider::Anthropic, "claude-sonnet-4-5", image("image/gif", 1_000, 500, true), None)]
 #[case::other_type(ModelProvider::OpenAi, "gpt-5", image("image/tiff", 1_000, 500, false), Some(20_000_000))]
+#[case::photo_of_a_phone(ModelProvider::OpenAi, "gpt-5", image("image/heic", 1_000, 500, false), Some(20_000_000))]
+#[case::photo_for_claude(
+    ModelProvider::Anthropic,
+    "claude-sonnet-4-5",
+    image("image/heif", 1_000, 500, false),
+    Some(3_932_160)
+)]
+#[case::photo_that_is_taken(ModelProvider::Gemini, "gemini-2.5-flash", image("image/heic", 1_000, 500, false), None)]
 #[case::drawing(ModelProvider::OpenAi, "gpt-5", image("image/svg+xml", 1_000, 500, false), None)]
 #[case::blind_model(ModelProvider::OpenAi, "gpt-3.5-turbo", image("image/tiff", 1_000, 500, false), None)]
 #[case::recording(ModelProvider::OpenAi, "gpt-5", image("audio/ogg", 90_000_000, 0, false), None)]

@@ -1,6 +1,8 @@
 //! What becomes of images, good and hostile.
 
 mod metadata;
+#[cfg(feature = "heic")]
+mod photos;
 
 use image::{GrayImage, ImageBuffer, Rgba, RgbaImage, load_from_memory};
 use satchel_decoders::protocol::EncodedFormat;
@@ -199,9 +201,39 @@ fn bytes_decide_not_the_type() {
     for mime in ["image/jpeg", "image/heic", "text/plain"] {
         assert!(scale_image(png.clone(), mime, ROOMY, 512 << 20).is_ok());
     }
-    for bytes in [&b"%PDF-1.7"[..], b"\0\0\0\x18ftypheic", b"\0\0\x01\0\x01\0", b"<svg/>", b""] {
+    let avif = b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf";
+    for bytes in [&b"%PDF-1.7"[..], b"\0\0\0\x18ftypisom\0\0\x02\0isommp41", avif, b"\0\0\x01\0\x01\0", b"<svg/>", b""]
+    {
         let error = scale(bytes, ROOMY).unwrap_err();
-        let expected = "by its bytes it is no PNG, JPEG, WebP, GIF, BMP or TIFF (its type was given as image/png)";
+        let expected =
+            "by its bytes it is no PNG, JPEG, WebP, GIF, BMP, TIFF or HEIC (its type was given as image/png)";
         assert_eq!(error, FileDecodeError::Unsupported(expected.to_owned()));
     }
+}
+
+#[test]
+fn heic_is_recognised_by_any_brand() {
+    for (head, expected) in [
+        (&b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"[..], true),
+        (b"\0\0\0\x10ftypheix\0\0\0\0", true),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1miaf", true),
+        (b"\0\0\0\x18ftyp1pic\0\0\0\0miafheim", true),
+        (b"\0\0\0\x14ftypmsf1\0\0\0\0heis", true),
+        // Behind the brands is something else.
+        (b"\0\0\0\x14ftypisom\0\0\0\0mp41heic", false),
+        (b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf", false),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1avif", false),
+        (b"\0\0\0\x18moovheic\0\0\0\0mif1heic", false),
+        (b"\0\0\0\x18ftypheic", false),
+    ] {
+        assert_eq!(heic::is_heic(head), expected, "{}", head.escape_ascii());
+    }
+}
+
+#[cfg(not(feature = "heic"))]
+#[test]
+fn build_without_heic_says_so() {
+    let expected = "it is HEIC, which this build of satchel-decoder doesn't read";
+    let error = scale(&crate::image_fixtures::heic("plain"), ROOMY).unwrap_err();
+    assert_eq!(error, FileDecodeError::Unsupported(expected.to_owned()));
 }

@@ -29,7 +29,7 @@ const IMAGE: &str = "image/png";
 /// Its name, how it is made, its type, the limits, and what is said of it or read from it.
 type HostileFile = (&'static str, fn() -> Vec<u8>, &'static str, Limits, &'static str);
 
-const HOSTILE_FILES: [HostileFile; 28] = [
+const HOSTILE_FILES: [HostileFile; 33] = [
     ("nested forms", documents::nested_forms, PDF, Limits::ThreeSeconds, "reading it took longer than 3 s"),
     ("flate bomb", documents::flate_bomb, PDF, Limits::QuarterGigabyte, "reading it takes more memory than 268 MB"),
     ("garbled offsets", documents::garbled_offsets, PDF, Limits::Usual, "found"),
@@ -118,6 +118,35 @@ const HOSTILE_FILES: [HostileFile; 28] = [
         "it is damaged: Format error decoding Jpeg: I/O errors Not enough bytes, expected 1 but found 0 ",
     ),
     ("cut PNG", images::cut_png, IMAGE, Limits::Usual, "it is damaged: unexpected end of file"),
+    (
+        "claimed HEIC",
+        images::claimed_heic,
+        IMAGE,
+        Limits::Usual,
+        "it has 1000000 × 1000000 pixels; at most 100 megapixels are decoded",
+    ),
+    (
+        "hidden size in HEIC",
+        images::hidden_size_heic,
+        IMAGE,
+        Limits::Usual,
+        "decoding it takes more memory than allowed",
+    ),
+    (
+        "images within themselves",
+        images::images_within_themselves,
+        IMAGE,
+        Limits::Usual,
+        "it is damaged: its images are made of each other",
+    ),
+    ("cut HEIC", images::cut_heic, IMAGE, Limits::Usual, "it is damaged: container: unexpected end of data"),
+    (
+        "noise in HEIC",
+        images::noise_in_heic,
+        IMAGE,
+        Limits::Usual,
+        "it is damaged: HEVC: invalid bitstream: slice extends past the end of the picture",
+    ),
 ];
 
 /// Settings under which only one file is decoded at a time: a worker that lived on would block the next one.

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     harness::{scale, settings},
     image_fixtures::{
-        FORMATS, LOCATION, animated_gif, animated_webp, encode, encode_with_exif, noisy_rgb, noisy_rgba, plain_rgb,
-        png_that_claims,
+        FORMATS, LOCATION, animated_gif, animated_webp, encode, encode_with_exif, heic, noisy_rgb, noisy_rgba,
+        plain_rgb, png_that_claims,
     },
 };
 
@@ -35,6 +35,10 @@ async fn each_image_format_is_scaled() {
     let result = scaled(encode_with_exif(&noisy_rgb(200, 150), ImageFormat::Jpeg, 6)).await.unwrap();
     assert_eq!((result.mime.as_str(), result.width, result.height), ("image/jpeg", 113, 150));
     assert!(!result.content.windows(LOCATION.len()).any(|window| window == LOCATION));
+    for (name, size) in [("plain", (96, 64)), ("turned", (96, 64)), ("tiles-turned", (150, 100))] {
+        let result = scaled(heic(name)).await.unwrap();
+        assert_eq!((result.width, result.height), size, "{name}");
+    }
     let frames = [noisy_rgba(20, 20).to_rgba8(), noisy_rgba(20, 20).to_rgba8()];
     for animation in [animated_gif(&frames), animated_webp(&frames)] {
         let result = scaled(animation).await.unwrap();
@@ -91,7 +95,7 @@ async fn cancelled_image_returns_at_once() {
 
 #[tokio::test]
 async fn no_image_is_named_with_its_type() {
-    let expected = "by its bytes it is no PNG, JPEG, WebP, GIF, BMP or TIFF (its type was given as image/png)";
+    let expected = "by its bytes it is no PNG, JPEG, WebP, GIF, BMP, TIFF or HEIC (its type was given as image/png)";
     let error = scaled(b"%PDF-1.7 and so on".to_vec()).await.unwrap_err();
     assert_eq!(error, ImageError::Unsupported { reason: expected.to_owned() });
 }

@@ -8,7 +8,7 @@ const MARKERS: [&[u8]; 7] =
     [b"Minox 35", b"2024:05:14", LATITUDE, b"<x:xmpmeta", b"taken at home", b"profile of a lab", b"private note"];
 
 /// 51° 30' 26" as EXIF has it.
-const LATITUDE: &[u8] = b"\x33\0\0\0\x01\0\0\0\x1e\0\0\0\x01\0\0\0\x1a\0\0\0\x01\0\0\0";
+pub(super) const LATITUDE: &[u8] = b"\x33\0\0\0\x01\0\0\0\x1e\0\0\0\x01\0\0\0\x1a\0\0\0\x01\0\0\0";
 
 const XMP: &[u8] = b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>";
 
@@ -57,7 +57,7 @@ fn png_with_metadata(image: &DynamicImage) -> Vec<u8> {
     with_png_chunks(&encode(image, ImageFormat::Png), &chunks)
 }
 
-fn holds(content: &[u8], text: &[u8]) -> bool {
+pub(super) fn holds(content: &[u8], text: &[u8]) -> bool {
     content.windows(text.len()).any(|window| window == text)
 }
 

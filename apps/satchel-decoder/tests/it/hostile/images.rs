@@ -5,7 +5,9 @@ use image::ImageFormat;
 use super::documents::compress;
 use crate::{
     fixtures::Noise,
-    image_fixtures::{encode, noisy_rgb, plain_rgb, png_chunk, png_that_claims, with_png_chunks},
+    image_fixtures::{
+        encode, heic, heic_that_claims, noisy_rgb, plain_rgb, png_chunk, png_that_claims, with_png_chunks,
+    },
 };
 
 pub(super) fn trillion_pixels() -> Vec<u8> {
@@ -72,4 +74,36 @@ pub(super) fn noise_behind_jpeg_magic() -> Vec<u8> {
 pub(super) fn cut_png() -> Vec<u8> {
     let whole = encode(&noisy_rgb(64, 64), ImageFormat::Png);
     whole[..whole.len() / 2].to_vec()
+}
+
+pub(super) fn cut_heic() -> Vec<u8> {
+    let whole = heic("tiles");
+    whole[..whole.len() / 2].to_vec()
+}
+
+/// A HEIC whose container claims a trillion pixels.
+pub(super) fn claimed_heic() -> Vec<u8> {
+    heic_that_claims("plain", (96, 64), (1_000_000, 1_000_000))
+}
+
+/// A HEIC whose container claims a small image, and whose picture has 36 megapixels.
+pub(super) fn hidden_size_heic() -> Vec<u8> {
+    heic_that_claims("wide", (6_000, 6_000), (64, 64))
+}
+
+/// A HEIC whose picture turns into noise.
+pub(super) fn noise_in_heic() -> Vec<u8> {
+    let mut bytes = heic("gradients");
+    let picture = bytes.len() - 600;
+    bytes[picture..].iter_mut().zip(Noise::new(9)).for_each(|(byte, noise)| *byte = noise);
+    bytes
+}
+
+/// A HEIC with a tile that claims to be made of the image of which it is a part.
+pub(super) fn images_within_themselves() -> Vec<u8> {
+    let mut bytes = heic("tiles-turned");
+    // The reference from EXIF data to the image gives way to one from the tile.
+    let place = bytes.windows(10).position(|window| window == b"cdsc\0\x08\0\x01\0\x01").unwrap();
+    bytes[place..place + 10].copy_from_slice(b"dimg\0\x02\0\x01\0\x01");
+    bytes
 }

@@ -21,7 +21,7 @@ pub(super) const FOUNDATIONS: [&str; 16] = [
 ];
 
 /// The only package that may name a vendor, besides those under `tests/`.
-pub(super) const VENDOR_HOMES: [(&str, &[&str]); 71] = [
+pub(super) const VENDOR_HOMES: [(&str, &[&str]); 72] = [
     ("anstyle", &["satchel-console"]),
     ("anyhow", &["satchel", "xtask"]),
     ("async-compression", &["satchel-http"]),
@@ -41,6 +41,7 @@ pub(super) const VENDOR_HOMES: [(&str, &[&str]); 71] = [
     ("hayro", &["satchel-decoder"]),
     ("hayro-interpret", &["satchel-decoder"]),
     ("hayro-syntax", &["satchel-decoder"]),
+    ("heifer", &["satchel-decoder"]),
     ("hmac", &["satchel-web"]),
     ("html-escape", &["satchel-decoder"]),
     ("hyper", &["satchel-http-server"]),
