@@ -114,17 +114,32 @@ fn worker_program(path: &Path, memory_bytes: u64, max_line_bytes: usize) -> Work
 pub struct DecoderWorkers {
     settings: DecoderSettings,
     blobs: Arc<dyn Blobs>,
-    slots: Arc<Semaphore>,
+    slots: WorkerSlots,
     /// Recordings take long, and would keep everything else waiting.
-    sound_slot: Arc<Semaphore>,
+    sound_slots: WorkerSlots,
+}
+
+/// How many workers run at a time.
+struct WorkerSlots {
+    semaphore: Arc<Semaphore>,
+    /// Why a file had to wait too long.
+    busy_reason: &'static str,
+}
+
+impl WorkerSlots {
+    fn new(count: usize, busy_reason: &'static str) -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS))), busy_reason }
+    }
 }
 
 impl DecoderWorkers {
     /// Sets up the workers for files in this store. None is started before the first file.
     #[must_use]
     pub fn new(settings: DecoderSettings, blobs: Arc<dyn Blobs>) -> Self {
-        let slots = Arc::new(Semaphore::new(settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { settings, blobs, slots, sound_slot: Arc::new(Semaphore::new(1)) }
+        let count = settings.max_concurrent;
+        let slots = WorkerSlots::new(count, "too many files are being decoded; try again in a moment");
+        let sound_slots = WorkerSlots::new(count / 2, "other recordings are being decoded; try again in a moment");
+        Self { settings, blobs, slots, sound_slots }
     }
 
     async fn decode<C: OutputCollector>(
@@ -152,7 +167,7 @@ impl DecoderWorkers {
     /// Waits for a free one of the slots, and starts a worker for a file of this size.
     async fn start_worker(
         &self,
-        slots: &Arc<Semaphore>,
+        slots: &WorkerSlots,
         bytes: u64,
         activity: &'static str,
         max_line_bytes: usize,
@@ -175,7 +190,7 @@ impl DecoderWorkers {
 
     async fn acquire_slot(
         &self,
-        slots: &Arc<Semaphore>,
+        slots: &WorkerSlots,
         program: &WorkerProgram,
     ) -> Result<OwnedSemaphorePermit, DecoderError> {
         let acquire = async {
@@ -183,12 +198,12 @@ impl DecoderWorkers {
             if self.settings.is_program_pending() {
                 program.wait_until_exists().await;
             }
-            Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed")
+            Arc::clone(&slots.semaphore).acquire_owned().await.expect("the semaphore is never closed")
         };
         timeout(self.settings.queue_timeout, acquire).await.map_err(|_| {
             let reason = match self.settings.is_program_pending() {
                 true => "the decoder worker is not built yet; try again in a minute",
-                false => "too many files are being decoded; try again in a moment",
+                false => slots.busy_reason,
             };
             DecoderError::Busy { reason: reason.to_owned() }
         })

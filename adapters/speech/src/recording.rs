@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::io::ReaderStream;
 use uuid::Uuid;
 
-use crate::{CHUNK_BYTES, wav::WavReader, wav_file};
+use crate::{CHUNK_BYTES, wav_file};
 
 /// After this time a file is taken to be left behind by a killed process: no transcription takes as long.
 const STALE_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -98,9 +98,7 @@ pub(crate) async fn convert_to_wav(
     let samples = match decoded {
         Ok(samples) => samples,
         // The program may know a WAV that nothing here decodes.
-        Err(AudioError::Unavailable { .. } | AudioError::Unsupported { .. } | AudioError::Unreadable { .. })
-            if WavReader::is_wav(&head) =>
-        {
+        Err(AudioError::Unavailable { .. } | AudioError::Unsupported { .. }) if wav_file::is_wav(&head) => {
             return Ok(None);
         }
         Err(error) => return Err(decoding_error(&error)),
@@ -261,6 +259,22 @@ mod tests {
         let decoder = MockAudioDecoder::new();
         let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
         assert!(matches!(converted, Ok(None)), "as it came");
+    }
+
+    /// AVI has the same container.
+    #[tokio::test]
+    async fn no_other_format_is_passed_on_as_wav() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut decoder = MockAudioDecoder::new();
+        decoder
+            .expect_decode()
+            .returning(|_| Err(AudioError::Unsupported { reason: "it is something else".to_owned() }));
+        let avi = recording_file(directory.path(), b"RIFF\x24\0\0\0AVI LIST and so on");
+        let error = convert_to_wav(directory.path(), &avi, "video/avi", Some(&decoder)).await.err().unwrap();
+        assert!(error.reason.contains("it is something else") && !error.retryable, "{error}");
+        let wav = recording_file(directory.path(), b"RIFF\x24\0\0\0WAVEfmt and so on");
+        let converted = convert_to_wav(directory.path(), &wav, "audio/wav", Some(&decoder)).await;
+        assert!(matches!(converted, Ok(None)), "the program may know it");
     }
 
     /// A program that gets a WAV of another rate would only hear nonsense.

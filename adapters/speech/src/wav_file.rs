@@ -24,6 +24,11 @@ pub(crate) fn is_transcription_wav(head: &[u8]) -> bool {
     head.len() == HEADER_BYTES && (0..HEADER_BYTES).all(|at| is_size(at) || head[at] == expected[at])
 }
 
+/// Whether a file that starts so is WAV of any kind.
+pub(crate) fn is_wav(head: &[u8]) -> bool {
+    head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WAVE")
+}
+
 /// Writes a file that only its owner can read. Its header is completed at the end, when the size is known.
 pub(crate) async fn write_wav(path: &Path, mut samples: ByteStream) -> io::Result<()> {
     let file = File::options().write(true).create_new(true).mode(OWNER_ONLY_MODE).open(path).await?;

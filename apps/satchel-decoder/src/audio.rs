@@ -63,7 +63,13 @@ fn decode_recording<F: FnMut(&[u8])>(
                 damaged = 0;
                 output.push(&block)?;
             }
-            Err(_) if damaged < MAX_DAMAGED_PACKETS => damaged += 1,
+            Err(_) if damaged < MAX_DAMAGED_PACKETS => {
+                damaged += 1;
+                // Another rate or number of channels is an error to the decoder of MP3, and none to a new one.
+                if format == MediaFormat::Mpeg {
+                    (_, decoder) = open_track(format, reader, sample_rate)?;
+                }
+            }
             Err(error) => return Err(error),
         }
     }

@@ -5,10 +5,10 @@ mod track_header;
 
 use satchel_decoders::protocol::{MAX_DURATION_MS, MAX_VIDEO_SIDE, MediaSummary};
 use symphonia::core::{
-    codecs::CodecParameters,
+    codecs::{CodecParameters, audio::well_known::CODEC_ID_OPUS},
     errors::Error,
     formats::{FormatReader, Track, TrackType},
-    units::{Duration, TimeBase, Timestamp},
+    units::{Duration, Timestamp},
 };
 
 use self::container::{Container, MediaFormat};
@@ -57,10 +57,11 @@ fn stated_duration(reader: &dyn FormatReader) -> Option<u64> {
 
 /// The duration by all packets of all recordings in the file, in milliseconds.
 fn counted_duration(reader: &mut dyn FormatReader) -> Option<i128> {
-    let mut nanos = 0;
+    let mut nanos = None;
     loop {
-        let track = reader.default_track(TrackType::Audio).or_else(|| reader.default_track(TrackType::Video))?;
-        let (id, time_base): (u32, TimeBase) = (track.id, track.time_base?);
+        let track = reader.default_track(TrackType::Audio).or_else(|| reader.default_track(TrackType::Video));
+        let Some((track, time_base)) = track.and_then(|track| Some((track, track.time_base?))) else { break };
+        let (id, skipped) = (track.id, opus_delay(track));
         // From the start of the first packet to the end of the last one. What comes before zero isn't played.
         let (mut start, mut end) = (None, Duration::ZERO);
         let last = loop {
@@ -75,13 +76,22 @@ fn counted_duration(reader: &mut dyn FormatReader) -> Option<i128> {
                 last => break last,
             }
         };
-        let played = time_base.calc_duration(end.saturating_sub(start.unwrap_or(end)))?;
-        nanos += played.as_nanos();
+        let played = end.saturating_sub(start.unwrap_or(end)).saturating_sub(skipped);
+        if let Some(played) = time_base.calc_duration(played) {
+            nanos = Some(nanos.unwrap_or(0) + played.as_nanos());
+        }
         // A damaged end costs what comes behind it, as when it is played.
         if !matches!(last, Err(Error::ResetRequired)) {
-            return Some(nanos / 1_000_000);
+            break;
         }
     }
+    nanos.map(|nanos| nanos / 1_000_000)
+}
+
+/// The samples that an encoder of Opus puts before the sound.
+fn opus_delay(track: &Track) -> Duration {
+    let is_opus = matches!(&track.codec_params, Some(CodecParameters::Audio(audio)) if audio.codec == CODEC_ID_OPUS);
+    Duration::from(if is_opus { u64::from(track.delay.unwrap_or_default()) } else { 0 })
 }
 
 fn plausible_ms(duration_ms: i128) -> Option<u64> {

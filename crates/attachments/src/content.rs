@@ -6,7 +6,7 @@ use futures::{TryStreamExt, stream};
 use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
 use satchel_ports::{
     BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
-    Recording, ScaledImage, Speech,
+    Recording, ScaledImage, Speech, SpeechError,
     language_model::{ContentPart, InputSupport},
 };
 use tokio_util::sync::CancellationToken;
@@ -127,12 +127,19 @@ async fn item_parts(
     let is_taken = is_small && support.accepts(&file.mime, file.bytes);
     let may_be_sent = is_small && support.may_be_sent(&file.mime);
     let is_recording = matches!(item.kind, AttachmentKind::Audio | AttachmentKind::Video);
-    let transcript = if is_recording && !is_taken { transcribe(file, services).await } else { None };
-    let label = match transcript {
-        Some(Ok(transcript)) => {
-            return Ok(vec![ContentPart::Text(text_of_recording(&label_of(item, file), &transcript))]);
+    let transcription = if is_recording && !is_taken { transcribe(file, services).await } else { None };
+    let label = match transcription {
+        Some(Ok(transcription)) => {
+            let text = text_of_recording(&label_of(item, file), &transcription);
+            return Ok(vec![ContentPart::Text(text)]);
         }
-        Some(Err(reason)) => ContentPart::Text(format!("{} can't be transcribed ({reason}):", describe(item))),
+        Some(Err(error)) if error.retryable => {
+            let reason = format!("{} can't be transcribed: {}", item.source, error.reason);
+            return Err(ResolutionError { reason, retryable: true });
+        }
+        Some(Err(error)) => {
+            ContentPart::Text(format!("{} can't be transcribed ({}):", describe(item), one_line(&error.reason)))
+        }
         None => label,
     };
     // The ledger doesn't know it, and its type was checked when it was opened.
@@ -278,13 +285,13 @@ async fn read_text(resolved: &Resolved, file: &OpenedFile) -> Result<Option<Stri
     }
 }
 
-/// What is said in a recording, or why that isn't known; `None` where nothing transcribes.
-async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Result<String, String>> {
+/// What is said in a recording; `None` where nothing transcribes.
+async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Result<String, SpeechError>> {
     let speech = services.speech.as_ref().filter(|speech| speech.can_transcribe())?;
     let recording = Recording { content: file.content.read(), bytes: file.bytes, mime: file.mime.clone() };
-    Some(speech.transcribe(recording).await.map_err(|error| {
-        tracing::warn!(mime = file.mime, %error, "a declared recording can't be transcribed; its model is told");
-        one_line(&error.reason)
+    let transcribed = speech.transcribe(recording).await;
+    Some(transcribed.inspect_err(|error| {
+        tracing::warn!(mime = file.mime, %error, "a declared recording can't be transcribed; its model or task is told");
     }))
 }
 
@@ -300,24 +307,24 @@ fn text_of_file(label: &str, text: &str) -> String {
     format!("{label}, as text:\n{text}")
 }
 
-fn text_of_recording(label: &str, transcript: &str) -> String {
+fn text_of_recording(label: &str, transcription: &str) -> String {
     let why = document::NOT_TAKEN;
-    match transcript {
+    let is_visible = |c: &char| matches!(c, '\n' | '\t') || !is_unsafe_char(*c);
+    let visible: String = transcription.chars().filter(is_visible).collect();
+    match visible.as_str() {
         "" => format!("{label}, transcribed {why}: nothing is said in it."),
-        _ => format!("{label}, transcribed {why}; what is said in it may be misheard:\n{}", cut_text(transcript)),
+        text => format!("{label}, transcribed {why}; what is said in it may be misheard:\n{}", cut_text(text)),
     }
 }
 
 /// A text as far as a model gets it.
 fn cut_text(text: &str) -> Cow<'_, str> {
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
-    match end < text.len() {
-        true => {
-            let (shown, all) = (size::format_bytes(end as u64), size::format_bytes(text.len() as u64));
-            Cow::Owned(format!("{}\n[cut: the first {shown} of {all}]", &text[..end]))
-        }
-        false => Cow::Borrowed(text),
+    if end == text.len() {
+        return Cow::Borrowed(text);
     }
+    let (shown, all) = (size::format_bytes(end as u64), size::format_bytes(text.len() as u64));
+    Cow::Owned(format!("{}\n[cut: the first {shown} of {all}]", &text[..end]))
 }
 
 fn text_of_document(label: &str, document: &DocumentText) -> String {

@@ -29,7 +29,8 @@ impl AudioDecoder for DecoderWorkers {
     async fn decode(&self, recording: Recording) -> Result<ByteStream, AudioError> {
         let Recording { content, bytes, mime } = recording;
         let reason = |limit: &str| format!("a recording of at most {limit} can be decoded");
-        let (worker, slot) = self.start_worker(&self.sound_slot, bytes, ACTIVITY, MAX_CHUNK_LINE_BYTES, reason).await?;
+        let (worker, slot) =
+            self.start_worker(&self.sound_slots, bytes, ACTIVITY, MAX_CHUNK_LINE_BYTES, reason).await?;
         let time_limit = self.settings.time_limit * TIME_FACTOR;
         let mut samples =
             SampleReader { worker, _slot: slot, time_limit, deadline: Instant::now() + time_limit, bytes: 0 };

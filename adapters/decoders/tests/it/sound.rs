@@ -117,7 +117,7 @@ async fn dropped_sound_frees_its_worker() {
     let workers = workers(settings);
     let mut samples = workers.decode(recording()).await.unwrap();
     samples.next().await.unwrap().unwrap();
-    let reason = "too many files are being decoded; try again in a moment".to_owned();
+    let reason = "other recordings are being decoded; try again in a moment".to_owned();
     let second = decode_with(&workers, recording()).await;
     assert_eq!(second, Err(AudioError::Interrupted { reason }), "a stream keeps its place");
     // Which is none of a document's, whose worker this stub is not.
@@ -155,10 +155,10 @@ async fn protocol_violation_in_measures_is_error(#[case] body: &str, #[case] exp
 
 /// A message doesn't wait for a worker that is still being built.
 #[tokio::test]
-async fn media_is_not_measured_before_there_is_a_worker() {
+async fn media_is_not_measured_without_a_worker() {
     let settings = DecoderSettings {
         wait_for_program: true,
-        queue_timeout: Duration::from_secs(1_000),
+        queue_timeout: Duration::from_millis(200),
         ..DecoderSettings::new("/missing/satchel-decoder".into())
     };
     let error = workers(settings).measure(&media_request()).await.unwrap_err().to_string();

@@ -37,6 +37,8 @@ pub(super) struct SoundBlock<'a> {
 /// Decodes the packets of a track.
 pub(super) struct TrackDecoder {
     codec: Codec,
+    /// Whether what a packet says to skip is skipped.
+    is_gapless: bool,
     interleaved: Vec<f32>,
     mono: Vec<f32>,
 }
@@ -52,16 +54,17 @@ impl TrackDecoder {
         let Some(CodecParameters::Audio(parameters)) = &track.codec_params else {
             return Err(FileDecodeError::Unsupported("its sound has an unknown format".to_owned()));
         };
+        // How long an MP3 plays is a guess, behind which nothing may be cut.
+        let is_gapless = format != MediaFormat::Mpeg;
         let codec = match parameters.codec {
             CODEC_ID_OPUS => Codec::Opus(Box::new(OpusTrack::new(track, parameters, opus_rate)?)),
             _ => {
-                // How long an MP3 plays is a guess, behind which nothing may be cut.
-                let options = AudioDecoderOptions::default().gapless(format != MediaFormat::Mpeg);
+                let options = AudioDecoderOptions::default().gapless(is_gapless);
                 let decoder = get_codecs().make_audio_decoder(parameters, &options);
                 Codec::Other(decoder.map_err(|error| read_error(&error))?)
             }
         };
-        Ok(Self { codec, interleaved: Vec::new(), mono: Vec::new() })
+        Ok(Self { codec, is_gapless, interleaved: Vec::new(), mono: Vec::new() })
     }
 
     /// Decodes the next packet. After an error the next one may be decodable.
@@ -73,7 +76,8 @@ impl TrackDecoder {
                 let decoded = decoder.decode(packet).map_err(|error| read_error(&error))?;
                 let (rate, channels) = (decoded.spec().rate(), decoded.spec().channels().count());
                 decoded.copy_to_vec_interleaved(&mut self.interleaved);
-                (rate, channels, packet.trim_start.get().saturating_add(packet.trim_end.get()).min(MAX_PACKET_FRAMES))
+                let skipped = packet.trim_start.get().saturating_add(packet.trim_end.get()).min(MAX_PACKET_FRAMES);
+                (rate, channels, if self.is_gapless { skipped } else { 0 })
             }
         };
         if channels == 0 || !SAMPLE_RATES.contains(&rate) {

@@ -29,7 +29,7 @@ fn duration_is_right_within_a_packet() {
 fn joined_recordings_are_measured_together() {
     for name in ["opus.ogg", "vorbis.ogg", "tone.mp3"] {
         let duration_ms = duration(&sound(name).repeat(3)).unwrap();
-        assert!(duration_ms.abs_diff(3_000) <= 90, "{name}: {duration_ms} ms");
+        assert!(duration_ms.abs_diff(3_000) <= 180, "{name}: {duration_ms} ms");
     }
 }
 

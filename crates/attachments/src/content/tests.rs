@@ -250,33 +250,62 @@ async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
     assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "its adapter says that it can't see it: {parts:?}");
 }
 
+/// Files with a recording, and something that hears this in it.
+fn services_that_hear(transcription: Result<&str, SpeechError>) -> ContentServices {
+    let file = |mime| (mime, b"sound".to_vec());
+    let files = [("call.mp3", file("audio/mpeg")), ("film.mp4", file("video/mp4"))];
+    let mut speech = MockSpeech::new();
+    speech.expect_can_transcribe().return_const(true);
+    let transcription = transcription.map(str::to_owned);
+    speech.expect_transcribe().returning(move |recording| {
+        let read = recording.content.try_collect::<Vec<_>>().now_or_never().unwrap().unwrap().concat();
+        assert_eq!((read, recording.bytes), (b"sound".to_vec(), 5));
+        transcription.clone()
+    });
+    ContentServices { speech: Some(Arc::new(speech)), ..services(MachineFiles(BTreeMap::from(files)), None) }
+}
+
+fn failure(retryable: bool) -> Result<&'static str, SpeechError> {
+    Err(SpeechError { reason: "the server\u{202e} is down".to_owned(), remedy: Some("start it".to_owned()), retryable })
+}
+
 #[tokio::test]
-async fn recording_that_is_not_taken_becomes_its_transcript() {
-    let hears = |transcript: Result<&'static str, &'static str>| {
-        let files = MachineFiles(BTreeMap::from([("call.mp3", ("audio/mpeg", b"mp3".to_vec()))]));
-        let mut speech = MockSpeech::new();
-        speech.expect_can_transcribe().return_const(true);
-        speech.expect_transcribe().returning(move |recording| {
-            assert_eq!((recording.bytes, recording.mime.as_str()), (3, "audio/mpeg"));
-            let read = recording.content.try_collect::<Vec<_>>().now_or_never().unwrap().unwrap().concat();
-            assert_eq!(read, b"mp3");
-            let failed = |reason: &str| SpeechError { reason: reason.to_owned(), remedy: None, retryable: true };
-            transcript.map(str::to_owned).map_err(failed)
-        });
-        ContentServices { speech: Some(Arc::new(speech)), ..services(files, None) }
-    };
+async fn recording_that_is_not_taken_becomes_its_transcription() {
     let call = || item(AttachmentKind::Audio, "call.mp3");
-    let parts = content(call(), &support(true, &["image/png"]), &hears(Ok("bring bread"))).await.unwrap();
-    let expected = "The audio call.mp3 (audio/mpeg, 3 B), transcribed because you can't take the file itself; what is \
-                    said in it may be misheard:\nbring bread";
+    let hears = services_that_hear(Ok("bring\u{202e} bread\nand milk"));
+    let parts = content(call(), &support(true, &["image/png"]), &hears).await.unwrap();
+    let expected = "The audio call.mp3 (audio/mpeg, 5 B), transcribed because you can't take the file itself; what is \
+                    said in it may be misheard:\nbring bread\nand milk";
     assert_eq!(text(&parts), expected);
-    let parts = content(call(), &support(true, &[]), &hears(Ok(""))).await.unwrap();
-    assert!(text(&parts).ends_with(": nothing is said in it."), "{parts:?}");
-    let parts = content(call(), &support(true, &["audio/mpeg"]), &hears(Ok("bring bread"))).await.unwrap();
+    let film = item(AttachmentKind::Video, "film.mp4");
+    let parts = content(film, &support(true, &[]), &hears).await.unwrap();
+    assert!(text(&parts).starts_with("The video film.mp4 (video/mp4, 5 B), transcribed"), "{parts:?}");
+    let parts = content(call(), &support(true, &["audio/mpeg"]), &hears).await.unwrap();
     assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "a model that takes it hears it: {parts:?}");
-    let parts = content(call(), &support(true, &[]), &hears(Err("the server\nis down"))).await.unwrap();
+    let parts = content(call(), &support(true, &[]), &services_that_hear(Ok(""))).await.unwrap();
+    assert!(text(&parts).ends_with(": nothing is said in it."), "{parts:?}");
+    let long = "ж".repeat(MAX_TEXT_BYTES);
+    let parts = content(call(), &support(true, &[]), &services_that_hear(Ok(&long))).await.unwrap();
+    assert!(text(&parts).ends_with("ж\n[cut: the first 262 KB of 524 KB]"), "{}", text(&parts).len());
+}
+
+#[tokio::test]
+async fn recording_that_is_not_transcribed_is_explained() {
+    let call = || item(AttachmentKind::Audio, "call.mp3");
+    let parts = content(call(), &support(true, &[]), &services_that_hear(failure(false))).await.unwrap();
     let [ContentPart::Text(label), ContentPart::File(_)] = parts.as_slice() else { panic!("{parts:?}") };
-    assert_eq!(label, "The audio call.mp3 can't be transcribed (the serveris down):");
+    assert_eq!(label, "The audio call.mp3 can't be transcribed (the server is down):");
+    let error = content(call(), &support(true, &[]), &services_that_hear(failure(true))).await.unwrap_err();
+    assert!(error.retryable && error.reason.starts_with("call.mp3 can't be transcribed: the server"), "{error:?}");
+    let optional = Item { optional: true, ..call() };
+    let parts = content(optional, &support(true, &[]), &services_that_hear(failure(true))).await.unwrap();
+    assert!(text(&parts).contains("can't be had: call.mp3 can't be transcribed: the server is down"), "{parts:?}");
+    let mut deaf = MockSpeech::new();
+    deaf.expect_can_transcribe().return_const(false);
+    let deaf = ContentServices { speech: Some(Arc::new(deaf)), ..services_that_hear(Ok("")) };
+    let parts = content(call(), &support(true, &[]), &deaf).await.unwrap();
+    let [ContentPart::Text(label), ContentPart::File(_)] = parts.as_slice() else { panic!("{parts:?}") };
+    assert_eq!(label, "The audio call.mp3:");
 }
 
 /// The attack: a recording of gigabytes that is copied for each message, though no model takes it.
