@@ -1,7 +1,7 @@
 //! Expansion: each URL, path and match of a glob becomes an item of its own, in the author's order.
 //!
-//! Which directories have to be listed is decided first, then all globs of a directory are matched in one pass over its
-//! files, so that a thousand declarations read a directory once.
+//! Which directories have to be listed is decided first, then all globs that begin in a directory are matched in one pass
+//! over its files, so that a thousand declarations read a directory once.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{Glob, GlobBuilder, GlobSetBuilder};
 use satchel_ports::{DeclaredFiles, FileEntry};
 
 use crate::{
@@ -157,7 +157,7 @@ pub fn check_glob(pattern: &str) -> Result<(), String> {
 
 /// A glob with the directory in which all of its matches are.
 struct ParsedGlob {
-    glob: globset::Glob,
+    glob: Glob,
     /// The part before the first segment with a wildcard, without a slash at its end.
     directory: String,
     /// Whether matches can be in directories beneath that one.
@@ -209,8 +209,8 @@ impl GlobTable {
     }
 }
 
-/// Lists each directory that a glob begins in once, and matches every glob against each of the files. A directory that
-/// can't be listed fails the globs that begin in it.
+/// Lists each directory that a glob begins in once, and matches every glob against the files beneath its directory. A
+/// directory that can't be listed fails the globs that begin in it.
 async fn match_root(
     root: &Path,
     patterns: BTreeMap<String, ParsedGlob>,
@@ -224,39 +224,57 @@ async fn match_root(
             Err(error) => drop(failures.insert(directory, describe_error(&error))),
         }
     }
-    let names: Vec<&String> = patterns.keys().collect();
-    let set = match build_set(patterns.values()) {
-        Ok(set) => set,
-        Err(reason) => return names.into_iter().map(|name| (name.clone(), Err(reason.clone()))).collect(),
-    };
-    let mut matches: Vec<Vec<FileEntry>> = vec![Vec::new(); names.len()];
+    let mut groups: BTreeMap<String, Vec<(String, Glob)>> = BTreeMap::new();
+    for (name, ParsedGlob { glob, directory, .. }) in patterns {
+        groups.entry(directory).or_default().push((name, glob));
+    }
+    let mut matches = BTreeMap::new();
+    for (directory, globs) in groups {
+        let found = match failures.get(&directory) {
+            Some(failure) => Err(failure.clone()),
+            None => match_globs(&globs, files_beneath(&listed, &directory)),
+        };
+        let names = globs.into_iter().map(|(name, _)| name);
+        match found {
+            Ok(found) => matches.extend(names.zip(found.into_iter().map(Ok))),
+            Err(reason) => matches.extend(names.map(|name| (name, Err(reason.clone())))),
+        }
+    }
+    matches
+}
+
+/// The files in a directory and beneath it, in the order of their paths.
+fn files_beneath<'a>(listed: &'a BTreeMap<String, FileEntry>, directory: &str) -> impl Iterator<Item = &'a FileEntry> {
+    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    listed.range(prefix.clone()..).take_while(move |(path, _)| path.starts_with(&prefix)).map(|(_, file)| file)
+}
+
+/// The matches of each glob, in the order of the files. All globs begin in one directory: with those of many the matcher
+/// would have states of its own for each of them.
+fn match_globs<'a>(
+    globs: &[(String, Glob)],
+    files: impl Iterator<Item = &'a FileEntry>,
+) -> Result<Vec<Vec<FileEntry>>, String> {
+    let mut builder = GlobSetBuilder::new();
+    for (_, glob) in globs {
+        builder.add(glob.clone());
+    }
+    let set = builder.build().map_err(|error| format!("the globs are too complicated: {}", error.kind()))?;
+    let mut matches = vec![Vec::new(); globs.len()];
     let mut indexes = Vec::new();
-    // In the order of their paths, so the matches of each glob are sorted.
-    for file in listed.values() {
+    for file in files {
         set.matches_into(&file.path, &mut indexes);
         for index in &indexes {
             matches[*index].push(file.clone());
         }
     }
-    let results = patterns.iter().zip(matches).map(|((name, parsed), found)| {
-        let failure = failures.get(&parsed.directory).cloned();
-        (name.clone(), failure.map_or(Ok(found), Err))
-    });
-    results.collect()
+    Ok(matches)
 }
 
 /// An error with its causes.
 fn describe_error(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")
-}
-
-fn build_set<'a>(globs: impl Iterator<Item = &'a ParsedGlob>) -> Result<GlobSet, String> {
-    let mut builder = GlobSetBuilder::new();
-    for parsed in globs {
-        builder.add(parsed.glob.clone());
-    }
-    builder.build().map_err(|error| format!("the globs are too complicated: {}", error.kind()))
 }
 
 /// The directories that globs begin in, and whether their subdirectories are needed.
