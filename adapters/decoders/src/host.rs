@@ -52,7 +52,7 @@ pub struct DecoderSettings {
     pub time_limit: Duration,
     /// The memory of a worker in bytes.
     pub memory_bytes: u64,
-    /// How many files are decoded at a time.
+    /// How many files are decoded at a time. Recordings have places of their own: half as many, and at least one.
     pub max_concurrent: usize,
     /// How long a file waits for the worker program and a free worker.
     pub queue_timeout: Duration,

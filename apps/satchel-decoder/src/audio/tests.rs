@@ -62,7 +62,7 @@ fn rates_and_channels_become_one() {
 
 /// The person may speak into one channel only.
 #[test]
-fn all_channels_are_heard() {
+fn all_channels_are_mixed() {
     for silent in [0, 1] {
         let mut stereo = wav(16_000, 2, 16_000);
         for frame in stereo[44..].as_chunks_mut::<4>().0 {
@@ -112,7 +112,7 @@ fn cut_recording_is_decoded_as_far_as_it_goes() {
 
 /// OGG can be joined so, and MP3 is where somebody does it all the same.
 #[test]
-fn joined_recordings_are_heard_to_the_end() {
+fn joined_recordings_decode_completely() {
     let bounds = AudioBounds { max_samples: 4 * 16_000, ..ROOMY };
     for (name, slack) in [("opus.ogg", 640), ("vorbis.ogg", 1_000), ("tone.mp3", 1_800)] {
         let joined = decode(&sound(name).repeat(3), bounds).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -133,14 +133,14 @@ fn joined_recordings_may_differ() {
 
 /// Videos often have their sound twice, first in a format that few devices play.
 #[test]
-fn first_decodable_track_is_heard() {
+fn first_decodable_track_is_used() {
     let samples = decode(include_bytes!("../sound_fixtures/two-tracks.mka"), ROOMY).unwrap();
     assert!((15_000..=17_600).contains(&samples.len()), "{}", samples.len());
 }
 
 /// The count of frames in the first frame of an MP3 is a claim.
 #[test]
-fn mp3_is_heard_whatever_its_header_counts() {
+fn mp3_decodes_despite_wrong_frame_count() {
     let whole = decode(&sound("tone.mp3"), ROOMY).unwrap().len();
     let honest = sound("tone.mp3");
     let tag = honest.windows(4).position(|window| window == b"Xing" || window == b"Info").unwrap();

@@ -232,7 +232,7 @@ fn heic_is_recognised_by_any_brand() {
 
 #[cfg(not(feature = "heic"))]
 #[test]
-fn build_without_heic_says_so() {
+fn build_without_heic_is_explained() {
     let expected = "it is HEIC, which this build of satchel-decoder doesn't read";
     let error = scale(&crate::image_fixtures::heic("plain"), ROOMY).unwrap_err();
     assert_eq!(error, FileDecodeError::Unsupported(expected.to_owned()));

@@ -86,7 +86,7 @@ fn video_has_sides_and_sound_has_none() {
 }
 
 #[test]
-fn turned_video_has_its_sides_as_shown() {
+fn rotated_video_reports_displayed_sides() {
     let mut video = sound("video.mp4");
     let header = video.windows(4).position(|window| window == b"tkhd").unwrap();
     // Behind the name: version, times, ids and what is reserved.

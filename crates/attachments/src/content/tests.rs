@@ -251,7 +251,7 @@ async fn document_that_is_not_taken_becomes_text_with_what_is_missing() {
 }
 
 /// Files with a recording, and something that hears this in it.
-fn services_that_hear(transcription: Result<&str, SpeechError>) -> ContentServices {
+fn transcribing_services(transcription: Result<&str, SpeechError>) -> ContentServices {
     let file = |mime| (mime, b"sound".to_vec());
     let files = [("call.mp3", file("audio/mpeg")), ("film.mp4", file("video/mp4"))];
     let mut speech = MockSpeech::new();
@@ -272,7 +272,7 @@ fn failure(retryable: bool) -> Result<&'static str, SpeechError> {
 #[tokio::test]
 async fn recording_that_is_not_taken_becomes_its_transcription() {
     let call = || item(AttachmentKind::Audio, "call.mp3");
-    let hears = services_that_hear(Ok("bring\u{202e} bread\nand milk"));
+    let hears = transcribing_services(Ok("bring\u{202e} bread\nand milk"));
     let parts = content(call(), &support(true, &["image/png"]), &hears).await.unwrap();
     let expected = "The audio call.mp3 (audio/mpeg, 5 B), transcribed because you can't take the file itself; what is \
                     said in it may be misheard:\nbring bread\nand milk";
@@ -282,27 +282,27 @@ async fn recording_that_is_not_taken_becomes_its_transcription() {
     assert!(text(&parts).starts_with("The video film.mp4 (video/mp4, 5 B), transcribed"), "{parts:?}");
     let parts = content(call(), &support(true, &["audio/mpeg"]), &hears).await.unwrap();
     assert!(matches!(parts.as_slice(), [_, ContentPart::File(_)]), "a model that takes it hears it: {parts:?}");
-    let parts = content(call(), &support(true, &[]), &services_that_hear(Ok(""))).await.unwrap();
+    let parts = content(call(), &support(true, &[]), &transcribing_services(Ok(""))).await.unwrap();
     assert!(text(&parts).ends_with(": nothing is said in it."), "{parts:?}");
     let long = "ж".repeat(MAX_TEXT_BYTES);
-    let parts = content(call(), &support(true, &[]), &services_that_hear(Ok(&long))).await.unwrap();
+    let parts = content(call(), &support(true, &[]), &transcribing_services(Ok(&long))).await.unwrap();
     assert!(text(&parts).ends_with("ж\n[cut: the first 262 KB of 524 KB]"), "{}", text(&parts).len());
 }
 
 #[tokio::test]
 async fn recording_that_is_not_transcribed_is_explained() {
     let call = || item(AttachmentKind::Audio, "call.mp3");
-    let parts = content(call(), &support(true, &[]), &services_that_hear(failure(false))).await.unwrap();
+    let parts = content(call(), &support(true, &[]), &transcribing_services(failure(false))).await.unwrap();
     let [ContentPart::Text(label), ContentPart::File(_)] = parts.as_slice() else { panic!("{parts:?}") };
     assert_eq!(label, "The audio call.mp3 can't be transcribed (the server is down):");
-    let error = content(call(), &support(true, &[]), &services_that_hear(failure(true))).await.unwrap_err();
+    let error = content(call(), &support(true, &[]), &transcribing_services(failure(true))).await.unwrap_err();
     assert!(error.retryable && error.reason.starts_with("call.mp3 can't be transcribed: the server"), "{error:?}");
     let optional = Item { optional: true, ..call() };
-    let parts = content(optional, &support(true, &[]), &services_that_hear(failure(true))).await.unwrap();
+    let parts = content(optional, &support(true, &[]), &transcribing_services(failure(true))).await.unwrap();
     assert!(text(&parts).contains("can't be had: call.mp3 can't be transcribed: the server is down"), "{parts:?}");
     let mut deaf = MockSpeech::new();
     deaf.expect_can_transcribe().return_const(false);
-    let deaf = ContentServices { speech: Some(Arc::new(deaf)), ..services_that_hear(Ok("")) };
+    let deaf = ContentServices { speech: Some(Arc::new(deaf)), ..transcribing_services(Ok("")) };
     let parts = content(call(), &support(true, &[]), &deaf).await.unwrap();
     let [ContentPart::Text(label), ContentPart::File(_)] = parts.as_slice() else { panic!("{parts:?}") };
     assert_eq!(label, "The audio call.mp3:");

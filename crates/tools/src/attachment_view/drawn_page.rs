@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn either_is_shown_without_the_other() {
+    async fn picture_or_text_alone_is_enough() {
         let (_, outcome) = view(Ok(()), unread()).await;
         let expected = "#5 plan.pdf: page 3 is shown as a picture; the text of plan.pdf can't be read: it is damaged";
         assert_eq!((outcome.text.as_deref(), outcome.viewed_files.len()), (Some(expected), 1));
