@@ -3,7 +3,7 @@
 use std::{fmt, io, sync::Arc};
 
 use satchel_domain::{ConversationId, FileReference, InboundMessage, Sender, TurnId};
-use satchel_ports::{BusError, EventBus, Inbound, InboundError, Ledger, LedgerError};
+use satchel_ports::{BusError, EventBus, Ids, Inbound, InboundError, Ledger, LedgerError};
 use tokio_util::sync::CancellationToken;
 
 use crate::Screen;
@@ -14,6 +14,7 @@ pub struct ConsoleClient {
     pub inbound: Arc<dyn Inbound>,
     /// The state of their turns.
     pub ledger: Arc<dyn Ledger>,
+    pub ids: Arc<dyn Ids>,
     pub bus: Arc<dyn EventBus>,
     pub screen: Arc<Screen>,
     /// Their conversation: `console:main`.
@@ -56,7 +57,7 @@ impl ConsoleClient {
             files,
             ..InboundMessage::new(
                 self.conversation.clone(),
-                self.ledger.new_id().to_string(),
+                self.ids.next().to_string(),
                 Sender::new("owner", self.name.clone()),
             )
         };

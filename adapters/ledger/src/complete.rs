@@ -7,7 +7,6 @@ use satchel_domain::{
 };
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::{
     attachments::{self, Admission},
@@ -64,7 +63,7 @@ pub(crate) async fn complete_turn(
             ));
     }
     let history = std::mem::replace(&mut completed.history, HistoryChange::Append(Vec::new()));
-    let begun = write_parts(&mut batch, lease, completed, standing, now);
+    let begun = write_parts(&mut batch, process, lease, completed, standing, now);
     session.finish(batch);
     Ok((begun, history))
 }
@@ -165,6 +164,7 @@ fn write_history(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
 /// Stores the plan's parts, the first of them as the continuation of what was streamed, and begins it if it may.
 fn write_parts(
     batch: &mut Batch,
+    process: &Process,
     lease: &Lease,
     completed: CompletedTurn,
     standing: Standing,
@@ -183,7 +183,7 @@ fn write_parts(
     let mut begun = None;
     for (index, planned) in planned.into_iter().enumerate() {
         let mut part = Part {
-            id: PartId(Uuid::now_v7()),
+            id: PartId(process.new_id()),
             conversation: lease.conversation.clone(),
             turn: completed.turn,
             position: u32::try_from(index).unwrap_or(u32::MAX),

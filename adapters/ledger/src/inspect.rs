@@ -77,7 +77,9 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
 #[cfg(test)]
 mod tests {
     use satchel_domain::UndecodableUpdate;
+    use satchel_local::{SystemClock, UuidV7};
     use satchel_ports::Ledger;
+    use std::sync::Arc;
 
     use super::*;
     use crate::SqliteLedger;
@@ -86,8 +88,14 @@ mod tests {
     async fn database_is_inspected_while_others_use_it() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(inspect(directory.path()).await.unwrap(), None);
-        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
-        let other = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let ledger =
+            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap();
+        let other =
+            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap();
         let found = inspect(directory.path()).await.unwrap().unwrap();
         assert_eq!((found.version, found.damage.as_slice(), found.processes), (found.known, [].as_slice(), 2));
         assert!(found.bytes > 0 && found.known > 0);
@@ -105,7 +113,11 @@ mod tests {
     #[tokio::test]
     async fn damage_is_told() {
         let directory = tempfile::tempdir().unwrap();
-        drop(SqliteLedger::open(directory.path(), Settings::default()).await.unwrap());
+        drop(
+            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap(),
+        );
         let path = directory.path().join("satchel.db");
         // What is only in the log would hide what is damaged in the file.
         let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();

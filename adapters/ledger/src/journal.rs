@@ -9,7 +9,6 @@ use satchel_ports::{
     ledger::{JournalEntry, Lease},
 };
 use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::{
     attachments::{self, Admission},
@@ -160,7 +159,7 @@ pub(crate) async fn begin_stream(
     }
     let now = process.now();
     let planned = Part {
-        id: PartId(Uuid::now_v7()),
+        id: PartId(process.new_id()),
         conversation: lease.conversation.clone(),
         turn,
         position: 0,

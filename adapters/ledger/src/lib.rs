@@ -4,7 +4,6 @@ mod attachments;
 mod audit;
 mod batch;
 mod bookmarks;
-mod clock;
 mod complete;
 mod ends;
 mod error;
@@ -58,7 +57,6 @@ use satchel_ports::{
     },
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::{
     held::{Held, Known},
@@ -126,14 +124,6 @@ macro_rules! read {
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    fn now(&self) -> Timestamp {
-        self.process.now()
-    }
-
-    fn new_id(&self) -> Uuid {
-        Uuid::now_v7()
-    }
-
     async fn ping(&self) -> Result<(), LedgerError> {
         read!(self, "checking the database", queries::ping)
     }
@@ -301,7 +291,7 @@ impl Ledger for SqliteLedger {
         match read!(self, DOING, turns::next_turn, lease)? {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
             // read it behind everything that was let in while it could be joined.
-            Some(read) if read.is_album && read.turn.ready_at <= self.now() => {
+            Some(read) if read.is_album && read.turn.ready_at <= self.process.now() => {
                 let lease = lease.clone();
                 let read = self
                     .writer

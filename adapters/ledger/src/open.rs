@@ -4,17 +4,17 @@ use std::{
     fs, io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::future::BoxFuture;
-use satchel_ports::ledger::HolderId;
+use satchel_ports::{Clock, Ids, ledger::HolderId};
 use sqlx::{
     ConnectOptions, SqliteConnection,
     migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
-use uuid::Uuid;
 
 use crate::{
     SqliteLedger,
@@ -102,9 +102,14 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// When the directory or the database can't be used, in words for the person who starts Satchel.
-    pub async fn open(data_dir: &Path, settings: Settings) -> Result<Self, OpenError> {
+    pub async fn open(
+        data_dir: &Path,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, OpenError> {
         let path = data_dir.join(DATABASE);
-        let owner = HolderId(Uuid::now_v7());
+        let owner = HolderId(ids.next());
         let (owners, lock) = prepare(data_dir.to_owned(), owner).await?;
         let options = options(&path, &settings);
         let failed = |error: sqlx::Error| at_database(&path, data_dir, error);
@@ -122,7 +127,7 @@ impl SqliteLedger {
         }
         let readers = Readers::new(options, settings.readers, settings.busy_timeout);
         Ok(Self {
-            process: Process::new(owner, owners, settings).into(),
+            process: Process::new(owner, owners, settings, clock, ids).into(),
             writer: Writer::start(connection),
             readers,
             held: Held::default(),
@@ -265,6 +270,7 @@ pub(crate) fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use satchel_local::{SystemClock, UuidV7};
 
     /// The words for what a test can't bring about as every user; whether the others are met is shown in `tests/it`.
     #[test]
@@ -285,7 +291,10 @@ mod tests {
     #[tokio::test]
     async fn the_writer_makes_every_commit_durable() {
         let directory = tempfile::tempdir().unwrap();
-        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let ledger =
+            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap();
         for (pragma, expected) in [
             ("SELECT journal_mode FROM pragma_journal_mode", "wal"),
             ("SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous", "2"),
@@ -311,7 +320,10 @@ mod tests {
     #[tokio::test]
     async fn panicking_job_leaves_writer_usable() {
         let directory = tempfile::tempdir().unwrap();
-        let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+        let ledger =
+            SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap();
         let insert = |name: &'static str, dies: bool| {
             ledger.writer.write("inserting", move |s| {
                 Box::pin(async move {

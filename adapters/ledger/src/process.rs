@@ -1,11 +1,12 @@
-//! What one open ledger is to the others on the same data directory: its owner id, its clock and its settings.
+//! What one open ledger is to the others on the same data directory: its owner id, its clock, its ids and its settings.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use satchel_domain::{ConversationId, Timestamp};
-use satchel_ports::ledger::HolderId;
+use satchel_ports::{Clock, Ids, ledger::HolderId};
+use uuid::Uuid;
 
-use crate::{clock::Clock, owners::Owners, usage::QuotaRules};
+use crate::{owners::Owners, usage::QuotaRules};
 
 /// The numbers by which a ledger works.
 #[derive(Debug, Clone)]
@@ -46,15 +47,26 @@ pub(crate) struct Process {
     pub(crate) owner: HolderId,
     pub(crate) owners: Owners,
     pub(crate) settings: Settings,
-    clock: Clock,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
 }
 
 impl Process {
-    pub(crate) fn new(owner: HolderId, owners: Owners, settings: Settings) -> Self {
-        Self { owner, owners, settings, clock: Clock::new() }
+    pub(crate) fn new(
+        owner: HolderId,
+        owners: Owners,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        Self { owner, owners, settings, clock, ids }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub(crate) fn new_id(&self) -> Uuid {
+        self.ids.next()
     }
 }

@@ -152,7 +152,7 @@ impl Place<'_> {
             Some(turn) if !(turn.begun || self.owned && turn.oldest) => {}
             _ => return Ok(None),
         }
-        let id = Uuid::now_v7();
+        let id = self.process.new_id();
         batch
             .add("UPDATE inbox SET id = $2, message = $3 WHERE sequence = $1")
             .bind(sequence)
@@ -177,7 +177,7 @@ impl Place<'_> {
                 album.id
             }
             None => {
-                let id = Uuid::now_v7();
+                let id = self.process.new_id();
                 batch
                     .add("INSERT INTO turns (id, conversation, state, album, ready_at) VALUES ($1, $2, 'queued', $3, $4)")
                     .bind(id)
@@ -187,7 +187,7 @@ impl Place<'_> {
                 id
             }
         };
-        let id = Uuid::now_v7();
+        let id = self.process.new_id();
         batch
             .add("INSERT INTO inbox (id, conversation, turn, message, received_at) VALUES ($1, $2, $3, $4, $5)")
             .bind(id)

@@ -50,6 +50,8 @@ fn data_dir_of(lock: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::{Settings, SqliteLedger};
+    use satchel_local::{SystemClock, UuidV7};
+    use std::sync::Arc;
 
     #[tokio::test]
     async fn open_ledger_shows_its_data_directory() {
@@ -57,7 +59,9 @@ mod tests {
         let data_dir = directory.path().canonicalize().unwrap();
         assert!(!has_database(&data_dir).unwrap());
         assert!(!open_data_dirs().contains(&data_dir));
-        let ledger = SqliteLedger::open(&data_dir, Settings::default()).await.unwrap();
+        let ledger = SqliteLedger::open(&data_dir, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+            .await
+            .unwrap();
         assert!(has_database(&data_dir).unwrap());
         assert!(open_data_dirs().contains(&data_dir));
         drop(ledger);

@@ -36,7 +36,7 @@ pub(crate) async fn settle_part(
             part.state = PartState::Replaced { by };
         }
         if let Some(text) = &settlement.notice {
-            write_notice(session, &row, &part, text, now).await?;
+            write_notice(session, process, &row, &part, text, now).await?;
         }
     }
     let mut batch = Batch::default();
@@ -85,7 +85,7 @@ async fn insert_children(
     for (offset, planned) in (1_i64..).zip(children) {
         let takes_target = offset == 1 && matches!(planned.content, PartContent::Text { .. });
         let mut child = Part {
-            id: PartId(Uuid::now_v7()),
+            id: PartId(process.new_id()),
             position: rows::number(row.position + offset, "position")?,
             content: planned.content.clone(),
             state: planned.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason }),
@@ -110,6 +110,7 @@ async fn insert_children(
 /// Writes the response's one closing notice, or brings it up to date while it is not begun.
 async fn write_notice(
     session: &mut Session<'_>,
+    process: &Process,
     row: &PartRow,
     failed: &Part,
     text: &str,
@@ -138,7 +139,7 @@ async fn write_notice(
                 .fetch_one(session.connection().await?)
                 .await?;
             let notice = Part {
-                id: PartId(Uuid::now_v7()),
+                id: PartId(process.new_id()),
                 position: rows::number(last + 1, "position")?,
                 content,
                 state: PartState::Pending,

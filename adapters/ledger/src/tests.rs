@@ -1,6 +1,9 @@
 //! The verbs that are tried in one trip: what they expect, and what becomes of them where it isn't so.
 
+use satchel_local::{SystemClock, UuidV7};
+use std::sync::Arc;
 use std::{path::Path, time::Duration};
+use uuid::Uuid;
 
 use satchel_domain::{
     Ending, MessageRef, OutgoingResponse, PartContent, PartState, Sender,
@@ -41,7 +44,7 @@ fn sent(part: &Part) -> Part {
 }
 
 async fn open(directory: &Path) -> SqliteLedger {
-    SqliteLedger::open(directory, Settings::default()).await.unwrap()
+    SqliteLedger::open(directory, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
 }
 
 /// A ledger with a turn of one lane that is worked on.
@@ -166,7 +169,9 @@ async fn unrelated_commit_failure_is_not_retried() {
     drop(stage.ledger);
     let patience = Duration::from_secs(2);
     let settings = Settings { busy_timeout: patience, ..Settings::default() };
-    let ledger = SqliteLedger::open(stage.directory.path(), settings).await.unwrap();
+    let ledger = SqliteLedger::open(stage.directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
+        .await
+        .unwrap();
     let lease = ledger.claim_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let began = Instant::now();

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use satchel_domain::{AttachmentId, ConversationId, Timestamp};
-use satchel_ports::{FileLinks, LINK_TTL, Ledger, LinkError};
+use satchel_ports::{Clock, FileLinks, LINK_TTL, LinkError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -96,7 +96,7 @@ impl SignedLinks {
 pub struct WebLinks {
     links: SignedLinks,
     origin: String,
-    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
 }
 
 impl WebLinks {
@@ -104,14 +104,10 @@ impl WebLinks {
     ///
     /// # Errors
     /// When `public_url` can't be read.
-    pub fn new(
-        settings: &WebSettings,
-        channel: &WebChannel,
-        ledger: Arc<dyn Ledger>,
-    ) -> Result<Option<Self>, WebError> {
+    pub fn new(settings: &WebSettings, channel: &WebChannel, clock: Arc<dyn Clock>) -> Result<Option<Self>, WebError> {
         let public = settings.public_url.as_ref().map(PublicUrl::parse).transpose()?;
         let public = public.filter(|public| !public.is_local());
-        Ok(public.map(|public| Self { links: channel.links().clone(), origin: public.origin(), ledger }))
+        Ok(public.map(|public| Self { links: channel.links().clone(), origin: public.origin(), clock }))
     }
 }
 
@@ -126,7 +122,7 @@ impl FileLinks for WebLinks {
         if self.links.is_revoked_since(attachment, planned_at) {
             return None;
         }
-        Some(self.links.create(&self.origin, conversation, attachment, self.ledger.now(), LINK_TTL).url)
+        Some(self.links.create(&self.origin, conversation, attachment, self.clock.now(), LINK_TTL).url)
     }
 
     fn redact_links(&self, text: &str) -> String {
@@ -134,7 +130,7 @@ impl FileLinks for WebLinks {
     }
 
     async fn revoke_links(&self, attachment: AttachmentId) -> Result<(), LinkError> {
-        let revoked = self.links.revoke(attachment, self.ledger.now()).await;
+        let revoked = self.links.revoke(attachment, self.clock.now()).await;
         revoked.map_err(|error| LinkError(Box::new(error)))
     }
 }

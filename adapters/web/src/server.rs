@@ -8,7 +8,7 @@ use std::{
 
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
-use satchel_ports::{Blobs, Channel, EventBus, Inbound, Ledger, event_bus::EventStream};
+use satchel_ports::{Blobs, Channel, Clock, EventBus, Inbound, Ledger, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +46,7 @@ impl WebServer {
         channel: Arc<WebChannel>,
         inbound: Arc<dyn Inbound>,
         ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
         blobs: Arc<dyn Blobs>,
         bus: Arc<dyn EventBus>,
     ) -> Result<Self, WebError> {
@@ -93,6 +94,7 @@ impl WebServer {
             channel,
             inbound,
             ledger,
+            clock,
             blobs,
             hub: shared_hub,
         };

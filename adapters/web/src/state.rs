@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::extract::Request;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_http_server::{Peer, client_address, network};
-use satchel_ports::{Blobs, Channel, Inbound, Ledger};
+use satchel_ports::{Blobs, Channel, Clock, Inbound, Ledger};
 
 use crate::{
     WebChannel, WebSettings, auth::Authenticator, live::LiveHub, login_links::LoginLinks, previews::Previews,
@@ -21,6 +21,7 @@ pub(crate) struct AppState {
     pub(crate) channel: Arc<WebChannel>,
     pub(crate) inbound: Arc<dyn Inbound>,
     pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blobs: Arc<dyn Blobs>,
     /// `None` without workers that scale images.
     pub(crate) previews: Option<Previews>,
@@ -43,7 +44,7 @@ impl AppState {
 
     /// Whether a request is authorized.
     pub(crate) fn is_authorized(&self, request: &Request) -> Result<bool, Problem> {
-        self.authenticator.is_authorized(request.headers(), self.client_network(request), self.ledger.now())
+        self.authenticator.is_authorized(request.headers(), self.client_network(request), self.clock.now())
     }
 
     /// Returns the client's network, by which failed logins are counted; trusted proxies are resolved.

@@ -215,7 +215,7 @@ async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> any
             commands::outbox::list(ledger, conversation.clone(), *all, *json, out).await
         }
         OutboxCommand::Show { part, json } => commands::outbox::show(ledger, *part, *json, out).await,
-        OutboxCommand::Resend { part } => commands::outbox::resend(ledger, *part, out).await,
+        OutboxCommand::Resend { part } => commands::outbox::resend(ledger, &*stores.ids, *part, out).await,
         OutboxCommand::Discard { part } => commands::outbox::discard(ledger, *part, out).await,
     }
 }
@@ -226,7 +226,7 @@ async fn run_audit_command(options: &AuditOptions, data: &ExistingData) -> anyho
     let since = since.map(|since| since.0);
     let filter = AuditFilter { conversation: conversation.clone(), since, limit: *limit };
     let (out, notes) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
-    commands::audit::list(&*stores.ledger, filter, *json, out, notes).await
+    commands::audit::list(&*stores.ledger, stores.clock.now(), filter, *json, out, notes).await
 }
 
 async fn run_pair_command(command: &PairAction, data: &ExistingData) -> anyhow::Result<()> {

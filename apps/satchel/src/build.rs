@@ -144,6 +144,8 @@ pub enum BuildError {
 pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildError> {
     let Ports {
         ledger,
+        clock,
+        ids,
         blobs,
         workspace,
         bus,
@@ -211,6 +213,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     };
     let services = AgentServices {
         ledger: Arc::clone(&ledger),
+        clock: Arc::clone(&clock),
+        ids,
         bus: Arc::clone(&bus),
         agents,
         playbooks,
@@ -237,10 +241,15 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         access: Arc::clone(&access),
         turn_slots: TurnSlots::new(MAX_TURNS_PER_PERSON),
     };
-    let maintenance = Maintenance::new(Arc::clone(&ledger), Arc::clone(&hosting.blobs), Arc::clone(&workspace));
+    let maintenance = Maintenance {
+        ledger: Arc::clone(&ledger),
+        clock: Arc::clone(&clock),
+        blobs: Arc::clone(&hosting.blobs),
+        workspace: Arc::clone(&workspace),
+    };
     let runner = Runner { lanes: Lanes::new(hosting, claim_receiver), maintenance };
     let inbound_service =
-        InboundService::new(ledger, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
+        InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
     let internal_inbound = inbound_service.internal_inbound();
     Ok(Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner })
 }
@@ -261,8 +270,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use satchel_ports::{
-        MockBlobs, MockChannel, MockEventBus, MockFetcher, MockLanguageModel, MockLedger, MockTool, MockWorkspace,
-        SafetyTier, ToolSpec,
+        ManualClock, MockBlobs, MockChannel, MockEventBus, MockFetcher, MockLanguageModel, MockLedger, MockTool,
+        MockWorkspace, SafetyTier, SequentialIds, ToolSpec,
     };
     use serde_json::json;
 
@@ -287,6 +296,8 @@ mod tests {
         };
         Ports {
             ledger: Arc::new(MockLedger::new()),
+            clock: Arc::new(ManualClock::default()),
+            ids: Arc::new(SequentialIds::default()),
             blobs: Arc::new(MockBlobs::new()),
             workspace: Arc::new(MockWorkspace::new()),
             bus: Arc::new(MockEventBus::new()),

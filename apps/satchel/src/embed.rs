@@ -14,7 +14,7 @@ pub use satchel_intake::{
     prepare::InboundLimits,
 };
 pub use satchel_ledger::{QuotaRules, Settings as LedgerSettings, SqliteLedger};
-pub use satchel_local::{LocalBus, ModelScript, OfflineModel, ScriptedModel, scripted_model};
+pub use satchel_local::{LocalBus, ModelScript, OfflineModel, ScriptedModel, SystemClock, UuidV7, scripted_model};
 /// The traits that connect the core with the world, and what they exchange.
 pub use satchel_ports as ports;
 /// Planning and delivery, and the capability tables of the channels.

@@ -108,6 +108,7 @@ impl Lanes {
     pub async fn run(mut self, stop: CancellationToken) {
         let Timing { renew, renew_again, trust, look, wind_down } = self.timing;
         let ledger = Arc::clone(&self.hosting.services.ledger);
+        let clock = Arc::clone(&self.hosting.services.clock);
         let channels: Vec<ChannelName> = self.hosting.channels.keys().cloned().collect();
         let most = self.claimed.max_capacity();
         let mut held: HashMap<ConversationId, Held> = HashMap::new();
@@ -118,7 +119,7 @@ impl Lanes {
         let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
         let mut look = interval(look);
         let mut renew = interval(renew);
-        let mut asked = (Instant::now(), ledger.now());
+        let mut asked = (Instant::now(), clock.now());
         let mut trusted_until = asked.0 + trust;
         // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since,
         // as it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
@@ -168,13 +169,13 @@ impl Lanes {
                     taking = None;
                     if let Some(lease) = found {
                         self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
-                        if self.busy(&working) < most && cut_off.is_none() && ledger.now().saturating_duration_since(renewed_at) < trust {
+                        if self.busy(&working) < most && cut_off.is_none() && clock.now().saturating_duration_since(renewed_at) < trust {
                             taking = Some(take(ledger.as_ref(), &channels).boxed());
                         }
                     }
                 }
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
-                    if ledger.now().saturating_duration_since(renewed_at) < trust {
+                    if clock.now().saturating_duration_since(renewed_at) < trust {
                         taking = Some(take(ledger.as_ref(), &channels).boxed());
                     } else if renewing.is_none() {
                         // One that is under way would only be followed by another.
@@ -196,7 +197,7 @@ impl Lanes {
                     }
                 }
                 _ = renew.tick(), if renewing.is_none() => {
-                    asked = (Instant::now(), ledger.now());
+                    asked = (Instant::now(), clock.now());
                     let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
                     let ledger = Arc::clone(&ledger);
                     renewing = Some(async move { ledger.renew(&leases).await }.boxed());

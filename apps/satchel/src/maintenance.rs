@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::Timestamp;
 use satchel_intake::forget::BLOB_GRACE;
-use satchel_ports::{Blobs, Ledger, LedgerError, Workspace};
+use satchel_ports::{Blobs, Clock, Ledger, LedgerError, Workspace};
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -46,29 +46,34 @@ pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::
 
 /// Empties `/tmp` of every conversation that has had no turn for a day; returns the bytes freed.
 ///
-/// `now` is the disk's time: files written after it may belong to a turn that the ledger does not have yet.
+/// Files written after `disk_now`, the disk's time, stay: they written after it may belong to a turn that the ledger does not have yet.
 ///
 /// # Errors
 /// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
-pub async fn empty_tmp(ledger: &dyn Ledger, workspace: &dyn Workspace, now: SystemTime) -> anyhow::Result<u64> {
-    let active = ledger.active_conversations(before(ledger.now(), TMP_TTL)).await?;
-    Ok(workspace.sweep_tmp(&active, now).await?)
+pub async fn empty_tmp(
+    ledger: &dyn Ledger,
+    workspace: &dyn Workspace,
+    now: Timestamp,
+    disk_now: SystemTime,
+) -> anyhow::Result<u64> {
+    let active = ledger.active_conversations(before(now, TMP_TTL)).await?;
+    Ok(workspace.sweep_tmp(&active, disk_now).await?)
 }
 
 /// Removes for good what tools deleted at least a day ago; returns the bytes freed.
 ///
 /// # Errors
 /// When the disk fails.
-pub async fn empty_trash(ledger: &dyn Ledger, workspace: &dyn Workspace) -> std::io::Result<u64> {
-    workspace.sweep_trash(before(ledger.now(), TRASH_TTL)).await
+pub async fn empty_trash(workspace: &dyn Workspace, now: Timestamp) -> std::io::Result<u64> {
+    workspace.sweep_trash(before(now, TRASH_TTL)).await
 }
 
 /// Removes the lines of the audit log that are 90 days old, and returns how many there were.
 ///
 /// # Errors
 /// When the ledger fails.
-pub async fn prune_audit(ledger: &dyn Ledger) -> Result<u64, LedgerError> {
-    ledger.prune_audit(before(ledger.now(), AUDIT_TTL)).await
+pub async fn prune_audit(ledger: &dyn Ledger, now: Timestamp) -> Result<u64, LedgerError> {
+    ledger.prune_audit(before(now, AUDIT_TTL)).await
 }
 
 /// The time that lies this long before another.
@@ -78,28 +83,25 @@ fn before(now: Timestamp, duration: Duration) -> Timestamp {
 
 /// Cleans up the stores while the lanes are worked.
 pub struct Maintenance {
-    ledger: Arc<dyn Ledger>,
-    blobs: Arc<dyn Blobs>,
-    workspace: Arc<dyn Workspace>,
+    /// Where the references to blobs are.
+    pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<dyn Clock>,
+    pub blobs: Arc<dyn Blobs>,
+    pub workspace: Arc<dyn Workspace>,
 }
 
 impl Maintenance {
-    /// Cleans up these stores by the references in `ledger`.
-    #[must_use]
-    pub fn new(ledger: Arc<dyn Ledger>, blobs: Arc<dyn Blobs>, workspace: Arc<dyn Workspace>) -> Self {
-        Self { ledger, blobs, workspace }
-    }
-
     /// Removes the leftovers of dead processes at once, then collects garbage every hour until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
             let result = collect_garbage(&*self.ledger, &*self.blobs).await;
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
-            let result = empty_tmp(&*self.ledger, &*self.workspace, SystemTime::now()).await;
+            let now = self.clock.now();
+            let result = empty_tmp(&*self.ledger, &*self.workspace, now, SystemTime::now()).await;
             log_report("the /tmp of idle conversations", result);
-            log_report("files deleted a day ago", empty_trash(&*self.ledger, &*self.workspace).await);
-            log_report("lines of the audit log that are 90 days old", prune_audit(&*self.ledger).await);
+            log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
+            log_report("lines of the audit log that are 90 days old", prune_audit(&*self.ledger, now).await);
         }
     }
 }
@@ -120,7 +122,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::ConversationId;
     use satchel_files::{DirectoryWorkspace, NativeRunner};
-    use satchel_ports::{MockBlobs, MockWorkspace, WriteMode, ledger::MockLedger};
+    use satchel_ports::{ManualClock, MockBlobs, MockWorkspace, WriteMode, ledger::MockLedger};
 
     use super::*;
 
@@ -135,13 +137,12 @@ mod tests {
         let day = 24 * 60 * 60 * 1000;
         for (now, freed) in [(1_000 + day, 0), (1_001 + day, 5)] {
             let mut ledger = MockLedger::new();
-            ledger.expect_now().return_const(Timestamp(now));
             let last_turn = conversation.clone();
             ledger
                 .expect_active_conversations()
                 .returning(move |since| Ok(if since <= Timestamp(1_000) { vec![last_turn.clone()] } else { vec![] }));
             let later = SystemTime::now() + Duration::from_secs(60);
-            assert_eq!(empty_tmp(&ledger, &workspace, later).await.unwrap(), freed, "{now}");
+            assert_eq!(empty_tmp(&ledger, &workspace, Timestamp(now), later).await.unwrap(), freed, "{now}");
         }
     }
 
@@ -155,7 +156,6 @@ mod tests {
         ledger.expect_find_unreferenced().times(2).returning(|_| Ok(Vec::new()));
         blobs.expect_mark().times(2).returning(|_, _| Ok(()));
         blobs.expect_sweep().times(2).returning(|| Ok(7));
-        ledger.expect_now().return_const(Timestamp(0));
         ledger.expect_active_conversations().times(2).returning(|_| Ok(Vec::new()));
         workspace.expect_sweep_trash().times(2).returning(|_| Ok(3));
         let is_90_days_ago = |before: &Timestamp| before.0 == -90 * 24 * 60 * 60 * 1000;
@@ -168,7 +168,8 @@ mod tests {
             Ok(0)
         });
         let start = tokio::time::Instant::now();
-        Maintenance::new(Arc::new(ledger), Arc::new(blobs), Arc::new(workspace)).run(stop).await;
+        let (ledger, clock) = (Arc::new(ledger), Arc::new(ManualClock::default()));
+        Maintenance { ledger, clock, blobs: Arc::new(blobs), workspace: Arc::new(workspace) }.run(stop).await;
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }
 }

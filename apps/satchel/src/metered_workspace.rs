@@ -227,6 +227,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::{InboundMessage, Sender};
     use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
+    use satchel_local::{SystemClock, UuidV7};
     use satchel_ports::ledger::{ClaimMode, usage::Quotas};
 
     use super::*;
@@ -243,7 +244,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let quotas = QuotaRules { quotas: Quotas { conversation: quota, person: quota }, ..QuotaRules::default() };
         let settings = Settings { quotas, ..Settings::default() };
-        let ledger = Arc::new(SqliteLedger::open(directory.path(), settings).await.unwrap());
+        let ledger = Arc::new(
+            SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap(),
+        );
         let conversation: ConversationId = "telegram:7".parse().unwrap();
         let message = InboundMessage::new(conversation.clone(), "1".into(), Sender::new("7", "Ada"));
         ledger.receive(&message, ClaimMode::Never).await.unwrap();

@@ -20,6 +20,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
+use satchel_domain::Timestamp;
 use satchel_ports::{
     Ledger,
     ledger::{
@@ -219,12 +220,12 @@ impl Metrics {
 
     /// Returns all metrics as text. Reads the oldest part, the undecodable updates and the stored files from the
     /// ledger, and the free space from the system.
-    pub async fn render(&self, ledger: &dyn Ledger) -> String {
+    pub async fn render(&self, ledger: &dyn Ledger, now: Timestamp) -> String {
         self.measure_disks().await;
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
         let age = match timeout(LEDGER_TIMEOUT, ledger.outbox(&oldest)).await {
             Ok(Ok(parts)) => {
-                parts.first().map_or(0.0, |part| ledger.now().saturating_duration_since(part.created_at).as_secs_f64())
+                parts.first().map_or(0.0, |part| now.saturating_duration_since(part.created_at).as_secs_f64())
             }
             Ok(Err(_)) | Err(_) => f64::NAN,
         };

@@ -10,9 +10,9 @@ use anyhow::Context;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ledger::SqliteLedger;
-use satchel_local::LocalBus;
+use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Blobs, Channel, DeclaredFiles, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, ImageScaler,
+    Blobs, Channel, Clock, DeclaredFiles, DocumentReader, EventBus, Fetcher, FileLinks, FileRunner, Ids, ImageScaler,
     LanguageModel, Ledger, ScriptHost, Speech, Tool, Workspace,
 };
 use satchel_tools::path_fields::{PathField, PathFields};
@@ -33,6 +33,10 @@ const WORKSPACE_QUOTA_BYTES: u64 = 2 << 30;
 pub struct Ports {
     /// The durable store of turns, parts, leases, inbox and history.
     pub ledger: Arc<dyn Ledger>,
+    /// The clock of the process, the same that the ledger has.
+    pub clock: Arc<dyn Clock>,
+    /// The source of new ids.
+    pub ids: Arc<dyn Ids>,
     /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
     /// The directories that tools work in.
@@ -71,7 +75,9 @@ impl Ports {
     /// When a directory or the database can't be used.
     pub async fn local(data_dir: &Path, model: Arc<dyn LanguageModel>) -> anyhow::Result<Self> {
         create_private_dir(data_dir).await.with_context(|| format!("failed to create {}", data_dir.display()))?;
-        let ledger = SqliteLedger::open(data_dir, satchel_ledger::Settings::default());
+        let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        let settings = satchel_ledger::Settings::default();
+        let ledger = SqliteLedger::open(data_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
         let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
         let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));
         let runner = default_file_runner();
@@ -79,6 +85,8 @@ impl Ports {
         Ok(Self {
             workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger))),
             ledger,
+            clock,
+            ids,
             blobs: Arc::new(blobs),
             bus: Arc::new(LocalBus::new()),
             fetcher: Arc::new(HttpFetcher::new(FetchSettings::default())),

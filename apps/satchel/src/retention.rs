@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 use satchel_intake::{ChannelNotHostedError, InternalInbound, commands::describe_file};
 use satchel_ports::{
-    InboundError, Ledger, LedgerError,
+    Clock, InboundError, Ledger, LedgerError,
     ledger::{
         AttachmentOrder, AttachmentQuery,
         usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
@@ -31,6 +31,7 @@ const MAX_NAMED_FILES: usize = 20;
 pub struct RetentionTask {
     pub retention: RetentionConfig,
     pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<dyn Clock>,
     /// Accepts the messages that announce the removal.
     pub inbound: InternalInbound,
 }
@@ -59,7 +60,7 @@ impl RetentionTask {
             return Ok(0);
         }
         let checkpoint_name = ChannelName::new("retention").expect("the name is lower-case letters");
-        let now = ledger.now();
+        let now = self.clock.now();
         let today = json!({ "day": now.0.div_euclid(DAY_MS) });
         if ledger.load_checkpoint(&checkpoint_name).await?.as_ref() == Some(&today) {
             return Ok(0);

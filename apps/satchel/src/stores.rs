@@ -13,7 +13,8 @@ use satchel_decoders::{TextCache, TextEvictingBlobs};
 use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-use satchel_ports::{Blobs, DeclaredFiles, FileRunner, Ledger, Workspace};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
 use uuid::Uuid;
 
 use crate::{
@@ -36,6 +37,10 @@ const TEXTS_DIR: &str = "document-texts";
 pub struct Stores {
     /// The source of truth.
     pub ledger: Arc<dyn Ledger>,
+    /// The clock of the process, the same that the ledger has.
+    pub clock: Arc<dyn Clock>,
+    /// The source of new ids.
+    pub ids: Arc<dyn Ids>,
     /// The bytes of files.
     pub blobs: Arc<dyn Blobs>,
     /// The directories of the tools.
@@ -76,9 +81,10 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let access = config.access();
     let is_owner = Arc::new(move |channel: &ChannelName, sender: &Sender| access.is_owner(channel, sender));
     let quotas = QuotaRules { quotas: config.attachments.quotas(), is_owner };
-    let ledger = SqliteLedger::open(database_dir, Settings { only, quotas, ..Settings::default() })
-        .await
-        .context("failed to open the ledger")?;
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let settings = Settings { only, quotas, ..Settings::default() };
+    let ledger = SqliteLedger::open(database_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
+    let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
@@ -86,10 +92,9 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota, runner).await?;
     let reserve = config.storage.reserve();
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
-    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
     let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
-    Ok(Stores { ledger, blobs, workspace, metered_workspace })
+    Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }
 
 /// The text of documents that were read lately.

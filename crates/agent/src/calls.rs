@@ -366,6 +366,8 @@ pub(crate) async fn perform_call(
         reader,
         vault: None,
         changes: changes.clone(),
+        clock: Arc::clone(&services.clock),
+        ids: Arc::clone(&services.ids),
     };
     // Cancelled when this future is dropped too, so that no work of the tool's own outlives the call.
     let _cancel = context.cancel.clone().drop_guard();

@@ -49,7 +49,7 @@ pub async fn complete_turn(
 ) -> Result<Option<Part>, LedgerError> {
     let conversation = lane.lease.conversation.clone();
     let response = append_refused_files(result.response, &result.refused);
-    let planned_at = services.ledger.now();
+    let planned_at = services.clock.now();
     let plan = plan_with_links(&response, &lane.channel.capabilities(&conversation), &|file| {
         services.links.as_ref()?.create_link(&conversation, file.id, planned_at)
     });
@@ -131,8 +131,8 @@ mod tests {
         part::{FileForm, FileItem},
     };
     use satchel_ports::{
-        HolderId, Lease, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
-        ledger::SteeringRequests,
+        HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockFileLinks, MockLanguageModel, MockLedger,
+        SequentialIds, ledger::SteeringRequests,
     };
     use satchel_routing::tables;
     use tokio_util::sync::CancellationToken;
@@ -173,7 +173,6 @@ mod tests {
                 && *planned_at == Timestamp(5)
         };
         links.expect_create_link().withf(matches_file).returning(|_, _, _| Some("https://a.example/links/x".into()));
-        ledger.expect_now().returning(|| Timestamp(5));
         let (mut bus, mut channel) = (MockEventBus::new(), MockChannel::new());
         let published: Arc<Mutex<Vec<BusEvent>>> = Arc::default();
         let recorded = Arc::clone(&published);
@@ -184,6 +183,8 @@ mod tests {
         channel.expect_capabilities().returning(|_| tables::telegram());
         let services = AgentServices {
             ledger: Arc::new(ledger),
+            clock: Arc::new(ManualClock::at(Timestamp(5))),
+            ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),
             agents: AgentProfiles::single(AgentProfile::default_agent(
                 Arc::new(MockLanguageModel::new()),

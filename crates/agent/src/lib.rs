@@ -30,7 +30,7 @@ use std::{
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
-    Channel, DocumentReader, EventBus, FileLinks, Lease, Ledger, SafetyTier,
+    Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Ledger, SafetyTier,
     ledger::{QueuedMessage, SteeringRequests},
 };
 use tokio::sync::Notify;
@@ -115,6 +115,8 @@ pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Se
 pub struct AgentServices {
     /// Where everything is recorded.
     pub ledger: Arc<dyn Ledger>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
     /// Where events are published.
     pub bus: Arc<dyn EventBus>,
     /// The agents that answer.

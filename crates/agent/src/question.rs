@@ -76,7 +76,7 @@ impl Question {
             buttons: buttons.clone(),
         };
         let part = SendRequest {
-            part_id: PartId(services.ledger.new_id()),
+            part_id: PartId(services.ids.next()),
             turn: call.id.turn,
             conversation,
             content: PartContent::Question { text, buttons },
@@ -210,7 +210,7 @@ impl Tending {
         let capabilities = channel.capabilities(&self.part.conversation);
         let key = capabilities.idempotency;
         let given_up = Instant::now() + self.patience;
-        let since = self.services.ledger.now();
+        let since = self.services.clock.now();
         let (mut may_stand, mut doubtful_since) = (false, None);
         let (mut attempts, mut is_searched) = (0, false);
         loop {
@@ -254,7 +254,7 @@ impl Tending {
                             return Put::Unknown;
                         }
                         Some(LookupOutcome::Uncertain { .. }) => {
-                            part.part_id = PartId(self.services.ledger.new_id());
+                            part.part_id = PartId(self.services.ids.next());
                             part.content = with_duplicate_label(&part.content, capabilities.caption);
                             if self.begin(part.part_id).await.is_err() {
                                 return Put::Unknown;

@@ -20,7 +20,7 @@ use satchel_domain::{
     delivery::{DeliveryRules, PartEvent, Refusal, SendError, advance},
     markdown::{append_paragraph, trim_blank_edges},
 };
-use satchel_ports::{BusEvent, EventBus, Ledger, LedgerError, SendRequest, ledger::QueuedTurn};
+use satchel_ports::{BusEvent, Clock, EventBus, Ledger, LedgerError, SendRequest, ledger::QueuedTurn};
 use satchel_routing::split::split;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -116,6 +116,7 @@ impl Streaming {
             StreamRule::Edits { interval_ms } => {
                 let editor = Editor {
                     ledger: Arc::clone(&services.ledger),
+                    clock: Arc::clone(&services.clock),
                     lane: lane.clone(),
                     turn: turn.id,
                     reply_to: reply_to(turn),
@@ -175,6 +176,7 @@ pub fn reply_to(turn: &QueuedTurn) -> Option<MessageRef> {
 
 struct Editor {
     ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
     lane: LaneHandle,
     turn: TurnId,
     reply_to: Option<MessageRef>,
@@ -270,7 +272,7 @@ impl Editor {
         if part.state != PartState::Sending {
             return Ok(false);
         }
-        let now = self.ledger.now();
+        let now = self.clock.now();
         let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
         if self.capabilities.idempotency.covers(elapsed) {
             return Ok(true);
@@ -321,12 +323,12 @@ impl Editor {
             }
             Err(error @ SendError::InDoubt { .. }) => {
                 let doubt = PartEvent::AttemptEnded(Err(error));
-                *part = advance(part, doubt, self.ledger.now(), &DeliveryRules::default());
+                *part = advance(part, doubt, self.clock.now(), &DeliveryRules::default());
                 Shown::Ends
             }
             // This one did not arrive, but the one that it repeats may have.
             Err(_) if repeated => {
-                *part = advance(part, PartEvent::Interrupted, self.ledger.now(), &DeliveryRules::default());
+                *part = advance(part, PartEvent::Interrupted, self.clock.now(), &DeliveryRules::default());
                 Shown::Ends
             }
             // It certainly did not arrive: the final text is sent as if nothing had been streamed.

@@ -323,7 +323,7 @@ async fn content_parts(
     let content = ContentServices { files: Arc::new(files), ..playbooks.content.clone() };
     // The ledger doesn't know these files: they belong to the configuration, not to the conversation.
     let record = |filename: Filename, stored: StoredBlob| {
-        let (id, now) = (AttachmentId(services.ledger.new_id()), services.ledger.now());
+        let (id, now) = (AttachmentId(services.ids.next()), services.clock.now());
         let conversation = lane.lease.conversation.clone();
         Attachment::new(id, conversation, AttachmentSource::Config, filename, stored, now)
     };

@@ -286,7 +286,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use rstest::rstest;
-    use satchel_domain::{AgentDirectory, Sender, TurnId, agent::AgentChat};
+    use satchel_domain::{AgentDirectory, Sender, Timestamp, TurnId, agent::AgentChat};
     use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
     use uuid::Uuid;
 
@@ -423,6 +423,7 @@ mod tests {
             group: false,
             sender: &PLACE.1,
             access,
+            now: Timestamp(0),
         }
     }
 

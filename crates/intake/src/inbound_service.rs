@@ -11,7 +11,7 @@ use satchel_domain::{
     script::parse_script_message,
 };
 use satchel_ports::{
-    BusEvent, EventBus, FileLinks, Inbound, InboundError, Lease, Ledger, LedgerError, Workspace,
+    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Lease, Ledger, LedgerError, Workspace,
     ledger::{ClaimMode, RenameOutcome},
 };
 use serde_json::Value;
@@ -40,6 +40,7 @@ pub struct InboundService {
 #[derive(Clone)]
 pub(crate) struct InboundPipeline {
     pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) clock: Arc<dyn Clock>,
     bus: Arc<dyn EventBus>,
     lanes: mpsc::Sender<ClaimedLane>,
     access: Arc<AccessPolicy>,
@@ -62,6 +63,7 @@ impl InboundService {
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
         bus: Arc<dyn EventBus>,
         lanes: mpsc::Sender<ClaimedLane>,
         access: Arc<AccessPolicy>,
@@ -69,7 +71,16 @@ impl InboundService {
         links: Option<Arc<dyn FileLinks>>,
     ) -> Self {
         Self {
-            pipeline: InboundPipeline { ledger, bus, lanes, access, links, refusals: Arc::default(), hosted: None },
+            pipeline: InboundPipeline {
+                ledger,
+                clock,
+                bus,
+                lanes,
+                access,
+                links,
+                refusals: Arc::default(),
+                hosted: None,
+            },
             workspace,
         }
     }
@@ -211,7 +222,7 @@ impl InboundPipeline {
     /// Logs a refused sender, never the content.
     fn log_refusal(&self, message: &InboundMessage) {
         let (channel, sender) = (message.conversation.channel(), message.sender.id.as_str());
-        let now = self.ledger.now();
+        let now = self.clock.now();
         let report = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).record_refusal(channel, sender, now);
         if let Some(report) = report {
             tracing::info!(
@@ -263,7 +274,9 @@ fn append_references(mut message: InboundMessage) -> InboundMessage {
 #[cfg(test)]
 mod tests {
     use satchel_domain::{FileReference, Filename, SystemTask, reference_block::AttachmentReference};
-    use satchel_ports::{HolderId, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome};
+    use satchel_ports::{
+        HolderId, ManualClock, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome,
+    };
     use uuid::Uuid;
 
     use super::*;
@@ -291,7 +304,15 @@ mod tests {
         lanes: mpsc::Sender<ClaimedLane>,
         workspace: MockWorkspace,
     ) -> InboundService {
-        InboundService::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::default(), Arc::new(workspace), None)
+        InboundService::new(
+            Arc::new(ledger),
+            Arc::new(ManualClock::default()),
+            Arc::new(bus),
+            lanes,
+            Arc::default(),
+            Arc::new(workspace),
+            None,
+        )
     }
 
     #[tokio::test]
@@ -444,7 +465,15 @@ mod tests {
                 .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
             let (lanes, _claimed) = mpsc::channel(1);
             let (bus, workspace) = (Arc::new(MockEventBus::new()), Arc::new(MockWorkspace::new()));
-            let reception = InboundService::new(Arc::new(ledger), bus, lanes, Arc::default(), workspace, links);
+            let reception = InboundService::new(
+                Arc::new(ledger),
+                Arc::new(ManualClock::default()),
+                bus,
+                lanes,
+                Arc::default(),
+                workspace,
+                links,
+            );
             let mut message = InboundMessage { text: quoted.to_owned(), ..message("a") };
             message.files[0].caption = quoted.to_owned();
             assert!(reception.accept(message).await.is_ok());

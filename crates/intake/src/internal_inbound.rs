@@ -39,7 +39,7 @@ mod tests {
         script,
     };
     use satchel_ports::{
-        BusEvent, HolderId, Lease, MockEventBus, MockLedger, MockWorkspace,
+        BusEvent, HolderId, Lease, ManualClock, MockEventBus, MockLedger, MockWorkspace,
         ledger::{ClaimMode, ReceiveOutcome},
     };
     use tokio::sync::mpsc;
@@ -61,7 +61,16 @@ mod tests {
 
     fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InternalInbound {
         let workspace = Arc::new(MockWorkspace::new());
-        InboundService::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::default(), workspace, None).internal_inbound()
+        InboundService::new(
+            Arc::new(ledger),
+            Arc::new(ManualClock::default()),
+            Arc::new(bus),
+            lanes,
+            Arc::default(),
+            workspace,
+            None,
+        )
+        .internal_inbound()
     }
 
     fn received(lease: Option<Lease>, duplicate: bool) -> ReceiveOutcome {

@@ -63,6 +63,8 @@ pub struct CommandContext<'a> {
     pub sender: &'a Sender,
     /// Who may do what.
     pub access: &'a AccessPolicy,
+    /// When it runs.
+    pub now: Timestamp,
 }
 
 impl CommandContext<'_> {
@@ -97,7 +99,7 @@ pub async fn handle_pair_command(
         ));
     }
     let text = match command {
-        PairCommand::List => list_pairings(ledger, context.channel()).await?,
+        PairCommand::List => list_pairings(ledger, context).await?,
         PairCommand::Approve(code) => decide_code(ledger, context, code, true).await?,
         PairCommand::Refuse(code) => decide_code(ledger, context, code, false).await?,
         PairCommand::Revoke { channel, id } => revoke_person(ledger, context, channel.as_deref(), id).await?,
@@ -123,7 +125,7 @@ async fn decide_code(
     };
     let decided_by = format!("{}:{}", context.conversation.channel(), context.sender.id);
     let decision = PairingDecision { code, approve, channel: context.channel().cloned(), decided_by };
-    Ok(describe_outcome(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, ledger.now()))
+    Ok(describe_outcome(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, context.now))
 }
 
 /// Describes the outcome of a decision to the person who sent the code.
@@ -161,13 +163,13 @@ pub fn describe_outcome(outcome: &PairingOutcome, now: Timestamp) -> String {
     }
 }
 
-async fn list_pairings(ledger: &dyn Ledger, channel: Option<&ChannelName>) -> Result<String, LedgerError> {
+async fn list_pairings(ledger: &dyn Ledger, context: &CommandContext<'_>) -> Result<String, LedgerError> {
+    let (channel, now) = (context.channel(), context.now);
     let is_in_scope = |other: &ChannelName| channel.is_none_or(|channel| channel == other);
     let mut pairings = ledger.list_pairings().await?;
     pairings.retain(|pairing| is_in_scope(pairing.conversation.channel()));
     let mut people = ledger.list_people().await?;
     people.retain(|person| is_in_scope(&person.channel));
-    let now = ledger.now();
     let mut text = String::new();
     if pairings.is_empty() && people.is_empty() {
         return Ok("No one is waiting for approval, and no one was approved with a code.".to_owned());

@@ -10,8 +10,8 @@ use satchel_domain::{
     TurnId, delivery::SendError, size,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Channel, FetchedFile, FileFetchError, Lease, Ledger, LedgerError, Speech,
-    StoredBlob,
+    BlobError, BlobHint, Blobs, ByteStream, Channel, Clock, FetchedFile, FileFetchError, Ids, Lease, Ledger,
+    LedgerError, Speech, StoredBlob,
     ledger::{InboundFileState, QueuedTurn},
 };
 
@@ -56,6 +56,8 @@ pub struct PrepareContext<'a> {
     pub blobs: &'a dyn Blobs,
     /// Where they are recorded.
     pub ledger: &'a dyn Ledger,
+    pub clock: &'a dyn Clock,
+    pub ids: &'a dyn Ids,
     /// The right to record them.
     pub lease: &'a Lease,
     /// Transcribes voice notes; `None` where speech is not configured.
@@ -156,7 +158,7 @@ async fn fetch_file(
                 format!("it could not be fetched (it took longer than {seconds} s)")
             }
         };
-        attempts += u32::from(is_reachable(context.channel).await || context.ledger.now() >= give_up_at);
+        attempts += u32::from(is_reachable(context.channel).await || context.clock.now() >= give_up_at);
         if attempts == MAX_ATTEMPTS {
             return Err(reason);
         }
@@ -203,9 +205,9 @@ async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) 
             store_blob(context.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
-    let (id, conversation) = (AttachmentId(context.ledger.new_id()), context.lease.conversation.clone());
+    let (id, conversation) = (AttachmentId(context.ids.next()), context.lease.conversation.clone());
     let (source, filename) = (AttachmentSource::User, reference.filename.clone());
-    let file = Attachment::new(id, conversation, source, filename, stored, context.ledger.now());
+    let file = Attachment::new(id, conversation, source, filename, stored, context.clock.now());
     Ok(Attachment { description: reference.caption.clone(), ..file })
 }
 

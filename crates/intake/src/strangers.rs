@@ -35,7 +35,7 @@ pub(crate) async fn refuse_stranger(
     let Some(pairing) = pipeline.ledger.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
     let interval = rules.code_ttl / MAX_CODE_NOTICES;
-    let nth = pipeline.ledger.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
+    let nth = pipeline.clock.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);
     let offer =
         system_message(&message.conversation, format!("introduce:{code}:{nth}"), SystemTask::OfferPairing { code });
     pipeline.enqueue(offer).await?;

@@ -12,7 +12,6 @@ use satchel_domain::{
     RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 pub use self::records::{
     AttachmentKey, AttachmentOrder, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, HistoryChange,
@@ -110,16 +109,9 @@ pub enum LedgerError {
 /// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
 ///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
-/// - `new_id` never repeats, and later ids of one process sort after earlier ones.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Returns the current time.
-    fn now(&self) -> Timestamp;
-
-    /// Returns a new UUIDv7.
-    fn new_id(&self) -> Uuid;
-
     /// Checks that the store responds, by its smallest query.
     async fn ping(&self) -> Result<(), LedgerError>;
 

@@ -10,6 +10,7 @@ pub mod audio;
 pub mod audit;
 pub mod blobs;
 pub mod channel;
+pub mod clock;
 pub mod declared_files;
 pub mod documents;
 pub mod event_bus;
@@ -18,6 +19,8 @@ pub mod file_links;
 pub mod file_runner;
 pub mod images;
 pub mod inbound;
+#[cfg(feature = "intercept")]
+pub mod intercept;
 pub mod language_model;
 pub mod ledger;
 pub mod media;
@@ -40,6 +43,7 @@ pub use blobs::{BlobError, BlobHint, Blobs};
 pub use channel::{
     Activity, Channel, FetchedFile, FileFetchError, LookupOutcome, LookupRange, LookupRequest, SendRequest,
 };
+pub use clock::{Clock, Ids};
 pub use declared_files::{DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile, ReadableFile};
 pub use documents::{DocumentError, DocumentPage, DocumentReader, DocumentRequest, DocumentText};
 pub use event_bus::{BusError, BusEvent, EventBus};
@@ -64,6 +68,7 @@ pub use {
     audio::MockAudioDecoder,
     blobs::MockBlobs,
     channel::MockChannel,
+    clock::{ManualClock, SequentialIds, TokioClock},
     declared_files::MockDeclaredFiles,
     documents::MockDocumentReader,
     event_bus::MockEventBus,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{BlobError, BlobHint, Blobs, ChangeLog, Ledger, WorkspaceError};
+use crate::{BlobError, BlobHint, Blobs, ChangeLog, Clock, Ids, WorkspaceError};
 
 /// What a tool may do to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,14 +98,18 @@ pub struct ToolContext {
     pub vault: Option<Arc<dyn Vault>>,
     /// Where the call's changes of files are recorded for the audit log.
     pub changes: ChangeLog,
+    /// The time that new files get.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids of new files come from.
+    pub ids: Arc<dyn Ids>,
 }
 
 impl ToolContext {
     /// Makes a file of the tool out of stored bytes, for its outcome.
     #[must_use]
-    pub fn new_file(&self, ledger: &dyn Ledger, filename: Filename, stored: StoredBlob) -> Attachment {
-        let (id, conversation) = (AttachmentId(ledger.new_id()), self.conversation.clone());
-        Attachment::new(id, conversation, AttachmentSource::Tool, filename, stored, ledger.now())
+    pub fn new_file(&self, filename: Filename, stored: StoredBlob) -> Attachment {
+        let (id, conversation) = (AttachmentId(self.ids.next()), self.conversation.clone());
+        Attachment::new(id, conversation, AttachmentSource::Tool, filename, stored, self.clock.now())
     }
 
     /// Stores bytes and makes a file of the tool out of them, for its outcome. Large files are streamed into the store
@@ -115,7 +119,6 @@ impl ToolContext {
     /// When the bytes can't be stored.
     pub async fn store_file(
         &self,
-        ledger: &dyn Ledger,
         blobs: &dyn Blobs,
         filename: Filename,
         content: impl Into<Bytes>,
@@ -124,7 +127,7 @@ impl ToolContext {
         let bytes = content.len() as u64;
         let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: Some(bytes) };
         let stored = blobs.put(Box::pin(stream::iter([Ok(content)])), &hint, bytes).await?;
-        Ok(self.new_file(ledger, filename, stored))
+        Ok(self.new_file(filename, stored))
     }
 }
 

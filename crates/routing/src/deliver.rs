@@ -17,7 +17,7 @@ use satchel_domain::{
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
-    Blobs, BusEvent, Channel, EventBus, FileLinks, Lease, Ledger, LedgerError, SendRequest, Speech,
+    Blobs, BusEvent, Channel, Clock, EventBus, FileLinks, Lease, Ledger, LedgerError, SendRequest, Speech,
     ledger::{SettleOutcome, Settlement},
 };
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,8 @@ use crate::{
 pub struct DeliveryContext {
     /// Where the parts are.
     pub ledger: Arc<dyn Ledger>,
+    /// The time of attempts and waits.
+    pub clock: Arc<dyn Clock>,
     /// Where they go.
     pub channel: Arc<dyn Channel>,
     /// Where a spoken reply is kept until it has arrived.
@@ -145,7 +147,7 @@ async fn deliver_part(
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
 ) -> Result<PartResult, LedgerError> {
-    let DeliveryContext { ledger, rules, .. } = delivery;
+    let DeliveryContext { ledger, clock, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
     let mut keyed_retry = KeyedRetry::new(&part, &capabilities);
     let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
@@ -154,7 +156,7 @@ async fn deliver_part(
     let mut retry_form = None;
     let mut probes = 0;
     if part.state == PartState::Sending && !started_here {
-        part = advance(&part, PartEvent::Interrupted, ledger.now(), rules);
+        part = advance(&part, PartEvent::Interrupted, clock.now(), rules);
     }
     loop {
         if must_send {
@@ -171,7 +173,7 @@ async fn deliver_part(
                     if let Err(error) = &response {
                         keyed_retry.record_failure(form, error);
                     }
-                    part = advance(&part, PartEvent::RetryEnded(response), ledger.now(), rules);
+                    part = advance(&part, PartEvent::RetryEnded(response), clock.now(), rules);
                 }
                 (Err(SendError::Refused { refusal, reason }), None) => {
                     // The channel may have learned a lower limit from the refusal.
@@ -212,7 +214,7 @@ async fn deliver_part(
                         }
                     }
                 }
-                (response, None) => part = advance(&part, PartEvent::AttemptEnded(response), ledger.now(), rules),
+                (response, None) => part = advance(&part, PartEvent::AttemptEnded(response), clock.now(), rules),
             }
             if part.state.is_settled() {
                 if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
@@ -227,11 +229,11 @@ async fn deliver_part(
             publish_part_state(delivery, &part).await;
             continue;
         }
-        match next_step(&part, ledger.now(), rules) {
+        match next_step(&part, clock.now(), rules) {
             DeliveryStep::Done => return settle_part(delivery, lease, part, Vec::new(), None).await,
             DeliveryStep::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
             DeliveryStep::Wait(until) => {
-                let sleep = tokio::time::sleep(until.saturating_duration_since(ledger.now()));
+                let sleep = tokio::time::sleep(until.saturating_duration_since(clock.now()));
                 tokio::select! {
                     () = delivery.stop.cancelled() => return Ok(None),
                     () = sleep => {}
@@ -259,7 +261,7 @@ async fn deliver_part(
                         // Nothing to store: the part is in doubt already, and a restart would probe again.
                         probes += 1;
                         let unreachable = PartEvent::StillUnreachable { error, probes };
-                        part = advance(&part, unreachable, ledger.now(), rules);
+                        part = advance(&part, unreachable, clock.now(), rules);
                         continue;
                     }
                     DoubtResolution::Found(messages) if is_possibly_partial(&part) => {
@@ -267,12 +269,12 @@ async fn deliver_part(
                         part = start_part(delivery, lease, &part).await?;
                     }
                     DoubtResolution::Found(messages) => {
-                        part = advance(&part, PartEvent::Found(messages), ledger.now(), rules);
+                        part = advance(&part, PartEvent::Found(messages), clock.now(), rules);
                         reply_anchor.record_sent(&part);
                         return settle_part(delivery, lease, part, Vec::new(), None).await;
                     }
                     DoubtResolution::Absent => {
-                        part = advance(&part, PartEvent::Absent, ledger.now(), rules);
+                        part = advance(&part, PartEvent::Absent, clock.now(), rules);
                         part = start_part(delivery, lease, &part).await?;
                     }
                     DoubtResolution::Retry(form) => {
@@ -280,7 +282,7 @@ async fn deliver_part(
                         part = start_part(delivery, lease, &part).await?;
                     }
                     DoubtResolution::Resend => {
-                        part = advance(&part, PartEvent::Relabelled, ledger.now(), rules);
+                        part = advance(&part, PartEvent::Relabelled, clock.now(), rules);
                         ledger.save_part(lease, &part).await?;
                         publish_part_state(delivery, &part).await;
                         continue;
@@ -300,7 +302,7 @@ fn is_possibly_partial(part: &Part) -> bool {
 
 /// Commits a part as started. From here on it may have arrived.
 async fn start_part(delivery: &DeliveryContext, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
-    let started = advance(part, PartEvent::Started, delivery.ledger.now(), &delivery.rules);
+    let started = advance(part, PartEvent::Started, delivery.clock.now(), &delivery.rules);
     delivery.ledger.save_part(lease, &started).await?;
     Ok(started)
 }
@@ -367,7 +369,7 @@ async fn give_up_part(
     part: &Part,
     reason: FailureReason,
 ) -> Result<PartResult, LedgerError> {
-    let failed = advance(part, PartEvent::GivenUp(reason), delivery.ledger.now(), &delivery.rules);
+    let failed = advance(part, PartEvent::GivenUp(reason), delivery.clock.now(), &delivery.rules);
     settle_part(delivery, lease, failed, Vec::new(), None).await
 }
 
@@ -392,7 +394,7 @@ async fn replace_part(
         };
         child_parts.push(Part { content: child.content.clone(), state, ..part.clone() });
     }
-    let replaced = advance(&part, PartEvent::Replaced(Vec::new()), delivery.ledger.now(), &delivery.rules);
+    let replaced = advance(&part, PartEvent::Replaced(Vec::new()), delivery.clock.now(), &delivery.rules);
     settle_part(delivery, lease, replaced, children, Some(child_parts)).await
 }
 

@@ -238,7 +238,7 @@ async fn add_file(
     if let Some(original) = find_original(services, context, &filename, &stored).await? {
         return Ok(Attachment { mime: mime.unwrap_or(original.mime), description, visibility, ..original });
     }
-    let file = context.new_file(&*services.ledger, filename, stored);
+    let file = context.new_file(filename, stored);
     Ok(Attachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file })
 }
 

@@ -3,10 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -18,8 +15,8 @@ use satchel_domain::{
     Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, MockFetcher, MockLedger,
-    OutcomeReader, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
+    BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, ManualClock, MockFetcher,
+    MockLedger, OutcomeReader, SequentialIds, StoredBlob, ToolContext, ToolError, Workspace, WorkspaceError, WriteMode,
     ledger::{AttachmentKey, TurnRecord},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceEntryKind, WorkspaceFile},
 };
@@ -243,7 +240,7 @@ pub(crate) struct ToolHarness {
     turns: Arc<Mutex<Vec<TurnRecord>>>,
     records: Arc<Mutex<Vec<FileRecord>>>,
     inbound: Mutex<Vec<Attachment>>,
-    ids: Arc<AtomicU64>,
+    ids: Arc<SequentialIds>,
     blobs: Arc<TestBlobs>,
     workspace: Arc<TestWorkspace>,
 }
@@ -258,7 +255,7 @@ impl ToolHarness {
             turns: Arc::default(),
             records: Arc::default(),
             inbound: Mutex::default(),
-            ids: Arc::new(AtomicU64::new(1_000)),
+            ids: Arc::new(SequentialIds::starting_at(1_000)),
             blobs: Arc::default(),
             workspace: Arc::default(),
         }
@@ -316,9 +313,6 @@ impl ToolHarness {
 
     pub(crate) fn services(&self) -> ToolServices {
         let mut ledger = MockLedger::new();
-        ledger.expect_now().return_const(Timestamp(7_000));
-        let ids = self.ids.clone();
-        ledger.expect_new_id().returning(move || Uuid::from_u128(u128::from(ids.fetch_add(1, Ordering::Relaxed))));
         let known = self.records.clone();
         ledger.expect_attachment().returning(move |conversation, key| {
             let known = known.lock().unwrap();
@@ -396,6 +390,8 @@ impl ToolHarness {
             reader: OutcomeReader::Model,
             vault: None,
             changes: ChangeLog::default(),
+            clock: Arc::new(ManualClock::at(Timestamp(7_000))),
+            ids: self.ids.clone(),
         }
     }
 

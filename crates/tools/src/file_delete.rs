@@ -79,7 +79,7 @@ impl Tool for FileDelete {
     async fn call(&self, arguments: Value, context: &ToolContext) -> Result<ToolOutcome, ToolError> {
         let request = parse_request(arguments)?;
         let targets = find_targets(&self.0, &context.conversation, &request).await?;
-        let batch = TrashBatch { deleted_at: self.0.ledger.now(), id: self.0.ledger.new_id() };
+        let batch = TrashBatch { deleted_at: context.clock.now(), id: context.ids.next() };
         let (mut deleted, mut failures) = (Vec::new(), Vec::new());
         for DeleteEntry { path, bytes } in targets.entries {
             if context.cancel.is_cancelled() {

@@ -146,7 +146,7 @@ async fn store_full_result(
     services: &ToolServices,
     context: &ToolContext,
 ) -> Result<Attachment, ToolError> {
-    let stored = context.store_file(&*services.ledger, &*services.blobs, filename, content).await;
+    let stored = context.store_file(&*services.blobs, filename, content).await;
     let file = stored.map_err(|error| error::tool_error_with_cause("it could not be stored", &error))?;
     Ok(Attachment { visibility, ..file })
 }

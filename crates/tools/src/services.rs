@@ -74,7 +74,7 @@ impl Default for ToolLimits {
 /// What the tools work with. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolServices {
-    /// Where files' records are, and where ids and the time come from.
+    /// Where files' records are.
     pub ledger: Arc<dyn Ledger>,
     /// Where files' bytes are.
     pub blobs: Arc<dyn Blobs>,

@@ -9,6 +9,8 @@ pub mod points;
 pub mod tools;
 pub mod voice;
 
+use crate::crash::crash_wrapper::CrashHook;
+use satchel_ports::intercept::Intercepted;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read,
@@ -34,9 +36,9 @@ use satchel_domain::{
 };
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::{LocalBus, ModelScript, ScriptedModel};
+use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
 use satchel_ports::{
-    AuditQuery, AuditRecord, Fetcher, Ledger, SafetyTier, ScriptHost,
+    AuditQuery, AuditRecord, Clock, Fetcher, Ids, Ledger, SafetyTier, ScriptHost,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
 use satchel_sandbox::SandboxRunner;
@@ -152,7 +154,9 @@ pub fn quick_delivery() -> DeliveryRules {
 /// When a store can't be opened, or the ledger can't be read at the end.
 pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashReport> {
     let points = Arc::new(CrashPoints::new(options.points.as_deref(), options.crash_at.clone())?);
-    let ledger = Arc::new(SqliteLedger::open(&options.data, Settings::default()).await?);
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let ledger = SqliteLedger::open(&options.data, Settings::default(), Arc::clone(&clock), Arc::clone(&ids));
+    let ledger = Arc::new(ledger.await?);
     let blobs = Arc::new(CrashWrapper::new(DirectoryBlobs::open(&options.data.join("blobs"))?, &points));
     let workspaces = options.data.join("workspaces");
     let workspace =
@@ -172,7 +176,9 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     });
     let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20)?;
     let ports = Ports {
-        ledger: Arc::new(CrashWrapper::new(Arc::clone(&ledger), &points)),
+        ledger: Arc::new(Intercepted { inner: Arc::clone(&ledger), hook: CrashHook(Arc::clone(&points)) }),
+        clock,
+        ids,
         blobs,
         workspace: Arc::new(CrashWrapper::new(workspace, &points)),
         bus: Arc::new(CrashWrapper::new(LocalBus::new(), &points)),
@@ -247,7 +253,8 @@ pub fn parse_playbooks(yaml: &str, directory: &Path) -> Playbooks {
 
 /// Reads what the next process would, not what this one remembers.
 async fn report_conversations(options: &CrashOptions) -> anyhow::Result<Vec<ConversationReport>> {
-    let ledger = SqliteLedger::open(&options.data, Settings::default()).await?;
+    let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+    let ledger = SqliteLedger::open(&options.data, Settings::default(), clock, ids).await?;
     let mut reports = Vec::new();
     for summary in ledger.conversations(&options.channel, 100).await? {
         let conversation = summary.conversation;

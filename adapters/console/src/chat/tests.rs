@@ -12,7 +12,7 @@ use satchel_domain::{
     ConversationId, Ending, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState,
     Timestamp,
 };
-use satchel_ports::{BusEvent, InboundError, MockEventBus, MockInbound, MockLedger, ledger::TurnRecord};
+use satchel_ports::{BusEvent, InboundError, MockEventBus, MockInbound, MockLedger, SequentialIds, ledger::TurnRecord};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -88,11 +88,6 @@ fn bench(look: ScreenStyle, failures: usize) -> Bench {
         Ok(Some(TURN))
     });
     let mut ledger = MockLedger::new();
-    let mut ids = 100;
-    ledger.expect_new_id().returning(move || {
-        ids += 1;
-        Uuid::from_u128(ids)
-    });
     let (known, counted) = (Arc::clone(&turn), Arc::clone(&reads));
     ledger.expect_turn().returning(move |_| {
         *counted.lock().unwrap() += 1;
@@ -109,6 +104,7 @@ fn bench(look: ScreenStyle, failures: usize) -> Bench {
     let client = ConsoleClient {
         inbound: Arc::new(inbound),
         ledger: Arc::new(ledger),
+        ids: Arc::new(SequentialIds::starting_at(101)),
         bus: Arc::new(bus),
         screen: Arc::new(Screen::new(printed.clone(), look)),
         conversation: main_conversation(),

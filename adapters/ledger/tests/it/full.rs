@@ -1,7 +1,9 @@
 //! A full disk is an error that passes.
 
 use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{ClaimMode, Ledger, LedgerError};
+use std::sync::Arc;
 
 use crate::message;
 
@@ -9,7 +11,8 @@ use crate::message;
 async fn full_database_is_reported_and_recoverable() {
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings { max_bytes: Some(400 * 1024), ..Settings::default() };
-    let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();
+    let ledger =
+        SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap();
     let small = ledger.receive(&message("console:a", "small"), ClaimMode::Never).await.unwrap();
     let mut large = message("console:a", "large");
     large.text = "x".repeat(600 * 1024);

@@ -7,6 +7,8 @@ mod group_commit;
 mod opening;
 mod serving;
 
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::Clock;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -23,11 +25,12 @@ use tempfile::TempDir;
 
 struct Store {
     data_dir: TempDir,
+    clock: Arc<SystemClock>,
 }
 
 impl Store {
     fn new() -> Self {
-        Self { data_dir: tempfile::tempdir().unwrap() }
+        Self { data_dir: tempfile::tempdir().unwrap(), clock: Arc::default() }
     }
 }
 
@@ -36,7 +39,7 @@ impl LedgerFixture for Store {
     async fn open(&self) -> Arc<dyn Ledger> {
         // An album stays open for as long as a test may be held up between its pieces.
         let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
-        Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
+        Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
     }
 
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Arc<dyn Ledger> {
@@ -45,7 +48,11 @@ impl LedgerFixture for Store {
             quotas: QuotaRules { quotas: Quotas { conversation, person }, is_owner },
             ..Settings::default()
         };
-        Arc::new(SqliteLedger::open(self.data_dir.path(), settings).await.unwrap())
+        Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as _
     }
 
     fn lease(&self) -> Duration {
@@ -56,7 +63,7 @@ impl LedgerFixture for Store {
 satchel_contracts::ledger_contract!(Store::new());
 
 async fn open(data_dir: &Path) -> SqliteLedger {
-    SqliteLedger::open(data_dir, Settings::default()).await.unwrap()
+    SqliteLedger::open(data_dir, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap()
 }
 
 fn message(conversation: &str, key: &str) -> InboundMessage {

@@ -1,5 +1,7 @@
 //! Opening what is broken, newer, read-only or out of reach: a clear error, and nothing changed.
 
+use satchel_local::{SystemClock, UuidV7};
+use std::sync::Arc;
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use satchel_ledger::{OpenError, Settings, SqliteLedger};
@@ -10,7 +12,9 @@ use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use crate::{message, open};
 
 async fn refused(data_dir: &Path) -> OpenError {
-    SqliteLedger::open(data_dir, Settings::default()).await.expect_err("it can't be opened")
+    SqliteLedger::open(data_dir, Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+        .await
+        .expect_err("it can't be opened")
 }
 
 async fn raw(data_dir: &Path) -> SqliteConnection {

@@ -1,7 +1,9 @@
 //! A process that serves one conversation leaves the others' work to those who serve them.
 
 use satchel_domain::ChannelName;
+use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{ClaimMode, Ledger};
+use std::sync::Arc;
 
 use crate::{Settings, SqliteLedger, message, open};
 
@@ -13,7 +15,8 @@ async fn only_the_conversation_that_is_served_is_taken() {
         other.receive(&message(conversation, "1"), ClaimMode::Never).await.unwrap();
     }
     let settings = Settings { only: Some("console:holiday".parse().unwrap()), ..Settings::default() };
-    let ledger = SqliteLedger::open(directory.path(), settings).await.unwrap();
+    let ledger =
+        SqliteLedger::open(directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7)).await.unwrap();
     let console = [ChannelName::new("console").unwrap()];
     let lease = ledger.claim_lane(&console).await.unwrap().unwrap();
     assert_eq!(lease.conversation.to_string(), "console:holiday");

@@ -54,7 +54,7 @@ pub(crate) async fn make(
         return Err(Problem::invalid("`hours` must be from 1 to 720."));
     }
     let origin = state.hosts.public_origin().unwrap_or(origin);
-    let link = state.channel.links().create(&origin, &conversation, attachment, state.ledger.now(), ttl);
+    let link = state.channel.links().create(&origin, &conversation, attachment, state.clock.now(), ttl);
     Ok(Json(Link { url: link.url, expires_at: link.expires_at.0 }))
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn revoke(
     ApiPath((id, attachment)): ApiPath<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let (_, attachment) = resolve_link(&state, &id, &attachment).await?;
-    state.channel.links().revoke(attachment, state.ledger.now()).await.map_err(|error| {
+    state.channel.links().revoke(attachment, state.clock.now()).await.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "failed to revoke the links to a file");
         Problem::unavailable("The links could not be revoked; please try again.")
     })?;
@@ -103,7 +103,7 @@ pub(crate) async fn open_link(
     ApiQuery(query): ApiQuery<DownloadQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (conversation, attachment) = match state.channel.links().check(&link, state.ledger.now()) {
+    let (conversation, attachment) = match state.channel.links().check(&link, state.clock.now()) {
         LinkCheck::Valid(conversation, attachment) => (conversation, attachment),
         LinkCheck::Revoked => {
             let detail = "This link has expired or was revoked. Ask for a new one.";

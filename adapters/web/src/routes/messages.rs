@@ -79,7 +79,7 @@ fn file_reference(state: &AppState, conversation: &ConversationId, handle: Strin
         let detail = "The message names an upload that doesn't belong to this conversation.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_upload", detail));
     };
-    if state.ledger.now().saturating_duration_since(upload.at) > UPLOAD_TTL {
+    if state.clock.now().saturating_duration_since(upload.at) > UPLOAD_TTL {
         let detail = format!("{} was uploaded too long ago; please upload it again.", upload.filename);
         return Err(Problem::new(StatusCode::GONE, "upload_expired", detail));
     }

@@ -63,7 +63,7 @@ pub(crate) async fn login(State(state): State<Arc<AppState>>, request: Request) 
     if !state.authenticator.needs_token() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let cookie = state.authenticator.create_cookie(state.ledger.now());
+    let cookie = state.authenticator.create_cookie(state.clock.now());
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 

@@ -70,7 +70,7 @@ pub(crate) async fn upload(
     let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: content_length };
     let blob = state.blobs.put(body_stream(request.into_body()), &hint, limit).await?;
     let (bytes, mime) = (blob.bytes, blob.mime.clone());
-    let upload = UploadHandle { blob, conversation: conversation.clone(), filename, at: state.ledger.now() };
+    let upload = UploadHandle { blob, conversation: conversation.clone(), filename, at: state.clock.now() };
     let handle = state.channel.key().sign(Purpose::Upload, &upload);
     let inline = view::inline_kind(&mime);
     let preview =

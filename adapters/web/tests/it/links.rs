@@ -37,7 +37,7 @@ async fn link_opens_file_without_login_until_revoked() {
         read(answer.send().await.unwrap()).await
     };
     let first = make().await;
-    let life = first["expires_at"].as_i64().unwrap() - stage.ledger.now().0;
+    let life = first["expires_at"].as_i64().unwrap() - stage.clock.now().0;
     assert!((23 * 3_600_000..=24 * 3_600_000).contains(&life));
     let url = first["url"].as_str().unwrap().to_owned();
     assert!(url.starts_with(&format!("http://{}/links/", stage.address)), "{url}");
@@ -69,7 +69,7 @@ async fn links_need_existing_file_and_bounded_lifetime() {
     problem(link(&stage, &path.replace("/a/", "/b/"), 24).await, 404, "not_found").await;
     let elsewhere = stage.client.delete(stage.url(&format!("{}/link", path.replace("/a/", "/b/"))));
     problem(elsewhere.send().await.unwrap(), 404, "not_found").await;
-    let now = stage.ledger.now().0;
+    let now = stage.clock.now().0;
     let id = path.rsplit('/').next().unwrap();
     let opens = |until: i64| {
         let opens = json!({"conversation": "web:a", "attachment": id, "behind": 0, "expires_at": until});
@@ -106,7 +106,7 @@ async fn links_from_other_channels_open_and_expire_alike() {
         stage.visitor.get(stage.url(path)).header("host", "satchel.example.org").send().await.unwrap()
     };
 
-    let before = stage.ledger.now();
+    let before = stage.clock.now();
     let given = links.create_link(&conversation(), made.id, before).unwrap();
     assert_eq!(links.redact_links(&format!("kept as #1: <{given}>!")), "kept as #1: <(a link)>!");
     assert!(!given.contains(|c: char| c.is_whitespace() || "<>".contains(c)), "{given}");
@@ -116,7 +116,7 @@ async fn links_from_other_channels_open_and_expire_alike() {
     let said = given.rsplit('/').next().unwrap().split('.').next().unwrap();
     let said: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(said).unwrap()).unwrap();
     let made_at = Timestamp(said["expires_at"].as_i64().unwrap() - LINK_TTL.as_millis() as i64);
-    assert!((before..=stage.ledger.now()).contains(&made_at), "it expires");
+    assert!((before..=stage.clock.now()).contains(&made_at), "it expires");
     problem(
         open(&links.create_link(&"telegram:41".parse().unwrap(), made.id, before).unwrap()).await,
         404,
@@ -133,7 +133,7 @@ async fn links_from_other_channels_open_and_expire_alike() {
     problem(open(&given).await, 410, "link_expired").await;
     problem(open(&by_api).await, 410, "link_expired").await;
     assert_eq!(links.create_link(&conversation(), made.id, before), None, "a reply from before brings none back");
-    let later = stage.ledger.now().saturating_add(Duration::from_millis(1));
+    let later = stage.clock.now().saturating_add(Duration::from_millis(1));
     let second = links.create_link(&conversation(), made.id, later).unwrap();
     assert_eq!(open(&second).await.status(), 200, "a new one works");
     let revoke = stage.client.delete(stage.url(&path)).header("authorization", bearer);

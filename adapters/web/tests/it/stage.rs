@@ -27,9 +27,9 @@ use satchel_domain::{
 };
 use satchel_files::DirectoryBlobs;
 use satchel_ledger::SqliteLedger;
-use satchel_local::LocalBus;
+use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    BlobHint, Blobs, BusEvent, Channel, EventBus, FetchedFile, Inbound, InboundError, Lease, Ledger,
+    BlobHint, Blobs, BusEvent, Channel, Clock, EventBus, FetchedFile, Inbound, InboundError, Lease, Ledger,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
 use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
@@ -99,6 +99,7 @@ pub(crate) struct Stage {
     /// Somebody who knows no token.
     pub(crate) visitor: Client,
     pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) bus: Arc<dyn EventBus>,
     pub(crate) channel: Arc<WebChannel>,
@@ -155,19 +156,22 @@ impl Stage {
         let dir = tempfile::tempdir().unwrap();
         let mut settings = settings(&dir);
         change(&mut settings);
-        let ledger = SqliteLedger::open(dir.path(), satchel_ledger::Settings::default()).await.unwrap();
-        let ledger: Arc<dyn Ledger> = Arc::new(ledger);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let settings_of_ledger = satchel_ledger::Settings::default();
+        let ledger = SqliteLedger::open(dir.path(), settings_of_ledger, Arc::clone(&clock), Arc::new(UuidV7)).await;
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger.unwrap());
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
         let door = Door { ledger: Arc::clone(&ledger), bus: Arc::clone(&bus), taken: Mutex::default() };
         let door = Arc::new(door);
         let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs)).unwrap());
-        let links = WebLinks::new(&settings, &channel, Arc::clone(&ledger)).unwrap();
+        let links = WebLinks::new(&settings, &channel, Arc::clone(&clock)).unwrap();
         let inbound = Arc::clone(&door) as Arc<dyn Inbound>;
         let server = WebServer::bind(
             settings,
             Arc::clone(&channel),
             inbound,
             Arc::clone(&ledger),
+            Arc::clone(&clock),
             Arc::clone(&blobs),
             Arc::clone(&bus),
         );
@@ -176,7 +180,7 @@ impl Stage {
         let served = Some(tokio::spawn(server.serve(stop.clone())));
         let visitor = client().no_proxy().timeout(PATIENCE).build().unwrap();
         let client = client().no_proxy().timeout(PATIENCE).default_headers(bearer()).build().unwrap();
-        Self { dir, address, client, visitor, ledger, blobs, bus, channel, links, stop, door, served }
+        Self { dir, address, client, visitor, ledger, clock, blobs, bus, channel, links, stop, door, served }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -333,7 +337,7 @@ impl Stage {
 
     fn attachment(&self, filename: &str, blob: satchel_ports::StoredBlob, source: AttachmentSource) -> Attachment {
         Attachment {
-            id: AttachmentId(self.ledger.new_id()),
+            id: AttachmentId(Uuid::now_v7()),
             number: 0,
             conversation: conversation(),
             source,
@@ -343,7 +347,7 @@ impl Stage {
             sha256: blob.sha256,
             media: blob.media,
             description: String::new(),
-            created_at: self.ledger.now(),
+            created_at: self.clock.now(),
             visibility: Visibility::Deliver,
         }
     }

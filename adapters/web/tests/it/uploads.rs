@@ -133,7 +133,7 @@ async fn message_accepts_only_fresh_uploads_of_its_conversation() {
         problem(send("a", &forged).await, 422, "unknown_upload").await;
     }
     let blob = json!({"sha256": "0".repeat(64), "bytes": 3, "mime": "text/plain", "media": {}});
-    let at = stage.ledger.now().0 - 31 * 60 * 1_000;
+    let at = stage.clock.now().0 - 31 * 60 * 1_000;
     let old = json!({"blob": blob, "conversation": "web:a", "filename": "old.txt", "at": at});
     let expired = problem(send("a", &signed(&stage, "satchel upload 1", &old)).await, 410, "upload_expired").await;
     assert_eq!(expired["detail"], "old.txt was uploaded too long ago; please upload it again.");

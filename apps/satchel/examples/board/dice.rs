@@ -8,12 +8,11 @@ use std::{
 use async_trait::async_trait;
 use satchel::embed::{
     domain::{Filename, ToolOutcome},
-    ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec},
+    ports::{Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec},
 };
 use serde_json::{Value, json};
 
 pub(crate) struct Dice {
-    pub ledger: Arc<dyn Ledger>,
     pub blobs: Arc<dyn Blobs>,
 }
 
@@ -39,7 +38,7 @@ impl Tool for Dice {
         let count = count.ok_or_else(|| ToolError("`count` is a number from 1 to 100".to_owned()))?;
         let rolls: Vec<u64> = (0..count).map(|roll| 1 + RandomState::new().hash_one(roll) % 6).collect();
         let list: String = rolls.iter().map(|roll| format!("{roll}\n")).collect();
-        let file = context.store_file(&*self.ledger, &*self.blobs, Filename::from_untrusted("rolls.txt"), list).await;
+        let file = context.store_file(&*self.blobs, Filename::from_untrusted("rolls.txt"), list).await;
         let file = file.map_err(|error| ToolError(format!("the rolls could not be stored: {error}")))?;
         let text = format!("{count} dice, sum {}", rolls.iter().sum::<u64>());
         Ok(ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text(text) })

@@ -16,7 +16,7 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     let ports = Ports::local(&directory.join("data"), Arc::new(OfflineModel::default())).await?;
     let (ledger, blobs) = (Arc::clone(&ports.ledger), Arc::clone(&ports.blobs));
     let board = Board { directory: directory.join("messages"), blobs: Arc::clone(&blobs) };
-    let dice = Dice { ledger: Arc::clone(&ledger), blobs };
+    let dice = Dice { blobs };
     let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
     // Ada owns this Satchel, by her id on the board. Anyone else needs a code that she approves with `/pair`.
     let rules = ChannelAccess { owners: vec!["7".to_owned()], ..ChannelAccess::default() };

@@ -30,15 +30,15 @@ pub struct AuditFilter {
 /// When the ledger fails or the output can't be written.
 pub async fn list(
     ledger: &dyn Ledger,
+    now: Timestamp,
     filter: AuditFilter,
     json: bool,
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let AuditFilter { conversation, since, limit } = filter;
-    let started_at = |since: Duration| {
-        Timestamp(ledger.now().0.saturating_sub(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
-    };
+    let started_at =
+        |since: Duration| Timestamp(now.0.saturating_sub(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)));
     // One more shows that there are more.
     let query = AuditQuery { conversation, since: since.map(started_at), limit: Some(limit.saturating_add(1)) };
     let mut records = ledger.audit(&query).await?;
@@ -115,14 +115,13 @@ mod tests {
     /// What is printed, and what is noted besides.
     async fn output(count: usize, limit: u32, json: bool) -> (String, String) {
         let mut ledger = MockLedger::new();
-        ledger.expect_now().return_const(Timestamp(10_000));
         ledger.expect_audit().returning(move |query| {
             assert_eq!(query.since, Some(Timestamp(3_000)));
             Ok(records().into_iter().take(count.min(query.limit.unwrap() as usize)).collect())
         });
         let filter = AuditFilter { conversation: None, since: Some(Duration::from_secs(7)), limit };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        list(&ledger, filter, json, &mut out, &mut notes).await.unwrap();
+        list(&ledger, Timestamp(10_000), filter, json, &mut out, &mut notes).await.unwrap();
         (String::from_utf8(out).unwrap(), String::from_utf8(notes).unwrap())
     }
 

@@ -15,6 +15,8 @@ mod web;
 
 use std::io::Write;
 
+use satchel_local::SystemClock;
+use satchel_ports::Clock;
 use serde::Serialize;
 
 use crate::{config::LoadedConfig, models};
@@ -90,8 +92,7 @@ async fn collect_findings(loaded: &LoadedConfig) -> Vec<Finding> {
     findings.push(environment::check_sandbox(config).await);
     findings.push(schedules::check_scripts(config).await);
     findings.push(documents::check_documents(config).await);
-    let now = satchel_domain::Timestamp(jiff::Timestamp::now().as_millisecond());
-    findings.extend(schedules::check_schedules(config, now));
+    findings.extend(schedules::check_schedules(config, SystemClock::new().wall()));
     match &http {
         Ok(http) => {
             findings.extend(platforms::check_platforms(config, http).await);

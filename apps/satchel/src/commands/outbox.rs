@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
 use satchel_ports::{
-    Ledger,
+    Ids, Ledger,
     ledger::{ClaimMode, OutboxQuery},
 };
 
@@ -82,7 +82,7 @@ pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn W
 ///
 /// # Errors
 /// When there is no such part, it has no files, or the ledger fails.
-pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
+pub async fn resend(ledger: &dyn Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
     let part = find_part(ledger, part).await?;
     let files = part.content.files();
     if files.is_empty() {
@@ -94,7 +94,7 @@ pub async fn resend(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> a
             text,
             ..InboundMessage::new(
                 part.conversation.clone(),
-                format!("{OPERATOR}:{}", ledger.new_id()),
+                format!("{OPERATOR}:{}", ids.next()),
                 Sender::new(OPERATOR, OPERATOR),
             )
         };

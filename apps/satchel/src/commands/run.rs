@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
-use satchel_ports::{Channel, EventBus, FileLinks, Inbound, Ledger};
+use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
@@ -96,10 +96,10 @@ pub async fn run(
     if let Some(address) = config.metrics.listen.0 {
         let listener = metrics::server::bind(address).await?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
-        let (metrics, ledger) = (Arc::clone(&metrics), Arc::clone(&stores.ledger));
+        let (metrics, ledger, clock) = (Arc::clone(&metrics), Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
         let render: metrics::server::RenderText = Arc::new(move || {
-            let (metrics, ledger) = (Arc::clone(&metrics), Arc::clone(&ledger));
-            Box::pin(async move { metrics.render(&*ledger).await })
+            let (metrics, ledger, now) = (Arc::clone(&metrics), Arc::clone(&ledger), clock.now());
+            Box::pin(async move { metrics.render(&*ledger, now).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
@@ -147,7 +147,7 @@ async fn start_services(
     let (agents, delay) = (&options.agents, OFFLINE_CHUNK_DELAY);
     let agent_models = models::open_for_agents(agents, &config.models, files, delay, &wrap_model)?;
     let bus: Arc<dyn EventBus> = Arc::new(MeasuredBus::new(Arc::new(LocalBus::new()), Arc::clone(metrics)));
-    let page = match web_settings(config, selection, metrics, &stores.ledger)? {
+    let page = match web_settings(config, selection, metrics, stores)? {
         Some(mut settings) => {
             settings.images = Some(Arc::clone(&workers.decoders.images));
             let channel = WebChannel::new(&settings, Arc::clone(&stores.blobs)).map_err(into_cli_error)?;
@@ -157,7 +157,7 @@ async fn start_services(
     };
     let links = match &page {
         Some((settings, channel)) => {
-            WebLinks::new(settings, channel, Arc::clone(&stores.ledger)).map_err(into_cli_error)?
+            WebLinks::new(settings, channel, Arc::clone(&stores.clock)).map_err(into_cli_error)?
         }
         None => None,
     };
@@ -189,6 +189,8 @@ async fn start_services(
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
     let ports = Ports {
         ledger: Arc::clone(&stores.ledger),
+        clock: Arc::clone(&stores.clock),
+        ids: Arc::clone(&stores.ids),
         blobs: Arc::clone(&stores.blobs),
         workspace: Arc::new(MeasuredWorkspace::new(Arc::clone(&stores.metered_workspace), Arc::clone(metrics))),
         bus: Arc::clone(&bus),
@@ -213,6 +215,7 @@ async fn start_services(
     let retention = RetentionTask {
         retention: config.attachments.retention,
         ledger: Arc::clone(&stores.ledger),
+        clock: Arc::clone(&stores.clock),
         inbound: internal_inbound.clone(),
     };
     let stopping = stop.clone();
@@ -220,14 +223,16 @@ async fn start_services(
         retention.run_daily(stopping).await;
         Ok(())
     });
-    let scheduled = schedules::open(config).run(internal_inbound, Arc::clone(&stores.ledger), stop.clone());
+    let scheduler = schedules::open(config, Arc::clone(&stores.clock));
+    let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger), stop.clone());
     tasks.spawn(async move {
         scheduled.await;
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let (ledger, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.blobs));
-        let server = WebServer::bind(settings, channel, inbound, ledger, blobs, bus).await.map_err(into_cli_error)?;
+        let (ledger, clock, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.clock), Arc::clone(&stores.blobs));
+        let server = WebServer::bind(settings, channel, inbound, ledger, clock, blobs, bus).await;
+        let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
         tasks.spawn(async move { server.serve(stop).await.context("the web page failed") });
@@ -244,7 +249,7 @@ fn web_settings(
     config: &Config,
     selection: &ModelSelection,
     metrics: &Arc<Metrics>,
-    ledger: &Arc<dyn Ledger>,
+    stores: &Stores,
 ) -> anyhow::Result<Option<WebSettings>> {
     let Some(listen) = config.web.listen.0 else { return Ok(None) };
     let token = match &config.web.token {
@@ -257,7 +262,7 @@ fn web_settings(
             None
         }
     };
-    let (metrics, ledger) = (Arc::clone(metrics), Arc::clone(ledger));
+    let (metrics, ledger, clock) = (Arc::clone(metrics), Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
     Ok(Some(WebSettings {
         listen,
         public_url: config.web.public_url.clone().map(|url| url.0),
@@ -272,7 +277,9 @@ fn web_settings(
         commands: Vec::new(),
         images: None,
         // The page renders the metrics in a request handler that can't await.
-        metrics: Some(Arc::new(move || block_in_place(|| Handle::current().block_on(metrics.render(&*ledger))))),
+        metrics: Some(Arc::new(move || {
+            block_in_place(|| Handle::current().block_on(metrics.render(&*ledger, clock.now())))
+        })),
     }))
 }
 

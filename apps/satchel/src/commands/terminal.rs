@@ -118,6 +118,8 @@ impl TerminalSession {
         let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
             ledger: Arc::clone(&stores.ledger),
+            clock: Arc::clone(&stores.clock),
+            ids: Arc::clone(&stores.ids),
             blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), decoders.media)),
             workspace: Arc::clone(&stores.metered_workspace),
             bus: Arc::clone(&bus) as _,
@@ -137,6 +139,7 @@ impl TerminalSession {
         let client = ConsoleClient {
             inbound,
             ledger: Arc::clone(&stores.ledger),
+            ids: Arc::clone(&stores.ids),
             bus,
             screen,
             conversation,

@@ -64,6 +64,7 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
         let laid_down = stop.child_token();
         let delivery = DeliveryContext {
             ledger: Arc::clone(&hosting.services.ledger),
+            clock: Arc::clone(&hosting.services.clock),
             channel: Arc::clone(&channel),
             blobs: Arc::clone(&hosting.blobs),
             speech: hosting.speech.clone(),
@@ -254,7 +255,7 @@ async fn turns_and_deliveries(
 async fn next_turn(hosting: &Hosting, lane: &LaneHandle) -> Result<Turned, LedgerError> {
     let ledger = &hosting.services.ledger;
     let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
-    let wait = turn.ready_at.saturating_duration_since(ledger.now());
+    let wait = turn.ready_at.saturating_duration_since(hosting.services.clock.now());
     if !wait.is_zero() {
         return Ok(Turned::NotReady(wait));
     }
@@ -282,6 +283,8 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
         channel: lane.channel.as_ref(),
         blobs: hosting.blobs.as_ref(),
         ledger: services.ledger.as_ref(),
+        clock: services.clock.as_ref(),
+        ids: services.ids.as_ref(),
         lease: &lane.lease,
         speech: hosting.speech.as_deref(),
         limits: hosting.inbound,
@@ -374,6 +377,7 @@ async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus)
         group: message.group,
         sender: &message.sender,
         access: &hosting.access,
+        now: hosting.services.clock.now(),
     };
     let starter = match turn.journal.is_empty() {
         false => TaskStarter::Resumed,

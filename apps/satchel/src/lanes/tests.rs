@@ -28,7 +28,7 @@ use self::{
     stage::{Stage, message, place, until, with_file},
 };
 use crate::schedules::{
-    Schedule, Scheduler, WallClock,
+    Schedule, Scheduler,
     cron::{CronSchedule, MissedPolicy},
 };
 
@@ -103,11 +103,8 @@ async fn due_schedule_in_idle_conversation_starts_at_once() {
         enabled: true,
     };
     let (ledger, stop) = (Arc::clone(&process.ledger) as Arc<dyn Ledger>, CancellationToken::new());
-    let clock: WallClock = {
-        let ledger = Arc::clone(&ledger);
-        Arc::new(move || ledger.now())
-    };
-    let schedules = Scheduler::new([every_second], clock).run(process.own_door(), ledger, stop.clone());
+    let schedules =
+        Scheduler::new([every_second], process.ledger.hook.clock()).run(process.own_door(), ledger, stop.clone());
     let waiting = tokio::spawn(schedules);
     until("two answers more", || stage.chat.log(&here).len() >= 3).await;
     stop.cancel();
@@ -292,7 +289,7 @@ async fn lost_lease_cancels_request_in_flight() {
         until("a send", || stage.chat.begun() == 1).await;
         let thief = stage.open().await;
         if let Some(trouble) = trouble {
-            process.ledger.trouble("renew", trouble);
+            process.ledger.hook.trouble("ledger.renew", trouble);
             until(case, || stage.chat.cut_off() == 1).await;
         }
         let mut stolen = None;
@@ -345,15 +342,15 @@ async fn clock_leap_renews_leases_before_new_claims() {
         process.hears(&message(&here, "1", "one")).await;
         until("a send", || stage.chat.begun() == 1).await;
         if fails_first {
-            process.ledger.trouble("renew", Trouble::FailsOnce);
+            process.ledger.hook.trouble("ledger.renew", Trouble::FailsOnce);
         }
-        process.ledger.leap(Duration::from_secs(120));
+        process.ledger.hook.leap(Duration::from_secs(120));
         // The first look may have been on its way.
-        let looks = |verbs: &[&str]| verbs.iter().skip(1).any(|verb| *verb == "claim_lane");
-        until("a look", || looks(&process.ledger.since_the_leap())).await;
-        let verbs = process.ledger.since_the_leap();
-        let before = verbs.iter().enumerate().take_while(|(at, verb)| *at == 0 || **verb != "claim_lane");
-        assert_eq!(before.filter(|(_, verb)| **verb == "renew").count(), renewals, "{verbs:?}");
+        let looks = |verbs: &[&str]| verbs.iter().skip(1).any(|verb| *verb == "ledger.claim_lane");
+        until("a look", || looks(&process.ledger.hook.since_the_leap())).await;
+        let verbs = process.ledger.hook.since_the_leap();
+        let before = verbs.iter().enumerate().take_while(|(at, verb)| *at == 0 || **verb != "ledger.claim_lane");
+        assert_eq!(before.filter(|(_, verb)| **verb == "ledger.renew").count(), renewals, "{verbs:?}");
         stage.chat.answers(true);
         until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
         assert_eq!(stage.chat.cut_off(), 0);
@@ -447,37 +444,44 @@ async fn album_is_debounced_into_one_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ledger_error_is_survived_at_every_call() {
-    let cases =
-        ["next_part", "next_turn", "list_queued_behind", "history", "complete_turn", "begin_stream", "save_part"];
-    let others = ["settle_part", "claim_lane", "renew"];
+    let cases = [
+        "ledger.next_part",
+        "ledger.next_turn",
+        "ledger.list_queued_behind",
+        "ledger.history",
+        "ledger.complete_turn",
+        "ledger.begin_stream",
+        "ledger.save_part",
+    ];
+    let others = ["ledger.settle_part", "ledger.claim_lane", "ledger.renew"];
     let played = cases.into_iter().chain(others).map(|verb| async move {
         let stage = Stage::streaming(match verb {
-            "begin_stream" | "save_part" => StreamRule::Edits { interval_ms: 50 },
+            "ledger.begin_stream" | "ledger.save_part" => StreamRule::Edits { interval_ms: 50 },
             _ => StreamRule::None,
         });
         let here = place("main");
         let process = stage.start_with(|timing| timing.renew = Duration::from_millis(20)).await;
         stage.model.paused.send_replace(true);
-        process.ledger.trouble(verb, Trouble::FailsOnce);
+        process.ledger.hook.trouble(verb, Trouble::FailsOnce);
         match verb {
             // A lane that is claimed for its message is known to have no parts; one that is found must be asked.
-            "next_part" => {
+            "ledger.next_part" => {
                 stage.open().await.receive(&message(&here, "1", "one"), ClaimMode::Never).await.unwrap();
             }
             _ => process.hears(&message(&here, "1", "one")).await,
         }
-        if verb == "list_queued_behind" {
+        if verb == "ledger.list_queued_behind" {
             // Only what comes meanwhile is a reason to look.
             until("the model is asked", || *stage.model.asked.borrow() == 1).await;
             process.hears(&message(&here, "1b", "another")).await;
         }
-        if ["list_queued_behind", "begin_stream", "save_part"].contains(&verb) {
+        if ["ledger.list_queued_behind", "ledger.begin_stream", "ledger.save_part"].contains(&verb) {
             // They are used while the model still speaks, and perhaps not at all when it has spoken.
-            until(verb, || process.ledger.met() == 1).await;
+            until(verb, || process.ledger.hook.met() == 1).await;
         }
         stage.model.paused.send_replace(false);
         let ended = |line: &String| line.ends_with("re: one");
-        until(verb, || stage.chat.log(&here).iter().any(ended) && process.ledger.met() == 1).await;
+        until(verb, || stage.chat.log(&here).iter().any(ended) && process.ledger.hook.met() == 1).await;
         process.settles().await;
         // The work after it is as if nothing had been.
         process.hears(&message(&here, "2", "two")).await;
@@ -486,10 +490,10 @@ async fn ledger_error_is_survived_at_every_call() {
         let sent = log.iter().filter(|line| !line.starts_with("edit: ")).count();
         match verb {
             // What the platform answered could not be written down: at most that one comes again, and says so.
-            "settle_part" | "save_part" => {
+            "ledger.settle_part" | "ledger.save_part" => {
                 assert!(sent <= 3 && log.iter().filter(|line| *line == "re: one").count() <= 1, "{verb}: {log:?}");
             }
-            "list_queued_behind" => assert_eq!(sent, 3, "{verb}: {log:?}"),
+            "ledger.list_queued_behind" => assert_eq!(sent, 3, "{verb}: {log:?}"),
             _ => assert_eq!(sent, 2, "{verb}: {log:?}"),
         }
     });
@@ -503,9 +507,9 @@ async fn turn_error_does_not_cancel_delivery() {
     stage.chat.takes(Duration::from_millis(400));
     process.hears(&message(&here, "1", "one")).await;
     until("a send", || stage.chat.begun() == 1).await;
-    process.ledger.trouble("history", Trouble::FailsOnce);
+    process.ledger.hook.trouble("ledger.history", Trouble::FailsOnce);
     process.hears(&message(&here, "2", "two")).await;
-    until("the trouble", || process.ledger.met() == 1).await;
+    until("the trouble", || process.ledger.hook.met() == 1).await;
     until("both answers", || stage.chat.log(&here) == ["re: one", "re: two"]).await;
     process.settles().await;
     assert_eq!((stage.chat.cut_off(), stage.chat.log(&here).len()), (0, 2));

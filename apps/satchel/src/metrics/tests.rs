@@ -28,6 +28,9 @@ use uuid::Uuid;
 
 use super::*;
 
+/// When the metrics are read.
+const NOW: Timestamp = Timestamp(1_000_000);
+
 fn conversation(name: &str) -> ConversationId {
     name.parse().unwrap()
 }
@@ -45,7 +48,6 @@ fn ledger(age: Option<u64>) -> MockLedger {
 
 fn ledger_without_usages(age: Option<u64>) -> MockLedger {
     let mut ledger = MockLedger::new();
-    ledger.expect_now().returning(|| Timestamp(1_000_000));
     ledger.expect_count_undecodable().returning(|| Ok(Vec::new()));
     ledger.expect_outbox().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
         let part = age.map(|age| Part {
@@ -72,7 +74,7 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
 
 /// The lines of the text that hold a sample, without those of the buckets and those that count nothing yet.
 async fn samples(metrics: &Metrics) -> Vec<String> {
-    let text = metrics.render(&ledger(None)).await;
+    let text = metrics.render(&ledger(None), NOW).await;
     let wanted = |line: &&str| {
         !line.starts_with('#')
             && !line.contains("_bucket")
@@ -236,7 +238,7 @@ async fn model_calls_are_counted_by_result() {
     dropped.next().await;
     drop(dropped);
 
-    let text = metrics.render(&ledger(None)).await;
+    let text = metrics.render(&ledger(None), NOW).await;
     for line in [
         r#"satchel_model_calls_total{model="main",outcome="done"} 1"#,
         r#"satchel_model_calls_total{model="main",outcome="failed"} 2"#,
@@ -257,7 +259,7 @@ async fn model_calls_are_counted_by_result() {
 async fn oldest_part_age_is_unknown_when_ledger_fails() {
     let metrics = Metrics::new(&["web"], Vec::new());
     let age = async |ledger: MockLedger| {
-        let text = metrics.render(&ledger).await;
+        let text = metrics.render(&ledger, NOW).await;
         let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     };
@@ -293,7 +295,7 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
             .expect_count_undecodable()
             .returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
         ledger.expect_usages().returning(|_| Ok(Vec::new()));
-        let text = metrics.render(&ledger).await;
+        let text = metrics.render(&ledger, NOW).await;
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
         assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
     }
@@ -318,7 +320,7 @@ async fn kept_files_are_summed_by_channel() {
         let mut ledger = ledger_without_usages(None);
         let usages = usages.clone();
         ledger.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| Ok(usages.clone()));
-        let text = metrics.render(&ledger).await;
+        let text = metrics.render(&ledger, NOW).await;
         for line in [
             r#"satchel_kept_files{channel="telegram"} 4"#,
             r#"satchel_kept_bytes{channel="telegram"} 50"#,
@@ -418,7 +420,7 @@ async fn every_metric_is_in_the_guide() {
     metrics.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
     metrics.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
     let guide = include_str!("../../../../docs/guide/operating.md");
-    let text = metrics.render(&ledger(None)).await;
+    let text = metrics.render(&ledger(None), NOW).await;
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))

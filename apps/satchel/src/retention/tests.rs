@@ -6,7 +6,7 @@ use satchel_domain::{
 };
 use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::LocalBus;
+use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     MockLedger, MockWorkspace,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, TurnQuery},
@@ -59,11 +59,14 @@ fn oldest_files_beyond_a_limit_expire() {
 /// A conversation with this many files, in a turn that is complete.
 async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     let directory = tempfile::tempdir().unwrap();
-    let ledger = Arc::new(SqliteLedger::open(directory.path(), Settings::default()).await.unwrap());
+    let clock = Arc::new(SystemClock::new());
+    let now = clock.now();
+    let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, Arc::new(UuidV7)).await;
+    let ledger = Arc::new(ledger.unwrap());
     let message = InboundMessage::new(place(), "1".into(), Sender::new("owner", "Ada"));
     let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
     let (lease, turn) = (received.lease.unwrap(), received.turn);
-    let attachments = (1..=count).map(|number| file(number, ledger.now())).collect();
+    let attachments = (1..=count).map(|number| file(number, now)).collect();
     let made = ToolOutcome { attachments, ..ToolOutcome::from_text("made") };
     ledger.journal_outcome(&lease, turn, 0, &made, &[]).await.unwrap();
     let completed = CompletedTurn {
@@ -93,8 +96,9 @@ fn task_with_notices_in(
 ) -> RetentionTask {
     let (lanes, _) = mpsc::channel(64);
     let workspace = Arc::new(MockWorkspace::new());
-    let intake = InboundService::new(notices, Arc::new(LocalBus::new()), lanes, Arc::default(), workspace, None);
-    RetentionTask { retention, ledger: Arc::clone(ledger) as _, inbound: intake.internal_inbound() }
+    let (clock, bus) = (Arc::new(SystemClock::new()), Arc::new(LocalBus::new()));
+    let intake = InboundService::new(notices, Arc::clone(&clock) as _, bus, lanes, Arc::default(), workspace, None);
+    RetentionTask { retention, ledger: Arc::clone(ledger) as _, clock, inbound: intake.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.
@@ -129,7 +133,7 @@ async fn conversation_is_told_once_whatever_the_process_survives() {
     let (_directory, ledger) = with_files(3).await;
     let task = task(&ledger, RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() });
     let query = AttachmentQuery { limit: Some(2), order: AttachmentOrder::Oldest, ..AttachmentQuery::default() };
-    task.announce(&place(), &ledger.attachments(&query).await.unwrap(), ledger.now()).await;
+    task.announce(&place(), &ledger.attachments(&query).await.unwrap(), task.clock.now()).await;
     assert_eq!(task.run().await.unwrap(), 2);
     let (files, told) = state(&ledger).await;
     assert_eq!((files, told.len()), (vec![3], 1));

@@ -9,7 +9,7 @@ use std::{
 
 use satchel_domain::{ChannelName, Timestamp};
 use satchel_intake::InternalInbound;
-use satchel_ports::Ledger;
+use satchel_ports::{Clock, Ledger};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -26,13 +26,11 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long it sleeps at least while the clock does not advance.
 const MIN_POLL_DELAY: Duration = Duration::from_millis(100);
 
-/// The wall clock, which may go back. The ledger's clock never does: after it was days ahead, nothing would be due for
-/// days.
-pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
 pub struct Scheduler {
     schedules: Vec<ScheduleState>,
-    clock: WallClock,
+    /// Read as the wall clock, which may go back: by a time that never does nothing would be due for days, once the
+    /// machine's clock was days ahead.
+    clock: Arc<dyn Clock>,
     /// The latest time that the clock has shown.
     latest_clock: Timestamp,
     /// The checkpoint in the ledger.
@@ -57,14 +55,14 @@ struct ScheduleState {
 
 /// Prepares all enabled schedules of the configuration.
 #[must_use]
-pub fn open(config: &Config) -> Scheduler {
+pub fn open(config: &Config, clock: Arc<dyn Clock>) -> Scheduler {
     let enabled = config.schedules.iter().filter(|schedule| schedule.enabled);
-    Scheduler::new(enabled.cloned(), wall_clock())
+    Scheduler::new(enabled.cloned(), clock)
 }
 
 impl Scheduler {
-    pub(crate) fn new(schedules: impl IntoIterator<Item = Schedule>, clock: WallClock) -> Self {
-        let now = clock();
+    pub(crate) fn new(schedules: impl IntoIterator<Item = Schedule>, clock: Arc<dyn Clock>) -> Self {
+        let now = clock.wall();
         let schedules = schedules.into_iter().map(|schedule| ScheduleState::new(schedule, now)).collect();
         Self { schedules, clock, latest_clock: Timestamp(0), stored: ScheduleCheckpoint::new() }
     }
@@ -124,7 +122,7 @@ impl Scheduler {
     async fn run_due(&mut self, inbound: &InternalInbound, ledger: &dyn Ledger) -> anyhow::Result<()> {
         let mut result = Ok(());
         for state in &mut self.schedules {
-            result = result.and(state.run_due(inbound, (self.clock)()).await);
+            result = result.and(state.run_due(inbound, self.clock.wall()).await);
         }
         // After the runs: a crash in between repeats runs that the ledger drops by their keys.
         result.and(self.save_progress(ledger).await)
@@ -142,7 +140,7 @@ impl Scheduler {
 
     /// How long to sleep until something is due, or the clock is checked again.
     fn next_delay(&mut self) -> Duration {
-        let now = (self.clock)();
+        let now = self.clock.wall();
         let min_delay = if now > self.latest_clock { Duration::ZERO } else { MIN_POLL_DELAY };
         self.latest_clock = self.latest_clock.max(now);
         let next = self.schedules.iter().filter_map(|state| state.next).min();
@@ -210,10 +208,6 @@ impl ScheduleState {
             self.mark_done(latest);
         }
     }
-}
-
-fn wall_clock() -> WallClock {
-    Arc::new(|| Timestamp(jiff::Timestamp::now().as_millisecond()))
 }
 
 fn log_failure(error: &anyhow::Error, message: &str) {

@@ -45,7 +45,7 @@ async fn tool_gives_the_person_a_file() {
     let (ledger, blobs) = (Arc::clone(&ports.ledger), Arc::clone(&ports.blobs));
     let messages = directory.path().join("messages");
     let board = Board { directory: messages.clone(), blobs: Arc::clone(&blobs) };
-    let dice = Dice { ledger: Arc::clone(&ledger), blobs };
+    let dice = Dice { blobs };
     let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
     let Satchel { inbound, runner, .. } = build(ports, SatchelOptions::default()).unwrap();
     let stop = CancellationToken::new();

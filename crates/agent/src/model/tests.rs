@@ -5,7 +5,8 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use futures::{StreamExt, stream};
 use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
 use satchel_ports::{
-    HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelRequest,
+    HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent,
+    ModelRequest, SequentialIds,
     language_model::{ModelStream, ModelToolCall, TokenUsage},
     ledger::{QueuedTurn, SteeringRequests},
 };
@@ -55,6 +56,8 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
     bus.expect_publish().returning(|_| Ok(()));
     AgentServices {
         ledger: Arc::new(MockLedger::new()),
+        clock: Arc::new(ManualClock::default()),
+        ids: Arc::new(SequentialIds::default()),
         bus: Arc::new(bus),
         agents: AgentProfiles::single(AgentProfile::default_agent(Arc::new(model), Toolbox::default())),
         playbooks: None,

@@ -7,11 +7,11 @@ use std::{
 
 use async_trait::async_trait;
 use satchel_domain::{
-    ChannelCapabilities, ChannelName, ConversationId, FileReference, Timestamp, TurnId, capabilities::Idempotency,
+    ChannelCapabilities, ChannelName, ConversationId, FileReference, TurnId, capabilities::Idempotency,
 };
 use satchel_ports::{
-    Activity, Channel, FetchedFile, FileFetchError, HolderId, Lease, LookupRequest, MockEventBus, MockLanguageModel,
-    MockLedger, ledger::SteeringRequests,
+    Activity, Channel, FetchedFile, FileFetchError, HolderId, Lease, LookupRequest, ManualClock, MockEventBus,
+    MockLanguageModel, MockLedger, SequentialIds, ledger::SteeringRequests,
 };
 use satchel_routing::tables;
 use serde_json::json;
@@ -133,9 +133,6 @@ impl Scene {
             lookups: Arc::clone(&lookups),
         };
         let mut ledger = MockLedger::new();
-        let ids = Mutex::new(1..);
-        ledger.expect_new_id().returning(move || Uuid::from_u128(ids.lock().unwrap().next().unwrap()));
-        ledger.expect_now().returning(|| Timestamp(0));
         let recorded: Arc<Mutex<Vec<String>>> = Arc::default();
         let (begun, settled) = (Arc::clone(&recorded), Arc::clone(&recorded));
         ledger.expect_begin_question().returning(move |_, question, _| {
@@ -157,6 +154,8 @@ impl Scene {
         });
         let services = AgentServices {
             ledger: Arc::new(ledger),
+            clock: Arc::new(ManualClock::default()),
+            ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),
             agents: AgentProfiles::single(AgentProfile::default_agent(
                 Arc::new(MockLanguageModel::new()),

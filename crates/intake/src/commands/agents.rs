@@ -109,7 +109,7 @@ mod tests {
     use std::collections::HashMap;
 
     use rstest::rstest;
-    use satchel_domain::{ConversationId, Sender, TurnId};
+    use satchel_domain::{ConversationId, Sender, Timestamp, TurnId};
     use satchel_ports::MockLedger;
     use uuid::Uuid;
 
@@ -167,6 +167,7 @@ mod tests {
                 group: self.group,
                 sender: &self.sender,
                 access: &self.access,
+                now: Timestamp(0),
             }
         }
 

@@ -235,6 +235,7 @@ mod tests {
                 group: false,
                 sender: &sender,
                 access: &access,
+                now: Timestamp(0),
             };
             revoke_file_links(&with_17(), &asked, &given, Some(links)).await.unwrap().text.unwrap()
         };
@@ -258,6 +259,7 @@ mod tests {
             group: false,
             sender: &sender,
             access: &access,
+            now: Timestamp(0),
         };
         let answer = revoke_file_links(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
         assert!(answer.text.unwrap().starts_with("File links are off here"));

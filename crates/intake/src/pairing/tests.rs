@@ -38,6 +38,7 @@ async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, g
         group,
         sender: &sender,
         access: &access,
+        now: Timestamp(15 * MINUTE),
     };
     handle_pair_command(&parse(text), ledger, &asked).await.unwrap().text.unwrap()
 }
@@ -96,7 +97,6 @@ async fn pairing_decision_names_its_scope_and_decider() {
             let pairing = pairing("ABCD-EFGH", "telegram:5");
             Ok(if decision.approve { PairingOutcome::Approved(pairing) } else { PairingOutcome::Refused(pairing) })
         });
-        ledger.expect_now().returning(|| Timestamp(0));
         assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is approved. I've told them.");
         let refused = say(&ledger, conversation, id, "refuse ABCD-EFGH").await;
         assert_eq!(refused, "`Ada` is refused and gets no new code for a day.");
@@ -134,7 +134,6 @@ fn every_verdict_is_told(#[case] judged: PairingOutcome, #[case] says: &str) {
 
 fn people_and_codes() -> MockLedger {
     let mut ledger = MockLedger::new();
-    ledger.expect_now().returning(|| Timestamp(15 * MINUTE));
     ledger
         .expect_list_pairings()
         .returning(|| Ok(vec![pairing("ABCD-EFGH", "telegram:5"), pairing("JKLM-NPQR", "discord:9")]));

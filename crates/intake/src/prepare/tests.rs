@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use rstest::rstest;
 use satchel_domain::{Filename, InboundMessage, MediaInfo, Sender, Sha256, Timestamp};
 use satchel_ports::{
-    ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockLedger, StoredBlob, ledger::QueuedMessage,
+    ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockLedger, SequentialIds, StoredBlob, TokioClock,
+    ledger::QueuedMessage,
 };
 use uuid::Uuid;
 
@@ -47,9 +48,6 @@ fn empty() -> ByteStream {
 
 fn ledger() -> MockLedger {
     let mut ledger = MockLedger::new();
-    ledger.expect_new_id().returning(|| Uuid::from_u128(7));
-    let begun = tokio::time::Instant::now();
-    ledger.expect_now().returning(move || Timestamp(i64::try_from(begun.elapsed().as_millis()).unwrap()));
     ledger
         .expect_store_file()
         .returning(|_, _, index, file| Ok(Attachment { number: u64::from(index) + 1, ..file.clone() }));
@@ -78,6 +76,8 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
         channel: &channel,
         blobs: &blobs,
         ledger: &ledger,
+        clock: &TokioClock::default(),
+        ids: &SequentialIds::starting_at(7),
         lease: &lease,
         speech: None,
         limits,

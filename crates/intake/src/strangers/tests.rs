@@ -6,7 +6,7 @@ use satchel_domain::{
     FileReference, Filename, InboundMessage, PairingCode, Sender, SystemTask, Timestamp, TurnId, UndecodableUpdate,
 };
 use satchel_ports::{
-    Inbound, InboundError, LedgerError, MockEventBus, MockLedger, MockWorkspace,
+    Inbound, InboundError, LedgerError, ManualClock, MockEventBus, MockLedger, MockWorkspace,
     ledger::{ReceiveOutcome, people::Pairing},
 };
 use tokio::sync::mpsc;
@@ -49,11 +49,10 @@ fn eve() -> Sender {
 
 type Stored = Arc<Mutex<Vec<InboundMessage>>>;
 
-/// A ledger at the time `now` that remembers what it stores.
-fn ledger(now: i64) -> (MockLedger, Stored) {
+/// A ledger that remembers what it stores.
+fn ledger() -> (MockLedger, Stored) {
     let stored = Stored::default();
     let mut ledger = MockLedger::new();
-    ledger.expect_now().returning(move || Timestamp(now));
     let kept = Arc::clone(&stored);
     ledger.expect_receive().returning(move |message, _| {
         kept.lock().unwrap().push(message.clone());
@@ -63,17 +62,25 @@ fn ledger(now: i64) -> (MockLedger, Stored) {
 }
 
 async fn accept(ledger: MockLedger, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
+    accept_at(Timestamp(0), ledger, message).await
+}
+
+async fn accept_at(
+    now: Timestamp,
+    ledger: MockLedger,
+    message: InboundMessage,
+) -> Result<Option<TurnId>, InboundError> {
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let (lanes, _claimed) = mpsc::channel(1);
-    InboundService::new(Arc::new(ledger), Arc::new(bus), lanes, Arc::new(rules()), Arc::new(MockWorkspace::new()), None)
-        .accept(message)
-        .await
+    let (ledger, clock, bus) = (Arc::new(ledger), Arc::new(ManualClock::at(now)), Arc::new(bus));
+    let workspace = Arc::new(MockWorkspace::new());
+    InboundService::new(ledger, clock, bus, lanes, Arc::new(rules()), workspace, None).accept(message).await
 }
 
 #[tokio::test]
 async fn stranger_message_is_discarded_and_code_is_issued() {
-    let (mut ledger, stored) = ledger(500);
+    let (mut ledger, stored) = ledger();
     ledger
         .expect_is_approved()
         .withf(|channel, id| channel.as_str() == "telegram" && id == "5")
@@ -84,7 +91,7 @@ async fn stranger_message_is_discarded_and_code_is_issued() {
         let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
         Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
     });
-    assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
+    assert_eq!(accept_at(Timestamp(500), ledger, said("telegram:5", eve())).await.unwrap(), None);
     let stored = stored.lock().unwrap();
     assert!(!format!("{stored:?}").contains(SECRET), "{stored:?}");
     let told: Vec<_> = stored
@@ -107,14 +114,14 @@ async fn stranger_message_is_discarded_and_code_is_issued() {
 async fn persistent_stranger_gets_few_replies_per_hour() {
     let mut keys = std::collections::BTreeSet::new();
     for minute in 0..60 {
-        let (mut ledger, stored) = ledger(minute * 60_000);
+        let (mut ledger, stored) = ledger();
         ledger.expect_is_approved().returning(|_, _| Ok(false));
         ledger.expect_issue_pairing_code().returning(|stranger, rules| {
             let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
             let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
             Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
         });
-        accept(ledger, said("telegram:5", eve())).await.unwrap();
+        accept_at(Timestamp(minute * 60_000), ledger, said("telegram:5", eve())).await.unwrap();
         keys.extend(stored.lock().unwrap().iter().map(|stored| stored.key.clone()));
     }
     let to_owner = keys.iter().filter(|key| key.starts_with("satchel:ask:")).count();
@@ -124,7 +131,7 @@ async fn persistent_stranger_gets_few_replies_per_hour() {
 /// The attack: a flood of accounts. Those beyond the codes that are open at once get nothing, and nothing is stored.
 #[tokio::test]
 async fn stranger_without_code_gets_no_reply() {
-    let (mut ledger, stored) = ledger(0);
+    let (mut ledger, stored) = ledger();
     ledger.expect_is_approved().returning(|_, _| Ok(false));
     ledger.expect_issue_pairing_code().returning(|_, _| Ok(None));
     assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
@@ -133,7 +140,7 @@ async fn stranger_without_code_gets_no_reply() {
 
 #[tokio::test]
 async fn strangers_in_group_are_ignored() {
-    let (mut ledger, stored) = ledger(0);
+    let (mut ledger, stored) = ledger();
     ledger.expect_is_approved().returning(|_, _| Ok(false));
     // No code is made: the mock would fail.
     let message = InboundMessage { group: true, ..said("telegram:-100", eve()) };
@@ -146,7 +153,7 @@ async fn strangers_in_group_are_ignored() {
 async fn an_errand_that_comes_from_outside_is_none() {
     let forged = SystemTask::OfferPairing { code: code() };
     for sender in [Sender { handle: Some("Ada".into()), ..Sender::new("7", "Ada") }, Sender::new("1", "Owner")] {
-        let (ledger, stored) = ledger(0);
+        let (ledger, stored) = ledger();
         let message = InboundMessage { system_task: Some(forged.clone()), ..said("telegram:7", sender) };
         assert_eq!(accept(ledger, message).await.unwrap(), Some(TURN));
         let stored = stored.lock().unwrap();
@@ -156,12 +163,12 @@ async fn an_errand_that_comes_from_outside_is_none() {
 
 #[tokio::test]
 async fn approved_sender_is_accepted_unless_ledger_fails() {
-    let (mut known, stored) = ledger(0);
+    let (mut known, stored) = ledger();
     known.expect_is_approved().returning(|_, id| Ok(id == "5"));
     assert_eq!(accept(known, said("telegram:5", eve())).await.unwrap(), Some(TURN));
     assert_eq!(stored.lock().unwrap().len(), 1);
 
-    let (mut broken, stored) = ledger(0);
+    let (mut broken, stored) = ledger();
     broken.expect_is_approved().returning(|_, _| Err(LedgerError::Full));
     assert!(accept(broken, said("telegram:5", eve())).await.is_err(), "the platform must offer it again");
     assert!(stored.lock().unwrap().is_empty());
@@ -169,14 +176,14 @@ async fn approved_sender_is_accepted_unless_ledger_fails() {
 
 #[tokio::test]
 async fn a_channel_without_rules_asks_nobody() {
-    let (ledger, stored) = ledger(0);
+    let (ledger, stored) = ledger();
     assert_eq!(accept(ledger, said("web:a", eve())).await.unwrap(), Some(TURN));
     assert_eq!(stored.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn the_names_of_a_stranger_are_cut() {
-    let (mut ledger, _) = ledger(0);
+    let (mut ledger, _) = ledger();
     ledger.expect_is_approved().returning(|_, _| Ok(false));
     ledger.expect_issue_pairing_code().once().returning(|stranger, _| {
         let Sender { name, handle, .. } = &stranger.person;
@@ -218,6 +225,7 @@ async fn undecodable_updates_stay_raw_only_for_allowed_users() {
         let (lanes, _claimed) = mpsc::channel(1);
         let door = InboundService::new(
             Arc::new(ledger),
+            Arc::new(ManualClock::default()),
             Arc::new(MockEventBus::new()),
             lanes,
             Arc::new(rules()),
@@ -241,7 +249,7 @@ async fn edits_and_presses_of_strangers_are_ignored() {
     };
     let album = InboundMessage { album: Some("a".into()), ..edit.clone() };
     for message in [edit, press, album] {
-        let (mut ledger, stored) = ledger(0);
+        let (mut ledger, stored) = ledger();
         ledger.expect_is_approved().once().returning(|_, _| Ok(false));
         let message = InboundMessage { group: true, ..message };
         assert_eq!(accept(ledger, message.clone()).await.unwrap(), None, "{message:?}");

@@ -36,11 +36,11 @@ pub(super) async fn resolve_doubt(
     request: SendRequest,
     keyed_retry: &KeyedRetry,
 ) -> Result<DoubtResolution, LedgerError> {
-    let DeliveryContext { ledger, channel, rules, .. } = delivery;
+    let DeliveryContext { ledger, clock, channel, rules, .. } = delivery;
     if let Err(error) = channel.probe().await {
         return Ok(DoubtResolution::Unreachable(error));
     }
-    let mut step = next_doubt_step(part, ledger.now(), rules, keyed_retry.doubt_rules);
+    let mut step = next_doubt_step(part, clock.now(), rules, keyed_retry.doubt_rules);
     if step == DoubtStep::LookUp {
         let range = LookupRange::After(ledger.last_sent_before(part.id).await?);
         match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
@@ -63,7 +63,7 @@ pub(super) async fn resolve_doubt(
     }
     Ok(match step {
         // What the key finds by the text alone is edited to the rest.
-        DoubtStep::Resend | DoubtStep::GiveUp(_) if keyed_retry.can_retry_text(part, ledger.now()) => {
+        DoubtStep::Resend | DoubtStep::GiveUp(_) if keyed_retry.can_retry_text(part, clock.now()) => {
             DoubtResolution::Retry(Some(RetryForm::TextOnly))
         }
         DoubtStep::GiveUp(reason) => DoubtResolution::GiveUp(reason),
@@ -118,6 +118,6 @@ async fn remove_duplicates_in(delivery: &DeliveryContext, send: DoubtfulSend, ra
 }
 
 fn doubtful_send(delivery: &DeliveryContext, part: &Part, request: SendRequest) -> DoubtfulSend {
-    let since = part.first_attempt_at.unwrap_or_else(|| delivery.ledger.now());
+    let since = part.first_attempt_at.unwrap_or_else(|| delivery.clock.now());
     DoubtfulSend { part: request, since, attempts: part.attempts }
 }

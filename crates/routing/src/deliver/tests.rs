@@ -22,7 +22,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BlobError, HolderId, Lease, LedgerError, LookupOutcome, LookupRange, MockBlobs, MockChannel, MockEventBus,
-    MockFileLinks, MockLedger, MockSpeech, SpeechError, StoredBlob, SynthesizedSpeech,
+    MockFileLinks, MockLedger, MockSpeech, SpeechError, StoredBlob, SynthesizedSpeech, TokioClock,
     ledger::{RecordedMessages, SettleOutcome, TurnRecord},
 };
 use tokio_util::sync::CancellationToken;
@@ -168,8 +168,6 @@ impl DeliveryHarness {
         let rest: Arc<Mutex<VecDeque<Part>>> = Arc::new(Mutex::new(self.parts.into()));
 
         let mut ledger = MockLedger::new();
-        let start = tokio::time::Instant::now();
-        ledger.expect_now().returning(move || Timestamp(i64::try_from(start.elapsed().as_millis()).unwrap()));
         let first = Arc::clone(&rest);
         ledger.expect_next_part().returning(move |_| Ok(first.lock().unwrap().pop_front()));
         let (write, discarded) = (note(&log), self.discarded);
@@ -277,6 +275,7 @@ impl DeliveryHarness {
         bus.expect_publish().returning(|_| Ok(()));
         let delivery = DeliveryContext {
             ledger: Arc::new(ledger),
+            clock: Arc::new(TokioClock::default()),
             channel: Arc::new(channel),
             blobs: Arc::new(blobs),
             speech: self.speech.map(|speech| Arc::new(speech) as Arc<dyn satchel_ports::Speech>),
@@ -579,6 +578,7 @@ async fn a_lost_lane_ends_the_work_at_once() {
     ledger.expect_next_part().returning(|lease| Err(LedgerError::LeaseLost(lease.conversation.clone())));
     let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
+        clock: Arc::new(TokioClock::default()),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),
         speech: None,

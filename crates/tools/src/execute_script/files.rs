@@ -40,7 +40,7 @@ pub(super) async fn create_file(
         )),
         error => to_error(error::tool_error_with_cause(&format!("{filename} could not be stored"), &error).0),
     })?;
-    let attachment = functions.context.new_file(&*functions.services.ledger, filename, stored);
+    let attachment = functions.context.new_file(filename, stored);
     let (source, visibility) = (AttachmentSource::Script, file.visibility);
     Ok(Attachment { source, mime: mime.unwrap_or(attachment.mime), description, visibility, ..attachment })
 }

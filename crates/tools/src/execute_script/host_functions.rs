@@ -171,8 +171,6 @@ mod tests {
         let fakes = fakes::ToolHarness::new();
         let mut ledger = MockLedger::new();
         ledger.expect_attachments().returning(|_| Ok(Vec::new()));
-        ledger.expect_now().return_const(satchel_domain::Timestamp(1));
-        ledger.expect_new_id().returning(|| uuid::Uuid::from_u128(1));
         ledger.expect_register_files().returning(|_, _| panic!("the turn is stopped"));
         let (services, context) = (ToolServices { ledger: Arc::new(ledger), ..fakes.services() }, fakes.context());
         let tools = MockToolCaller::new();

@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{Part, PartState, delivery::DeliveryRules};
 use satchel_ports::{
-    HolderId, Lease, MockBlobs, MockEventBus, MockLedger,
+    HolderId, Lease, ManualClock, MockBlobs, MockEventBus, MockLedger,
     ledger::{SettleOutcome, Settlement},
 };
 use satchel_routing::deliver::{DeliveryContext, DeliveryStart, deliver};
@@ -52,7 +52,6 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
     };
     let pending_parts = Arc::new(Mutex::new(VecDeque::from([started_part])));
     let mut ledger = MockLedger::new();
-    ledger.expect_now().returning(|| Timestamp(1));
     let parts = Arc::clone(&pending_parts);
     ledger.expect_next_part().returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
     ledger.expect_save_part().returning(|_, _| Ok(()));
@@ -72,6 +71,7 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
     bus.expect_publish().returning(|_| Ok(()));
     let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
+        clock: Arc::new(ManualClock::at(Timestamp(1))),
         channel: fixture.channel(),
         blobs: Arc::new(MockBlobs::new()),
         speech: None,

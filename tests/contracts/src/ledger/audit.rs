@@ -47,7 +47,9 @@ pub async fn changes_are_committed_with_their_outcome(fixture: &dyn LedgerFixtur
     assert_eq!(paths(&records), ["/tmp/b", "/shared/a"], "newest first");
     let AuditRecord { at, conversation, turn: recorded_turn, change } = records[0].clone();
     assert_eq!((conversation, recorded_turn, change), (lease.conversation.clone(), turn, failed));
-    assert!(at <= ledger.now() && ledger.now().saturating_duration_since(at) < Duration::from_secs(60));
+    assert!(
+        at <= fixture.clock().now() && fixture.clock().now().saturating_duration_since(at) < Duration::from_secs(60)
+    );
 }
 
 /// Caught: changes of calls that were cut off, and of commands, that are dropped with the turn's end.
@@ -77,9 +79,9 @@ pub async fn audit_is_filtered_and_limited(fixture: &dyn LedgerFixture) {
     assert_eq!(paths(&ledger.audit(&of_one).await.unwrap()), ["/shared/c", "/shared/a"]);
     let two = AuditQuery { limit: Some(2), ..AuditQuery::default() };
     assert_eq!(paths(&ledger.audit(&two).await.unwrap()), ["/shared/c", "/shared/b"]);
-    let later = AuditQuery { since: Some(Timestamp(ledger.now().0 + 60_000)), ..AuditQuery::default() };
+    let later = AuditQuery { since: Some(Timestamp(fixture.clock().now().0 + 60_000)), ..AuditQuery::default() };
     assert_eq!(ledger.audit(&later).await.unwrap(), []);
-    let earlier = AuditQuery { since: Some(Timestamp(ledger.now().0 - 60_000)), ..AuditQuery::default() };
+    let earlier = AuditQuery { since: Some(Timestamp(fixture.clock().now().0 - 60_000)), ..AuditQuery::default() };
     assert_eq!(ledger.audit(&earlier).await.unwrap().len(), 3);
 }
 

@@ -21,7 +21,7 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     let (other, other_turn) = receive(&ledger, &elsewhere).await;
-    let file = |name: &str| attachment(&ledger, &lease.conversation, name);
+    let file = |name: &str| attachment(&lease.conversation, name);
     let outcome = ToolOutcome { attachments: vec![file("a"), file("b")], ..ToolOutcome::default() };
     let first = ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let second = ToolOutcome {
@@ -34,7 +34,7 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     assert_eq!(numbers(&first.attachments), [1, 2]);
     assert_eq!(numbers(&second.attachments), [2, 1], "known files keep their number");
     assert_eq!(numbers(&second.selection.unwrap()), [2, 3]);
-    let there = ToolOutcome { attachments: vec![attachment(&ledger, &other.conversation, "d")], ..outcome };
+    let there = ToolOutcome { attachments: vec![attachment(&other.conversation, "d")], ..outcome };
     assert_eq!(numbers(&ledger.journal_outcome(&other, other_turn, 0, &there, &[]).await.unwrap().attachments), [1]);
 
     let listed = |query: AttachmentQuery| {
@@ -58,10 +58,8 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     let (other, other_turn) = receive(&ledger, &elsewhere).await;
-    let outcome = ToolOutcome {
-        attachments: vec![attachment(&ledger, &lease.conversation, "secret.txt")],
-        ..ToolOutcome::default()
-    };
+    let outcome =
+        ToolOutcome { attachments: vec![attachment(&lease.conversation, "secret.txt")], ..ToolOutcome::default() };
     let stored = ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
     for key in [AttachmentKey::Id(stored.id), AttachmentKey::Number(stored.number)] {
         assert_eq!(ledger.attachment(&lease.conversation, key).await.unwrap().as_ref(), Some(&stored));
@@ -82,14 +80,14 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
 pub async fn call_attachment_survives_crash(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let files = ["a", "b"].map(|name| attachment(&ledger, &lease.conversation, name));
+    let files = ["a", "b"].map(|name| attachment(&lease.conversation, name));
     let registered = ledger.register_files(turn, &files).await.unwrap();
     assert_eq!(registered.iter().map(|file| file.number).collect::<Vec<_>>(), [1, 2]);
     let again = ledger.register_files(turn, &registered[1..]).await.unwrap();
     assert_eq!(again, registered[1..], "a repeat is the same");
 
-    let foreign = attachment(&ledger, &conversation("console:b"), "c");
-    let mixed = [attachment(&ledger, &lease.conversation, "d"), foreign];
+    let foreign = attachment(&conversation("console:b"), "c");
+    let mixed = [attachment(&lease.conversation, "d"), foreign];
     let refused = ledger.register_files(turn, &mixed).await;
     assert!(matches!(refused, Err(LedgerError::Unknown { .. })), "{refused:?}");
 
@@ -110,12 +108,12 @@ pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &names)).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     assert!(queued.files.iter().all(|file| matches!(file, InboundFileState::Waiting(_))));
-    let file = attachment(&ledger, &lease.conversation, "c.txt");
+    let file = attachment(&lease.conversation, "c.txt");
     let stored = ledger.store_file(&lease, queued.id, 2, &file).await.unwrap();
     assert_eq!(stored.number, 1);
     assert_eq!(ledger.store_file(&lease, queued.id, 2, &file).await.unwrap(), stored, "a repeat is the same");
     ledger.refuse_file(&lease, queued.id, 1, &refusal("b.txt")).await.unwrap();
-    let beyond = ledger.store_file(&lease, queued.id, 3, &attachment(&ledger, &lease.conversation, "d")).await;
+    let beyond = ledger.store_file(&lease, queued.id, 3, &attachment(&lease.conversation, "d")).await;
     assert!(matches!(beyond, Err(LedgerError::Unknown { .. })), "{beyond:?}");
     let files = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0).files;
     assert_eq!(files[0], InboundFileState::Waiting(queued.message.files[0].clone()));
@@ -129,7 +127,7 @@ pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
 pub async fn response_and_parts_have_file_numbers(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let file = attachment(&ledger, &lease.conversation, "a.txt");
+    let file = attachment(&lease.conversation, "a.txt");
     let mut done = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&file)]);
     done.response = OutgoingResponse { attachments: vec![file], ..done.response };
     ledger.complete_turn(&lease, &done).await.unwrap();
@@ -142,7 +140,7 @@ pub async fn response_and_parts_have_file_numbers(fixture: &impl LedgerFixture) 
 pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&ledger, &lease.conversation, name));
+    let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&lease.conversation, name));
     let outcome = ToolOutcome { attachments: vec![file.clone()], ..ToolOutcome::default() };
     ledger.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let spoken = |prepared| PartContent::Voice {
@@ -163,19 +161,10 @@ pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.find_unreferenced(&[]).await.unwrap(), []);
 }
 
-/// Catches: random ids, and a clock that runs backwards.
-pub async fn ids_sort_by_creation(fixture: &impl LedgerFixture) {
-    let ledger = fixture.open().await;
-    let ids: Vec<_> = (0..10_000).map(|_| ledger.new_id()).collect();
-    assert!(ids.is_sorted_by(|earlier, later| earlier < later) && ids[0].get_version_num() == 7);
-    let times: Vec<_> = (0..1_000).map(|_| ledger.now()).collect();
-    assert!(times.is_sorted());
-}
-
 /// Catches: a sweep that takes what was uploaded for a message that waits behind a long turn.
 pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let brought = attachment(&ledger, &conversation(CONVERSATION), "a.txt");
+    let brought = attachment(&conversation(CONVERSATION), "a.txt");
     let mut uploaded = with_files(message("1", "look"), &["plain.txt", "a.txt"]);
     uploaded.files[1].stored = Some(brought.sha256);
     assert_eq!(ledger.find_unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "nobody has named it yet");
@@ -186,7 +175,7 @@ pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     ledger.refuse_file(&lease, queued.id, 1, &refusal("a.txt")).await.unwrap();
     assert_eq!(ledger.find_unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
 
-    let again = attachment(&ledger, &lease.conversation, "b.txt");
+    let again = attachment(&lease.conversation, "b.txt");
     let mut uploaded = with_files(message("2", "/stop"), &["b.txt"]);
     uploaded.files[0].stored = Some(again.sha256);
     ledger.receive(&uploaded, ClaimMode::Never).await.unwrap();

@@ -105,9 +105,9 @@ pub async fn album_is_one_debounced_turn(fixture: &impl LedgerFixture) {
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..with_files(message(key, ""), &["p.jpg"]) };
     let (lease, turn) = receive(&ledger, &album("1")).await;
     let ready_at = ledger.next_turn(&lease).await.unwrap().unwrap().ready_at;
-    assert!(ready_at > ledger.now());
-    let received = ledger.now();
-    while ledger.now() == received {
+    assert!(ready_at > fixture.clock().now());
+    let received = fixture.clock().now();
+    while fixture.clock().now() == received {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     assert_eq!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
@@ -139,7 +139,8 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..album(key) };
     let (lease, turn) = receive(&ledger, &elsewhere("3")).await;
     let ready_at = ledger.next_turn(&lease).await.unwrap().unwrap().ready_at;
-    tokio::time::sleep(ready_at.saturating_duration_since(ledger.now()) + std::time::Duration::from_millis(5)).await;
+    tokio::time::sleep(ready_at.saturating_duration_since(fixture.clock().now()) + std::time::Duration::from_millis(5))
+        .await;
     assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
     assert_ne!(ledger.receive(&elsewhere("4"), ClaimMode::Never).await.unwrap().turn, turn, "ready and owned");
 }

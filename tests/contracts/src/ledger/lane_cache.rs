@@ -68,7 +68,7 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     };
     let (lease, turn) = receive(&one, &message("1", "")).await;
     reads_the_same("before the first turn").await;
-    let mut file = attachment(&one, &lease.conversation, "a.txt");
+    let mut file = attachment(&lease.conversation, "a.txt");
     file.number = 0;
     let sent_in =
         HistoryMessage::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };

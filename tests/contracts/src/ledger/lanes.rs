@@ -48,11 +48,11 @@ pub async fn renewed_lease_is_kept(fixture: &impl LedgerFixture) {
 pub async fn dead_holders_lane_is_claimable(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
-    let before = one.now();
+    let before = fixture.clock().now();
     drop(one);
     let two = fixture.open().await;
     let taken = two.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
-    assert!(two.now().saturating_duration_since(before) < fixture.lease(), "the lease had not expired");
+    assert!(fixture.clock().now().saturating_duration_since(before) < fixture.lease(), "the lease had not expired");
     assert!(taken.token > lease.token);
     assert_eq!(two.next_turn(&taken).await.unwrap().unwrap().id, turn);
 }
@@ -67,7 +67,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let started_part = two.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
 
     assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
-    let file = attachment(&one, &old.conversation, "a.txt");
+    let file = attachment(&old.conversation, "a.txt");
     let model = JournalEntry::Model {
         steered: Vec::new(),
         text: String::new(),
@@ -169,8 +169,8 @@ pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
 
     ledger.receive(&to("console:old", "3"), ClaimMode::Never).await.unwrap();
-    let moment: Timestamp = ledger.now();
-    while ledger.now() == moment {
+    let moment: Timestamp = fixture.clock().now();
+    while fixture.clock().now() == moment {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     ledger.receive(&to("console:new", "4"), ClaimMode::Never).await.unwrap();

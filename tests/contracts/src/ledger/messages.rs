@@ -1,6 +1,7 @@
 //! Promises about the recorded messages that a look-up of a part in doubt excludes.
 
 use std::sync::Arc;
+use uuid::Uuid;
 
 use satchel_domain::{
     ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
@@ -49,11 +50,11 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     settle(&ledger, &topic_lease, &settlement(Part { state: album, ..topic })).await;
     let (lease, first) = start_reply(&ledger, "telegram:-1001", "4", &["one", "two"]).await;
     let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
-    let before_it = ledger.now();
+    let before_it = fixture.clock().now();
     let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
     let stream = ledger.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
     ledger.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
-    let question = PartId(ledger.new_id());
+    let question = PartId(Uuid::now_v7());
     ledger.begin_question(&streaming, question, turn).await.unwrap();
     ledger.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
     start_reply(&ledger, "telegram:77", "11", &["elsewhere"]).await;
@@ -70,7 +71,7 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     assert!(expected.iter().all(|message| other.contains(message)), "{other:?}");
     let before = message_ids(&recorded.before);
     assert!(before.contains(&message_id("telegram:-1001", "4")), "{before:?}");
-    assert!(!before.contains(&message_id("telegram:-1001/8", "6")) || ledger.now() == before_it, "{before:?}");
+    assert!(!before.contains(&message_id("telegram:-1001/8", "6")) || fixture.clock().now() == before_it, "{before:?}");
 }
 
 /// Catches: a doubt about a second message to the chat that is overlooked, so that one is taken for the other.
@@ -114,7 +115,7 @@ pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent_settlement(&part, "2")).await;
     let (lease, turn) = receive(&ledger, &inbound_message("telegram:5", "3")).await;
     for (message, doubt) in [(None, false), (Some(MessageRef("4".into())), false)] {
-        let question = PartId(ledger.new_id());
+        let question = PartId(Uuid::now_v7());
         ledger.begin_question(&lease, question, turn).await.unwrap();
         assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
         drop(fixture.open().await);
@@ -122,7 +123,7 @@ pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
         assert_eq!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, doubt);
     }
     let stale = Lease { token: lease.token - 1, ..lease };
-    assert_lost(ledger.begin_question(&stale, PartId(ledger.new_id()), turn).await, "begin_question");
+    assert_lost(ledger.begin_question(&stale, PartId(Uuid::now_v7()), turn).await, "begin_question");
 }
 
 /// Catches: a number of the old name by which a look-up under the new one begins, or that it passes over.
@@ -132,7 +133,7 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     let (lease, part) = start_reply(&ledger, old, "70", &["one"]).await;
     settle(&ledger, &lease, &sent_settlement(&part, "71")).await;
     let (lease, turn) = receive(&ledger, &inbound_message(old, "72")).await;
-    let question = PartId(ledger.new_id());
+    let question = PartId(Uuid::now_v7());
     ledger.begin_question(&lease, question, turn).await.unwrap();
     ledger.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
     let renamed = ledger.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();

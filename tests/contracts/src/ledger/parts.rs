@@ -1,6 +1,7 @@
 //! Promises about parts.
 
 use std::time::Duration;
+use uuid::Uuid;
 
 use satchel_domain::{
     InboundMessage, MessageRef, Part, PartContent, PartState,
@@ -156,7 +157,7 @@ pub async fn extended_notice_restarts_its_deadline(fixture: &impl LedgerFixture)
     let planned = PlannedPart::new(PartContent::Notice { text: "1 of 2 sent".into() });
     let plan = [text_parts(&["a"]), vec![planned]].concat();
     let part = ledger.complete_turn(&lease, &completed_turn(turn, plan)).await.unwrap().unwrap();
-    while ledger.now() == part.created_at {
+    while fixture.clock().now() == part.created_at {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let told = Settlement { notice: Some("0 of 2 sent".into()), ..failed_settlement(&part) };
@@ -173,10 +174,10 @@ pub async fn waiting_part_respects_retry_at(fixture: &impl LedgerFixture) {
     ledger.receive(&message("2", "more"), ClaimMode::Never).await.unwrap();
     let first = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["a", "b"]))).await.unwrap().unwrap();
     let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
-    let until = ledger.now().saturating_add(Duration::from_secs(60));
+    let until = fixture.clock().now().saturating_add(Duration::from_secs(60));
     for state in [
         PartState::Waiting { until, reason: "429".into() },
-        PartState::InDoubt { until: ledger.now(), reason: "reset".into() },
+        PartState::InDoubt { until: fixture.clock().now(), reason: "reset".into() },
     ] {
         ledger.save_part(&lease, &Part { state: state.clone(), ..second.clone() }).await.unwrap();
         if matches!(state, PartState::Waiting { .. }) {
@@ -197,7 +198,7 @@ pub async fn discard_fails_unsent_part(fixture: &impl LedgerFixture) {
     let second = ledger.turn(turn).await.unwrap().unwrap().parts.remove(1);
     assert!(matches!(ledger.discard_part(part.id).await, Err(LedgerError::Unknown { .. })));
     assert!(matches!(
-        ledger.discard_part(satchel_domain::PartId(ledger.new_id())).await,
+        ledger.discard_part(satchel_domain::PartId(Uuid::now_v7())).await,
         Err(LedgerError::Unknown { .. })
     ));
     fixture.open().await.discard_part(second.id).await.unwrap();

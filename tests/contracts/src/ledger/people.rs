@@ -117,7 +117,7 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     let pairing = issue_code(&ledger, "telegram", "5").await;
     assert_eq!(ledger.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
     assert!(!is_approved(&ledger, "telegram", "5").await, "to have a code is not to be let in");
-    let before = ledger.now();
+    let before = fixture.clock().now();
     let judged = approve(&ledger, pairing.code, Some("telegram"), "telegram:1").await;
     assert_eq!(judged, PairingOutcome::Approved(pairing.clone()));
     drop(ledger);
@@ -181,7 +181,8 @@ pub async fn code_expires(fixture: &impl LedgerFixture) {
     let rules = PairingRules { code_ttl: Duration::from_millis(50), ..PairingRules::default() };
     let pairing = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
     assert_eq!(pairing.expires_at, pairing.issued_at.saturating_add(rules.code_ttl));
-    tokio::time::sleep(pairing.expires_at.saturating_duration_since(ledger.now()) + Duration::from_millis(1)).await;
+    tokio::time::sleep(pairing.expires_at.saturating_duration_since(fixture.clock().now()) + Duration::from_millis(1))
+        .await;
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, PairingOutcome::Expired);
     assert!(!is_approved(&ledger, "telegram", "5").await);
     assert_eq!(ledger.list_pairings().await.unwrap(), []);
@@ -207,7 +208,7 @@ pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
     for code in [pairing.code, unknown_code(5)] {
         let judged = approve(&ledger, code, None, "telegram:1").await;
         let PairingOutcome::LockedOut { until } = judged else { panic!("not locked: {judged:?}") };
-        let left = until.saturating_duration_since(ledger.now());
+        let left = until.saturating_duration_since(fixture.clock().now());
         let hour = Duration::from_secs(3_600);
         assert!(left > hour - Duration::from_secs(60) && left <= hour, "{left:?}");
     }
@@ -223,7 +224,7 @@ pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
     let PairingOutcome::LockedOut { until } = ledger.decide_pairing(&guess, &rules).await.unwrap() else {
         panic!("not locked")
     };
-    tokio::time::sleep(until.saturating_duration_since(ledger.now()) + Duration::from_millis(1)).await;
+    tokio::time::sleep(until.saturating_duration_since(fixture.clock().now()) + Duration::from_millis(1)).await;
     let judged = ledger.decide_pairing(&guess, &rules).await.unwrap();
     assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 0 }, "the lock ends");
 }
@@ -270,7 +271,7 @@ pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let again = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();
     assert_eq!(again, None);
     tokio::time::sleep(
-        pairing.issued_at.saturating_add(rules.refusal_cooldown).saturating_duration_since(ledger.now())
+        pairing.issued_at.saturating_add(rules.refusal_cooldown).saturating_duration_since(fixture.clock().now())
             + Duration::from_millis(1),
     )
     .await;

@@ -25,7 +25,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     let received = ledger.receive(&in_conversation(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
     let (lease, first) = (received.lease.unwrap(), received.turn);
     let mut done = completed_turn(first, text_parts(&["reply"]));
-    let outcome = ToolOutcome { attachments: vec![attachment(&ledger, &old, "a.txt")], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![attachment(&old, "a.txt")], ..ToolOutcome::default() };
     let entry = JournalEntry::Model {
         steered: Vec::new(),
         text: "saving".into(),

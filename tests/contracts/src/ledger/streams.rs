@@ -81,7 +81,7 @@ pub async fn streamed_message_stays_in_doubt(fixture: &impl LedgerFixture) {
 pub async fn lost_streamed_message_is_resent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, stream) = start_stream(&ledger).await;
-    let until = ledger.now().saturating_add(std::time::Duration::from_secs(60));
+    let until = fixture.clock().now().saturating_add(std::time::Duration::from_secs(60));
     let refused = Part { state: PartState::Waiting { until, reason: "429".into() }, ..stream.clone() };
     ledger.save_part(&lease, &refused).await.unwrap();
     let begun = ledger.complete_turn(&lease, &completed_turn(stream.turn, text_parts(&["a"]))).await.unwrap().unwrap();

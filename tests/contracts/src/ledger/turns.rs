@@ -24,7 +24,7 @@ pub async fn turns_are_fifo_until_completed(fixture: &impl LedgerFixture) {
         let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
         assert_eq!(turn, ledger.next_turn(&lease).await.unwrap().unwrap());
         assert_eq!(turn.messages[0].message, message(&key.to_string(), &key.to_string()));
-        assert!(turn.ready_at <= ledger.now() && turn.crashes == 0 && turn.journal.is_empty());
+        assert!(turn.ready_at <= fixture.clock().now() && turn.crashes == 0 && turn.journal.is_empty());
         ledger.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     }
     assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
@@ -67,7 +67,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     let mut expected = vec![asked([0, 1], "one")];
     ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();
     for ordinal in [1, 0] {
-        let file = attachment(&ledger, &lease.conversation, "made.txt");
+        let file = attachment(&lease.conversation, "made.txt");
         let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") };
         let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
@@ -84,7 +84,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
 pub async fn complete_turn_is_atomic_and_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let foreign = attachment(&ledger, &conversation("console:other"), "a.txt");
+    let foreign = attachment(&conversation("console:other"), "a.txt");
     let broken = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&foreign)]);
     assert!(ledger.complete_turn(&lease, &broken).await.is_err());
     assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap(), []);
@@ -176,7 +176,7 @@ pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     assert_eq!(record_texts(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
 
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let file = attachment(&ledger, &lease.conversation, "a.txt");
+    let file = attachment(&lease.conversation, "a.txt");
     let stored = ledger.store_file(&lease, queued.id, 0, &file).await.unwrap();
     let mut done = completed_turn(turn, text_parts(&["reply"]));
     done.steered = vec![ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id];
@@ -255,10 +255,10 @@ pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFix
     let active = async |since: Timestamp| ledger.active_conversations(since).await.unwrap();
     let never = Timestamp(i64::MAX);
     assert_eq!(active(never).await, std::slice::from_ref(&lease.conversation), "its turn is incomplete");
-    let before = ledger.now();
+    let before = fixture.clock().now();
     ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
-    assert_eq!(active(Timestamp(ledger.now().0 + 1)).await, []);
+    assert_eq!(active(Timestamp(fixture.clock().now().0 + 1)).await, []);
     let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };
     ledger.receive(&idle, ClaimMode::Never).await.unwrap();
     assert_eq!(active(never).await, [conversation("web:a")], "a new message ends the idleness");

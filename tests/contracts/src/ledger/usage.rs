@@ -25,8 +25,8 @@ fn message_from(sender: &str, conversation_id: &str, key: &str) -> InboundMessag
     }
 }
 
-fn sized_attachment(ledger: &Arc<dyn Ledger>, conversation: &ConversationId, bytes: u64) -> Attachment {
-    Attachment { bytes, ..attachment(ledger, conversation, "plan.pdf") }
+fn sized_attachment(conversation: &ConversationId, bytes: u64) -> Attachment {
+    Attachment { bytes, ..attachment(conversation, "plan.pdf") }
 }
 
 async fn store_file(
@@ -36,7 +36,7 @@ async fn store_file(
     bytes: u64,
 ) -> Result<Attachment, LedgerError> {
     let outcome = ToolOutcome {
-        attachments: vec![sized_attachment(ledger, &lease.conversation, bytes)],
+        attachments: vec![sized_attachment(&lease.conversation, bytes)],
         ..ToolOutcome::from_text("made")
     };
     Ok(ledger.journal_outcome(lease, turn, 0, &outcome, &[]).await?.attachments.remove(0))
@@ -70,16 +70,16 @@ pub async fn file_beyond_quota_is_refused(fixture: &impl LedgerFixture) {
     store_file(&ledger, &lease, turn, 7).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Conversation, used: 7, quota: 10, needed: 4 };
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 4).await), full);
-    let registered = ledger.register_files(turn, &[sized_attachment(&ledger, &lease.conversation, 4)]).await;
+    let registered = ledger.register_files(turn, &[sized_attachment(&lease.conversation, 4)]).await;
     assert_eq!(expect_quota_exceeded(registered), full);
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let brought = sized_attachment(&ledger, &lease.conversation, 4);
+    let brought = sized_attachment(&lease.conversation, 4);
     assert_eq!(expect_quota_exceeded(ledger.store_file(&lease, queued.id, 0, &brought).await), full);
-    let two = [2, 2].map(|bytes| sized_attachment(&ledger, &lease.conversation, bytes));
+    let two = [2, 2].map(|bytes| sized_attachment(&lease.conversation, bytes));
     expect_quota_exceeded(ledger.register_files(turn, &two).await);
     let scope = UsageScope::Conversation(lease.conversation.clone());
     assert_eq!(usage_totals(&ledger, scope.clone()).await, (1, 7, 0), "nothing of what was refused counts");
-    ledger.register_files(turn, &[sized_attachment(&ledger, &lease.conversation, 3)]).await.unwrap();
+    ledger.register_files(turn, &[sized_attachment(&lease.conversation, 3)]).await.unwrap();
     assert_eq!(usage_totals(&ledger, scope).await, (2, 10, 0));
 }
 
@@ -118,7 +118,7 @@ pub async fn owners_and_system_tasks_have_no_person_quota(fixture: &impl LedgerF
 pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 10).await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let large = sized_attachment(&ledger, &lease.conversation, 50);
+    let large = sized_attachment(&lease.conversation, 50);
     ledger.complete_turn(&lease, &completed_turn(turn, vec![file_part(&large)])).await.unwrap();
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 50, 0));
 }
@@ -153,9 +153,9 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
     let (lease, turn) = receive(&ledger, &brings).await;
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let other_file = attachment(&ledger, &lease.conversation, "keep.txt");
+    let other_file = attachment(&lease.conversation, "keep.txt");
     let other_file = ledger.store_file(&lease, queued.id, 0, &other_file).await.unwrap();
-    let secret = attachment(&ledger, &lease.conversation, "secret.pdf");
+    let secret = attachment(&lease.conversation, "secret.pdf");
     let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
     ledger.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };

@@ -15,7 +15,7 @@ pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     assert_eq!(queued.transcriptions, BTreeMap::new());
     for index in [0, 1] {
-        let file = attachment(&ledger, &lease.conversation, "b.ogg");
+        let file = attachment(&lease.conversation, "b.ogg");
         ledger.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
     let (words, unheard) = (Transcription::Text("Ёж, \"/stop\"".into()), Transcription::Failed("too noisy".into()));

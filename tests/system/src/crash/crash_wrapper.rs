@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::crash::points::CrashPoints;
 
-pub(super) use self::channel::CrashInbound;
+pub(super) use self::{channel::CrashInbound, ledger::CrashHook};
 
 /// An adapter with a crash point before and after each of its calls.
 pub(super) struct CrashWrapper<P> {

@@ -294,7 +294,7 @@ fn is_worth_trying(platform: MatrixPlatform, index: usize, kill_point: &KillPoin
             is_kill || ports.into_iter().any(is_around) || index.is_multiple_of(3)
         }
         MatrixPlatform::DiscordBundle => {
-            let inbound_calls = ["inbound.", "fetcher.", "ledger.bookmark", "ledger.keep_bookmark"];
+            let inbound_calls = ["inbound.", "fetcher.", "ledger.load_checkpoint", "ledger.save_checkpoint"];
             is_kill
                 || is_around("channel.")
                 || inbound_calls.into_iter().any(is_around)

@@ -3,6 +3,8 @@
 
 mod platforms;
 
+use satchel_local::{SystemClock, UuidV7};
+use std::sync::Arc;
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -153,7 +155,14 @@ impl KillHarness {
     }
 
     async fn open_ledger(&self) -> SqliteLedger {
-        SqliteLedger::open(&self.directory.path().join("data"), Settings::default()).await.expect("the ledger opens")
+        SqliteLedger::open(
+            &self.directory.path().join("data"),
+            Settings::default(),
+            Arc::new(SystemClock::new()),
+            Arc::new(UuidV7),
+        )
+        .await
+        .expect("the ledger opens")
     }
 
     async fn has_stored_message(&self) -> bool {

@@ -23,9 +23,9 @@ use satchel_domain::{
 use satchel_fake_kit::FakeFile;
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::LocalBus;
+use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Blobs, DeclaredFiles, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord,
+    Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord,
 };
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
@@ -53,8 +53,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(3);
 const ADAPTER_TIMEOUTS: AdapterTimeouts =
     AdapterTimeouts { connect: Duration::from_secs(2), response: Duration::from_secs(5) };
 
-/// Makes tools for a product's stores.
-pub(crate) type MakeTools = fn(&Arc<dyn Ledger>, &Arc<dyn Blobs>) -> Vec<ExtraTool>;
+/// Makes tools for a product's blobs.
+pub(crate) type MakeTools = fn(&Arc<dyn Blobs>) -> Vec<ExtraTool>;
 
 /// What a product is started with.
 pub(crate) struct ProductSetup {
@@ -63,7 +63,7 @@ pub(crate) struct ProductSetup {
     pub(crate) behaviour: SatchelOptions,
     pub(crate) settings: Settings,
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
-    /// The tools that it has besides its own, made for its stores.
+    /// The tools that it has besides its own, made for its blobs.
     pub(crate) tools: MakeTools,
     /// The models that agents name.
     pub(crate) models: BTreeMap<String, Arc<dyn LanguageModel>>,
@@ -126,7 +126,7 @@ impl ProductSetup {
         let behaviour = SatchelOptions { delivery: quick_delivery(), ..SatchelOptions::default() };
         let (settings, scripts) = (Settings::default(), None);
         let models = BTreeMap::new();
-        Self { rules, capabilities, behaviour, settings, scripts, tools: |_, _| Vec::new(), models }
+        Self { rules, capabilities, behaviour, settings, scripts, tools: |_| Vec::new(), models }
     }
 }
 
@@ -156,9 +156,11 @@ impl Product {
         let ProductSetup { rules, capabilities, behaviour, settings, scripts, tools, models } = setup;
         let data = directory.path().to_owned();
         let adapter = rules.adapter();
-        let ledger = Arc::new(SqliteLedger::open(&data, settings).await.expect("a new ledger"));
+        let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        let ledger = SqliteLedger::open(&data, settings, Arc::clone(&clock), Arc::clone(&ids));
+        let ledger = Arc::new(ledger.await.expect("a new ledger"));
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&data.join("blobs")).expect("a new store"));
-        let tools = tools(&(Arc::clone(&ledger) as _), &blobs);
+        let tools = tools(&blobs);
         let workspace =
             DirectoryWorkspace::open(&data.join("workspaces"), None, 1 << 30, Arc::new(SandboxRunner::default()))
                 .expect("new workspaces");
@@ -170,6 +172,8 @@ impl Product {
                 .expect("HTTP is spoken");
         let ports = Ports {
             ledger: Arc::clone(&ledger) as _,
+            clock,
+            ids,
             blobs,
             workspace: Arc::new(workspace),
             bus: Arc::new(LocalBus::new()),

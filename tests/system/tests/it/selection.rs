@@ -10,7 +10,7 @@ use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use satchel_system::crash::ChannelAdapter;
 use serde_json::{Value, json};
 
@@ -18,7 +18,6 @@ use crate::product::{Product, ProductSetup};
 
 /// Makes the files that it is told to make, and selects those that it is told to send.
 struct AssembleTool {
-    ledger: Arc<dyn Ledger>,
     blobs: Arc<dyn Blobs>,
 }
 
@@ -39,7 +38,7 @@ impl Tool for AssembleTool {
         for name in arguments["make"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let content = Bytes::from(format!("the bytes of {name}"));
             let filename = Filename::from_untrusted(name);
-            let stored = context.store_file(&*self.ledger, &*self.blobs, filename, content).await;
+            let stored = context.store_file(&*self.blobs, filename, content).await;
             let stored = stored.map_err(|error| ToolError(error.to_string()))?;
             attachments.push(Attachment { mime: "text/plain".to_owned(), ..stored });
         }
@@ -51,8 +50,8 @@ impl Tool for AssembleTool {
     }
 }
 
-fn assemble_tools(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
-    let tool = Arc::new(AssembleTool { ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) });
+fn assemble_tools(blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+    let tool = Arc::new(AssembleTool { blobs: Arc::clone(blobs) });
     vec![ExtraTool::without_paths(tool)]
 }
 

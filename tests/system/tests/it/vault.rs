@@ -14,7 +14,7 @@ use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use satchel_system::crash::ChannelAdapter;
 use satchel_tools::path_fields::{PathAccess, PathField};
 use secrecy::ExposeSecret;
@@ -53,7 +53,7 @@ impl Tool for EchoTool {
     }
 }
 
-fn echo_tools(_: &Arc<dyn Ledger>, _: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+fn echo_tools(_: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
     const KEY: &[PathField] = &[PathField { name: "key", access: PathAccess::Read, mounts: &[Mount::Vault] }];
     vec![ExtraTool::with_paths(Arc::new(EchoTool), KEY)]
 }

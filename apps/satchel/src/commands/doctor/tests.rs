@@ -1,6 +1,8 @@
 //! Tests of what the doctor warns of without asking anybody.
 
+use satchel_local::{SystemClock, UuidV7};
 use std::path::Path;
+use std::sync::Arc;
 
 use satchel_domain::{ChannelName, UndecodableUpdate};
 use satchel_ledger::{Settings, SqliteLedger};
@@ -103,7 +105,10 @@ async fn what_could_not_be_read_is_warned_of() {
     let yaml = format!("storage: {{ data_dir: '{}' }}\n", directory.path().display());
     let sources = ConfigSources { file: None, set: &[], environment: &[], cwd: directory.path() };
     let loaded = load_text(Path::new("satchel.yaml"), &yaml, &sources).unwrap();
-    let ledger = SqliteLedger::open(directory.path(), Settings::default()).await.unwrap();
+    let ledger =
+        SqliteLedger::open(directory.path(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+            .await
+            .unwrap();
     for (key, expected) in [
         ("1", "1 update from telegram could not be decoded and is stored"),
         ("2", "2 updates from telegram could not be decoded and are stored"),

@@ -7,7 +7,7 @@ use satchel_domain::{
     Visibility,
     part::{FailureReason, FileForm, FileItem},
 };
-use satchel_ports::{LedgerError, MockLedger, ledger::ReceiveOutcome};
+use satchel_ports::{LedgerError, MockLedger, SequentialIds, ledger::ReceiveOutcome};
 use uuid::Uuid;
 
 use super::*;
@@ -76,9 +76,6 @@ async fn resend_queues_command_without_claiming_lane() {
     let album = PartContent::Album { items: vec![item(17), item(18)] };
     let failed = PartState::Failed { reason: FailureReason::Discarded };
     let mut ledger = ledger_with(vec![part(album, failed)]);
-    let count = std::sync::atomic::AtomicU64::new(0);
-    let next = move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    ledger.expect_new_id().returning(move || Uuid::from_u128(next().into()));
     let stored = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&stored);
     ledger.expect_receive().returning(move |message, claim| {
@@ -86,7 +83,7 @@ async fn resend_queues_command_without_claiming_lane() {
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
         Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
     });
-    resend(&ledger, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
+    resend(&ledger, &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
     let stored = stored.lock().unwrap();
     let texts: Vec<_> = stored.iter().map(|(text, sender, _)| (text.as_str(), sender.as_str())).collect();
     assert_eq!(texts, [("/resend 17", OPERATOR), ("/resend 18", OPERATOR)]);
@@ -96,7 +93,8 @@ async fn resend_queues_command_without_claiming_lane() {
 #[tokio::test]
 async fn impossible_resend_or_discard_is_reported() {
     let text = ledger_with(vec![part(PartContent::from_text("Hello"), PartState::Pending)]);
-    let error = resend(&text, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
+    let error =
+        resend(&text, &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("only files can be sent again"), "{error}");
     let error = show(&ledger_with(Vec::new()), PartId(Uuid::from_u128(5)), false, &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().starts_with("there is no part"), "{error}");

@@ -15,7 +15,7 @@ use satchel_intake::{
     steering::plan_steering,
 };
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::LocalBus;
+use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
     Channel, EventBus, Inbound, LanguageModel, Ledger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
     Tool, ToolContext, ToolError, ToolSpec, Workspace,
@@ -29,7 +29,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{chat::Chat, ledger::TroubledLedger};
+use super::{
+    chat::Chat,
+    ledger::{TroubleHook, TroubledLedger},
+};
 use crate::lanes::{Hosting, Lanes, Timing, TurnSlots};
 
 /// Longer than anything here takes, unless it never ends.
@@ -154,7 +157,8 @@ impl Stage {
     }
 
     pub(super) async fn open(&self) -> Arc<SqliteLedger> {
-        Arc::new(SqliteLedger::open(self.directory.path(), self.settings.clone()).await.unwrap())
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        Arc::new(SqliteLedger::open(self.directory.path(), self.settings.clone(), clock, ids).await.unwrap())
     }
 
     pub(super) async fn start(&self) -> Process {
@@ -162,9 +166,11 @@ impl Stage {
     }
 
     pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
-        let ledger = Arc::new(TroubledLedger::new(self.open().await));
+        let ledger = Arc::new(TroubledLedger { inner: self.open().await, hook: TroubleHook::default() });
         let services = AgentServices {
             ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
+            clock: ledger.hook.clock(),
+            ids: Arc::new(UuidV7),
             bus: Arc::clone(&self.bus),
             agents: AgentProfiles::single(AgentProfile::default_agent(
                 Arc::clone(&self.model) as Arc<dyn LanguageModel>,
@@ -201,6 +207,7 @@ impl Stage {
         let access = Arc::clone(&self.access);
         let inbound = InboundService::new(
             Arc::clone(&ledger) as Arc<dyn Ledger>,
+            ledger.hook.clock(),
             Arc::clone(&self.bus),
             claim,
             access,

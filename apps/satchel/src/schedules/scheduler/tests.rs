@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Mutex,
-        atomic::{AtomicI64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
@@ -13,8 +13,8 @@ use jiff::tz::TimeZone;
 use satchel_domain::{InboundMessage, SystemTask};
 use satchel_intake::{InboundService, inbound_service::ClaimedLane};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::LocalBus;
-use satchel_ports::{BusEvent, EventBus, LedgerError, MockLedger, MockWorkspace, ledger::TurnQuery};
+use satchel_local::{LocalBus, SystemClock, UuidV7};
+use satchel_ports::{BusEvent, EventBus, LedgerError, ManualClock, MockLedger, MockWorkspace, ledger::TurnQuery};
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
 
@@ -24,7 +24,7 @@ use crate::schedules::cron::{CronSchedule, MissedPolicy};
 /// A conversation on a disk, and the clock on the wall.
 struct Stage {
     directory: TempDir,
-    clock: Arc<AtomicI64>,
+    clock: Arc<ManualClock>,
     bus: Arc<LocalBus>,
 }
 
@@ -42,21 +42,29 @@ struct Process {
 impl Stage {
     /// It is eight o'clock and a second.
     fn new() -> Self {
-        let clock = Arc::new(AtomicI64::new(at("2026-11-02T08:00:01Z").0));
+        let clock = Arc::new(ManualClock::at(at("2026-11-02T08:00:01Z")));
         Self { directory: tempfile::tempdir().unwrap(), clock, bus: Arc::default() }
     }
 
-    fn clock(&self) -> WallClock {
-        let clock = Arc::clone(&self.clock);
-        Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as _
     }
 
     fn set(&self, moment: &str) {
-        self.clock.store(at(moment).0, Ordering::SeqCst);
+        self.clock.set(at(moment));
     }
 
     async fn process(&self) -> Process {
-        let real = Arc::new(SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap());
+        let real = Arc::new(
+            SqliteLedger::open(
+                self.directory.path(),
+                Settings::default(),
+                Arc::new(SystemClock::new()),
+                Arc::new(UuidV7),
+            )
+            .await
+            .unwrap(),
+        );
         let trouble = Arc::new(Mutex::new(None));
         let fails = {
             let trouble = Arc::clone(&trouble);
@@ -90,7 +98,10 @@ impl Stage {
     fn door(&self, ledger: Arc<dyn Ledger>) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
         let (lanes, claimed) = mpsc::channel(64);
         let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
-        (InboundService::new(ledger, bus, lanes, Arc::default(), workspace, None).internal_inbound(), claimed)
+        (
+            InboundService::new(ledger, self.clock(), bus, lanes, Arc::default(), workspace, None).internal_inbound(),
+            claimed,
+        )
     }
 
     /// A process that has begun and looked once.
@@ -108,7 +119,14 @@ impl Stage {
 
     /// When what came in was due, by the names of the schedules.
     async fn runs(&self, name: &str) -> Vec<String> {
-        let ledger = SqliteLedger::open(self.directory.path(), Settings::default()).await.unwrap();
+        let ledger = SqliteLedger::open(
+            self.directory.path(),
+            Settings::default(),
+            Arc::new(SystemClock::new()),
+            Arc::new(UuidV7),
+        )
+        .await
+        .unwrap();
         let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 100 };
         let turns = ledger.turns(&all).await.unwrap();
         let due = |message: InboundMessage| match message.system_task {
@@ -329,18 +347,30 @@ async fn machine_starting_years_behind_repeats_no_handled_runs() {
     }
 }
 
+/// Counts how often it is read.
+#[derive(Debug)]
+struct CountingClock {
+    clock: Arc<dyn Clock>,
+    looks: Arc<AtomicUsize>,
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.clock.wall()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn frozen_clock_before_due_time_does_not_spin() {
     let stage = Stage::new();
     stage.set("2026-11-03T07:59:59.999Z");
     let looks = Arc::new(AtomicUsize::new(0));
-    let clock: WallClock = {
-        let (clock, looks) = (stage.clock(), Arc::clone(&looks));
-        Arc::new(move || {
-            looks.fetch_add(1, Ordering::SeqCst);
-            clock()
-        })
-    };
+    let clock = Arc::new(CountingClock { clock: stage.clock(), looks: Arc::clone(&looks) });
     let Process { ledger, door, .. } = stage.process().await;
     let stop = CancellationToken::new();
     let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(door, ledger, stop.clone()));
@@ -396,7 +426,8 @@ async fn loop_survives_failed_start_fires_and_stops() {
     ledger.expect_save_checkpoint().returning(|_, _| Ok(()));
     ledger.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
     let stop = CancellationToken::new();
-    let schedules = Scheduler::new([schedule("tick", "* * * * * *", MissedPolicy::RunOnce)], wall_clock());
+    let schedules =
+        Scheduler::new([schedule("tick", "* * * * * *", MissedPolicy::RunOnce)], Arc::new(SystemClock::new()));
     let mut events = stage.bus.subscribe().await.unwrap();
     let ledger: Arc<dyn Ledger> = Arc::new(ledger);
     let (door, _claimed) = stage.door(Arc::clone(&ledger));

@@ -16,8 +16,9 @@ use satchel_domain::{
     Visibility, delivery::SendError,
 };
 use satchel_ports::{
-    DocumentReader, FileChange, HolderId, Lease, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError,
-    ModelEvent, ModelMessage, ModelRequest, SafetyTier, Tool, ToolContext, ToolError, ToolSpec,
+    DocumentReader, FileChange, HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockLanguageModel, MockLedger,
+    ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, SequentialIds, Tool, ToolContext, ToolError,
+    ToolSpec,
     language_model::{InputSupport, ModelToolCall},
     ledger::{
         AttachmentKey, CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests,
@@ -275,10 +276,8 @@ impl Stage {
         let start = tokio::time::Instant::now();
 
         let mut ledger = MockLedger::new();
-        ledger.expect_now().returning(|| Timestamp(0));
         ledger.expect_begin_question().returning(|_, _, _| Ok(()));
         ledger.expect_settle_question().returning(|_, _| Ok(()));
-        ledger.expect_new_id().returning(Uuid::nil);
         let history = self.history;
         ledger.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
@@ -364,6 +363,8 @@ impl Stage {
 
         let services = AgentServices {
             ledger: Arc::new(ledger),
+            clock: Arc::new(ManualClock::default()),
+            ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),
             agents: AgentProfiles::new(
                 AgentProfile::default_agent(Arc::new(model), Toolbox::new(self.tools)),

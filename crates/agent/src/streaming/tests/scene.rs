@@ -16,8 +16,8 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Activity, BusEvent, Channel, FetchedFile, FileFetchError, HolderId, Lease, LedgerError, LookupOutcome,
-    LookupRequest, MockEventBus, MockLanguageModel, MockLedger, SendRequest, ledger::QueuedTurn,
-    ledger::SteeringRequests,
+    LookupRequest, MockEventBus, MockLanguageModel, MockLedger, SendRequest, SequentialIds, TokioClock,
+    ledger::QueuedTurn, ledger::SteeringRequests,
 };
 use satchel_routing::tables;
 use tokio::{sync::Notify, time::Instant};
@@ -205,8 +205,6 @@ impl Stage {
     pub(super) fn open(self) -> Scene {
         let log = Log { opened: Instant::now(), lines: Arc::default() };
         let mut ledger = MockLedger::new();
-        let clock = log.clone();
-        ledger.expect_now().returning(move || Timestamp(i64::try_from(clock.now()).unwrap()));
         let (lines, begin_fails, busy) = (log.clone(), self.begin_fails, Mutex::new(self.busy));
         ledger.expect_begin_stream().returning(move |_, _, _| {
             lines.push("begin".into());
@@ -235,6 +233,8 @@ impl Stage {
         });
         let services = AgentServices {
             ledger: Arc::new(ledger),
+            clock: Arc::new(TokioClock::default()),
+            ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),
             agents: AgentProfiles::single(AgentProfile::default_agent(
                 Arc::new(MockLanguageModel::new()),

@@ -58,6 +58,7 @@ impl Person {
             group,
             sender: &self.sender,
             access: &self.access,
+            now: Timestamp(0),
         }
     }
 }

@@ -12,7 +12,8 @@ use satchel_domain::{
     Timestamp, Visibility, remedy,
 };
 use satchel_ports::{
-    BlobError, HolderId, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, SpeechError, ledger::QueuedMessage,
+    BlobError, HolderId, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, SequentialIds, SpeechError, TokioClock,
+    ledger::QueuedMessage,
 };
 use uuid::Uuid;
 
@@ -111,6 +112,8 @@ async fn prepare(
         channel: &channel,
         blobs: &blobs,
         ledger: &ledger,
+        clock: &TokioClock::default(),
+        ids: &SequentialIds::default(),
         lease: &lease,
         speech,
         limits: InboundLimits::default(),

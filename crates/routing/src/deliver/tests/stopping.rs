@@ -2,6 +2,7 @@
 //! means for whoever delivers it next.
 
 use super::*;
+use satchel_ports::TokioClock;
 
 /// How a stop leaves a part that was committed as begun.
 async fn stored_at_stop(begun: Part) -> Part {
@@ -14,6 +15,7 @@ async fn stored_at_stop(begun: Part) -> Part {
     });
     let delivery = DeliveryContext {
         ledger: Arc::new(ledger),
+        clock: Arc::new(TokioClock::default()),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),
         speech: None,

@@ -17,7 +17,7 @@ use satchel::{
 use satchel_domain::ChannelCapabilities;
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_local::{LocalBus, OfflineModel, ScriptedModel, scripted_model::ModelScript};
+use satchel_local::{LocalBus, OfflineModel, ScriptedModel, SystemClock, UuidV7, scripted_model::ModelScript};
 use satchel_ports::{Channel, LanguageModel};
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
@@ -99,13 +99,16 @@ async fn serve_until_input_ends(product: ProductSettings) -> Result<()> {
 /// The stores of a data directory.
 pub(crate) struct BenchStores {
     pub(crate) ledger: Arc<SqliteLedger>,
+    clock: Arc<SystemClock>,
     blobs: DirectoryBlobs,
     workspace: DirectoryWorkspace,
 }
 
 impl BenchStores {
     pub(crate) async fn open(data_dir: &Path) -> Result<Self> {
-        let ledger = Arc::new(SqliteLedger::open(data_dir, Settings::default()).await?);
+        let clock = Arc::new(SystemClock::new());
+        let ledger = SqliteLedger::open(data_dir, Settings::default(), Arc::clone(&clock) as _, Arc::new(UuidV7));
+        let ledger = Arc::new(ledger.await?);
         let blobs = DirectoryBlobs::open(&data_dir.join("blobs"))?;
         let workspace = DirectoryWorkspace::open(
             &data_dir.join("workspaces"),
@@ -113,12 +116,14 @@ impl BenchStores {
             WORKSPACE_QUOTA_BYTES,
             Arc::new(SandboxRunner::default()),
         )?;
-        Ok(Self { ledger, blobs, workspace })
+        Ok(Self { ledger, clock, blobs, workspace })
     }
 
     pub(crate) fn ports(&self, model: Arc<dyn LanguageModel>, channel: Arc<dyn Channel>) -> Ports {
         Ports {
             ledger: Arc::clone(&self.ledger) as _,
+            clock: Arc::clone(&self.clock) as _,
+            ids: Arc::new(UuidV7),
             blobs: Arc::new(self.blobs.clone()),
             workspace: Arc::new(self.workspace.clone()),
             bus: Arc::new(LocalBus::new()),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use satchel_ports::intercept;
+
 use super::{short_scenario::ShortScenarioKind, turn_scenario::MatrixPlatform};
 
 /// Processes are killed around these on every platform, in their first run or during recovery.
@@ -20,7 +22,7 @@ const COMMON_VERBS: [&str; 15] = [
     "ledger.save_part",
     "ledger.settle_part",
     "ledger.store_file",
-    "ledger.take_lane",
+    "ledger.claim_lane",
 ];
 
 /// Additional verbs of a reply with every kind of content.
@@ -30,7 +32,7 @@ const FULL_REPLY_VERBS: [&str; 6] = [
     "ledger.begin_stream",
     "ledger.register_files",
     "ledger.renew",
-    "ledger.waiting_behind",
+    "ledger.list_queued_behind",
 ];
 
 /// Verbs of a look-up in the history.
@@ -40,7 +42,7 @@ const LOOK_UP_VERBS: [&str; 7] = [
     "channel.probe",
     "channel.send",
     "ledger.save_part",
-    "ledger.sent_before",
+    "ledger.last_sent_before",
     "ledger.settle_part",
 ];
 
@@ -60,22 +62,22 @@ const EXEMPT_VERBS: [(&str, &str); 28] = [
     ("ledger.conversations", "only the page asks"),
     ("ledger.discard_part", "only an operator does it"),
     ("ledger.forget_file", "only a person's `/forget`, an operator or retention does it"),
-    ("ledger.introduce", "only where strangers are turned away"),
-    ("ledger.is_let_in", "only where strangers are turned away"),
-    ("ledger.judge_pairing", "only where strangers are turned away"),
+    ("ledger.issue_pairing_code", "only where strangers are turned away"),
+    ("ledger.is_approved", "only where strangers are turned away"),
+    ("ledger.decide_pairing", "only where strangers are turned away"),
     ("ledger.outbox", "only `/outbox`, the page and operators ask"),
-    ("ledger.pairings", "only owners and operators ask"),
-    ("ledger.people", "only owners and operators ask"),
+    ("ledger.list_pairings", "only owners and operators ask"),
+    ("ledger.list_people", "only owners and operators ask"),
     ("ledger.ping", "only the page's `/readyz` asks"),
     ("ledger.prune_audit", "only the hourly maintenance does it, not a turn"),
     ("ledger.record_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
     ("ledger.release", "a lane is given back with its last part; else by a process that stops in good order"),
     ("ledger.reserve_workspace", "the real binary's tools write to a metered workspace, these to a bare one"),
-    ("ledger.revoke", "only owners and operators do it"),
+    ("ledger.revoke_person", "only owners and operators do it"),
     ("ledger.turn", "only `attachment.download`, the message that files reply to, and the closing notice ask"),
     ("ledger.turns", "only the page asks"),
-    ("ledger.unreadable", "only operators ask"),
-    ("ledger.unreferenced", "the hourly collection makes it, not a turn"),
+    ("ledger.count_undecodable", "only operators ask"),
+    ("ledger.find_unreferenced", "the hourly collection makes it, not a turn"),
     ("ledger.usages", "only `/usage` and operators ask"),
 ];
 
@@ -83,10 +85,10 @@ const EXEMPT_VERBS: [(&str, &str); 28] = [
 pub(crate) fn killed_verbs(platform: MatrixPlatform) -> Vec<&'static str> {
     let additional: &[&str] = match platform {
         MatrixPlatform::TelegramWithoutLookUp => &[],
-        MatrixPlatform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.sent_before"],
+        MatrixPlatform::Telegram => &["channel.find_sent", "ledger.list_recorded_messages", "ledger.last_sent_before"],
         // Only sends are tried here: whether a process dies around what comes in is a matter of chance.
         MatrixPlatform::DiscordForgotten => return LOOK_UP_VERBS.to_vec(),
-        MatrixPlatform::Discord => &["ledger.bookmark", "ledger.keep_bookmark"],
+        MatrixPlatform::Discord => &["ledger.load_checkpoint", "ledger.save_checkpoint"],
         MatrixPlatform::DiscordBundle => return COMMON_VERBS.to_vec(),
     };
     [&COMMON_VERBS, &FULL_REPLY_VERBS as &[&str], additional].concat()
@@ -99,11 +101,11 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "channel.fetch",
             "ledger.attachment",
             "ledger.attachments",
-            "ledger.keep_unreadable",
-            "ledger.record_heard",
+            "ledger.record_undecodable",
+            "ledger.record_transcription",
             "ledger.refuse_file",
             "ledger.set_agent",
-            "ledger.set_voice",
+            "ledger.set_voice_replies",
         ],
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],
         ShortScenarioKind::Confirmed => &[
@@ -111,7 +113,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.begin_question",
             "ledger.journal_message",
             "ledger.settle_question",
-            "ledger.waiting_behind",
+            "ledger.list_queued_behind",
         ],
         ShortScenarioKind::Task => &[
             "blobs.open",
@@ -122,7 +124,7 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.journal_message",
             "ledger.journal_outcome",
         ],
-        ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.waiting_behind", "ledger.complete_turn"],
+        ShortScenarioKind::Stopped => &["ledger.register_files", "ledger.list_queued_behind", "ledger.complete_turn"],
     }
 }
 
@@ -154,11 +156,11 @@ fn every_verb_is_killed_or_exempt() {
 /// The verbs of ledger, channel, blobs and declared files that the wrappers know.
 fn wrapped_verbs() -> BTreeSet<&'static str> {
     let sources = [
-        include_str!("../../../src/crash/crash_wrapper/ledger.rs"),
         include_str!("../../../src/crash/crash_wrapper/channel.rs"),
         include_str!("../../../src/crash/crash_wrapper/files.rs"),
     ];
     let calls = sources.into_iter().flat_map(|source| source.split("between!(").skip(1));
     let verbs = calls.filter_map(|call| call.split('"').nth(1));
-    verbs.filter(|verb| ["ledger.", "channel.", "blobs.", "files."].iter().any(|port| verb.starts_with(port))).collect()
+    let others = verbs.filter(|verb| ["channel.", "blobs.", "files."].iter().any(|port| verb.starts_with(port)));
+    others.chain(intercept::VERBS.iter().copied()).collect()
 }

@@ -19,10 +19,10 @@ use satchel_fake_kit::{FakeFile, Fault, FaultTiming, Transcript, VisibleItem};
 use satchel_files::{DirectoryBlobs, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{
-    LocalBus, ScriptedModel,
+    LocalBus, ScriptedModel, SystemClock, UuidV7,
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_ports::{Clock, Ledger, ledger::OutboxQuery};
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
@@ -177,10 +177,13 @@ pub(crate) async fn run_cell(cell: &MatrixCell) -> CellResult {
     let capabilities = ChannelCapabilities { stream, look_up, ..rules.capabilities() };
     let directory = tempfile::tempdir().expect("a directory");
     let files = cell.column.files();
-    let ledger =
-        Arc::new(SqliteLedger::open(&directory.path().join("data"), Settings::default()).await.expect("a ledger"));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let data = directory.path().join("data");
+    let ledger = SqliteLedger::open(&data, Settings::default(), Arc::clone(&clock), Arc::new(UuidV7));
+    let ledger = Arc::new(ledger.await.expect("a ledger"));
     let stop = CancellationToken::new();
-    let product_task = start_product(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), &stop).await;
+    let product_task =
+        start_product(cell, capabilities, &platform, directory.path(), Arc::clone(&ledger), clock, &stop).await;
 
     let (request, method) = (cell.column.request(), cell.column.method());
     platform.wait_until_connected().await;
@@ -215,6 +218,7 @@ async fn start_product(
     platform: &TestPlatform,
     directory: &Path,
     ledger: Arc<SqliteLedger>,
+    clock: Arc<dyn Clock>,
     stop: &CancellationToken,
 ) -> tokio::task::JoinHandle<()> {
     let shared = directory.join("shared");
@@ -243,6 +247,8 @@ async fn start_product(
     let channel = channel.expect("HTTP is spoken");
     let ports = Ports {
         ledger,
+        clock,
+        ids: Arc::new(UuidV7),
         blobs,
         workspace: Arc::new(workspace.expect("workspaces")),
         bus: Arc::new(LocalBus::new()),

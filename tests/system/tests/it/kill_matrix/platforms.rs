@@ -1,6 +1,8 @@
 //! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on
 //! the same data against the same server, until all that people asked for is there.
 
+use satchel_local::{SystemClock, UuidV7};
+use std::sync::Arc;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
@@ -212,7 +214,9 @@ async fn stop_satchel(satchel: Child) -> Option<String> {
 }
 
 async fn open_ledger(home: &TestHome) -> SqliteLedger {
-    SqliteLedger::open(&home.data_directory(), Settings::default()).await.expect("the ledger opens")
+    SqliteLedger::open(&home.data_directory(), Settings::default(), Arc::new(SystemClock::new()), Arc::new(UuidV7))
+        .await
+        .expect("the ledger opens")
 }
 
 /// Waits until every message is answered.

@@ -6,13 +6,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use satchel::ports::ExtraTool;
 use satchel_domain::{Attachment, Filename, ToolOutcome};
-use satchel_ports::{Blobs, Ledger, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
+use satchel_ports::{Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
-pub(super) fn script_tools(ledger: &Arc<dyn Ledger>, blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
-    let file_tool = |name, stem| -> Arc<dyn Tool> {
-        Arc::new(FileTool { name, stem, ledger: Arc::clone(ledger), blobs: Arc::clone(blobs) })
-    };
+pub(super) fn script_tools(blobs: &Arc<dyn Blobs>) -> Vec<ExtraTool> {
+    let file_tool = |name, stem| -> Arc<dyn Tool> { Arc::new(FileTool { name, stem, blobs: Arc::clone(blobs) }) };
     let tools = [
         file_tool("generate_report", "report"),
         file_tool("generate_chart", "chart"),
@@ -36,7 +34,6 @@ fn spec(name: &str) -> ToolSpec {
 struct FileTool {
     name: &'static str,
     stem: &'static str,
-    ledger: Arc<dyn Ledger>,
     blobs: Arc<dyn Blobs>,
 }
 
@@ -51,7 +48,7 @@ impl Tool for FileTool {
         let extension = if self.stem == "report" { "md" } else { "txt" };
         let content = Bytes::from(format!("{} {arguments}", self.name));
         let filename = Filename::from_untrusted(&format!("{}-{subject}.{extension}", self.stem));
-        let stored = context.store_file(&*self.ledger, &*self.blobs, filename, content).await;
+        let stored = context.store_file(&*self.blobs, filename, content).await;
         let stored = stored.map_err(|error| ToolError(error.to_string()))?;
         let file = Attachment { mime: "text/plain".to_owned(), ..stored };
         Ok(ToolOutcome { attachments: vec![file], ..ToolOutcome::default() })

@@ -1,0 +1,118 @@
+//! A ledger each of whose verbs passes a hook, so that a test can let it fail, hang, or take its process with it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
+    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
+};
+use serde_json::Value;
+
+use crate::{
+    AuditQuery, AuditRecord, FileChange,
+    ledger::{
+        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
+        LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
+        RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
+        people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
+        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+    },
+};
+
+/// What happens around each verb. A verb is named as in `ledger.receive`.
+#[async_trait]
+pub trait Hook: Send + Sync {
+    /// What `before_call` hands to `after_call`.
+    type Passage: Send;
+
+    /// Runs before the verb; an error takes its place.
+    async fn before_call(&self, verb: &'static str) -> Result<Self::Passage, LedgerError>;
+
+    /// Runs after the verb, before its caller knows what became of it.
+    fn after_call(&self, verb: &'static str, passage: Self::Passage);
+}
+
+/// A ledger whose verbs pass a hook.
+#[derive(Debug)]
+pub struct Intercepted<T, H> {
+    /// The ledger.
+    pub inner: Arc<T>,
+    /// What its verbs pass.
+    pub hook: H,
+}
+
+/// Passes every verb on between the two sides of the hook. A verb that is missing here doesn't compile.
+macro_rules! intercept {
+    ($($port:ident { $(fn $verb:ident($($argument:ident: $type:ty),*) -> $output:ty;)* })*) => {
+        /// All verbs, named as the hook gets them.
+        pub const VERBS: &[&str] = &[$($(concat!("ledger.", stringify!($verb))),*),*];
+
+        $(#[async_trait]
+        impl<T: $port, H: Hook> $port for Intercepted<T, H> {
+            $(async fn $verb(&self, $($argument: $type),*) -> Result<$output, LedgerError> {
+                const VERB: &str = concat!("ledger.", stringify!($verb));
+                let passage = self.hook.before_call(VERB).await?;
+                let outcome = self.inner.$verb($($argument),*).await;
+                self.hook.after_call(VERB, passage);
+                outcome
+            })*
+        })*
+    };
+}
+
+intercept! {
+    Ledger {
+        fn ping() -> ();
+        fn receive(message: &InboundMessage, claim: ClaimMode) -> ReceiveOutcome;
+        fn record_undecodable(update: &UndecodableUpdate) -> bool;
+        fn load_checkpoint(channel: &ChannelName) -> Option<Value>;
+        fn save_checkpoint(channel: &ChannelName, checkpoint: &Value) -> ();
+        fn count_undecodable() -> Vec<UndecodableCount>;
+        fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
+        fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;
+        fn decide_pairing(decision: &PairingDecision, rules: &PairingRules) -> PairingOutcome;
+        fn list_pairings() -> Vec<Pairing>;
+        fn is_approved(channel: &ChannelName, id: &str) -> bool;
+        fn list_people() -> Vec<Person>;
+        fn revoke_person(channel: &ChannelName, id: &str) -> bool;
+        fn claim_lane(channels: &[ChannelName]) -> Option<Lease>;
+        fn renew(leases: &[Lease]) -> Vec<Lease>;
+        fn release(lease: &Lease, release: ReleaseMode) -> bool;
+        fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
+        fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
+        fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
+        fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
+        fn record_transcription(lease: &Lease, message: InboxId, index: u32, transcription: &Transcription) -> ();
+        fn set_voice_replies(conversation: &ConversationId, on: bool) -> ();
+        fn set_agent(conversation: &ConversationId, agent: Option<String>) -> ();
+        fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
+        fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> ToolOutcome;
+        fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
+        fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
+        fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
+        fn next_part(lease: &Lease) -> Option<Part>;
+        fn save_part(lease: &Lease, part: &Part) -> ();
+        fn settle_part(lease: &Lease, settlement: &Settlement) -> SettleOutcome;
+        fn discard_part(part: PartId) -> ();
+        fn turn(turn: TurnId) -> Option<TurnRecord>;
+        fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
+        fn active_conversations(since: Timestamp) -> Vec<ConversationId>;
+        fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
+        fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
+        fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
+        fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
+        fn usages(query: &UsageQuery) -> Vec<Usage>;
+        fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
+        fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
+        fn forget_file(forget: &ForgetRequest) -> ForgetOutcome;
+        fn outbox(query: &OutboxQuery) -> Vec<Part>;
+        fn last_sent_before(part: PartId) -> Option<MessageRef>;
+        fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
+        fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
+        fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
+        fn audit(query: &AuditQuery) -> Vec<AuditRecord>;
+        fn prune_audit(before: Timestamp) -> u64;
+        fn find_unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;
+    }
+}
