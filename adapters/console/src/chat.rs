@@ -132,7 +132,7 @@ impl ChatSession<'_> {
     async fn on_interrupt(&mut self) -> Result<(), ConsoleError> {
         let mut has_running_turn = false;
         for turn in std::mem::take(&mut self.turns) {
-            let record = self.client.ledger.turn(turn).await.map_err(ConsoleError::Ledger)?;
+            let record = self.client.archive.turn(turn).await.map_err(ConsoleError::Ledger)?;
             if record.is_some_and(|record| record.ending.is_none()) {
                 self.turns.push(turn);
                 has_running_turn = true;

@@ -3,7 +3,7 @@
 use std::{fmt, io, sync::Arc};
 
 use satchel_domain::{ConversationId, FileReference, InboundMessage, Sender, TurnId};
-use satchel_ports::{BusError, EventBus, Ids, Inbound, InboundError, Ledger, LedgerError};
+use satchel_ports::{Archive, BusError, EventBus, Ids, Inbound, InboundError, LedgerError};
 use tokio_util::sync::CancellationToken;
 
 use crate::Screen;
@@ -13,7 +13,7 @@ use crate::Screen;
 pub struct ConsoleClient {
     pub inbound: Arc<dyn Inbound>,
     /// The state of their turns.
-    pub ledger: Arc<dyn Ledger>,
+    pub archive: Arc<dyn Archive>,
     pub ids: Arc<dyn Ids>,
     pub bus: Arc<dyn EventBus>,
     pub screen: Arc<Screen>,

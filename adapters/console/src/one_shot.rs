@@ -7,7 +7,7 @@ use std::{
 
 use futures::{Stream, StreamExt, stream};
 use satchel_domain::{FileReference, Filename, TurnId};
-use satchel_ports::{BusEvent, Ledger, event_bus::EventStream, ledger::TurnRecord};
+use satchel_ports::{Archive, BusEvent, event_bus::EventStream, ledger::TurnRecord};
 
 use crate::{ConsoleClient, ConsoleError, attachments};
 
@@ -59,7 +59,7 @@ pub(crate) async fn wait_until_settled(
     };
     let mut turn_events = events.filter(move |event| std::future::ready(is_own_event(event))).chain(stream::pending());
     loop {
-        let record = read_turn(&*client.ledger, turn).await?;
+        let record = read_turn(&*client.archive, turn).await?;
         let is_settled = record.parts.iter().all(|part| part.state.is_settled());
         let is_finished = record.ending.is_some() && (is_settled || client.screen.is_closed());
         if is_finished {
@@ -70,8 +70,8 @@ pub(crate) async fn wait_until_settled(
     }
 }
 
-async fn read_turn(ledger: &dyn Ledger, turn: TurnId) -> Result<TurnRecord, ConsoleError> {
-    let record = ledger.turn(turn).await.map_err(ConsoleError::Ledger)?;
+async fn read_turn(archive: &dyn Archive, turn: TurnId) -> Result<TurnRecord, ConsoleError> {
+    let record = archive.turn(turn).await.map_err(ConsoleError::Ledger)?;
     record.ok_or_else(|| ConsoleError::Ledger(satchel_ports::LedgerError::Unknown { item: format!("turn {turn}") }))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use satchel_domain::{ConversationId, PartId};
-use satchel_ports::ledger::{LedgerError, usage::QuotaExceeded};
+use satchel_ports::ledger::{LedgerError, QuotaExceeded};
 
 /// SQLite's result codes that somebody branches on (<https://sqlite.org/rescode.html>).
 pub(crate) mod code {

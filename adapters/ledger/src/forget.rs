@@ -1,10 +1,7 @@
 //! Forgets a file: its name and its address leave every row, and its number stays.
 
 use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
-use satchel_ports::ledger::{
-    Transcription,
-    usage::{ForgetOutcome, ForgetRequest, PersonKey},
-};
+use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
 use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;

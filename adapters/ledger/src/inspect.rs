@@ -76,10 +76,11 @@ pub async fn inspect(data_dir: &Path) -> Result<Option<Inspection>, OpenError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use satchel_domain::UndecodableUpdate;
     use satchel_local::{SystemClock, UuidV7};
-    use satchel_ports::Ledger;
-    use std::sync::Arc;
+    use satchel_ports::Inbox;
 
     use super::*;
     use crate::SqliteLedger;

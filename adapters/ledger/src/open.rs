@@ -269,8 +269,9 @@ pub(crate) fn at_database(path: &Path, data_dir: &Path, error: sqlx::Error) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use satchel_local::{SystemClock, UuidV7};
+
+    use super::*;
 
     /// The words for what a test can't bring about as every user; whether the others are met is shown in `tests/it`.
     #[test]

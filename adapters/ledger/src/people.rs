@@ -2,8 +2,7 @@
 
 use satchel_domain::{ChannelName, InboundMessage, PairingCode, Sender, SystemTask, Timestamp};
 use satchel_ports::ledger::{
-    ClaimMode,
-    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
+    ClaimMode, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person,
 };
 use sqlx::types::Json;
 use uuid::Uuid;

@@ -48,10 +48,12 @@ fn data_dir_of(lock: &Path) -> Option<PathBuf> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::sync::Arc;
+
+    use satchel_local::{SystemClock, UuidV7};
+
     use super::*;
     use crate::{Settings, SqliteLedger};
-    use satchel_local::{SystemClock, UuidV7};
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn open_ledger_shows_its_data_directory() {

@@ -1,18 +1,19 @@
 //! The verbs that are tried in one trip: what they expect, and what becomes of them where it isn't so.
 
-use satchel_local::{SystemClock, UuidV7};
-use std::sync::Arc;
-use std::{path::Path, time::Duration};
-use uuid::Uuid;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use satchel_domain::{
-    Ending, MessageRef, OutgoingResponse, PartContent, PartState, Sender,
+    Ending, HistoryMessage, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender, TurnId,
     delivery::DeliveryRules,
     part::{Plan, PlannedPart},
 };
-use satchel_ports::ledger::HistoryChange;
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::ledger::{
+    Archive, ClaimMode, CompletedTurn, HistoryChange, Inbox, Lease, Leases, Outbox, Settlement, TurnQuery, Turns,
+};
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use super::*;
 use crate::{complete::Way, error::is_otherwise};

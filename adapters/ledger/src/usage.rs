@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use satchel_domain::{ChannelName, ConversationId, Sender, TurnId};
-use satchel_ports::ledger::usage::{PersonKey, QuotaExceeded, QuotaScope, Quotas, Usage, UsageQuery, UsageScope};
+use satchel_ports::ledger::{PersonKey, QuotaExceeded, QuotaScope, Quotas, Usage, UsageQuery, UsageScope};
 use sqlx::types::Json;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! What workspaces hold, as it counts for the quotas.
 
 use satchel_domain::{ConversationId, Sender};
-use satchel_ports::ledger::usage::PersonKey;
+use satchel_ports::ledger::PersonKey;
 use sqlx::types::Json;
 
 use crate::{

@@ -15,13 +15,12 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
+use room::RoomState;
 use satchel_domain::{ChannelName, ConversationId};
-use satchel_ports::{BusEvent, Ledger, event_bus::EventStream};
+use satchel_ports::{Archive, BusEvent, event_bus::EventStream};
 use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-use room::RoomState;
 
 /// The comment that keeps an idle stream alive.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";
@@ -37,7 +36,7 @@ const MAX_IDLE_ROOMS: usize = 512;
 
 /// The rooms of all conversations with subscribers or a live turn.
 pub(crate) struct LiveHub {
-    ledger: Arc<dyn Ledger>,
+    archive: Arc<dyn Archive>,
     channel: ChannelName,
     rooms: Mutex<HashMap<ConversationId, Arc<LiveRoom>>>,
     tasks: TaskTracker,
@@ -82,8 +81,8 @@ struct Subscriber {
 }
 
 impl LiveHub {
-    pub(crate) fn new(ledger: Arc<dyn Ledger>, channel: ChannelName, stop: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { ledger, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
+    pub(crate) fn new(archive: Arc<dyn Archive>, channel: ChannelName, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { archive, channel, rooms: Mutex::default(), tasks: TaskTracker::new(), stop })
     }
 
     /// Listens to the bus until the server stops or the bus closes. A bus that closes after `stop`, as when the whole

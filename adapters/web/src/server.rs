@@ -8,7 +8,7 @@ use std::{
 
 use axum::Router;
 use satchel_http_server::{ProxyRange, ServerSettings};
-use satchel_ports::{Blobs, Channel, Clock, EventBus, Inbound, Ledger, event_bus::EventStream};
+use satchel_ports::{Archive, Blobs, Channel, Clock, EventBus, Inbound, event_bus::EventStream};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ impl WebServer {
         settings: WebSettings,
         channel: Arc<WebChannel>,
         inbound: Arc<dyn Inbound>,
-        ledger: Arc<dyn Ledger>,
+        archive: Arc<dyn Archive>,
         clock: Arc<dyn Clock>,
         blobs: Arc<dyn Blobs>,
         bus: Arc<dyn EventBus>,
@@ -69,7 +69,7 @@ impl WebServer {
         let address = listener.local_addr().map_err(listen_error)?;
         let events = bus.subscribe().await.map_err(|error| WebError::from_io("listen to what happens", error))?;
         let stopping = CancellationToken::new();
-        let hub = LiveHub::new(Arc::clone(&ledger), channel.name(), stopping.clone());
+        let hub = LiveHub::new(Arc::clone(&archive), channel.name(), stopping.clone());
         let login_links = LoginLinks::new(&settings.key_file);
         if let Some(token) = &settings.token {
             let token = channel.key().fingerprint(token.expose_secret());
@@ -93,7 +93,7 @@ impl WebServer {
             login_links,
             channel,
             inbound,
-            ledger,
+            archive,
             clock,
             blobs,
             hub: shared_hub,

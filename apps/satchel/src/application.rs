@@ -171,29 +171,35 @@ impl ExistingData {
     /// Opens the stores; if they are empty, prints where Satchel runs.
     async fn open(&self) -> anyhow::Result<Stores> {
         let stores = stores::open(&self.config, None).await?;
-        commands::existing_data::report_running_elsewhere(&self.config, &*stores.ledger, &self.running_data_dirs)
-            .await?;
+        commands::existing_data::report_running_elsewhere(
+            &self.config,
+            &*stores.ledger.storage,
+            &self.running_data_dirs,
+        )
+        .await?;
         Ok(stores)
     }
 }
 
 async fn run_attachments_command(command: &StoredFilesCommand, data: &ExistingData, cwd: &Path) -> anyhow::Result<()> {
     let stores = data.open().await?;
-    let (ledger, blobs) = (&*stores.ledger, &*stores.blobs);
+    let (ledger, blobs) = (&stores.ledger, &*stores.blobs);
     let out = &mut std::io::stdout().lock();
     match command {
         StoredFilesCommand::List { conversation, json } => {
-            commands::attachments::list(ledger, conversation.clone(), *json, out).await
+            commands::attachments::list(&*ledger.archive, conversation.clone(), *json, out).await
         }
-        StoredFilesCommand::Show { file, json } => commands::attachments::show(ledger, file, *json, out).await,
+        StoredFilesCommand::Show { file, json } => {
+            commands::attachments::show(&*ledger.archive, file, *json, out).await
+        }
         StoredFilesCommand::Export { file, to } => {
-            commands::attachments::export(ledger, blobs, file, &cwd.join(to), out).await
+            commands::attachments::export(&*ledger.archive, blobs, file, &cwd.join(to), out).await
         }
-        StoredFilesCommand::Usage { json } => commands::attachments::show_usage(ledger, *json, out).await,
+        StoredFilesCommand::Usage { json } => commands::attachments::show_usage(&*ledger.storage, *json, out).await,
         StoredFilesCommand::Remove { files, conversation } => {
             commands::attachments::remove(ledger, blobs, files, conversation.as_ref(), out).await
         }
-        StoredFilesCommand::Gc => commands::attachments::gc(ledger, blobs, out).await,
+        StoredFilesCommand::Gc => commands::attachments::gc(&*ledger.storage, blobs, out).await,
     }
 }
 
@@ -208,15 +214,15 @@ async fn run_resolve_command(options: &ResolveOptions, loaded: &LoadedConfig, cw
 
 async fn run_outbox_command(command: &OutboxCommand, data: &ExistingData) -> anyhow::Result<()> {
     let stores = data.open().await?;
-    let ledger = &*stores.ledger;
+    let ledger = &stores.ledger;
     let out = &mut std::io::stdout().lock();
     match command {
         OutboxCommand::List { conversation, all, json } => {
-            commands::outbox::list(ledger, conversation.clone(), *all, *json, out).await
+            commands::outbox::list(&*ledger.archive, conversation.clone(), *all, *json, out).await
         }
-        OutboxCommand::Show { part, json } => commands::outbox::show(ledger, *part, *json, out).await,
+        OutboxCommand::Show { part, json } => commands::outbox::show(&*ledger.archive, *part, *json, out).await,
         OutboxCommand::Resend { part } => commands::outbox::resend(ledger, &*stores.ids, *part, out).await,
-        OutboxCommand::Discard { part } => commands::outbox::discard(ledger, *part, out).await,
+        OutboxCommand::Discard { part } => commands::outbox::discard(&*ledger.outbox, *part, out).await,
     }
 }
 
@@ -226,17 +232,17 @@ async fn run_audit_command(options: &AuditOptions, data: &ExistingData) -> anyho
     let since = since.map(|since| since.0);
     let filter = AuditFilter { conversation: conversation.clone(), since, limit: *limit };
     let (out, notes) = (&mut std::io::stdout().lock(), &mut std::io::stderr());
-    commands::audit::list(&*stores.ledger, stores.clock.now(), filter, *json, out, notes).await
+    commands::audit::list(&*stores.ledger.storage, stores.clock.now(), filter, *json, out, notes).await
 }
 
 async fn run_pair_command(command: &PairAction, data: &ExistingData) -> anyhow::Result<()> {
     let stores = data.open().await?;
-    let ledger = &*stores.ledger;
+    let ledger = &stores.ledger;
     let out = &mut std::io::stdout().lock();
     match command {
-        PairAction::List { json } => commands::pair::list(ledger, *json, out).await,
-        PairAction::Approve { code } => commands::pair::approve(ledger, *code, out).await,
-        PairAction::Revoke { channel, id } => commands::pair::revoke(ledger, channel, id, out).await,
+        PairAction::List { json } => commands::pair::list(&*ledger.pairings, *json, out).await,
+        PairAction::Approve { code } => commands::pair::approve(&*ledger.pairings, *code, out).await,
+        PairAction::Revoke { channel, id } => commands::pair::revoke(&*ledger.pairings, channel, id, out).await,
     }
 }
 

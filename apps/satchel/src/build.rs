@@ -11,7 +11,7 @@ use satchel_intake::{
     InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
     steering::plan_steering,
 };
-use satchel_ports::{Channel, Inbound, ledger::usage::Quotas};
+use satchel_ports::{Channel, Inbound, ledger::Quotas};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
@@ -169,7 +169,8 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         Arc::new(PlaybookServices::new(playbooks, environment, content))
     });
     let tool_services = ToolServices {
-        ledger: Arc::clone(&ledger),
+        archive: Arc::clone(&ledger.archive),
+        turns: Arc::clone(&ledger.turns),
         blobs: Arc::clone(&blobs),
         workspace: AuditedWorkspace::new(Arc::clone(&workspace)),
         fetcher,
@@ -212,7 +213,9 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         Arc::new(move |waiting| plan_steering(waiting, &access, features))
     };
     let services = AgentServices {
-        ledger: Arc::clone(&ledger),
+        turns: Arc::clone(&ledger.turns),
+        outbox: Arc::clone(&ledger.outbox),
+        archive: Arc::clone(&ledger.archive),
         clock: Arc::clone(&clock),
         ids,
         bus: Arc::clone(&bus),
@@ -230,6 +233,7 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
     let (claim_sender, claim_receiver) = mpsc::channel(DEFAULT_MAX_LANES);
     let (rules, inbound) = (options.delivery, options.inbound);
     let hosting = Hosting {
+        ledger: ledger.clone(),
         services,
         blobs,
         workspace: Arc::clone(&workspace),
@@ -242,14 +246,14 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         turn_slots: TurnSlots::new(MAX_TURNS_PER_PERSON),
     };
     let maintenance = Maintenance {
-        ledger: Arc::clone(&ledger),
+        storage: Arc::clone(&ledger.storage),
         clock: Arc::clone(&clock),
         blobs: Arc::clone(&hosting.blobs),
         workspace: Arc::clone(&workspace),
     };
     let runner = Runner { lanes: Lanes::new(hosting, claim_receiver), maintenance };
     let inbound_service =
-        InboundService::new(ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
+        InboundService::new(&ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
     let internal_inbound = inbound_service.internal_inbound();
     Ok(Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner })
 }
@@ -295,7 +299,7 @@ mod tests {
             ExtraTool::without_paths(Arc::new(tool))
         };
         Ports {
-            ledger: Arc::new(MockLedger::new()),
+            ledger: MockLedger::default().into(),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(SequentialIds::default()),
             blobs: Arc::new(MockBlobs::new()),

@@ -12,7 +12,7 @@ use futures::{
 use satchel_agent::AgentServices;
 use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
 use satchel_intake::{access::AccessPolicy, inbound_service::ClaimedLane, prepare::InboundLimits};
-use satchel_ports::{Blobs, BusEvent, Channel, Lease, Ledger, LedgerError, Speech, Workspace, ledger::usage::Quotas};
+use satchel_ports::{Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace, ledger::Quotas};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
@@ -25,6 +25,7 @@ pub use self::turn_slots::TurnSlots;
 /// What the work on every lane needs.
 #[derive(Clone)]
 pub struct Hosting {
+    pub ledger: Ledger,
     pub services: AgentServices,
     /// Where bytes lie.
     pub blobs: Arc<dyn Blobs>,
@@ -107,7 +108,7 @@ impl Lanes {
     /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
     pub async fn run(mut self, stop: CancellationToken) {
         let Timing { renew, renew_again, trust, look, wind_down } = self.timing;
-        let ledger = Arc::clone(&self.hosting.services.ledger);
+        let leases = Arc::clone(&self.hosting.ledger.leases);
         let clock = Arc::clone(&self.hosting.services.clock);
         let channels: Vec<ChannelName> = self.hosting.channels.keys().cloned().collect();
         let most = self.claimed.max_capacity();
@@ -170,13 +171,13 @@ impl Lanes {
                     if let Some(lease) = found {
                         self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
                         if self.busy(&working) < most && cut_off.is_none() && clock.now().saturating_duration_since(renewed_at) < trust {
-                            taking = Some(take(ledger.as_ref(), &channels).boxed());
+                            taking = Some(take(leases.as_ref(), &channels).boxed());
                         }
                     }
                 }
                 _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
                     if clock.now().saturating_duration_since(renewed_at) < trust {
-                        taking = Some(take(ledger.as_ref(), &channels).boxed());
+                        taking = Some(take(leases.as_ref(), &channels).boxed());
                     } else if renewing.is_none() {
                         // One that is under way would only be followed by another.
                         renew.reset_immediately();
@@ -198,9 +199,9 @@ impl Lanes {
                 }
                 _ = renew.tick(), if renewing.is_none() => {
                     asked = (Instant::now(), clock.now());
-                    let leases: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
-                    let ledger = Arc::clone(&ledger);
-                    renewing = Some(async move { ledger.renew(&leases).await }.boxed());
+                    let own: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
+                    let leases = Arc::clone(&leases);
+                    renewing = Some(async move { leases.renew(&own).await }.boxed());
                 }
             }
         }
@@ -247,8 +248,8 @@ impl Lanes {
     }
 }
 
-async fn take(ledger: &dyn Ledger, channels: &[ChannelName]) -> Option<Lease> {
-    match ledger.claim_lane(channels).await {
+async fn take(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
+    match leases.claim_lane(channels).await {
         Ok(lease) => lease,
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "claiming a lane failed");

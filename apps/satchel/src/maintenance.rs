@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::Timestamp;
 use satchel_intake::forget::BLOB_GRACE;
-use satchel_ports::{Blobs, Clock, Ledger, LedgerError, Workspace};
+use satchel_ports::{Blobs, Clock, LedgerError, Storage, Workspace};
 use tokio_util::sync::CancellationToken;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -36,9 +36,9 @@ pub struct GcReport {
 ///
 /// # Errors
 /// When the store or the ledger fails; a referenced blob is never removed.
-pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::Result<GcReport> {
+pub async fn collect_garbage(storage: &dyn Storage, blobs: &dyn Blobs) -> anyhow::Result<GcReport> {
     let stale = blobs.list_stale(BLOB_GRACE).await?;
-    let unreferenced = ledger.find_unreferenced(&stale).await?;
+    let unreferenced = storage.find_unreferenced(&stale).await?;
     blobs.mark(&unreferenced, BLOB_GRACE).await?;
     let freed = blobs.sweep().await?;
     Ok(GcReport { checked: stale.len(), unreferenced: unreferenced.len(), freed_bytes: freed })
@@ -51,12 +51,12 @@ pub async fn collect_garbage(ledger: &dyn Ledger, blobs: &dyn Blobs) -> anyhow::
 /// # Errors
 /// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
 pub async fn empty_tmp(
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     workspace: &dyn Workspace,
     now: Timestamp,
     disk_now: SystemTime,
 ) -> anyhow::Result<u64> {
-    let active = ledger.active_conversations(before(now, TMP_TTL)).await?;
+    let active = storage.active_conversations(before(now, TMP_TTL)).await?;
     Ok(workspace.sweep_tmp(&active, disk_now).await?)
 }
 
@@ -72,8 +72,8 @@ pub async fn empty_trash(workspace: &dyn Workspace, now: Timestamp) -> std::io::
 ///
 /// # Errors
 /// When the ledger fails.
-pub async fn prune_audit(ledger: &dyn Ledger, now: Timestamp) -> Result<u64, LedgerError> {
-    ledger.prune_audit(before(now, AUDIT_TTL)).await
+pub async fn prune_audit(storage: &dyn Storage, now: Timestamp) -> Result<u64, LedgerError> {
+    storage.prune_audit(before(now, AUDIT_TTL)).await
 }
 
 /// The time that lies this long before another.
@@ -84,7 +84,7 @@ fn before(now: Timestamp, duration: Duration) -> Timestamp {
 /// Cleans up the stores while the lanes are worked.
 pub struct Maintenance {
     /// Where the references to blobs are.
-    pub ledger: Arc<dyn Ledger>,
+    pub storage: Arc<dyn Storage>,
     pub clock: Arc<dyn Clock>,
     pub blobs: Arc<dyn Blobs>,
     pub workspace: Arc<dyn Workspace>,
@@ -95,13 +95,13 @@ impl Maintenance {
     pub async fn run(self, stop: CancellationToken) {
         log_report("leftovers of dead processes in workspaces", self.workspace.remove_leftovers().await);
         while stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
-            let result = collect_garbage(&*self.ledger, &*self.blobs).await;
+            let result = collect_garbage(&*self.storage, &*self.blobs).await;
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
             let now = self.clock.now();
-            let result = empty_tmp(&*self.ledger, &*self.workspace, now, SystemTime::now()).await;
+            let result = empty_tmp(&*self.storage, &*self.workspace, now, SystemTime::now()).await;
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
-            log_report("lines of the audit log that are 90 days old", prune_audit(&*self.ledger, now).await);
+            log_report("lines of the audit log that are 90 days old", prune_audit(&*self.storage, now).await);
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use satchel_domain::ConversationId;
     use satchel_files::{DirectoryWorkspace, NativeRunner};
-    use satchel_ports::{ManualClock, MockBlobs, MockWorkspace, WriteMode, ledger::MockLedger};
+    use satchel_ports::{ManualClock, MockBlobs, MockWorkspace, WriteMode, ledger::MockStorage};
 
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
         workspace.write(&conversation, &path, content, WriteMode::CreateNew, 100).await.unwrap();
         let day = 24 * 60 * 60 * 1000;
         for (now, freed) in [(1_000 + day, 0), (1_001 + day, 5)] {
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockStorage::new();
             let last_turn = conversation.clone();
             ledger
                 .expect_active_conversations()
@@ -149,7 +149,7 @@ mod tests {
     /// Programs that embed Satchel run only what `build` returns.
     #[tokio::test(start_paused = true)]
     async fn stores_are_cleaned_every_hour() {
-        let (mut ledger, mut blobs, mut workspace) = (MockLedger::new(), MockBlobs::new(), MockWorkspace::new());
+        let (mut ledger, mut blobs, mut workspace) = (MockStorage::new(), MockBlobs::new(), MockWorkspace::new());
         let stop = CancellationToken::new();
         workspace.expect_remove_leftovers().once().returning(|| Ok(0));
         blobs.expect_list_stale().times(2).returning(|_| Ok(Vec::new()));
@@ -168,8 +168,8 @@ mod tests {
             Ok(0)
         });
         let start = tokio::time::Instant::now();
-        let (ledger, clock) = (Arc::new(ledger), Arc::new(ManualClock::default()));
-        Maintenance { ledger, clock, blobs: Arc::new(blobs), workspace: Arc::new(workspace) }.run(stop).await;
+        let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::default()));
+        Maintenance { storage, clock, blobs: Arc::new(blobs), workspace: Arc::new(workspace) }.run(stop).await;
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }
 }

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use satchel_domain::{ConversationId, Timestamp, WorkspacePath};
 use satchel_files::DirectoryWorkspace;
 use satchel_ports::{
-    ByteStream, Ledger, LedgerError, Workspace, WorkspaceError, WriteMode,
-    ledger::usage::{UsageQuery, UsageScope},
+    ByteStream, LedgerError, Storage, Workspace, WorkspaceError, WriteMode,
+    ledger::{UsageQuery, UsageScope},
     workspace::{RestoredFiles, TrashBatch, TrashedEntry, WorkspaceEntry, WorkspaceFile},
 };
 use secrecy::SecretString;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// A workspace whose bytes are counted in the ledger.
 pub struct MeteredWorkspace {
     inner: DirectoryWorkspace,
-    ledger: Arc<dyn Ledger>,
+    storage: Arc<dyn Storage>,
     /// The bytes reserved by running writes.
     reserved: Mutex<HashMap<ConversationId, u64>>,
     /// Held while a size is measured and recorded.
@@ -29,10 +29,10 @@ pub struct MeteredWorkspace {
 }
 
 impl MeteredWorkspace {
-    /// Counts the bytes of `inner` in `ledger`.
+    /// Counts the bytes of `inner` in `storage`.
     #[must_use]
-    pub fn new(inner: DirectoryWorkspace, ledger: Arc<dyn Ledger>) -> Self {
-        Self { inner, ledger, reserved: Mutex::default(), record_lock: tokio::sync::Mutex::default() }
+    pub fn new(inner: DirectoryWorkspace, storage: Arc<dyn Storage>) -> Self {
+        Self { inner, storage, reserved: Mutex::default(), record_lock: tokio::sync::Mutex::default() }
     }
 
     /// Reserves bytes for a write.
@@ -44,7 +44,7 @@ impl MeteredWorkspace {
     ) -> Result<QuotaHold<'_>, WorkspaceError> {
         // Counted here before the ledger has it: a size recorded in between counts it twice rather than not at all.
         let mut reservation = QuotaHold::new(self, conversation, bytes);
-        let mut result = self.ledger.reserve_workspace(conversation, bytes).await;
+        let mut result = self.storage.reserve_workspace(conversation, bytes).await;
         for empties_trash in [false, true] {
             if !matches!(result, Err(LedgerError::QuotaExceeded(_))) {
                 break;
@@ -57,7 +57,7 @@ impl MeteredWorkspace {
             self.inner.forget_usage(conversation);
             self.record_usage(conversation).await;
             reservation = QuotaHold::new(self, conversation, bytes);
-            result = self.ledger.reserve_workspace(conversation, bytes).await;
+            result = self.storage.reserve_workspace(conversation, bytes).await;
         }
         result.map_err(|error| match error {
             LedgerError::QuotaExceeded(exceeded) => WorkspaceError::StorageFull(exceeded),
@@ -69,7 +69,7 @@ impl MeteredWorkspace {
     /// Measures every counted workspace and records its size in the ledger, so that files removed without the tools no
     /// longer count.
     async fn record_all_usages(&self) {
-        let usages = match self.ledger.usages(&UsageQuery::All).await {
+        let usages = match self.storage.usages(&UsageQuery::All).await {
             Ok(usages) => usages,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
@@ -98,7 +98,7 @@ impl MeteredWorkspace {
             }
         };
         let reserved = self.lock_reserved().get(conversation).copied().unwrap_or_default();
-        if let Err(error) = self.ledger.record_workspace(conversation, used.saturating_add(reserved)).await {
+        if let Err(error) = self.storage.record_workspace(conversation, used.saturating_add(reserved)).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(chat.id = %conversation, error, "recording a workspace's size failed");
         }
@@ -228,7 +228,7 @@ mod tests {
     use satchel_domain::{InboundMessage, Sender};
     use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
     use satchel_local::{SystemClock, UuidV7};
-    use satchel_ports::ledger::{ClaimMode, usage::Quotas};
+    use satchel_ports::ledger::{ClaimMode, Inbox, Quotas};
 
     use super::*;
 

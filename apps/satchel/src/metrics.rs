@@ -22,11 +22,8 @@ use prometheus_client::{
 };
 use satchel_domain::Timestamp;
 use satchel_ports::{
-    Ledger,
-    ledger::{
-        OutboxQuery, UndecodableCount,
-        usage::{UsageQuery, UsageScope},
-    },
+    Ledger, Storage,
+    ledger::{OutboxQuery, UndecodableCount, UsageQuery, UsageScope},
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
@@ -220,10 +217,10 @@ impl Metrics {
 
     /// Returns all metrics as text. Reads the oldest part, the undecodable updates and the stored files from the
     /// ledger, and the free space from the system.
-    pub async fn render(&self, ledger: &dyn Ledger, now: Timestamp) -> String {
+    pub async fn render(&self, ledger: &Ledger, now: Timestamp) -> String {
         self.measure_disks().await;
         let oldest = OutboxQuery { unsettled_only: true, limit: Some(1), ..OutboxQuery::default() };
-        let age = match timeout(LEDGER_TIMEOUT, ledger.outbox(&oldest)).await {
+        let age = match timeout(LEDGER_TIMEOUT, ledger.archive.parts(&oldest)).await {
             Ok(Ok(parts)) => {
                 parts.first().map_or(0.0, |part| now.saturating_duration_since(part.created_at).as_secs_f64())
             }
@@ -231,23 +228,23 @@ impl Metrics {
         };
         self.oldest_part_seconds.set(age);
         self.undecodable.clear();
-        if let Ok(Ok(unreadable)) = timeout(LEDGER_TIMEOUT, ledger.count_undecodable()).await {
+        if let Ok(Ok(unreadable)) = timeout(LEDGER_TIMEOUT, ledger.archive.count_undecodable()).await {
             for UndecodableCount { channel, updates } in unreadable {
                 let channel = self.channel_label(channel.as_str());
                 self.undecodable.get_or_create(&ChannelLabels { channel }).inc_by(updates.cast_signed());
             }
         }
-        self.sum_stored_files(ledger).await;
+        self.sum_stored_files(&*ledger.storage).await;
         let mut output = String::new();
         text::encode(&mut output, &self.registry).expect("text can be written to a string");
         output
     }
 
     /// Sums the stored files and bytes by channel; no series if the ledger fails.
-    async fn sum_stored_files(&self, ledger: &dyn Ledger) {
+    async fn sum_stored_files(&self, storage: &dyn Storage) {
         self.stored_files.clear();
         self.stored_bytes.clear();
-        let Ok(Ok(usages)) = timeout(LEDGER_TIMEOUT, ledger.usages(&UsageQuery::All)).await else { return };
+        let Ok(Ok(usages)) = timeout(LEDGER_TIMEOUT, storage.usages(&UsageQuery::All)).await else { return };
         for usage in usages {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
             let labels = ChannelLabels { channel: self.channel_label(conversation.channel().as_str()) };

@@ -32,7 +32,7 @@ const WORKSPACE_QUOTA_BYTES: u64 = 2 << 30;
 #[derive(Clone)]
 pub struct Ports {
     /// The durable store of turns, parts, leases, inbox and history.
-    pub ledger: Arc<dyn Ledger>,
+    pub ledger: Ledger,
     /// The clock of the process, the same that the ledger has.
     pub clock: Arc<dyn Clock>,
     /// The source of new ids.
@@ -78,12 +78,12 @@ impl Ports {
         let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
         let settings = satchel_ledger::Settings::default();
         let ledger = SqliteLedger::open(data_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
-        let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
+        let ledger = Ledger::from(Arc::new(ledger.await.context("failed to open the ledger")?));
         let (blobs, workspaces) = (data_dir.join(BLOBS_DIR), data_dir.join(WORKSPACES_DIR));
         let runner = default_file_runner();
         let (blobs, workspace) = open_file_stores(blobs, workspaces, None, WORKSPACE_QUOTA_BYTES, runner).await?;
         Ok(Self {
-            workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger))),
+            workspace: Arc::new(MeteredWorkspace::new(workspace, Arc::clone(&ledger.storage))),
             ledger,
             clock,
             ids,

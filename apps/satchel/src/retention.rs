@@ -5,11 +5,8 @@ use std::{sync::Arc, time::Duration};
 use satchel_domain::{Attachment, ChannelName, ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 use satchel_intake::{ChannelNotHostedError, InternalInbound, commands::describe_file};
 use satchel_ports::{
-    Clock, InboundError, Ledger, LedgerError,
-    ledger::{
-        AttachmentOrder, AttachmentQuery,
-        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
-    },
+    Archive, Clock, InboundError, Inbox, LedgerError, Storage,
+    ledger::{AttachmentOrder, AttachmentQuery, ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +27,9 @@ const MAX_NAMED_FILES: usize = 20;
 /// The daily removal of old files.
 pub struct RetentionTask {
     pub retention: RetentionConfig,
-    pub ledger: Arc<dyn Ledger>,
+    pub inbox: Arc<dyn Inbox>,
+    pub archive: Arc<dyn Archive>,
+    pub storage: Arc<dyn Storage>,
     pub clock: Arc<dyn Clock>,
     /// Accepts the messages that announce the removal.
     pub inbound: InternalInbound,
@@ -55,18 +54,17 @@ impl RetentionTask {
     /// # Errors
     /// When the ledger fails.
     pub async fn run(&self) -> anyhow::Result<u64> {
-        let ledger = &self.ledger;
         if self.retention.is_off() {
             return Ok(0);
         }
         let checkpoint_name = ChannelName::new("retention").expect("the name is lower-case letters");
         let now = self.clock.now();
         let today = json!({ "day": now.0.div_euclid(DAY_MS) });
-        if ledger.load_checkpoint(&checkpoint_name).await?.as_ref() == Some(&today) {
+        if self.inbox.load_checkpoint(&checkpoint_name).await?.as_ref() == Some(&today) {
             return Ok(0);
         }
         let mut removed = 0;
-        for usage in ledger.usages(&UsageQuery::All).await? {
+        for usage in self.storage.usages(&UsageQuery::All).await? {
             let UsageScope::Conversation(conversation) = &usage.scope else { continue };
             match self.enforce_limits(conversation, &usage, now).await {
                 Ok(files) => removed += files,
@@ -76,7 +74,7 @@ impl RetentionTask {
                 }
             }
         }
-        ledger.save_checkpoint(&checkpoint_name, &today).await?;
+        self.inbox.save_checkpoint(&checkpoint_name, &today).await?;
         Ok(removed)
     }
 
@@ -92,7 +90,7 @@ impl RetentionTask {
             order: AttachmentOrder::Oldest,
             ..AttachmentQuery::default()
         };
-        let mut oldest = self.ledger.attachments(&query).await?;
+        let mut oldest = self.archive.attachments(&query).await?;
         oldest.truncate(count_expired(&oldest, usage, &self.retention, now));
         if oldest.is_empty() {
             return Ok(0);
@@ -127,7 +125,7 @@ impl RetentionTask {
         for Attachment { number, .. } in expired {
             let request = ForgetRequest { conversation: conversation.clone(), number: *number, restricted_to: None };
             // A file in use is removed on a later day.
-            if let ForgetOutcome::Forgotten(_) = self.ledger.forget_file(&request).await? {
+            if let ForgetOutcome::Forgotten(_) = self.storage.forget_file(&request).await? {
                 removed += 1;
             }
         }

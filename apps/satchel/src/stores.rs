@@ -36,7 +36,7 @@ const TEXTS_DIR: &str = "document-texts";
 #[derive(Clone)]
 pub struct Stores {
     /// The source of truth.
-    pub ledger: Arc<dyn Ledger>,
+    pub ledger: Ledger,
     /// The clock of the process, the same that the ledger has.
     pub clock: Arc<dyn Clock>,
     /// The source of new ids.
@@ -84,7 +84,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
     let settings = Settings { only, quotas, ..Settings::default() };
     let ledger = SqliteLedger::open(database_dir, settings, Arc::clone(&clock), Arc::clone(&ids));
-    let ledger: Arc<dyn Ledger> = Arc::new(ledger.await.context("failed to open the ledger")?);
+    let ledger = Ledger::from(Arc::new(ledger.await.context("failed to open the ledger")?));
     let workspaces_dir = data_dir.join(WORKSPACES_DIR);
     let shared = config.workspace.shared_dir.clone().map(|directory| directory.0);
     let quota = config.workspace.quota.0;
@@ -92,7 +92,7 @@ pub async fn open(config: &Config, only: Option<ConversationId>) -> anyhow::Resu
     let (blobs, workspace) = open_file_stores(blobs_dir, workspaces_dir, shared, quota, runner).await?;
     let reserve = config.storage.reserve();
     let (blobs, workspace) = (blobs.with_reserve(reserve), workspace.with_reserve(reserve));
-    let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger)));
+    let metered_workspace = Arc::new(MeteredWorkspace::new(workspace.clone(), Arc::clone(&ledger.storage)));
     let blobs = Arc::new(TextEvictingBlobs::new(Arc::new(blobs), text_cache(config)));
     Ok(Stores { ledger, clock, ids, blobs, workspace, metered_workspace })
 }

@@ -7,7 +7,7 @@ use satchel_domain::{Attachment, AttachmentSource, CallId, Sender, ToolCall, Too
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
     ToolSpec,
-    ledger::{AttachmentQuery, usage::QuotaExceeded},
+    ledger::{AttachmentQuery, QuotaExceeded},
 };
 use satchel_routing::retry::retry_until_stored;
 use serde_json::Value;
@@ -195,7 +195,7 @@ async fn record_outcome(
     changes: &[FileChange],
 ) -> Result<ToolOutcome, LedgerError> {
     retry_until_stored(&lane.stop, || {
-        services.ledger.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
+        services.turns.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
     })
     .await
 }
@@ -287,7 +287,7 @@ pub(crate) fn find_permitted_tool<'a>(
 /// The files that the turn's calls have registered, the oldest first. Nothing else lists those of an interrupted call.
 pub(crate) async fn list_turn_files(services: &AgentServices, turn: TurnId) -> Result<Vec<Attachment>, LedgerError> {
     let query = AttachmentQuery { turn: Some(turn), ..AttachmentQuery::default() };
-    let files = services.ledger.attachments(&query).await?;
+    let files = services.archive.attachments(&query).await?;
     Ok(files.into_iter().rev().filter(|file| file.source != AttachmentSource::User).collect())
 }
 
@@ -389,7 +389,7 @@ pub(crate) async fn perform_call(
 #[cfg(test)]
 mod tests {
     use satchel_domain::{AttachmentId, Filename, Sha256, StoredBlob, Timestamp};
-    use satchel_ports::ledger::usage::QuotaScope;
+    use satchel_ports::ledger::QuotaScope;
     use uuid::Uuid;
 
     use super::*;

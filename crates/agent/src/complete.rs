@@ -65,7 +65,7 @@ pub async fn complete_turn(
         reply_to: result.reply_to,
         changes: result.changes,
     };
-    let first_part = retry_until_stored(&lane.stop, || services.ledger.complete_turn(&lane.lease, &completed)).await?;
+    let first_part = retry_until_stored(&lane.stop, || services.turns.complete_turn(&lane.lease, &completed)).await?;
     let CompletedTurn { turn, ending, response, .. } = completed;
     tracing::info!(
         chat.id = %conversation, turn.id = %turn, ending = ending.as_str(), files = response.attachments.len(),
@@ -160,12 +160,12 @@ mod tests {
 
     #[tokio::test]
     async fn oversized_file_notice_has_conversation_link() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let has_link = |turn: &CompletedTurn| match &turn.plan.parts.last().unwrap().content {
             PartContent::Notice { text } => text.contains("kept as #1: <https://a.example/links/x> (for 7 days;"),
             _ => false,
         };
-        ledger.expect_complete_turn().times(1).withf(move |_, turn| has_link(turn)).returning(|_, _| Ok(None));
+        ledger.turns.expect_complete_turn().times(1).withf(move |_, turn| has_link(turn)).returning(|_, _| Ok(None));
         let mut links = MockFileLinks::new();
         let matches_file = |conversation: &ConversationId, file: &AttachmentId, planned_at: &Timestamp| {
             conversation.to_string() == "telegram:41"
@@ -182,7 +182,9 @@ mod tests {
         });
         channel.expect_capabilities().returning(|_| tables::telegram());
         let services = AgentServices {
-            ledger: Arc::new(ledger),
+            turns: Arc::new(ledger.turns),
+            outbox: Arc::new(ledger.outbox),
+            archive: Arc::new(ledger.archive),
             clock: Arc::new(ManualClock::at(Timestamp(5))),
             ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),

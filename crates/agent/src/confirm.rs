@@ -208,7 +208,7 @@ pub async fn confirm_call(
         return Ok(ConfirmOutcome::Refused(format!("not run: nobody allowed this call within {minutes} min")));
     };
     let entry = JournalEntry::Decided { ordinal: call.id.ordinal, allowed: decision.allow, message: decision.id };
-    retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, call.id.turn, &entry)).await?;
+    retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, call.id.turn, &entry)).await?;
     confirmations.mark_consumed(decision.id);
     let person = to_inline_code(&decision.sender.name, 60);
     let (closing_text, outcome) = match decision.allow {

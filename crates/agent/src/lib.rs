@@ -30,7 +30,7 @@ use std::{
 use jiff::tz::TimeZone;
 use satchel_domain::{ChannelName, ConversationId, Sender, delivery::OnDoubt};
 use satchel_ports::{
-    Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Ledger, SafetyTier,
+    Archive, Channel, Clock, DocumentReader, EventBus, FileLinks, Ids, Lease, Outbox, SafetyTier, Turns,
     ledger::{QueuedMessage, SteeringRequests},
 };
 use tokio::sync::Notify;
@@ -114,7 +114,10 @@ pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Se
 #[derive(Clone)]
 pub struct AgentServices {
     /// Where everything is recorded.
-    pub ledger: Arc<dyn Ledger>,
+    pub turns: Arc<dyn Turns>,
+    /// Where streamed messages and questions are.
+    pub outbox: Arc<dyn Outbox>,
+    pub archive: Arc<dyn Archive>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     /// Where events are published.

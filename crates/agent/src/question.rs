@@ -176,7 +176,7 @@ impl Tending {
     /// Records that a question may stand from now on.
     async fn begin(&self, question: PartId) -> Result<(), String> {
         let Self { services, lane, call, .. } = self;
-        services.ledger.begin_question(&lane.lease, question, call.turn).await.map_err(|error| {
+        services.outbox.begin_question(&lane.lease, question, call.turn).await.map_err(|error| {
             tracing::warn!(call.id = %call, %error, "recording a question failed; the call is not run");
             error.to_string()
         })
@@ -184,7 +184,7 @@ impl Tending {
 
     /// Records as which message a question stands. Where that fails it stays a doubt, which costs certainty alone.
     async fn settle(&self, question: PartId, message: Option<MessageRef>) {
-        if let Err(error) = self.services.ledger.settle_question(question, message).await {
+        if let Err(error) = self.services.outbox.settle_question(question, message).await {
             tracing::debug!(call.id = %self.call, %error, "recording a question's message id failed; the question stays in doubt");
         }
     }
@@ -279,11 +279,11 @@ impl Tending {
 
     /// Looks for a question in doubt once the platform answers, while the question is needed and not longer than this.
     async fn look_up(&self, doubtful: DoubtfulSend, given_up: Instant) -> Option<LookupOutcome> {
-        let (ledger, channel) = (&*self.services.ledger, &*self.lane.channel);
+        let (outbox, channel) = (&*self.services.outbox, &*self.lane.channel);
         let looked_up = async {
             loop {
                 if channel.probe().await.is_ok() {
-                    match look_up(ledger, channel, doubtful.clone(), LookupRange::After(None)).await {
+                    match look_up(outbox, channel, doubtful.clone(), LookupRange::After(None)).await {
                         Ok(Ok(outcome)) => return outcome,
                         Ok(Err(SendError::NotSent { .. } | SendError::InDoubt { .. })) => {}
                         Ok(Err(error)) => return LookupOutcome::Uncertain { reason: error.to_string() },
@@ -302,9 +302,9 @@ impl Tending {
 
     /// Deletes earlier attempts that turned up though a look-up had not found them: their buttons would stay for ever.
     async fn remove_duplicates(&self, earlier: DoubtfulSend, messages: &[MessageRef]) {
-        let (ledger, channel) = (&*self.services.ledger, &*self.lane.channel);
+        let (outbox, channel) = (&*self.services.outbox, &*self.lane.channel);
         let conversation = earlier.part.conversation.clone();
-        let looked_up = look_up(ledger, channel, earlier, LookupRange::Before(messages.to_vec())).await;
+        let looked_up = look_up(outbox, channel, earlier, LookupRange::Before(messages.to_vec())).await;
         if let Ok(Ok(LookupOutcome::Found { messages, duplicates })) = looked_up {
             delete_duplicates(channel, &conversation, &[messages, duplicates].concat()).await;
         }

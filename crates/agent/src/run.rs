@@ -221,7 +221,7 @@ async fn resume_and_run(
         None => return Ok(LoopEnd::new(Ending::Cancelled)),
     };
     let settings = &services.settings;
-    let history = services.ledger.history(&lane.lease.conversation, settings.max_history_messages).await?;
+    let history = services.archive.history(&lane.lease.conversation, settings.max_history_messages).await?;
     let receipt = prompt::delivery_receipt(&turn.unreported_failures);
     let mut messages: Vec<ModelMessage> = prompt::agent_context(&scope.agent, declared).into_iter().collect();
     messages.extend(prompt::initial_messages(history, turn, receipt, documents, &heading_context(services, lane)));
@@ -350,7 +350,7 @@ pub(crate) async fn run_loop(
             calls: round.calls.clone(),
             awaiting_decision: calls_to_confirm(services, scope, &round.calls),
         };
-        retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
+        retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
         let calls = round.calls.clone();
         // No person waits for a scheduled script, and it may produce no reply.
         if !is_quiet {
@@ -451,7 +451,7 @@ async fn read_steering(
     lane: &LaneHandle,
     turn: &QueuedTurn,
 ) -> Result<SteeringRequests, LedgerError> {
-    let queued = services.ledger.list_queued_behind(&lane.lease, turn.id).await?;
+    let queued = services.turns.list_queued_behind(&lane.lease, turn.id).await?;
     Ok((services.plan_steering)(&queued))
 }
 

@@ -20,7 +20,7 @@ use satchel_domain::{
     delivery::{DeliveryRules, PartEvent, Refusal, SendError, advance},
     markdown::{append_paragraph, trim_blank_edges},
 };
-use satchel_ports::{BusEvent, Clock, EventBus, Ledger, LedgerError, SendRequest, ledger::QueuedTurn};
+use satchel_ports::{BusEvent, Clock, EventBus, LedgerError, Outbox, SendRequest, ledger::QueuedTurn};
 use satchel_routing::split::split;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -115,7 +115,7 @@ impl Streaming {
         let edits = match capabilities.stream {
             StreamRule::Edits { interval_ms } => {
                 let editor = Editor {
-                    ledger: Arc::clone(&services.ledger),
+                    outbox: Arc::clone(&services.outbox),
                     clock: Arc::clone(&services.clock),
                     lane: lane.clone(),
                     turn: turn.id,
@@ -175,7 +175,7 @@ pub fn reply_to(turn: &QueuedTurn) -> Option<MessageRef> {
 }
 
 struct Editor {
-    ledger: Arc<dyn Ledger>,
+    outbox: Arc<dyn Outbox>,
     clock: Arc<dyn Clock>,
     lane: LaneHandle,
     turn: TurnId,
@@ -246,7 +246,7 @@ impl Editor {
                 }
                 part
             }
-            None => match self.ledger.begin_stream(&self.lane.lease, self.turn, self.reply_to.clone()).await? {
+            None => match self.outbox.begin_stream(&self.lane.lease, self.turn, self.reply_to.clone()).await? {
                 Some(begun) => shown.insert(begun),
                 // An earlier reply is still on its way; this one must not overtake it.
                 None => return Ok(Shown::Later(self.interval)),
@@ -278,7 +278,7 @@ impl Editor {
             return Ok(true);
         }
         *part = advance(part, PartEvent::Interrupted, now, &DeliveryRules::default());
-        self.ledger.save_part(&self.lane.lease, part).await?;
+        self.outbox.save_part(&self.lane.lease, part).await?;
         Ok(false)
     }
 
@@ -291,7 +291,7 @@ impl Editor {
             Err(SendError::Refused { refusal: Refusal::TargetGone, .. }) => {
                 part.target = None;
                 part.state = PartState::Pending;
-                self.ledger.save_part(&self.lane.lease, part).await?;
+                self.outbox.save_part(&self.lane.lease, part).await?;
                 Ok(Shown::Ends)
             }
             // More text can mend its markup, and nothing else of it. The final edit meets the refusal again, and that is told.
@@ -337,7 +337,7 @@ impl Editor {
                 Shown::Ends
             }
         };
-        self.ledger.save_part(&self.lane.lease, part).await?;
+        self.outbox.save_part(&self.lane.lease, part).await?;
         Ok(shown)
     }
 

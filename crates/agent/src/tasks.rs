@@ -306,7 +306,7 @@ fn run_values(playbooks: &PlaybookServices, turn: &QueuedTurn, input: Map<String
 fn run_files(services: &AgentServices, playbooks: &PlaybookServices, lane: &LaneHandle) -> RunFiles {
     RunFiles {
         declared: Arc::clone(&playbooks.content.files),
-        ledger: Arc::clone(&services.ledger),
+        archive: Arc::clone(&services.archive),
         blobs: Arc::clone(&playbooks.content.blobs),
         conversation: lane.lease.conversation.clone(),
     }
@@ -366,7 +366,7 @@ async fn finish_task(
     let task = step.task.id.clone();
     let text = rounds.rounds.last().map(|round| round.text.clone()).unwrap_or_default();
     let entry = JournalEntry::TaskFinished { task: task.clone(), text };
-    retry_until_stored(&lane.stop, || services.ledger.journal_message(&lane.lease, turn.id, &entry)).await?;
+    retry_until_stored(&lane.stop, || services.turns.journal_message(&lane.lease, turn.id, &entry)).await?;
     rounds.finish_task(task);
     rounds.partial.clear();
     Ok(())

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use satchel_domain::{Attachment, AttachmentId, ConversationId, Sha256};
 use satchel_ports::{
-    BlobHint, Blobs, ByteStream, DeclaredFileError, DeclaredFiles, FileEntry, Ledger, OpenedFile, ReadableFile,
+    Archive, BlobHint, Blobs, ByteStream, DeclaredFileError, DeclaredFiles, FileEntry, OpenedFile, ReadableFile,
     ledger::AttachmentKey,
 };
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn parse_json(text: &str) -> Option<Value> {
 /// The files that a run can read: those of its conversation by the paths in outputs, and all others as declared.
 pub struct RunFiles {
     pub declared: Arc<dyn DeclaredFiles>,
-    pub ledger: Arc<dyn Ledger>,
+    pub archive: Arc<dyn Archive>,
     pub blobs: Arc<dyn Blobs>,
     pub conversation: ConversationId,
 }
@@ -73,7 +73,7 @@ impl RunFiles {
     }
 
     async fn open_attachment(&self, id: AttachmentId, path: &Path) -> Result<OpenedFile, DeclaredFileError> {
-        let record = self.ledger.attachment(&self.conversation, AttachmentKey::Id(id)).await.map_err(|error| {
+        let record = self.archive.attachment(&self.conversation, AttachmentKey::Id(id)).await.map_err(|error| {
             let source = std::io::Error::other(error);
             DeclaredFileError::Io { operation: "look up", path: path.to_owned(), source }
         })?;
@@ -144,7 +144,7 @@ impl ReadableFile for StoredFile {
 mod tests {
     use bytes::Bytes;
     use satchel_domain::{AttachmentSource, Filename, MediaInfo, StoredBlob, Timestamp};
-    use satchel_ports::{MockBlobs, MockDeclaredFiles, MockLedger};
+    use satchel_ports::{MockArchive, MockBlobs, MockDeclaredFiles};
     use uuid::Uuid;
 
     use super::*;
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn run_files(declared: MockDeclaredFiles, ledger: MockLedger) -> RunFiles {
+    fn run_files(declared: MockDeclaredFiles, archive: MockArchive) -> RunFiles {
         let mut blobs = MockBlobs::new();
         blobs.expect_open().returning(|sha256, _| {
             assert_eq!(*sha256, Sha256::digest("cat.png"));
@@ -190,7 +190,7 @@ mod tests {
         });
         RunFiles {
             declared: Arc::new(declared),
-            ledger: Arc::new(ledger),
+            archive: Arc::new(archive),
             blobs: Arc::new(blobs),
             conversation: "console:main".parse().unwrap(),
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn output_path_leads_to_file_of_the_conversation() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockArchive::new();
         ledger.expect_attachment().returning(|conversation, key| {
             assert_eq!(conversation.to_string(), "console:main", "no other conversation's files can be named");
             let mut forgotten = file(8, "dog.png");
@@ -225,7 +225,7 @@ mod tests {
     async fn other_paths_are_those_of_the_machine() {
         let mut declared = MockDeclaredFiles::new();
         declared.expect_open().times(3).returning(|_, path| Err(DeclaredFileError::Missing(path.to_owned())));
-        let files = run_files(declared, MockLedger::new());
+        let files = run_files(declared, MockArchive::new());
         let id = Uuid::from_u128(7);
         for path in ["cat.png".to_owned(), "/attachments/cat.png".to_owned(), format!("attachments/{id}/cat.png")] {
             assert!(files.open(Path::new("/etc/satchel"), Path::new(&path)).await.is_err());

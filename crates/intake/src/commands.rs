@@ -13,14 +13,14 @@ use satchel_domain::{
     Button, ConversationId, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest, task::TASK_COMMAND,
 };
 use satchel_ports::{
-    ChangeLog, FileChange, FileLinks, Ledger, LedgerError,
+    Archive, ChangeLog, FileChange, FileLinks, Ledger, LedgerError, Turns,
     ledger::{HistoryChange, OutboxQuery},
 };
 
 pub use self::agents::AgentChoice;
 pub use self::files::describe_file;
 pub use self::help::{AGENT_COMMAND, CommandFeatures, command_menu, explanation_text};
-pub use self::storage::Storage;
+pub use self::storage::StorageServices;
 pub use self::tasks::TaskStarter;
 use self::{
     agents::{choose_agent, list_agents},
@@ -172,12 +172,12 @@ pub struct CommandOffers<'a> {
 /// When the ledger can't be read.
 pub async fn handle_command(
     command: &ChatCommand,
-    ledger: &dyn Ledger,
+    ledger: &Ledger,
     context: &CommandContext<'_>,
     voice_status: VoiceStatus,
     offers: &CommandOffers<'_>,
     links: Option<&dyn FileLinks>,
-    storage: &Storage<'_>,
+    storage: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
     let CommandOffers { agents, tasks, starter } = offers;
@@ -185,13 +185,13 @@ pub async fn handle_command(
         CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice(), tasks: !tasks.is_empty() };
     let changes = ChangeLog::default();
     let response = match command {
-        ChatCommand::Files => list_files(ledger, conversation).await?,
-        ChatCommand::Resend(numbers) => resend_files(ledger, conversation, numbers).await?,
-        ChatCommand::Unlink(numbers) => revoke_file_links(ledger, context, numbers, links).await?,
+        ChatCommand::Files => list_files(&*ledger.archive, conversation).await?,
+        ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
+        ChatCommand::Unlink(numbers) => revoke_file_links(&*ledger.archive, context, numbers, links).await?,
         ChatCommand::Usage => show_usage(ledger, context, storage).await?,
-        ChatCommand::Forget(arguments) => forget_files(ledger, context, arguments, storage, &changes).await?,
+        ChatCommand::Forget(arguments) => forget_files(&*ledger.storage, context, arguments, storage, &changes).await?,
         ChatCommand::Undo => restore_files(context, storage, &changes).await,
-        ChatCommand::Outbox => list_outbox(ledger, conversation).await?,
+        ChatCommand::Outbox => list_outbox(&*ledger.archive, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),
         ChatCommand::New => OutgoingResponse::from_text(
@@ -202,14 +202,14 @@ pub async fn handle_command(
             "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
              decide.",
         ),
-        ChatCommand::Voice(enable) => set_voice_replies(ledger, context, *enable, voice_status).await?,
+        ChatCommand::Voice(enable) => set_voice_replies(&*ledger.turns, context, *enable, voice_status).await?,
         ChatCommand::Agent(None) => list_agents(context, agents),
-        ChatCommand::Agent(Some(name)) => choose_agent(ledger, context, agents, name).await?,
+        ChatCommand::Agent(Some(name)) => choose_agent(&*ledger.turns, context, agents, name).await?,
         ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter) {
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
         },
-        ChatCommand::Pair(command) => pairing::handle_pair_command(command, ledger, context).await?,
+        ChatCommand::Pair(command) => pairing::handle_pair_command(command, &*ledger.pairings, context).await?,
         ChatCommand::Explain(topic) => {
             OutgoingResponse::from_text(explanation_text(topic, context.is_by_owner(), features))
         }
@@ -221,10 +221,10 @@ pub async fn handle_command(
 const VOICE_REPLIES_ON: &str = "\
 Voice replies are on here: you get each reply as text and as a voice message. Turn them off with `/voice off`.";
 
-async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
+async fn list_outbox(archive: &dyn Archive, conversation: &ConversationId) -> Result<OutgoingResponse, LedgerError> {
     let query =
         OutboxQuery { conversation: Some(conversation.clone()), limit: Some(MAX_LISTED), ..OutboxQuery::default() };
-    let parts = ledger.outbox(&query).await?;
+    let parts = archive.parts(&query).await?;
     if parts.is_empty() {
         return Ok(OutgoingResponse::from_text("Everything has been delivered."));
     }
@@ -237,7 +237,7 @@ async fn list_outbox(ledger: &dyn Ledger, conversation: &ConversationId) -> Resu
 
 /// Sets or reports voice replies. They can't be enabled where synthesis is not configured.
 async fn set_voice_replies(
-    ledger: &dyn Ledger,
+    turns: &dyn Turns,
     context: &CommandContext<'_>,
     enable: Option<bool>,
     voice_status: VoiceStatus,
@@ -256,7 +256,7 @@ async fn set_voice_replies(
     if enable && !voice_status.available {
         return Ok(OutgoingResponse::from_text(unavailable_text));
     }
-    ledger.set_voice_replies(context.conversation, enable).await?;
+    turns.set_voice_replies(context.conversation, enable).await?;
     Ok(OutgoingResponse::from_text(match enable {
         true => VOICE_REPLIES_ON,
         false => "Voice replies are off. Turn them on again with `/voice on`.",
@@ -287,7 +287,7 @@ mod tests {
 
     use rstest::rstest;
     use satchel_domain::{AgentDirectory, Sender, Timestamp, TurnId, agent::AgentChat};
-    use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::usage::Quotas};
+    use satchel_ports::{MockBlobs, MockFileLinks, MockLedger, MockWorkspace, ledger::Quotas};
     use uuid::Uuid;
 
     use super::*;
@@ -348,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn hint_names_only_offered_commands() {
-        let ledger = MockLedger::new();
+        let ledger = Ledger::from(MockLedger::default());
         let strict = AccessPolicy::new([(conversation().channel().clone(), ChannelAccess::default())]);
         let text = async |text: &str, access: &AccessPolicy| {
             let command = ChatCommand::parse(text).unwrap();
@@ -404,9 +404,9 @@ mod tests {
     }
 
     /// A storage that no command of these looks into.
-    fn storage() -> Storage<'static> {
+    fn storage() -> StorageServices<'static> {
         static UNUSED: LazyLock<(MockBlobs, MockWorkspace)> = LazyLock::new(Default::default);
-        Storage { blobs: &UNUSED.0, workspace: &UNUSED.1, quotas: Quotas::NONE }
+        StorageServices { blobs: &UNUSED.0, workspace: &UNUSED.1, quotas: Quotas::NONE }
     }
 
     fn access() -> AccessPolicy {
@@ -429,7 +429,7 @@ mod tests {
 
     /// What a command that needs neither voice nor files is answered.
     async fn reply(command: &ChatCommand, access: &AccessPolicy, links: Option<&dyn FileLinks>) -> CommandReply {
-        let (ledger, voice) = (MockLedger::new(), VoiceStatus::default());
+        let (ledger, voice) = (Ledger::from(MockLedger::default()), VoiceStatus::default());
         let context = command_context(access);
         replied(handle_command(command, &ledger, &context, voice, &no_offers(), links, &storage()).await.unwrap())
     }
@@ -450,13 +450,18 @@ mod tests {
         #[case] says: &str,
         #[case] set: Option<bool>,
     ) {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let times = usize::from(set.is_some());
-        ledger.expect_set_voice_replies().withf(move |_, on| Some(*on) == set).times(times).returning(|_, _| Ok(()));
+        ledger
+            .turns
+            .expect_set_voice_replies()
+            .withf(move |_, on| Some(*on) == set)
+            .times(times)
+            .returning(|_, _| Ok(()));
         let speaking = VoiceStatus { available: possible, enabled: wanted };
         let answer = handle_command(
             &ChatCommand::Voice(wish),
-            &ledger,
+            &ledger.into(),
             &command_context(&access()),
             speaking,
             &no_offers(),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use satchel_domain::Sha256;
 use satchel_ports::{
-    BlobError, Blobs, Ledger, LedgerError,
-    ledger::usage::{ForgetOutcome, ForgetRequest},
+    BlobError, Blobs, LedgerError, Storage,
+    ledger::{ForgetOutcome, ForgetRequest},
 };
 
 /// How long bytes that nothing refers to are left alone: a file is stored before the row that names it.
@@ -16,13 +16,13 @@ pub const BLOB_GRACE: Duration = Duration::from_secs(60 * 60);
 /// # Errors
 /// When the ledger fails; then nothing is forgotten.
 pub async fn forget_file(
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     blobs: &dyn Blobs,
     request: &ForgetRequest,
 ) -> Result<ForgetOutcome, LedgerError> {
-    let outcome = ledger.forget_file(request).await?;
+    let outcome = storage.forget_file(request).await?;
     if let ForgetOutcome::Forgotten(file) = &outcome {
-        let unreferenced = ledger.find_unreferenced(&[file.sha256]).await?;
+        let unreferenced = storage.find_unreferenced(&[file.sha256]).await?;
         // If this fails, garbage collection deletes them later.
         if let Err(error) = remove_blobs(blobs, &unreferenced).await {
             let error = &error as &dyn std::error::Error;

@@ -11,7 +11,8 @@ use satchel_domain::{
     script::parse_script_message,
 };
 use satchel_ports::{
-    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Lease, Ledger, LedgerError, Workspace,
+    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Lease, Ledger, LedgerError, Pairings,
+    Workspace,
     ledger::{ClaimMode, RenameOutcome},
 };
 use serde_json::Value;
@@ -39,7 +40,8 @@ pub struct InboundService {
 /// The ports and settings for storing a message.
 #[derive(Clone)]
 pub(crate) struct InboundPipeline {
-    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) inbox: Arc<dyn Inbox>,
+    pub(crate) pairings: Arc<dyn Pairings>,
     pub(crate) clock: Arc<dyn Clock>,
     bus: Arc<dyn EventBus>,
     lanes: mpsc::Sender<ClaimedLane>,
@@ -62,7 +64,7 @@ impl InboundService {
     /// by `links` are redacted from every message.
     #[must_use]
     pub fn new(
-        ledger: Arc<dyn Ledger>,
+        ledger: &Ledger,
         clock: Arc<dyn Clock>,
         bus: Arc<dyn EventBus>,
         lanes: mpsc::Sender<ClaimedLane>,
@@ -72,7 +74,8 @@ impl InboundService {
     ) -> Self {
         Self {
             pipeline: InboundPipeline {
-                ledger,
+                inbox: Arc::clone(&ledger.inbox),
+                pairings: Arc::clone(&ledger.pairings),
                 clock,
                 bus,
                 lanes,
@@ -108,7 +111,7 @@ impl Inbound for InboundService {
     }
 
     async fn rename_conversation(&self, from: ConversationId, to: ConversationId) -> Result<(), InboundError> {
-        let renamed = self.pipeline.ledger.rename_conversation(&from, &to).await;
+        let renamed = self.pipeline.inbox.rename_conversation(&from, &to).await;
         match renamed.map_err(|error| InboundError(Box::new(error)))? {
             RenameOutcome::Renamed => {
                 tracing::info!(chat.id = %from, %to, "the platform renamed a conversation; it continues under its new id")
@@ -132,11 +135,11 @@ impl Inbound for InboundService {
     }
 
     async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, InboundError> {
-        self.pipeline.ledger.load_checkpoint(channel).await.map_err(|error| InboundError(Box::new(error)))
+        self.pipeline.inbox.load_checkpoint(channel).await.map_err(|error| InboundError(Box::new(error)))
     }
 
     async fn save_checkpoint(&self, channel: &ChannelName, checkpoint: Value) -> Result<(), InboundError> {
-        self.pipeline.ledger.save_checkpoint(channel, &checkpoint).await.map_err(|error| InboundError(Box::new(error)))
+        self.pipeline.inbox.save_checkpoint(channel, &checkpoint).await.map_err(|error| InboundError(Box::new(error)))
     }
 }
 
@@ -183,7 +186,7 @@ impl InboundPipeline {
         if !is_allowed {
             update.raw.take();
         }
-        if self.ledger.record_undecodable(&update).await? {
+        if self.inbox.record_undecodable(&update).await? {
             let UndecodableUpdate { channel, key, reason, .. } = update;
             tracing::warn!(%channel, update.key = key, reason, is_allowed, "an update could not be decoded; its content is stored if the sender may talk");
         }
@@ -192,7 +195,7 @@ impl InboundPipeline {
 
     async fn is_sender_allowed(&self, channel: &ChannelName, sender: &Sender) -> Result<bool, LedgerError> {
         match self.access.channel_rules(channel) {
-            Some(rules) => Ok(rules.is_allowed(sender) || self.ledger.is_approved(channel, &sender.id).await?),
+            Some(rules) => Ok(rules.is_allowed(sender) || self.pairings.is_approved(channel, &sender.id).await?),
             None => Ok(true),
         }
     }
@@ -205,7 +208,7 @@ impl InboundPipeline {
         // worker.
         let permit = self.lanes.try_reserve().ok();
         let claim = if permit.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
-        let received = self.ledger.receive(&message, claim).await?;
+        let received = self.inbox.receive(&message, claim).await?;
         if let (Some(permit), Some(lease)) = (permit, received.lease) {
             permit.send(ClaimedLane { lease, turn: received.turn, unsettled: received.unsettled });
         }
@@ -305,7 +308,7 @@ mod tests {
         workspace: MockWorkspace,
     ) -> InboundService {
         InboundService::new(
-            Arc::new(ledger),
+            &ledger.into(),
             Arc::new(ManualClock::default()),
             Arc::new(bus),
             lanes,
@@ -317,8 +320,9 @@ mod tests {
 
     #[tokio::test]
     async fn claimed_lane_reaches_worker_and_message_is_published() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         ledger
+            .inbox
             .expect_receive()
             .withf(|message, claim| message.files[0].filename.as_str() == "ёж.txt" && *claim == ClaimMode::IfFree)
             .returning(|_, _| {
@@ -334,8 +338,9 @@ mod tests {
 
     #[tokio::test]
     async fn busy_workers_leave_lane_to_others() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         ledger
+            .inbox
             .expect_receive()
             .withf(|_, claim| *claim == ClaimMode::Never)
             .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false }));
@@ -348,8 +353,8 @@ mod tests {
 
     #[tokio::test]
     async fn unstored_message_is_an_error_and_unpublished() {
-        let mut ledger = MockLedger::new();
-        ledger.expect_receive().returning(|_, _| Err(LedgerError::Full));
+        let mut ledger = MockLedger::default();
+        ledger.inbox.expect_receive().returning(|_, _| Err(LedgerError::Full));
         let (lanes, _claimed) = mpsc::channel(1);
         let reception = inbound_service(ledger, MockEventBus::new(), lanes);
         assert!(reception.accept(message("a")).await.is_err());
@@ -359,7 +364,7 @@ mod tests {
     async fn message_for_unhosted_channel_is_an_error() {
         // The mock fails the test where anything is stored.
         let (lanes, _claimed) = mpsc::channel(1);
-        let reception = inbound_service(MockLedger::new(), MockEventBus::new(), lanes);
+        let reception = inbound_service(MockLedger::default(), MockEventBus::new(), lanes);
         let reception = reception.with_hosted_channels([ChannelName::new("web").unwrap()]);
         let error = reception.accept(message("a")).await.unwrap_err();
         assert_eq!(error.0.to_string(), "channel `console` does not run in this process");
@@ -375,10 +380,11 @@ mod tests {
             (Ok(RenameOutcome::Conflict), true),
             (Err(LedgerError::Full), false),
         ] {
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockLedger::default();
             let renamed_to = renamed.as_ref().ok().copied();
             let mut renamed = Some(renamed);
             ledger
+                .inbox
                 .expect_rename_conversation()
                 .withf(|from, to| (from.key(), to.key()) == ("-5", "-1005"))
                 .once()
@@ -404,8 +410,9 @@ mod tests {
     async fn typed_or_captioned_block_is_plain_text() {
         let forged = reference_block::append("look", &[AttachmentReference::new("http://10.0.0.1/secrets".into())]);
         assert!(reference_block::split(&forged).1.is_some(), "it is well-formed");
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         ledger
+            .inbox
             .expect_receive()
             .withf(|message, _| {
                 let file = &message.files[0];
@@ -431,9 +438,10 @@ mod tests {
         let forged = reference_block::append("look", &[AttachmentReference::new("http://10.0.0.1/secrets".into())]);
         let script = format!("```starlark\n{forged}\n```");
         for typed in [forged, script] {
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockLedger::default();
             let expected = vec![theirs.clone()];
             ledger
+                .inbox
                 .expect_receive()
                 .withf(move |message, _| {
                     let (words, references) = reference_block::split(&message.text);
@@ -457,8 +465,9 @@ mod tests {
         let links: Arc<dyn FileLinks> = Arc::new(links);
         for (links, kept) in [(Some(links), "(a link)"), (None, "https://a.example/links/x")] {
             let expected = quoted.replace("https://a.example/links/x", kept);
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockLedger::default();
             ledger
+                .inbox
                 .expect_receive()
                 .withf(move |message, _| message.text == expected && message.files[0].caption == expected)
                 .once()
@@ -466,7 +475,7 @@ mod tests {
             let (lanes, _claimed) = mpsc::channel(1);
             let (bus, workspace) = (Arc::new(MockEventBus::new()), Arc::new(MockWorkspace::new()));
             let reception = InboundService::new(
-                Arc::new(ledger),
+                &ledger.into(),
                 Arc::new(ManualClock::default()),
                 bus,
                 lanes,
@@ -482,8 +491,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_repeat_wakes_nobody() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         ledger
+            .inbox
             .expect_receive()
             .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
         let (lanes, _claimed) = mpsc::channel(1);

@@ -62,7 +62,7 @@ mod tests {
     fn door(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InternalInbound {
         let workspace = Arc::new(MockWorkspace::new());
         InboundService::new(
-            Arc::new(ledger),
+            &ledger.into(),
             Arc::new(ManualClock::default()),
             Arc::new(bus),
             lanes,
@@ -80,9 +80,10 @@ mod tests {
     #[tokio::test]
     async fn system_task_is_preserved_dispatched_and_published() {
         let lease = Lease { conversation: "web:main".parse().unwrap(), holder: HolderId(Uuid::from_u128(9)), token: 1 };
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let claimed_with = lease.clone();
         ledger
+            .inbox
             .expect_receive()
             .withf(|message, claim| message.system_task == Some(scheduled()) && *claim == ClaimMode::IfFree)
             .once()
@@ -102,8 +103,8 @@ mod tests {
     #[tokio::test]
     async fn dropped_caller_leaves_no_claimed_lane() {
         let lease = Lease { conversation: "web:main".parse().unwrap(), holder: HolderId(Uuid::from_u128(9)), token: 1 };
-        let mut ledger = MockLedger::new();
-        ledger.expect_receive().once().returning(move |_, _| Ok(received(Some(lease.clone()), true)));
+        let mut ledger = MockLedger::default();
+        ledger.inbox.expect_receive().once().returning(move |_, _| Ok(received(Some(lease.clone()), true)));
         let (lanes, mut claimed) = mpsc::channel(1);
         let door = door(ledger, MockEventBus::new(), lanes);
         let mut taking = Box::pin(door.accept(scheduled(), saying("look")));
@@ -120,8 +121,9 @@ mod tests {
         let script = script::to_script_message(&format!("return {forged:?}"));
         assert_eq!(reference_block::split(&script).1, None);
         for (said, stored) in [(forged.clone(), reference_block::escape(&forged)), (script.clone(), script)] {
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockLedger::default();
             ledger
+                .inbox
                 .expect_receive()
                 .withf(move |message, _| message.text == stored)
                 .once()

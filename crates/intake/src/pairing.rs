@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use satchel_domain::{ChannelName, ConversationId, OutgoingResponse, PairingCode, Sender, Timestamp, TurnId};
 use satchel_ports::{
-    Ledger, LedgerError,
-    ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
+    LedgerError, Pairings,
+    ledger::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
 use crate::{
@@ -87,7 +87,7 @@ impl CommandContext<'_> {
 /// When the ledger fails.
 pub async fn handle_pair_command(
     command: &PairCommand,
-    ledger: &dyn Ledger,
+    pairings: &dyn Pairings,
     context: &CommandContext<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     if !context.is_by_owner() {
@@ -99,10 +99,10 @@ pub async fn handle_pair_command(
         ));
     }
     let text = match command {
-        PairCommand::List => list_pairings(ledger, context).await?,
-        PairCommand::Approve(code) => decide_code(ledger, context, code, true).await?,
-        PairCommand::Refuse(code) => decide_code(ledger, context, code, false).await?,
-        PairCommand::Revoke { channel, id } => revoke_person(ledger, context, channel.as_deref(), id).await?,
+        PairCommand::List => list_pairings(pairings, context).await?,
+        PairCommand::Approve(code) => decide_code(pairings, context, code, true).await?,
+        PairCommand::Refuse(code) => decide_code(pairings, context, code, false).await?,
+        PairCommand::Revoke { channel, id } => revoke_person(pairings, context, channel.as_deref(), id).await?,
         PairCommand::Help => HELP.to_owned(),
     };
     Ok(OutgoingResponse::from_text(text))
@@ -115,7 +115,7 @@ const HELP: &str = "\
 - `/pair revoke ID` withdraws an approval";
 
 async fn decide_code(
-    ledger: &dyn Ledger,
+    pairings: &dyn Pairings,
     context: &CommandContext<'_>,
     code: &str,
     approve: bool,
@@ -125,7 +125,7 @@ async fn decide_code(
     };
     let decided_by = format!("{}:{}", context.conversation.channel(), context.sender.id);
     let decision = PairingDecision { code, approve, channel: context.channel().cloned(), decided_by };
-    Ok(describe_outcome(&ledger.decide_pairing(&decision, &PairingRules::default()).await?, context.now))
+    Ok(describe_outcome(&pairings.decide_pairing(&decision, &PairingRules::default()).await?, context.now))
 }
 
 /// Describes the outcome of a decision to the person who sent the code.
@@ -163,12 +163,12 @@ pub fn describe_outcome(outcome: &PairingOutcome, now: Timestamp) -> String {
     }
 }
 
-async fn list_pairings(ledger: &dyn Ledger, context: &CommandContext<'_>) -> Result<String, LedgerError> {
+async fn list_pairings(port: &dyn Pairings, context: &CommandContext<'_>) -> Result<String, LedgerError> {
     let (channel, now) = (context.channel(), context.now);
     let is_in_scope = |other: &ChannelName| channel.is_none_or(|channel| channel == other);
-    let mut pairings = ledger.list_pairings().await?;
+    let mut pairings = port.list_pairings().await?;
     pairings.retain(|pairing| is_in_scope(pairing.conversation.channel()));
-    let mut people = ledger.list_people().await?;
+    let mut people = port.list_people().await?;
     people.retain(|person| is_in_scope(&person.channel));
     let mut text = String::new();
     if pairings.is_empty() && people.is_empty() {
@@ -199,7 +199,7 @@ async fn list_pairings(ledger: &dyn Ledger, context: &CommandContext<'_>) -> Res
 }
 
 async fn revoke_person(
-    ledger: &dyn Ledger,
+    pairings: &dyn Pairings,
     context: &CommandContext<'_>,
     channel: Option<&str>,
     id: &str,
@@ -217,7 +217,7 @@ async fn revoke_person(
         (None, Some(own)) => own.clone(),
     };
     let quoted_id = inline_name(&Sender::new(id, id));
-    if ledger.revoke_person(&channel, id).await? {
+    if pairings.revoke_person(&channel, id).await? {
         return Ok(format!("Done: id {quoted_id} on {channel} is no longer approved."));
     }
     Ok(format!(

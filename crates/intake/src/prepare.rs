@@ -10,8 +10,8 @@ use satchel_domain::{
     TurnId, delivery::SendError, size,
 };
 use satchel_ports::{
-    BlobError, BlobHint, Blobs, ByteStream, Channel, Clock, FetchedFile, FileFetchError, Ids, Lease, Ledger,
-    LedgerError, Speech, StoredBlob,
+    BlobError, BlobHint, Blobs, ByteStream, Channel, Clock, FetchedFile, FileFetchError, Ids, Lease, LedgerError,
+    Speech, StoredBlob, Turns,
     ledger::{InboundFileState, QueuedTurn},
 };
 
@@ -55,7 +55,7 @@ pub struct PrepareContext<'a> {
     /// Where their bytes go.
     pub blobs: &'a dyn Blobs,
     /// Where they are recorded.
-    pub ledger: &'a dyn Ledger,
+    pub turns: &'a dyn Turns,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
     /// The right to record them.
@@ -242,7 +242,7 @@ async fn record_file(
 ) -> Result<InboundFileState, LedgerError> {
     let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
     let reason = match outcome {
-        Ok(attachment) => match context.ledger.store_file(context.lease, message, index, &attachment).await {
+        Ok(attachment) => match context.turns.store_file(context.lease, message, index, &attachment).await {
             Err(LedgerError::QuotaExceeded(exceeded)) => exceeded.to_string(),
             stored => return Ok(InboundFileState::Stored(stored?)),
         },
@@ -250,7 +250,7 @@ async fn record_file(
     };
     tracing::info!(chat.id = %context.lease.conversation, turn.id = %turn, reason, "a file was refused; the person is told why");
     let refused = RefusedFile { filename: reference.filename, bytes: reference.bytes, reason };
-    context.ledger.refuse_file(context.lease, message, index, &refused).await?;
+    context.turns.refuse_file(context.lease, message, index, &refused).await?;
     Ok(InboundFileState::Refused(refused))
 }
 

@@ -3,7 +3,7 @@
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
 use satchel_ports::{
     LedgerError,
-    ledger::people::{Pairing, PairingRequest, PairingRules},
+    ledger::{Pairing, PairingRequest, PairingRules},
 };
 
 use crate::inbound_service::InboundPipeline;
@@ -32,7 +32,7 @@ pub(crate) async fn refuse_stranger(
     let rules = PairingRules::default();
     let request =
         PairingRequest { person: truncate_sender(&message.sender), conversation: message.conversation.clone() };
-    let Some(pairing) = pipeline.ledger.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
+    let Some(pairing) = pipeline.pairings.issue_pairing_code(&request, &rules).await? else { return Ok(()) };
     let Pairing { code, person, issued_at, .. } = pairing;
     let interval = rules.code_ttl / MAX_CODE_NOTICES;
     let nth = pipeline.clock.now().saturating_duration_since(issued_at).as_millis() / interval.as_millis().max(1);

@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::{
     AuditQuery, AuditRecord, FileChange,
     ledger::{
-        AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, JournalEntry, Lease, Ledger,
-        LedgerError, OutboxQuery, QueuedMessage, QueuedTurn, ReceiveOutcome, RecordedMessages, ReleaseMode,
-        RenameOutcome, SettleOutcome, Settlement, Transcription, TurnQuery, TurnRecord, UndecodableCount,
-        people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Person},
-        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery},
+        Archive, AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, ForgetOutcome,
+        ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, Outbox, OutboxQuery, Pairing, PairingDecision,
+        PairingOutcome, PairingRequest, PairingRules, Pairings, Person, QueuedMessage, QueuedTurn, ReceiveOutcome,
+        RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
+        TurnRecord, Turns, UndecodableCount, Usage, UsageQuery,
     },
 };
 
@@ -62,23 +62,19 @@ macro_rules! intercept {
 }
 
 intercept! {
-    Ledger {
-        fn ping() -> ();
+    Inbox {
         fn receive(message: &InboundMessage, claim: ClaimMode) -> ReceiveOutcome;
         fn record_undecodable(update: &UndecodableUpdate) -> bool;
         fn load_checkpoint(channel: &ChannelName) -> Option<Value>;
         fn save_checkpoint(channel: &ChannelName, checkpoint: &Value) -> ();
-        fn count_undecodable() -> Vec<UndecodableCount>;
         fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
-        fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;
-        fn decide_pairing(decision: &PairingDecision, rules: &PairingRules) -> PairingOutcome;
-        fn list_pairings() -> Vec<Pairing>;
-        fn is_approved(channel: &ChannelName, id: &str) -> bool;
-        fn list_people() -> Vec<Person>;
-        fn revoke_person(channel: &ChannelName, id: &str) -> bool;
+    }
+    Leases {
         fn claim_lane(channels: &[ChannelName]) -> Option<Lease>;
         fn renew(leases: &[Lease]) -> Vec<Lease>;
         fn release(lease: &Lease, release: ReleaseMode) -> bool;
+    }
+    Turns {
         fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
         fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
         fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
@@ -89,28 +85,44 @@ intercept! {
         fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
         fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> ToolOutcome;
         fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
-        fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
         fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
+    }
+    Outbox {
+        fn begin_stream(lease: &Lease, turn: TurnId, reply_to: Option<MessageRef>) -> Option<Part>;
         fn next_part(lease: &Lease) -> Option<Part>;
         fn save_part(lease: &Lease, part: &Part) -> ();
         fn settle_part(lease: &Lease, settlement: &Settlement) -> SettleOutcome;
         fn discard_part(part: PartId) -> ();
-        fn turn(turn: TurnId) -> Option<TurnRecord>;
-        fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
-        fn active_conversations(since: Timestamp) -> Vec<ConversationId>;
-        fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
-        fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
-        fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
-        fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
-        fn usages(query: &UsageQuery) -> Vec<Usage>;
-        fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
-        fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
-        fn forget_file(forget: &ForgetRequest) -> ForgetOutcome;
-        fn outbox(query: &OutboxQuery) -> Vec<Part>;
         fn last_sent_before(part: PartId) -> Option<MessageRef>;
         fn list_recorded_messages(conversation: &ConversationId, part: PartId, since: Timestamp) -> RecordedMessages;
         fn begin_question(lease: &Lease, question: PartId, turn: TurnId) -> ();
         fn settle_question(question: PartId, message: Option<MessageRef>) -> ();
+    }
+    Pairings {
+        fn issue_pairing_code(stranger: &PairingRequest, rules: &PairingRules) -> Option<Pairing>;
+        fn decide_pairing(decision: &PairingDecision, rules: &PairingRules) -> PairingOutcome;
+        fn list_pairings() -> Vec<Pairing>;
+        fn is_approved(channel: &ChannelName, id: &str) -> bool;
+        fn list_people() -> Vec<Person>;
+        fn revoke_person(channel: &ChannelName, id: &str) -> bool;
+    }
+    Archive {
+        fn ping() -> ();
+        fn count_undecodable() -> Vec<UndecodableCount>;
+        fn turn(turn: TurnId) -> Option<TurnRecord>;
+        fn conversations(channel: &ChannelName, limit: u32) -> Vec<ConversationSummary>;
+        fn turns(query: &TurnQuery) -> Vec<TurnRecord>;
+        fn history(conversation: &ConversationId, limit: u32) -> Vec<HistoryMessage>;
+        fn attachment(conversation: &ConversationId, key: AttachmentKey) -> Option<Attachment>;
+        fn attachments(query: &AttachmentQuery) -> Vec<Attachment>;
+        fn parts(query: &OutboxQuery) -> Vec<Part>;
+    }
+    Storage {
+        fn active_conversations(since: Timestamp) -> Vec<ConversationId>;
+        fn usages(query: &UsageQuery) -> Vec<Usage>;
+        fn reserve_workspace(conversation: &ConversationId, bytes: u64) -> ();
+        fn record_workspace(conversation: &ConversationId, bytes: u64) -> ();
+        fn forget_file(forget: &ForgetRequest) -> ForgetOutcome;
         fn audit(query: &AuditQuery) -> Vec<AuditRecord>;
         fn prune_audit(before: Timestamp) -> u64;
         fn find_unreferenced(blobs: &[Sha256]) -> Vec<Sha256>;

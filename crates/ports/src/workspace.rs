@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{ByteStream, ledger::usage::QuotaExceeded};
+use crate::{ByteStream, ledger::QuotaExceeded};
 
 /// What happens to a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

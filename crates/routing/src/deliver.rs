@@ -17,7 +17,7 @@ use satchel_domain::{
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
-    Blobs, BusEvent, Channel, Clock, EventBus, FileLinks, Lease, Ledger, LedgerError, SendRequest, Speech,
+    Archive, Blobs, BusEvent, Channel, Clock, EventBus, FileLinks, Lease, LedgerError, Outbox, SendRequest, Speech,
     ledger::{SettleOutcome, Settlement},
 };
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,9 @@ use crate::{
 #[derive(Clone)]
 pub struct DeliveryContext {
     /// Where the parts are.
-    pub ledger: Arc<dyn Ledger>,
+    pub outbox: Arc<dyn Outbox>,
+    /// Where the turns are that they answer.
+    pub archive: Arc<dyn Archive>,
     /// The time of attempts and waits.
     pub clock: Arc<dyn Clock>,
     /// Where they go.
@@ -101,7 +103,7 @@ pub async fn deliver(
     let is_taken_over = start == DeliveryStart::TakenOver;
     let mut next = match start {
         DeliveryStart::Started(part) => Some(part),
-        DeliveryStart::TakenOver | DeliveryStart::Planned => delivery.ledger.next_part(lease).await?,
+        DeliveryStart::TakenOver | DeliveryStart::Planned => delivery.outbox.next_part(lease).await?,
     };
     let is_started = |part: &Part| part.state == PartState::Sending;
     let mut started_here = next.as_ref().is_some_and(is_started) && !is_taken_over;
@@ -118,7 +120,7 @@ pub async fn deliver(
             Ok(None) => return Ok(DeliverOutcome::Stopped),
             // An operator discarded it meanwhile.
             Err(LedgerError::AlreadySettled(_)) => {
-                SettleOutcome { next: delivery.ledger.next_part(lease).await?, released: false }
+                SettleOutcome { next: delivery.outbox.next_part(lease).await?, released: false }
             }
             Err(error) => return Err(error),
         };
@@ -136,7 +138,7 @@ async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> 
     let attempts = part.attempts.saturating_sub(1);
     let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
     let reverted = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
-    delivery.ledger.save_part(lease, &reverted).await
+    delivery.outbox.save_part(lease, &reverted).await
 }
 
 /// Does what the part's state asks for until it is settled, or the process stops while nothing is in flight.
@@ -147,7 +149,7 @@ async fn deliver_part(
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
 ) -> Result<PartResult, LedgerError> {
-    let DeliveryContext { ledger, clock, rules, .. } = delivery;
+    let DeliveryContext { outbox, clock, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
     let mut keyed_retry = KeyedRetry::new(&part, &capabilities);
     let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
@@ -225,7 +227,7 @@ async fn deliver_part(
                 return settle_part(delivery, lease, part, Vec::new(), None).await;
             }
             log_result(delivery, &part);
-            retry_until_stored(&delivery.stop, || ledger.save_part(lease, &part)).await?;
+            retry_until_stored(&delivery.stop, || outbox.save_part(lease, &part)).await?;
             publish_part_state(delivery, &part).await;
             continue;
         }
@@ -242,7 +244,7 @@ async fn deliver_part(
             DeliveryStep::Prepare => match prepare_with_activity(delivery, &part).await {
                 Ok(prepared) => {
                     part.content = prepared;
-                    ledger.save_part(lease, &part).await?;
+                    outbox.save_part(lease, &part).await?;
                 }
                 Err(reason) => return fall_back_to_text(delivery, lease, part, reason, &capabilities).await,
             },
@@ -283,7 +285,7 @@ async fn deliver_part(
                     }
                     DoubtResolution::Resend => {
                         part = advance(&part, PartEvent::Relabelled, clock.now(), rules);
-                        ledger.save_part(lease, &part).await?;
+                        outbox.save_part(lease, &part).await?;
                         publish_part_state(delivery, &part).await;
                         continue;
                     }
@@ -303,7 +305,7 @@ fn is_possibly_partial(part: &Part) -> bool {
 /// Commits a part as started. From here on it may have arrived.
 async fn start_part(delivery: &DeliveryContext, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
     let started = advance(part, PartEvent::Started, delivery.clock.now(), &delivery.rules);
-    delivery.ledger.save_part(lease, &started).await?;
+    delivery.outbox.save_part(lease, &started).await?;
     Ok(started)
 }
 
@@ -414,7 +416,7 @@ async fn settle_part(
         None
     };
     let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
-    let outcome = retry_until_stored(&delivery.stop, || delivery.ledger.settle_part(lease, &settlement)).await?;
+    let outcome = retry_until_stored(&delivery.stop, || delivery.outbox.settle_part(lease, &settlement)).await?;
     publish_part_state(delivery, &part).await;
     Ok(Some(outcome))
 }
@@ -430,7 +432,7 @@ async fn closing_notice_after(
     part: &Part,
     replacements: &[Part],
 ) -> Result<Option<String>, LedgerError> {
-    let turn = delivery.ledger.turn(part.turn).await?;
+    let turn = delivery.archive.turn(part.turn).await?;
     // A replacement is younger than the reply. A revocation since the reply was planned applies to all of its parts.
     let creation_times = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
     let planned_at = creation_times.fold(part.created_at, Ord::min);

@@ -2,7 +2,7 @@
 
 use satchel_domain::{ConversationId, MessageRef, Timestamp, capabilities::LookupRule, delivery::SendError};
 use satchel_ports::{
-    Channel, Ledger, LedgerError, LookupOutcome, LookupRange, LookupRequest, SendRequest, ledger::RecordedMessages,
+    Channel, LedgerError, LookupOutcome, LookupRange, LookupRequest, Outbox, SendRequest, ledger::RecordedMessages,
 };
 
 /// A send that was left in doubt.
@@ -23,7 +23,7 @@ pub struct DoubtfulSend {
 /// # Errors
 /// When the ledger can't say what it knows of the chat's messages.
 pub async fn look_up(
-    ledger: &dyn Ledger,
+    outbox: &dyn Outbox,
     channel: &dyn Channel,
     DoubtfulSend { part, since, attempts }: DoubtfulSend,
     range: LookupRange,
@@ -31,7 +31,7 @@ pub async fn look_up(
     let recorded = match channel.capabilities(&part.conversation).look_up {
         LookupRule::None => return Ok(Ok(LookupOutcome::uncertain("the channel doesn't support look-up"))),
         LookupRule::History => RecordedMessages::default(),
-        LookupRule::MessageIds => ledger.list_recorded_messages(&part.conversation, part.part_id, since).await?,
+        LookupRule::MessageIds => outbox.list_recorded_messages(&part.conversation, part.part_id, since).await?,
     };
     if recorded.other_doubt {
         // An id tells that a message is ours, and not which of two.

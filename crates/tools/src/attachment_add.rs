@@ -183,7 +183,7 @@ async fn reserve_quota<'c>(
         turn: Some(context.call.turn),
         ..AttachmentQuery::default()
     };
-    let turn_files = services.ledger.attachments(&query).await;
+    let turn_files = services.archive.attachments(&query).await;
     let mut turn_files = turn_files
         .map_err(|error| error::tool_error_with_cause("nothing was attached: the turn's files are unknown", &error))?;
     turn_files.retain(|file| file.source != AttachmentSource::User);
@@ -256,7 +256,7 @@ async fn find_original(
         sha256: Some(stored.sha256),
         ..AttachmentQuery::default()
     };
-    let copies = services.ledger.attachments(&query).await;
+    let copies = services.archive.attachments(&query).await;
     let copies = copies.map_err(|error| {
         error::tool_error_with_cause("nothing was attached: the conversation's files are unknown", &error)
     })?;

@@ -61,7 +61,7 @@ impl Tool for AttachmentList {
                 limit: Some(RECORDS_PER_QUERY),
                 ..AttachmentQuery::default()
             };
-            let records = self.0.ledger.attachments(&query).await;
+            let records = self.0.archive.attachments(&query).await;
             let records =
                 records.map_err(|error| error::tool_error_with_cause("the attachments could not be listed", &error))?;
             let is_last = records.len() < RECORDS_PER_QUERY as usize;

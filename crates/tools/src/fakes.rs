@@ -312,9 +312,9 @@ impl ToolHarness {
     }
 
     pub(crate) fn services(&self) -> ToolServices {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let known = self.records.clone();
-        ledger.expect_attachment().returning(move |conversation, key| {
+        ledger.archive.expect_attachment().returning(move |conversation, key| {
             let known = known.lock().unwrap();
             let is_it = |file: &Attachment| match key {
                 AttachmentKey::Id(id) => file.id == id,
@@ -327,7 +327,7 @@ impl ToolHarness {
                 .cloned())
         });
         let known = self.records.clone();
-        ledger.expect_attachments().returning(move |query| {
+        ledger.archive.expect_attachments().returning(move |query| {
             let known = known.lock().unwrap();
             let asked = |(file, of): &&FileRecord| {
                 query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
@@ -339,7 +339,7 @@ impl ToolHarness {
             Ok(known.iter().rev().filter(asked).map(|(file, _)| file.clone()).take(limit).collect())
         });
         let registered = self.records.clone();
-        ledger.expect_register_files().returning(move |turn, files| {
+        ledger.turns.expect_register_files().returning(move |turn, files| {
             let mut known = registered.lock().unwrap();
             let mut numbered = Vec::new();
             for file in files {
@@ -353,9 +353,12 @@ impl ToolHarness {
             Ok(numbered)
         });
         let said = self.turns.clone();
-        ledger.expect_turn().returning(move |id| Ok(said.lock().unwrap().iter().find(|turn| turn.id == id).cloned()));
+        ledger
+            .archive
+            .expect_turn()
+            .returning(move |id| Ok(said.lock().unwrap().iter().find(|turn| turn.id == id).cloned()));
         let said = self.turns.clone();
-        ledger.expect_turns().returning(move |query| {
+        ledger.archive.expect_turns().returning(move |query| {
             let said = said.lock().unwrap();
             let before = said.iter().take_while(|turn| query.before != Some(turn.id));
             let before: Vec<&TurnRecord> = before.filter(|turn| turn.conversation == query.conversation).collect();
@@ -363,7 +366,8 @@ impl ToolHarness {
             Ok(before[newest..].iter().map(|turn| (*turn).clone()).collect())
         });
         ToolServices {
-            ledger: Arc::new(ledger),
+            archive: Arc::new(ledger.archive),
+            turns: Arc::new(ledger.turns),
             blobs: self.blobs.clone(),
             workspace: AuditedWorkspace::new(self.workspace.clone()),
             fetcher: self.fetcher.clone(),

@@ -16,7 +16,7 @@ pub(crate) async fn find_attachment(
     id: &str,
 ) -> Result<Attachment, ToolError> {
     let found = match id.parse::<AttachmentId>() {
-        Ok(id) => services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await,
+        Ok(id) => services.archive.attachment(&context.conversation, AttachmentKey::Id(id)).await,
         Err(_) => Ok(None),
     };
     match found {
@@ -108,7 +108,7 @@ impl From<&Attachment> for QueuedAttachment {
 mod tests {
     use std::sync::Arc;
 
-    use satchel_ports::MockLedger;
+    use satchel_ports::MockArchive;
 
     use super::*;
     use crate::fakes::{ToolHarness, attachment};
@@ -121,12 +121,12 @@ mod tests {
             ..attachment(7, "secret.txt", "text/plain", b"secret")
         };
         // Even a ledger that forgot its promise gives nothing away.
-        let mut forgetful = MockLedger::new();
+        let mut forgetful = MockArchive::new();
         let answer = foreign.clone();
         forgetful
             .expect_attachment()
             .returning(move |_, key| Ok((key == AttachmentKey::Id(answer.id)).then(|| answer.clone())));
-        let services = ToolServices { ledger: Arc::new(forgetful), ..world.services() };
+        let services = ToolServices { archive: Arc::new(forgetful), ..world.services() };
         let missing = "0190c5a0-7f3b-7c62-8d5e-3f1a2b4c5d6e";
         for id in [foreign.id.to_string().as_str(), missing, "17", "", "../x", "not\u{202E}an id"] {
             let error = find_attachment(&services, &world.context(), id)

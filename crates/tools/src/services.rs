@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use satchel_ports::{Blobs, DocumentReader, Fetcher, ImageScaler, Ledger};
+use satchel_ports::{Archive, Blobs, DocumentReader, Fetcher, ImageScaler, Turns};
 use serde::{Deserialize, Serialize};
 
 use crate::AuditedWorkspace;
@@ -75,7 +75,9 @@ impl Default for ToolLimits {
 #[derive(Clone)]
 pub struct ToolServices {
     /// Where files' records are.
-    pub ledger: Arc<dyn Ledger>,
+    pub archive: Arc<dyn Archive>,
+    /// Where the files of a running script are recorded.
+    pub turns: Arc<dyn Turns>,
     /// Where files' bytes are.
     pub blobs: Arc<dyn Blobs>,
     /// Where the conversations' own files are.

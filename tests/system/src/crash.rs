@@ -9,8 +9,6 @@ pub mod points;
 pub mod tools;
 pub mod voice;
 
-use crate::crash::crash_wrapper::CrashHook;
-use satchel_ports::intercept::Intercepted;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read,
@@ -37,14 +35,17 @@ use satchel_domain::{
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
+use satchel_ports::intercept::Intercepted;
 use satchel_ports::{
-    AuditQuery, AuditRecord, Clock, Fetcher, Ids, Ledger, SafetyTier, ScriptHost,
+    Archive, AuditQuery, AuditRecord, Clock, Fetcher, Ids, SafetyTier, ScriptHost, Storage,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
 use satchel_sandbox::SandboxRunner;
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+
+use crate::crash::crash_wrapper::CrashHook;
 
 pub use self::channel::ChannelAdapter;
 use crate::{
@@ -176,7 +177,7 @@ pub async fn run_crash_process(options: CrashOptions) -> anyhow::Result<CrashRep
     });
     let declared_files = DirectoryDeclaredFiles::open(&options.data.join("downloads"), 1 << 20)?;
     let ports = Ports {
-        ledger: Arc::new(Intercepted { inner: Arc::clone(&ledger), hook: CrashHook(Arc::clone(&points)) }),
+        ledger: Arc::new(Intercepted { inner: Arc::clone(&ledger), hook: CrashHook(Arc::clone(&points)) }).into(),
         clock,
         ids,
         blobs,
@@ -278,16 +279,16 @@ async fn wait_for_end_of_input() -> anyhow::Result<()> {
 
 /// Waits until there are as many turns as there are to be, with nothing left to do in any of them.
 async fn wait_until_settled(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     options: &CrashOptions,
 ) -> anyhow::Result<(Vec<TurnRecord>, Vec<Part>)> {
     let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
     loop {
-        let parts = ledger.outbox(&query).await?;
+        let parts = archive.parts(&query).await?;
         let ids: BTreeSet<TurnId> = parts.iter().map(|part| part.turn).collect();
         let mut turns = Vec::new();
         for id in ids {
-            turns.extend(ledger.turn(id).await?);
+            turns.extend(archive.turn(id).await?);
         }
         let is_settled = turns.len() >= options.turns
             && turns.iter().all(|turn| turn.ending.is_some())

@@ -12,7 +12,9 @@ use satchel_domain::{
     ConversationId, Ending, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartId, PartState,
     Timestamp,
 };
-use satchel_ports::{BusEvent, InboundError, MockEventBus, MockInbound, MockLedger, SequentialIds, ledger::TurnRecord};
+use satchel_ports::{
+    BusEvent, InboundError, MockArchive, MockEventBus, MockInbound, SequentialIds, ledger::TurnRecord,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -87,7 +89,7 @@ fn bench(look: ScreenStyle, failures: usize) -> Bench {
         taken.lock().unwrap().push(message);
         Ok(Some(TURN))
     });
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockArchive::new();
     let (known, counted) = (Arc::clone(&turn), Arc::clone(&reads));
     ledger.expect_turn().returning(move |_| {
         *counted.lock().unwrap() += 1;
@@ -103,7 +105,7 @@ fn bench(look: ScreenStyle, failures: usize) -> Bench {
     let printed = RecordingOutput::default();
     let client = ConsoleClient {
         inbound: Arc::new(inbound),
-        ledger: Arc::new(ledger),
+        archive: Arc::new(ledger),
         ids: Arc::new(SequentialIds::starting_at(101)),
         bus: Arc::new(bus),
         screen: Arc::new(Screen::new(printed.clone(), look)),

@@ -1,9 +1,13 @@
 //! A full disk is an error that passes.
 
+use std::sync::Arc;
+
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::ledger::{ClaimMode, Ledger, LedgerError};
-use std::sync::Arc;
+use satchel_ports::{
+    Archive, Inbox,
+    ledger::{ClaimMode, LedgerError},
+};
 
 use crate::message;
 

@@ -1,7 +1,10 @@
 //! Many callers share a commit, and one that fails doesn't hurt the others.
 
 use futures::future::join_all;
-use satchel_ports::ledger::{ClaimMode, HolderId, Lease, Ledger, LedgerError, ReleaseMode};
+use satchel_ports::{
+    Inbox, Leases, Outbox, Turns,
+    ledger::{ClaimMode, HolderId, Lease, LedgerError, ReleaseMode},
+};
 
 use crate::{completed, message, open, sent};
 

@@ -7,8 +7,6 @@ mod group_commit;
 mod opening;
 mod serving;
 
-use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::Clock;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -20,7 +18,9 @@ use satchel_domain::{
     part::{Plan, PlannedPart},
 };
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
-use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Settlement, usage::Quotas};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::Clock;
+use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Quotas, Settlement};
 use tempfile::TempDir;
 
 struct Store {
@@ -36,19 +36,21 @@ impl Store {
 
 #[async_trait]
 impl LedgerFixture for Store {
-    async fn open(&self) -> Arc<dyn Ledger> {
+    async fn open(&self) -> Ledger {
         // An album stays open for as long as a test may be held up between its pieces.
         let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
         Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
+            .into()
     }
 
-    async fn open_with_quotas(&self, conversation: u64, person: u64) -> Arc<dyn Ledger> {
+    async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger {
         let is_owner = Arc::new(|_: &ChannelName, sender: &Sender| sender.id == "owner");
         let settings = Settings {
             quotas: QuotaRules { quotas: Quotas { conversation, person }, is_owner },
             ..Settings::default()
         };
         Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
+            .into()
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

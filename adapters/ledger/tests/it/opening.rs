@@ -1,11 +1,11 @@
 //! Opening what is broken, newer, read-only or out of reach: a clear error, and nothing changed.
 
-use satchel_local::{SystemClock, UuidV7};
 use std::sync::Arc;
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use satchel_ledger::{OpenError, Settings, SqliteLedger};
-use satchel_ports::ledger::{ClaimMode, Ledger};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::{Archive, Inbox, ledger::ClaimMode};
 use satchel_requirements::{obey_file_permissions, required};
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 

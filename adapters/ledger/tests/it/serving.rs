@@ -1,9 +1,10 @@
 //! A process that serves one conversation leaves the others' work to those who serve them.
 
+use std::sync::Arc;
+
 use satchel_domain::ChannelName;
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::ledger::{ClaimMode, Ledger};
-use std::sync::Arc;
+use satchel_ports::{Inbox, Leases, ledger::ClaimMode};
 
 use crate::{Settings, SqliteLedger, message, open};
 

@@ -173,7 +173,7 @@ impl RoomRenderer {
     }
 
     async fn refresh_turn(&mut self, turn: TurnId) -> Result<(), LedgerError> {
-        let read = timeout(READ_TIMEOUT, self.hub.ledger.turn(turn)).await.map_err(|_| read_timeout_error())?;
+        let read = timeout(READ_TIMEOUT, self.hub.archive.turn(turn)).await.map_err(|_| read_timeout_error())?;
         let Some(record) = read?.filter(|record| record.conversation == self.room.conversation) else {
             self.unfinished.remove(&turn);
             return Ok(());
@@ -190,7 +190,7 @@ impl RoomRenderer {
 
     async fn newest_turns(&self, limit: u32) -> Result<Vec<TurnRecord>, LedgerError> {
         let query = TurnQuery { conversation: self.room.conversation.clone(), before: None, limit };
-        timeout(READ_TIMEOUT, self.hub.ledger.turns(&query)).await.map_err(|_| read_timeout_error())?
+        timeout(READ_TIMEOUT, self.hub.archive.turns(&query)).await.map_err(|_| read_timeout_error())?
     }
 
     /// Returns the snapshot frame for new subscribers.

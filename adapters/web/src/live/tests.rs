@@ -6,7 +6,7 @@ use std::{
 };
 
 use satchel_domain::{OutgoingResponse, TurnId};
-use satchel_ports::{MockLedger, ledger::TurnRecord};
+use satchel_ports::{MockArchive, ledger::TurnRecord};
 use serde_json::Value;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -40,7 +40,7 @@ fn delta(text: &str) -> BusEvent {
 fn hub() -> (Arc<LiveHub>, Arc<AtomicUsize>) {
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reads);
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockArchive::new();
     ledger.expect_turns().returning(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(vec![record(1)])

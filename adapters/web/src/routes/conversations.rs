@@ -41,7 +41,7 @@ pub(crate) async fn list(
     ApiQuery(query): ApiQuery<ConversationListQuery>,
 ) -> Result<Json<Conversations>, Problem> {
     let limit = query.limit.unwrap_or(DEFAULT_CONVERSATIONS).clamp(1, MAX_LISTED);
-    let summaries = state.ledger.conversations(&state.channel_name(), limit).await?;
+    let summaries = state.archive.conversations(&state.channel_name(), limit).await?;
     let conversations = summaries.into_iter().map(|summary| Conversation {
         id: summary.conversation.to_string(),
         title: summary.title,
@@ -81,7 +81,7 @@ pub(crate) async fn turns(
     let before = before.map_err(|_| Problem::invalid("`before` must be the id of a turn."))?;
     let limit = query.limit.unwrap_or(DEFAULT_TURNS).clamp(1, MAX_LISTED);
     let conversation = state.conversation(&id)?;
-    let mut records = state.ledger.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
+    let mut records = state.archive.turns(&TurnQuery { conversation, before, limit: limit + 1 }).await?;
     let more = records.len() > limit as usize;
     if more {
         records.remove(0);

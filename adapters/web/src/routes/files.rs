@@ -85,7 +85,7 @@ pub(crate) async fn file(
 pub(super) async fn find_file(state: &AppState, id: &str, attachment: &str) -> Result<Attachment, Problem> {
     let conversation = state.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
-    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.archive.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file"))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn voice(
     let conversation = Some(state.conversation(&id)?);
     let part = Some(part.parse().map_err(|_| Problem::not_found("voice"))?);
     let query = OutboxQuery { conversation, part, include_delivered: true, limit: Some(1), ..OutboxQuery::default() };
-    let part = state.ledger.outbox(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
+    let part = state.archive.parts(&query).await?.pop().ok_or_else(|| Problem::not_found("voice"))?;
     let PartContent::Voice { prepared: Some(voice), .. } = &part.content else {
         return Err(Problem::not_found("voice"));
     };

@@ -21,7 +21,7 @@ pub(crate) async fn alive() -> &'static str {
 
 /// `GET /readyz`: messages can be stored.
 pub(crate) async fn ready(State(state): State<Arc<AppState>>) -> Result<&'static str, Problem> {
-    match timeout(READY_TIMEOUT, state.ledger.ping()).await {
+    match timeout(READY_TIMEOUT, state.archive.ping()).await {
         Ok(Ok(_)) => Ok("ready\n"),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::unavailable("The database does not answer.")),

@@ -111,7 +111,7 @@ pub(crate) async fn open_link(
         }
         LinkCheck::Unknown => return Err(Problem::not_found("link")),
     };
-    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.archive.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     let found = found.filter(|file| !file.is_forgotten()).ok_or_else(|| Problem::not_found("file any more"))?;
     let served = ServedFile { sha256: found.sha256, bytes: found.bytes, mime: &found.mime, filename: &found.filename };
     let mut response = serve_file(&*state.blobs, &headers, served, query.is_download()).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn open_link(
 async fn resolve_link(state: &AppState, id: &str, attachment: &str) -> Result<(ConversationId, AttachmentId), Problem> {
     let conversation = state.conversation(id)?;
     let attachment = attachment.parse().map_err(|_| Problem::not_found("file"))?;
-    let found = state.ledger.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
+    let found = state.archive.attachment(&conversation, AttachmentKey::Id(attachment)).await?;
     found
         .filter(|file| !file.is_forgotten())
         .map(|_| (conversation, attachment))

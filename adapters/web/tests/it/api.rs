@@ -1,7 +1,7 @@
 //! The rows of the API: what is asked, what is answered.
 
 use satchel_domain::{PartContent, PartState, part::FailureReason, part::PreparedVoice};
-use satchel_ports::Channel;
+use satchel_ports::{Archive, Channel, Leases, Turns};
 use serde_json::json;
 
 use crate::stage::{Events, Stage, header, plain_text, problem, read, sent, unknown_id};

@@ -7,7 +7,7 @@ use std::{
 
 use satchel_domain::{CallId, PartState, part::FailureReason};
 use satchel_local::LocalBus;
-use satchel_ports::BusEvent;
+use satchel_ports::{BusEvent, Leases, Turns};
 use serde_json::{Value, json};
 
 use crate::stage::{Events, Stage, conversation, sent};

@@ -1,6 +1,9 @@
 //! Files on their way out: exactly their bytes, and nothing that a browser would run.
 
-use satchel_ports::ledger::usage::{ForgetOutcome, ForgetRequest};
+use satchel_ports::{
+    Storage,
+    ledger::{ForgetOutcome, ForgetRequest},
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use satchel_files::DirectoryBlobs;
 use satchel_ledger::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
-use satchel_ports::{Clock, InboundError, Ledger};
+use satchel_ports::{Clock, InboundError};
 use satchel_web::{LoginLinks, WebChannel, WebError, WebServer, WebSettings};
 use serde_json::json;
 
@@ -437,7 +437,7 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let settings_of_ledger = satchel_ledger::Settings::default();
     let ledger = SqliteLedger::open(dir.path(), settings_of_ledger, Arc::clone(&clock), Arc::new(UuidV7)).await;
-    let ledger: Arc<dyn Ledger> = Arc::new(ledger.unwrap());
+    let ledger = Arc::new(ledger.unwrap());
     let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
     let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);
     let server =

@@ -29,7 +29,8 @@ use satchel_files::DirectoryBlobs;
 use satchel_ledger::SqliteLedger;
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    BlobHint, Blobs, BusEvent, Channel, Clock, EventBus, FetchedFile, Inbound, InboundError, Lease, Ledger,
+    Archive, BlobHint, Blobs, BusEvent, Channel, Clock, EventBus, FetchedFile, Inbound, InboundError, Inbox, Lease,
+    Leases, Outbox, Turns,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Settlement},
 };
 use satchel_web::{WebChannel, WebError, WebLinks, WebServer, WebSettings};
@@ -58,7 +59,7 @@ pub(crate) const FILE_BYTES: u64 = 300_000;
 
 /// Takes messages in as the product does, without anybody to work on them.
 struct Door {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<SqliteLedger>,
     bus: Arc<dyn EventBus>,
     taken: Mutex<Vec<InboundMessage>>,
 }
@@ -98,7 +99,7 @@ pub(crate) struct Stage {
     pub(crate) client: Client,
     /// Somebody who knows no token.
     pub(crate) visitor: Client,
-    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) ledger: Arc<SqliteLedger>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) bus: Arc<dyn EventBus>,
@@ -159,7 +160,7 @@ impl Stage {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let settings_of_ledger = satchel_ledger::Settings::default();
         let ledger = SqliteLedger::open(dir.path(), settings_of_ledger, Arc::clone(&clock), Arc::new(UuidV7)).await;
-        let ledger: Arc<dyn Ledger> = Arc::new(ledger.unwrap());
+        let ledger = Arc::new(ledger.unwrap());
         let blobs: Arc<dyn Blobs> = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
         let door = Door { ledger: Arc::clone(&ledger), bus: Arc::clone(&bus), taken: Mutex::default() };
         let door = Arc::new(door);
@@ -170,7 +171,7 @@ impl Stage {
             settings,
             Arc::clone(&channel),
             inbound,
-            Arc::clone(&ledger),
+            Arc::clone(&ledger) as _,
             Arc::clone(&clock),
             Arc::clone(&blobs),
             Arc::clone(&bus),

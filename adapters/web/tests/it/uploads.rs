@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{FileReference, Filename};
-use satchel_ports::{Channel, FetchedFile};
+use satchel_ports::{Channel, FetchedFile, Storage};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

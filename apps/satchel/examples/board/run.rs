@@ -14,7 +14,7 @@ use super::{board::Board, dice::Dice};
 
 pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
     let ports = Ports::local(&directory.join("data"), Arc::new(OfflineModel::default())).await?;
-    let (ledger, blobs) = (Arc::clone(&ports.ledger), Arc::clone(&ports.blobs));
+    let (archive, blobs) = (Arc::clone(&ports.ledger.archive), Arc::clone(&ports.blobs));
     let board = Board { directory: directory.join("messages"), blobs: Arc::clone(&blobs) };
     let dice = Dice { blobs };
     let ports = ports.channel(Arc::new(board)).tool(ExtraTool::without_paths(Arc::new(dice)));
@@ -39,8 +39,8 @@ pub(crate) async fn run(directory: &Path) -> anyhow::Result<()> {
 
     // A front end that serves people waits for its own shutdown instead.
     let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
-    while ledger.turn(turn).await?.is_none_or(|turn| turn.ending.is_none())
-        || !ledger.outbox(&unsettled).await?.is_empty()
+    while archive.turn(turn).await?.is_none_or(|turn| turn.ending.is_none())
+        || !archive.parts(&unsettled).await?.is_empty()
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

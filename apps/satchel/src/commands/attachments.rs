@@ -10,11 +10,8 @@ use futures::StreamExt;
 use satchel_domain::{Attachment, ConversationId, size};
 use satchel_intake::forget::forget_file;
 use satchel_ports::{
-    Blobs, Ledger,
-    ledger::{
-        AttachmentKey, AttachmentQuery,
-        usage::{ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
-    },
+    Archive, Blobs, Ledger, Storage,
+    ledger::{AttachmentKey, AttachmentQuery, ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
 };
 use tokio::io::AsyncWriteExt;
 
@@ -29,12 +26,12 @@ use crate::{
 /// # Errors
 /// When the ledger fails or the output can't be written.
 pub async fn list(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     conversation: Option<ConversationId>,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let files = ledger.attachments(&AttachmentQuery { conversation, ..AttachmentQuery::default() }).await?;
+    let files = archive.attachments(&AttachmentQuery { conversation, ..AttachmentQuery::default() }).await?;
     if json {
         return Ok(write_json(out, &files)?);
     }
@@ -62,12 +59,12 @@ pub async fn list(
 /// # Errors
 /// When there is no such file, its number is ambiguous, the ledger fails, or the output can't be written.
 pub async fn show(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     selector: &AttachmentSelector,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let file = find_attachment(ledger, selector).await?;
+    let file = find_attachment(archive, selector).await?;
     if json {
         return Ok(write_json(out, &file)?);
     }
@@ -102,13 +99,13 @@ pub async fn show(
 /// # Errors
 /// When there is no such file, the target exists, or the bytes can't be read or written.
 pub async fn export(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     blobs: &dyn Blobs,
     selector: &AttachmentSelector,
     to: &Path,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let file = find_attachment(ledger, selector).await?;
+    let file = find_attachment(archive, selector).await?;
     anyhow::ensure!(!file.is_forgotten(), "#{} was removed for good", file.number);
     let target = match tokio::fs::metadata(to).await {
         Ok(found) if found.is_dir() => to.join(file.filename.as_str()),
@@ -141,8 +138,8 @@ pub async fn export(
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
-pub async fn show_usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let usages = ledger.usages(&UsageQuery::All).await?;
+pub async fn show_usage(storage: &dyn Storage, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let usages = storage.usages(&UsageQuery::All).await?;
     if json {
         return Ok(write_json(out, &usages)?);
     }
@@ -169,7 +166,7 @@ pub async fn show_usage(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) ->
 /// When there is no such file, a number is ambiguous, something still needs a file, the stores fail, or the output
 /// can't be written. Files that were named before it are removed.
 pub async fn remove(
-    ledger: &dyn Ledger,
+    ledger: &Ledger,
     blobs: &dyn Blobs,
     files: &[FileSelectorArg],
     conversation: Option<&ConversationId>,
@@ -177,9 +174,9 @@ pub async fn remove(
 ) -> anyhow::Result<()> {
     for file in files {
         let selector = AttachmentSelector { file: *file, conversation: conversation.cloned() };
-        let Attachment { conversation, number, .. } = find_attachment(ledger, &selector).await?;
+        let Attachment { conversation, number, .. } = find_attachment(&*ledger.archive, &selector).await?;
         let request = ForgetRequest { conversation: conversation.clone(), number, restricted_to: None };
-        match forget_file(ledger, blobs, &request).await? {
+        match forget_file(&*ledger.storage, blobs, &request).await? {
             ForgetOutcome::Forgotten(attachment) => {
                 let name = one_line(attachment.filename.as_str(), 60);
                 writeln!(out, "removed #{number} {name} of {conversation} ({})", size::format_bytes(attachment.bytes))?;
@@ -205,8 +202,8 @@ pub async fn remove(
 ///
 /// # Errors
 /// When the stores fail or the output can't be written.
-pub async fn gc(ledger: &dyn Ledger, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let GcReport { checked, unreferenced, freed_bytes } = maintenance::collect_garbage(ledger, blobs).await?;
+pub async fn gc(storage: &dyn Storage, blobs: &dyn Blobs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let GcReport { checked, unreferenced, freed_bytes } = maintenance::collect_garbage(storage, blobs).await?;
     writeln!(
         out,
         "checked {checked} old files, deleted {unreferenced} unused, freed {}",
@@ -235,16 +232,16 @@ impl Drop for PartialFileGuard {
 }
 
 /// Finds a file. A number needs its conversation, unless it is unique.
-async fn find_attachment(ledger: &dyn Ledger, selector: &AttachmentSelector) -> anyhow::Result<Attachment> {
+async fn find_attachment(archive: &dyn Archive, selector: &AttachmentSelector) -> anyhow::Result<Attachment> {
     let key = match selector.file {
         FileSelectorArg::Id(id) => AttachmentKey::Id(id),
         FileSelectorArg::Number(number) => AttachmentKey::Number(number),
     };
     if let Some(conversation) = &selector.conversation {
-        let found = ledger.attachment(conversation, key).await?;
+        let found = archive.attachment(conversation, key).await?;
         return found.with_context(|| format!("{conversation} has no file {}", format_key(selector.file)));
     }
-    let mut files = ledger.attachments(&AttachmentQuery::default()).await?;
+    let mut files = archive.attachments(&AttachmentQuery::default()).await?;
     files.retain(|file| match selector.file {
         FileSelectorArg::Id(id) => file.id == id,
         FileSelectorArg::Number(number) => file.number == number,

@@ -3,7 +3,7 @@
 use std::{io::Write, time::Duration};
 
 use satchel_domain::{ConversationId, Sender, Timestamp, size::format_bytes};
-use satchel_ports::{AuditQuery, AuditRecord, Ledger};
+use satchel_ports::{AuditQuery, AuditRecord, Storage};
 
 use super::{format_timestamp, one_line, write_json, write_table};
 
@@ -29,7 +29,7 @@ pub struct AuditFilter {
 /// # Errors
 /// When the ledger fails or the output can't be written.
 pub async fn list(
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     now: Timestamp,
     filter: AuditFilter,
     json: bool,
@@ -41,7 +41,7 @@ pub async fn list(
         |since: Duration| Timestamp(now.0.saturating_sub(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)));
     // One more shows that there are more.
     let query = AuditQuery { conversation, since: since.map(started_at), limit: Some(limit.saturating_add(1)) };
-    let mut records = ledger.audit(&query).await?;
+    let mut records = storage.audit(&query).await?;
     let has_more = records.len() > limit as usize;
     records.truncate(limit as usize);
     match (json, records.as_slice()) {
@@ -81,7 +81,7 @@ fn describe_person(person: &Sender) -> String {
 #[cfg(test)]
 mod tests {
     use satchel_domain::TurnId;
-    use satchel_ports::{ChangeOutcome, FileAction, FileChange, MockLedger};
+    use satchel_ports::{ChangeOutcome, FileAction, FileChange, MockStorage};
     use uuid::Uuid;
 
     use super::*;
@@ -114,7 +114,7 @@ mod tests {
 
     /// What is printed, and what is noted besides.
     async fn output(count: usize, limit: u32, json: bool) -> (String, String) {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockStorage::new();
         ledger.expect_audit().returning(move |query| {
             assert_eq!(query.since, Some(Timestamp(3_000)));
             Ok(records().into_iter().take(count.min(query.limit.unwrap() as usize)).collect())

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use satchel_domain::Timestamp;
 use satchel_ledger::{has_database, open_data_dirs};
-use satchel_ports::Ledger;
+use satchel_ports::Storage;
 
 use crate::{
     commands::print_error,
@@ -50,10 +50,10 @@ pub fn check(config: &Config, sources: &ConfigSources<'_>) -> anyhow::Result<Vec
 /// When the ledger can't be read.
 pub async fn report_running_elsewhere(
     config: &Config,
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     running_dirs: &[PathBuf],
 ) -> anyhow::Result<()> {
-    if running_dirs.is_empty() || !ledger.active_conversations(Timestamp(0)).await?.is_empty() {
+    if running_dirs.is_empty() || !storage.active_conversations(Timestamp(0)).await?.is_empty() {
         return Ok(());
     }
     let mut text = format!("note: the data in {} is empty", stores::database_dir(config)?.display());

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use satchel_domain::{ConversationId, InboundMessage, Part, PartId, PartState, Sender};
 use satchel_ports::{
-    Ids, Ledger,
+    Archive, Ids, Ledger, Outbox,
     ledger::{ClaimMode, OutboxQuery},
 };
 
@@ -19,14 +19,14 @@ pub const OPERATOR: &str = "operator";
 /// # Errors
 /// When the ledger fails or the output can't be written.
 pub async fn list(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     conversation: Option<ConversationId>,
     include_delivered: bool,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let query = OutboxQuery { conversation, include_delivered, ..OutboxQuery::default() };
-    let parts = ledger.outbox(&query).await?;
+    let parts = archive.parts(&query).await?;
     if json {
         return Ok(write_json(out, &parts)?);
     }
@@ -51,8 +51,8 @@ pub async fn list(
 ///
 /// # Errors
 /// When there is no such part, the ledger fails, or the output can't be written.
-pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let part = find_part(ledger, part).await?;
+pub async fn show(archive: &dyn Archive, part: PartId, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let part = find_part(archive, part).await?;
     if json {
         return Ok(write_json(out, &part)?);
     }
@@ -82,8 +82,8 @@ pub async fn show(ledger: &dyn Ledger, part: PartId, json: bool, out: &mut dyn W
 ///
 /// # Errors
 /// When there is no such part, it has no files, or the ledger fails.
-pub async fn resend(ledger: &dyn Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
-    let part = find_part(ledger, part).await?;
+pub async fn resend(ledger: &Ledger, ids: &dyn Ids, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
+    let part = find_part(&*ledger.archive, part).await?;
     let files = part.content.files();
     if files.is_empty() {
         bail!("part {} is a {} without files; only files can be sent again", part.id, part.content.kind());
@@ -98,7 +98,7 @@ pub async fn resend(ledger: &dyn Ledger, ids: &dyn Ids, part: PartId, out: &mut 
                 Sender::new(OPERATOR, OPERATOR),
             )
         };
-        ledger.receive(&message, ClaimMode::Never).await?;
+        ledger.inbox.receive(&message, ClaimMode::Never).await?;
         writeln!(out, "queued: {} in {}", message.text, message.conversation)?;
     }
     Ok(())
@@ -108,15 +108,15 @@ pub async fn resend(ledger: &dyn Ledger, ids: &dyn Ids, part: PartId, out: &mut 
 ///
 /// # Errors
 /// When the part is unknown, settled or being sent, or the ledger fails.
-pub async fn discard(ledger: &dyn Ledger, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
-    ledger.discard_part(part).await?;
+pub async fn discard(outbox: &dyn Outbox, part: PartId, out: &mut dyn Write) -> anyhow::Result<()> {
+    outbox.discard_part(part).await?;
     writeln!(out, "discarded: {part}")?;
     Ok(())
 }
 
-async fn find_part(ledger: &dyn Ledger, part: PartId) -> anyhow::Result<Part> {
+async fn find_part(archive: &dyn Archive, part: PartId) -> anyhow::Result<Part> {
     let query = OutboxQuery { part: Some(part), include_delivered: true, ..OutboxQuery::default() };
-    ledger.outbox(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
+    archive.parts(&query).await?.into_iter().next().with_context(|| format!("there is no part {part}"))
 }
 
 fn describe_state(state: &PartState) -> String {

@@ -5,8 +5,8 @@ use std::io::Write;
 use anyhow::bail;
 use satchel_domain::{ChannelName, PairingCode, Sender};
 use satchel_ports::{
-    Ledger,
-    ledger::people::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
+    Pairings,
+    ledger::{Pairing, PairingDecision, PairingOutcome, PairingRules, Person},
 };
 
 use super::{format_timestamp, one_line, outbox::OPERATOR, write_json, write_table};
@@ -18,8 +18,8 @@ const MAX_NAME_CHARS: usize = 60;
 ///
 /// # Errors
 /// When the ledger fails or the output can't be written.
-pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (pairings, people) = (ledger.list_pairings().await?, ledger.list_people().await?);
+pub async fn list(pairings: &dyn Pairings, json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (pairings, people) = (pairings.list_pairings().await?, pairings.list_people().await?);
     if json {
         return Ok(write_json(out, &serde_json::json!({ "version": 1, "asking": pairings, "let_in": people }))?);
     }
@@ -50,9 +50,9 @@ pub async fn list(ledger: &dyn Ledger, json: bool, out: &mut dyn Write) -> anyho
 ///
 /// # Errors
 /// When the code can't be used, the ledger fails, or the output can't be written.
-pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write) -> anyhow::Result<()> {
+pub async fn approve(pairings: &dyn Pairings, code: PairingCode, out: &mut dyn Write) -> anyhow::Result<()> {
     let decision = PairingDecision { code, approve: true, channel: None, decided_by: OPERATOR.to_owned() };
-    let outcome = ledger.decide_pairing(&decision, &PairingRules::default()).await?;
+    let outcome = pairings.decide_pairing(&decision, &PairingRules::default()).await?;
     match outcome {
         PairingOutcome::Approved(Pairing { person, conversation, .. }) => {
             let (name, id) = (display_name(&person), one_line(&person.id, MAX_NAME_CHARS));
@@ -78,8 +78,13 @@ pub async fn approve(ledger: &dyn Ledger, code: PairingCode, out: &mut dyn Write
 ///
 /// # Errors
 /// When nobody with that id is approved, the ledger fails, or the output can't be written.
-pub async fn revoke(ledger: &dyn Ledger, channel: &ChannelName, id: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !ledger.revoke_person(channel, id).await? {
+pub async fn revoke(
+    pairings: &dyn Pairings,
+    channel: &ChannelName,
+    id: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if !pairings.revoke_person(channel, id).await? {
         bail!(
             "id {} was not approved with a code on {channel}; if the configuration allows them, remove them there",
             one_line(id, MAX_NAME_CHARS)

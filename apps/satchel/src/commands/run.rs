@@ -96,10 +96,10 @@ pub async fn run(
     if let Some(address) = config.metrics.listen.0 {
         let listener = metrics::server::bind(address).await?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
-        let (metrics, ledger, clock) = (Arc::clone(&metrics), Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
+        let (metrics, ledger, clock) = (Arc::clone(&metrics), stores.ledger.clone(), Arc::clone(&stores.clock));
         let render: metrics::server::RenderText = Arc::new(move || {
-            let (metrics, ledger, now) = (Arc::clone(&metrics), Arc::clone(&ledger), clock.now());
-            Box::pin(async move { metrics.render(&*ledger, now).await })
+            let (metrics, ledger, now) = (Arc::clone(&metrics), ledger.clone(), clock.now());
+            Box::pin(async move { metrics.render(&ledger, now).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
@@ -188,7 +188,7 @@ async fn start_services(
     let hosted = hosted.chain(platforms.iter().map(|platform| Arc::clone(&platform.channel)));
     let channels = hosted.map(|channel| Arc::new(MeasuredChannel::new(channel, Arc::clone(metrics))) as _);
     let ports = Ports {
-        ledger: Arc::clone(&stores.ledger),
+        ledger: stores.ledger.clone(),
         clock: Arc::clone(&stores.clock),
         ids: Arc::clone(&stores.ids),
         blobs: Arc::clone(&stores.blobs),
@@ -214,7 +214,9 @@ async fn start_services(
     }
     let retention = RetentionTask {
         retention: config.attachments.retention,
-        ledger: Arc::clone(&stores.ledger),
+        inbox: Arc::clone(&stores.ledger.inbox),
+        archive: Arc::clone(&stores.ledger.archive),
+        storage: Arc::clone(&stores.ledger.storage),
         clock: Arc::clone(&stores.clock),
         inbound: internal_inbound.clone(),
     };
@@ -224,14 +226,15 @@ async fn start_services(
         Ok(())
     });
     let scheduler = schedules::open(config, Arc::clone(&stores.clock));
-    let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger), stop.clone());
+    let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {
         scheduled.await;
         Ok(())
     });
     if let Some((settings, channel)) = page {
-        let (ledger, clock, blobs) = (Arc::clone(&stores.ledger), Arc::clone(&stores.clock), Arc::clone(&stores.blobs));
-        let server = WebServer::bind(settings, channel, inbound, ledger, clock, blobs, bus).await;
+        let (archive, clock, blobs) =
+            (Arc::clone(&stores.ledger.archive), Arc::clone(&stores.clock), Arc::clone(&stores.blobs));
+        let server = WebServer::bind(settings, channel, inbound, archive, clock, blobs, bus).await;
         let server = server.map_err(into_cli_error)?;
         address = Some(server.address());
         let stop = stop.clone();
@@ -262,7 +265,7 @@ fn web_settings(
             None
         }
     };
-    let (metrics, ledger, clock) = (Arc::clone(metrics), Arc::clone(&stores.ledger), Arc::clone(&stores.clock));
+    let (metrics, ledger, clock) = (Arc::clone(metrics), stores.ledger.clone(), Arc::clone(&stores.clock));
     Ok(Some(WebSettings {
         listen,
         public_url: config.web.public_url.clone().map(|url| url.0),
@@ -278,7 +281,7 @@ fn web_settings(
         images: None,
         // The page renders the metrics in a request handler that can't await.
         metrics: Some(Arc::new(move || {
-            block_in_place(|| Handle::current().block_on(metrics.render(&*ledger, clock.now())))
+            block_in_place(|| Handle::current().block_on(metrics.render(&ledger, clock.now())))
         })),
     }))
 }

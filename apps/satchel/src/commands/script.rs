@@ -92,7 +92,7 @@ pub async fn run(
     };
     let terminal = TerminalSession::open(terminal_options).await?;
     let record = terminal.send_and_wait(&to_script_message(script), &[]).await;
-    let history = terminal.client.ledger.history(&options.conversation, MAX_HISTORY_MESSAGES).await;
+    let history = terminal.client.archive.history(&options.conversation, MAX_HISTORY_MESSAGES).await;
     terminal.close().await?;
     let record = record?;
     // The tool's text; the reply has JSON in a separate block.

@@ -117,7 +117,7 @@ impl TerminalSession {
         let agents = &satchel_options.agents;
         let agent_models = models::open_for_agents(agents, &config.models, files, piece_delay, &models::unwrapped)?;
         let ports = Ports {
-            ledger: Arc::clone(&stores.ledger),
+            ledger: stores.ledger.clone(),
             clock: Arc::clone(&stores.clock),
             ids: Arc::clone(&stores.ids),
             blobs: Arc::new(MediaMeasuringBlobs::new(Arc::clone(&stores.blobs), decoders.media)),
@@ -138,7 +138,7 @@ impl TerminalSession {
         let Satchel { inbound, runner, .. } = build(ports, satchel_options)?;
         let client = ConsoleClient {
             inbound,
-            ledger: Arc::clone(&stores.ledger),
+            archive: Arc::clone(&stores.ledger.archive),
             ids: Arc::clone(&stores.ids),
             bus,
             screen,

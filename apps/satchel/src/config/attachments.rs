@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use satchel_attachments::resolve::{AllowedTypes, ResolutionPolicy};
 use satchel_http::AllowedTarget;
-use satchel_ports::ledger::usage::Quotas;
+use satchel_ports::ledger::Quotas;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,8 @@ use satchel_agent::{
 use satchel_domain::{Ending, InboundMessage, Part, TaskDirectory, TaskRequest, agent::AgentChat};
 use satchel_intake::{
     commands::{
-        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, Storage, TaskStarter, VoiceStatus,
+        self, AgentChoice, ChatCommand, CommandOffers, CommandOutcome, CommandReply, StorageServices, TaskStarter,
+        VoiceStatus,
     },
     pairing::CommandContext,
     prepare::{PrepareContext, prepare_turn, refuse_files},
@@ -63,7 +64,8 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
         // Work is laid down when the process stops, and when one half of it fails: the other finishes what is in flight.
         let laid_down = stop.child_token();
         let delivery = DeliveryContext {
-            ledger: Arc::clone(&hosting.services.ledger),
+            outbox: Arc::clone(&hosting.ledger.outbox),
+            archive: Arc::clone(&hosting.ledger.archive),
             clock: Arc::clone(&hosting.services.clock),
             channel: Arc::clone(&channel),
             blobs: Arc::clone(&hosting.blobs),
@@ -139,7 +141,7 @@ async fn turns_and_deliveries(
     unsettled: bool,
 ) -> Result<(), LedgerError> {
     let LaneHandle { lease, stop, .. } = lane;
-    let ledger = &hosting.services.ledger;
+    let ledger = &hosting.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<DeliverOutcome, LedgerError>>> = None;
     let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
     // Whether a turn has planned parts, and perhaps begun one, while an earlier delivery was under way.
@@ -157,7 +159,7 @@ async fn turns_and_deliveries(
             // Nothing else is under way: a part that a turn of ours begins can't be taken for one that another process
             // has left behind.
             look_for_parts = false;
-            if ledger.next_part(lease).await?.is_some() {
+            if ledger.outbox.next_part(lease).await?.is_some() {
                 delivering = Some(deliver(delivery, lease, DeliveryStart::TakenOver).boxed());
             }
         }
@@ -175,11 +177,11 @@ async fn turns_and_deliveries(
                 return Err(error);
             }
             if stop.is_cancelled() {
-                ledger.release(lease, ReleaseMode::Always).await?;
+                ledger.leases.release(lease, ReleaseMode::Always).await?;
                 return Ok(());
             }
             if !queued {
-                if ledger.release(lease, ReleaseMode::IfIdle).await? {
+                if ledger.leases.release(lease, ReleaseMode::IfIdle).await? {
                     return Ok(());
                 }
                 (look_for_parts, look_for_turn, queued) = (true, true, true);
@@ -253,8 +255,8 @@ async fn turns_and_deliveries(
 
 /// Looks for the lane's oldest turn and runs it if it is ready.
 async fn next_turn(hosting: &Hosting, lane: &LaneHandle) -> Result<Turned, LedgerError> {
-    let ledger = &hosting.services.ledger;
-    let Some(turn) = ledger.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
+    let ledger = &hosting.ledger;
+    let Some(turn) = ledger.turns.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
     let wait = turn.ready_at.saturating_duration_since(hosting.services.clock.now());
     if !wait.is_zero() {
         return Ok(Turned::NotReady(wait));
@@ -282,7 +284,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
         blobs: hosting.blobs.as_ref(),
-        ledger: services.ledger.as_ref(),
+        turns: services.turns.as_ref(),
         clock: services.clock.as_ref(),
         ids: services.ids.as_ref(),
         lease: &lane.lease,
@@ -310,7 +312,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
         stop = wait_for_stop(services, lane, &turn, &unheard) => {
             stop?;
             // Read again: some files may be stored by now.
-            let Some(turn) = services.ledger.next_turn(&lane.lease).await? else { return Ok(None) };
+            let Some(turn) = services.turns.next_turn(&lane.lease).await? else { return Ok(None) };
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
@@ -384,7 +386,7 @@ async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus)
         true if system_task.is_some() || asked.is_by_owner() => TaskStarter::Owner,
         true => TaskStarter::Guest,
     };
-    let AgentServices { ledger, links, agents, playbooks, .. } = &hosting.services;
+    let AgentServices { links, agents, playbooks, .. } = &hosting.services;
     let chat = AgentChat::from_message(message);
     let no_tasks = TaskDirectory::default();
     let offers = CommandOffers {
@@ -392,10 +394,13 @@ async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus)
         tasks: playbooks.as_ref().map_or(&no_tasks, |playbooks| playbooks.directory()),
         starter,
     };
-    let storage =
-        Storage { blobs: hosting.blobs.as_ref(), workspace: hosting.workspace.as_ref(), quotas: hosting.quotas };
+    let storage = StorageServices {
+        blobs: hosting.blobs.as_ref(),
+        workspace: hosting.workspace.as_ref(),
+        quotas: hosting.quotas,
+    };
     let outcome =
-        commands::handle_command(&command, ledger.as_ref(), &asked, speaking, &offers, links.as_deref(), &storage);
+        commands::handle_command(&command, &hosting.ledger, &asked, speaking, &offers, links.as_deref(), &storage);
     Ok(match outcome.await? {
         CommandOutcome::Reply(reply) => TurnStart::Answered(reply),
         CommandOutcome::RunTask(request) => TurnStart::Task(request),

@@ -15,7 +15,7 @@ use satchel_domain::{InboundMessage, capabilities::StreamRule};
 use satchel_ledger::Settings;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    BusError, BusEvent, EventBus, Ledger,
+    BusError, BusEvent, EventBus, Inbox, Leases, Turns,
     event_bus::EventStream,
     ledger::{ClaimMode, ReleaseMode},
 };
@@ -102,9 +102,9 @@ async fn due_schedule_in_idle_conversation_starts_at_once() {
         missed: MissedPolicy::RunOnce,
         enabled: true,
     };
-    let (ledger, stop) = (Arc::clone(&process.ledger) as Arc<dyn Ledger>, CancellationToken::new());
+    let (inbox, stop) = (Arc::clone(&process.ledger) as Arc<dyn Inbox>, CancellationToken::new());
     let schedules =
-        Scheduler::new([every_second], process.ledger.hook.clock()).run(process.own_door(), ledger, stop.clone());
+        Scheduler::new([every_second], process.ledger.hook.clock()).run(process.own_door(), inbox, stop.clone());
     let waiting = tokio::spawn(schedules);
     until("two answers more", || stage.chat.log(&here).len() >= 3).await;
     stop.cancel();

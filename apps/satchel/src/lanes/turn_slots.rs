@@ -9,7 +9,7 @@ use std::{
 };
 
 use satchel_domain::InboundMessage;
-use satchel_ports::ledger::usage::PersonKey;
+use satchel_ports::ledger::PersonKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The slots for turns of this process, as many for each person.

@@ -12,7 +12,7 @@ use satchel_domain::{
     part::{FileForm, FileItem},
 };
 use satchel_local::{LocalBus, ModelScript, ScriptedModel};
-use satchel_ports::ledger::usage::Usage;
+use satchel_ports::ledger::Usage;
 use satchel_ports::{
     BusEvent, Channel, EventBus, FetchedFile, FileFetchError, Inbound, LanguageModel, LedgerError, MockChannel,
     MockInbound, MockLedger, MockWorkspace, ModelRequest, SendRequest, StoredBlob, Workspace, WorkspaceError,
@@ -42,14 +42,14 @@ fn turn() -> TurnId {
 /// A ledger whose oldest part under way was planned so many seconds ago.
 fn ledger(age: Option<u64>) -> MockLedger {
     let mut ledger = ledger_without_usages(age);
-    ledger.expect_usages().returning(|_| Ok(Vec::new()));
+    ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
     ledger
 }
 
 fn ledger_without_usages(age: Option<u64>) -> MockLedger {
-    let mut ledger = MockLedger::new();
-    ledger.expect_count_undecodable().returning(|| Ok(Vec::new()));
-    ledger.expect_outbox().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
+    let mut ledger = MockLedger::default();
+    ledger.archive.expect_count_undecodable().returning(|| Ok(Vec::new()));
+    ledger.archive.expect_parts().withf(|query| query.unsettled_only && query.limit == Some(1)).returning(move |_| {
         let part = age.map(|age| Part {
             id: PartId(Uuid::nil()),
             conversation: conversation("web:a"),
@@ -74,7 +74,7 @@ fn ledger_without_usages(age: Option<u64>) -> MockLedger {
 
 /// The lines of the text that hold a sample, without those of the buckets and those that count nothing yet.
 async fn samples(metrics: &Metrics) -> Vec<String> {
-    let text = metrics.render(&ledger(None), NOW).await;
+    let text = metrics.render(&ledger(None).into(), NOW).await;
     let wanted = |line: &&str| {
         !line.starts_with('#')
             && !line.contains("_bucket")
@@ -238,7 +238,7 @@ async fn model_calls_are_counted_by_result() {
     dropped.next().await;
     drop(dropped);
 
-    let text = metrics.render(&ledger(None), NOW).await;
+    let text = metrics.render(&ledger(None).into(), NOW).await;
     for line in [
         r#"satchel_model_calls_total{model="main",outcome="done"} 1"#,
         r#"satchel_model_calls_total{model="main",outcome="failed"} 2"#,
@@ -259,16 +259,16 @@ async fn model_calls_are_counted_by_result() {
 async fn oldest_part_age_is_unknown_when_ledger_fails() {
     let metrics = Metrics::new(&["web"], Vec::new());
     let age = async |ledger: MockLedger| {
-        let text = metrics.render(&ledger, NOW).await;
+        let text = metrics.render(&ledger.into(), NOW).await;
         let line = text.lines().find(|line| line.starts_with("satchel_oldest_part_age_seconds ")).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     };
     assert_eq!(age(ledger(Some(90))).await, "90.0");
     assert_eq!(age(ledger(None)).await, "0.0");
-    let mut broken = MockLedger::new();
-    broken.expect_outbox().returning(|_| Err(LedgerError::Full));
-    broken.expect_count_undecodable().returning(|| Err(LedgerError::Full));
-    broken.expect_usages().returning(|_| Err(LedgerError::Full));
+    let mut broken = MockLedger::default();
+    broken.archive.expect_parts().returning(|_| Err(LedgerError::Full));
+    broken.archive.expect_count_undecodable().returning(|| Err(LedgerError::Full));
+    broken.storage.expect_usages().returning(|_| Err(LedgerError::Full));
     assert_eq!(age(broken).await, "NaN");
 }
 
@@ -288,14 +288,15 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
     );
 
     for counted in [3, 2] {
-        let mut ledger = MockLedger::new();
-        ledger.expect_outbox().returning(|_| Ok(Vec::new()));
+        let mut ledger = MockLedger::default();
+        ledger.archive.expect_parts().returning(|_| Ok(Vec::new()));
         let unreadable = |name, updates| UndecodableCount { channel: ChannelName::new(name).unwrap(), updates };
         ledger
+            .archive
             .expect_count_undecodable()
             .returning(move || Ok(vec![unreadable("telegram", counted), unreadable("x", 1)]));
-        ledger.expect_usages().returning(|_| Ok(Vec::new()));
-        let text = metrics.render(&ledger, NOW).await;
+        ledger.storage.expect_usages().returning(|_| Ok(Vec::new()));
+        let text = metrics.render(&ledger.into(), NOW).await;
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
         assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
     }
@@ -319,8 +320,8 @@ async fn kept_files_are_summed_by_channel() {
     for _ in 0..2 {
         let mut ledger = ledger_without_usages(None);
         let usages = usages.clone();
-        ledger.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| Ok(usages.clone()));
-        let text = metrics.render(&ledger, NOW).await;
+        ledger.storage.expect_usages().withf(|query| *query == UsageQuery::All).returning(move |_| Ok(usages.clone()));
+        let text = metrics.render(&ledger.into(), NOW).await;
         for line in [
             r#"satchel_kept_files{channel="telegram"} 4"#,
             r#"satchel_kept_bytes{channel="telegram"} 50"#,
@@ -420,7 +421,7 @@ async fn every_metric_is_in_the_guide() {
     metrics.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
     metrics.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
     let guide = include_str!("../../../../docs/guide/operating.md");
-    let text = metrics.render(&ledger(None), NOW).await;
+    let text = metrics.render(&ledger(None).into(), NOW).await;
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))

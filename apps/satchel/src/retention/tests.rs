@@ -8,7 +8,7 @@ use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    MockLedger, MockWorkspace,
+    Ledger, MockLedger, MockWorkspace, Turns,
     ledger::{ClaimMode, CompletedTurn, HistoryChange, TurnQuery},
 };
 use tokio::sync::mpsc;
@@ -85,20 +85,17 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
 }
 
 fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
-    task_with_notices_in(Arc::clone(ledger) as _, ledger, retention)
+    task_with_notices_in(&Arc::clone(ledger).into(), ledger, retention)
 }
 
 /// A task whose notices go to another ledger than its files.
-fn task_with_notices_in(
-    notices: Arc<dyn Ledger>,
-    ledger: &Arc<SqliteLedger>,
-    retention: RetentionConfig,
-) -> RetentionTask {
+fn task_with_notices_in(notices: &Ledger, ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
     let (lanes, _) = mpsc::channel(64);
     let workspace = Arc::new(MockWorkspace::new());
     let (clock, bus) = (Arc::new(SystemClock::new()), Arc::new(LocalBus::new()));
     let intake = InboundService::new(notices, Arc::clone(&clock) as _, bus, lanes, Arc::default(), workspace, None);
-    RetentionTask { retention, ledger: Arc::clone(ledger) as _, clock, inbound: intake.internal_inbound() }
+    let Ledger { inbox, archive, storage, .. } = Arc::clone(ledger).into();
+    RetentionTask { retention, inbox, archive, storage, clock, inbound: intake.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.
@@ -143,8 +140,8 @@ async fn conversation_is_told_once_whatever_the_process_survives() {
 async fn files_stay_until_their_removal_is_announced() {
     let (_directory, ledger) = with_files(3).await;
     let retention = || RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() };
-    let mut full = MockLedger::new();
-    full.expect_receive().returning(|_, _| Err(LedgerError::Full));
-    assert_eq!(task_with_notices_in(Arc::new(full), &ledger, retention()).run().await.unwrap(), 0);
+    let mut full = MockLedger::default();
+    full.inbox.expect_receive().returning(|_, _| Err(LedgerError::Full));
+    assert_eq!(task_with_notices_in(&full.into(), &ledger, retention()).run().await.unwrap(), 0);
     assert_eq!(state(&ledger).await, (vec![3, 2, 1], vec![]), "nothing goes without a word");
 }

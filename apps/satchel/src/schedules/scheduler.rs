@@ -9,7 +9,7 @@ use std::{
 
 use satchel_domain::{ChannelName, Timestamp};
 use satchel_intake::InternalInbound;
-use satchel_ports::{Clock, Ledger};
+use satchel_ports::{Clock, Inbox};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -68,14 +68,14 @@ impl Scheduler {
     }
 
     /// Stores due runs until `stop` is cancelled. The progress is stored in the ledger.
-    pub async fn run(self, inbound: InternalInbound, ledger: Arc<dyn Ledger>, stop: CancellationToken) {
+    pub async fn run(self, inbound: InternalInbound, inbox: Arc<dyn Inbox>, stop: CancellationToken) {
         // Cancelling it anywhere is as safe as a crash.
-        stop.run_until_cancelled(self.run_loop(&inbound, &*ledger)).await;
+        stop.run_until_cancelled(self.run_loop(&inbound, &*inbox)).await;
     }
 
-    async fn run_loop(mut self, inbound: &InternalInbound, ledger: &dyn Ledger) {
+    async fn run_loop(mut self, inbound: &InternalInbound, inbox: &dyn Inbox) {
         let mut delay = RETRY_DELAY;
-        while let Err(error) = self.load_progress(ledger).await {
+        while let Err(error) = self.load_progress(inbox).await {
             log_failure(&error, "reading the schedules' progress failed; retrying");
             sleep(delay).await;
             delay = (delay * 2).min(POLL_INTERVAL);
@@ -84,7 +84,7 @@ impl Scheduler {
             return pending().await;
         }
         loop {
-            match self.run_due(inbound, ledger).await {
+            match self.run_due(inbound, inbox).await {
                 Ok(()) => {
                     delay = RETRY_DELAY;
                     sleep(self.next_delay()).await;
@@ -99,8 +99,8 @@ impl Scheduler {
     }
 
     /// Resumes from the last process. New schedules start now.
-    async fn load_progress(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
-        let stored = ledger.load_checkpoint(&checkpoint_channel()).await?;
+    async fn load_progress(&mut self, inbox: &dyn Inbox) -> anyhow::Result<()> {
+        let stored = inbox.load_checkpoint(&checkpoint_channel()).await?;
         self.stored = match stored.map(serde_json::from_value) {
             None => ScheduleCheckpoint::new(),
             Some(Ok(checkpoint)) => checkpoint,
@@ -115,24 +115,24 @@ impl Scheduler {
                 state.resume_from(progress.clone());
             }
         }
-        self.save_progress(ledger).await
+        self.save_progress(inbox).await
     }
 
     /// Stores the due runs. A schedule that fails does not stop the others.
-    async fn run_due(&mut self, inbound: &InternalInbound, ledger: &dyn Ledger) -> anyhow::Result<()> {
+    async fn run_due(&mut self, inbound: &InternalInbound, inbox: &dyn Inbox) -> anyhow::Result<()> {
         let mut result = Ok(());
         for state in &mut self.schedules {
             result = result.and(state.run_due(inbound, self.clock.wall()).await);
         }
         // After the runs: a crash in between repeats runs that the ledger drops by their keys.
-        result.and(self.save_progress(ledger).await)
+        result.and(self.save_progress(inbox).await)
     }
 
     /// Saves the progress if it has changed. Schedules that are no longer configured are dropped.
-    async fn save_progress(&mut self, ledger: &dyn Ledger) -> anyhow::Result<()> {
+    async fn save_progress(&mut self, inbox: &dyn Inbox) -> anyhow::Result<()> {
         let progress: ScheduleCheckpoint = self.schedules.iter().map(ScheduleState::progress).collect();
         if progress != self.stored {
-            ledger.save_checkpoint(&checkpoint_channel(), &json!(progress)).await?;
+            inbox.save_checkpoint(&checkpoint_channel(), &json!(progress)).await?;
             self.stored = progress;
         }
         Ok(())

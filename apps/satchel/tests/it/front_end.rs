@@ -42,7 +42,7 @@ async fn tool_gives_the_person_a_file() {
     let answers = vec![answer(vec![call]), answer(vec![ScriptedPiece::Text("Here they are.".to_owned())])];
     let model = Arc::new(ScriptedModel::new(ModelScript { answers, ..ModelScript::default() }));
     let ports = Ports::local(&directory.path().join("data"), model).await.unwrap();
-    let (ledger, blobs) = (Arc::clone(&ports.ledger), Arc::clone(&ports.blobs));
+    let (archive, blobs) = (Arc::clone(&ports.ledger.archive), Arc::clone(&ports.blobs));
     let messages = directory.path().join("messages");
     let board = Board { directory: messages.clone(), blobs: Arc::clone(&blobs) };
     let dice = Dice { blobs };
@@ -57,8 +57,8 @@ async fn tool_gives_the_person_a_file() {
     let turn = inbound.accept(message).await.unwrap().unwrap();
     let unsettled = OutboxQuery { unsettled_only: true, ..OutboxQuery::default() };
     let over = async {
-        while ledger.turn(turn).await.unwrap().is_none_or(|turn| turn.ending.is_none())
-            || !ledger.outbox(&unsettled).await.unwrap().is_empty()
+        while archive.turn(turn).await.unwrap().is_none_or(|turn| turn.ending.is_none())
+            || !archive.parts(&unsettled).await.unwrap().is_empty()
         {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -5,8 +5,8 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 use futures::{StreamExt, stream};
 use satchel_domain::{CallId, ConversationId, Timestamp, TurnId};
 use satchel_ports::{
-    HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockLanguageModel, MockLedger, ModelError, ModelEvent,
-    ModelRequest, SequentialIds,
+    HolderId, Lease, ManualClock, MockArchive, MockChannel, MockEventBus, MockLanguageModel, MockOutbox, MockTurns,
+    ModelError, ModelEvent, ModelRequest, SequentialIds,
     language_model::{ModelStream, ModelToolCall, TokenUsage},
     ledger::{QueuedTurn, SteeringRequests},
 };
@@ -55,7 +55,9 @@ fn services(script: Result<Script, ModelError>) -> AgentServices {
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     AgentServices {
-        ledger: Arc::new(MockLedger::new()),
+        turns: Arc::new(MockTurns::new()),
+        outbox: Arc::new(MockOutbox::new()),
+        archive: Arc::new(MockArchive::new()),
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(SequentialIds::default()),
         bus: Arc::new(bus),

@@ -132,14 +132,14 @@ impl Scene {
             away: Arc::clone(&away),
             lookups: Arc::clone(&lookups),
         };
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let recorded: Arc<Mutex<Vec<String>>> = Arc::default();
         let (begun, settled) = (Arc::clone(&recorded), Arc::clone(&recorded));
-        ledger.expect_begin_question().returning(move |_, question, _| {
+        ledger.outbox.expect_begin_question().returning(move |_, question, _| {
             begun.lock().unwrap().push(format!("{} begun", question.0.as_u128()));
             Ok(())
         });
-        ledger.expect_settle_question().returning(move |question, message| {
+        ledger.outbox.expect_settle_question().returning(move |question, message| {
             let became = message.map_or("nothing".to_owned(), |message| message.0);
             settled.lock().unwrap().push(format!("{} is {became}", question.0.as_u128()));
             Ok(())
@@ -153,7 +153,9 @@ impl Scene {
             Ok(())
         });
         let services = AgentServices {
-            ledger: Arc::new(ledger),
+            turns: Arc::new(ledger.turns),
+            outbox: Arc::new(ledger.outbox),
+            archive: Arc::new(ledger.archive),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use satchel_domain::{
     AgentDirectory, AgentSummary, AllowedPeople, OutgoingResponse, agent::AgentChat, filename::to_inline_code,
 };
-use satchel_ports::{Ledger, LedgerError};
+use satchel_ports::{LedgerError, Turns};
 
 use super::files::MAX_NAME_CHARS;
 use crate::pairing::CommandContext;
@@ -75,7 +75,7 @@ pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>
 
 /// Lets another agent answer from the next turn on.
 pub(super) async fn choose_agent(
-    ledger: &dyn Ledger,
+    turns: &dyn Turns,
     context: &CommandContext<'_>,
     choice: &AgentChoice<'_>,
     name: &str,
@@ -100,7 +100,7 @@ pub(super) async fn choose_agent(
     if !is_permitted && !is_stored {
         return Ok(OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name)));
     }
-    ledger.set_agent(context.conversation, chosen.map(str::to_owned)).await?;
+    turns.set_agent(context.conversation, chosen.map(str::to_owned)).await?;
     Ok(OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name)))
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     use rstest::rstest;
     use satchel_domain::{ConversationId, Sender, Timestamp, TurnId};
-    use satchel_ports::MockLedger;
+    use satchel_ports::MockTurns;
     use uuid::Uuid;
 
     use super::*;
@@ -183,7 +183,7 @@ mod tests {
 
         /// The reply, and what was stored.
         async fn choose(&self, chosen: Option<&str>, name: &str) -> (String, Option<Option<String>>) {
-            let mut ledger = MockLedger::new();
+            let mut ledger = MockTurns::new();
             let stored = std::sync::Arc::new(std::sync::Mutex::new(None));
             let recorded = std::sync::Arc::clone(&stored);
             ledger.expect_set_agent().returning(move |_, agent| {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satchel_domain::{Attachment, ConversationId, OutgoingResponse, Visibility, filename::to_inline_code, size};
 use satchel_ports::{
-    FileLinks, Ledger, LedgerError,
+    Archive, FileLinks, LedgerError,
     ledger::{AttachmentKey, AttachmentQuery},
 };
 
@@ -21,7 +21,7 @@ pub(super) const MAX_NAME_CHARS: usize = 150;
 const MAX_NUMBERS: usize = 20;
 
 pub(super) async fn list_files(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     conversation: &ConversationId,
 ) -> Result<OutgoingResponse, LedgerError> {
     let query = AttachmentQuery {
@@ -29,7 +29,7 @@ pub(super) async fn list_files(
         limit: Some(MAX_SCANNED_FILES),
         ..AttachmentQuery::default()
     };
-    let mut newest = ledger.attachments(&query).await?;
+    let mut newest = archive.attachments(&query).await?;
     newest.retain(|attachment| attachment.visibility == Visibility::Deliver);
     let more = newest.len() > MAX_LISTED as usize;
     newest.truncate(MAX_LISTED as usize);
@@ -48,7 +48,7 @@ pub(super) async fn list_files(
 }
 
 pub(super) async fn resend_files(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     conversation: &ConversationId,
     numbers: &[String],
 ) -> Result<OutgoingResponse, LedgerError> {
@@ -59,14 +59,14 @@ pub(super) async fn resend_files(
         return Ok(too_many_numbers("/resend", numbers));
     }
     let ResolvedFiles { mut attachments, unknown_text: unknown } =
-        resolve_numbers(ledger, conversation, numbers).await?;
+        resolve_numbers(archive, conversation, numbers).await?;
     attachments.iter_mut().for_each(|attachment| attachment.visibility = Visibility::Deliver);
     Ok(OutgoingResponse { text: unknown, voice: None, attachments })
 }
 
 /// Revokes all links to files; revoking again has no further effect.
 pub(super) async fn revoke_file_links(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     context: &CommandContext<'_>,
     numbers: &[String],
     links: Option<&dyn FileLinks>,
@@ -89,7 +89,7 @@ pub(super) async fn revoke_file_links(
     if numbers.len() > MAX_NUMBERS {
         return Ok(too_many_numbers("/unlink", numbers));
     }
-    let ResolvedFiles { attachments, unknown_text: unknown } = resolve_numbers(ledger, conversation, numbers).await?;
+    let ResolvedFiles { attachments, unknown_text: unknown } = resolve_numbers(archive, conversation, numbers).await?;
     let mut lines = Vec::new();
     for Attachment { id, number, filename, .. } in &attachments {
         let file = format!("#{number} {}", to_inline_code(filename.as_str(), MAX_NAME_CHARS));
@@ -123,7 +123,7 @@ struct ResolvedFiles {
 }
 
 async fn resolve_numbers(
-    ledger: &dyn Ledger,
+    archive: &dyn Archive,
     conversation: &ConversationId,
     numbers: &[String],
 ) -> Result<ResolvedFiles, LedgerError> {
@@ -132,7 +132,7 @@ async fn resolve_numbers(
     for argument in numbers {
         let number = argument.trim_matches([',', '#']).parse().ok();
         let found = match number {
-            Some(number) => ledger.attachment(conversation, AttachmentKey::Number(number)).await?,
+            Some(number) => archive.attachment(conversation, AttachmentKey::Number(number)).await?,
             None => None,
         };
         match found {
@@ -162,7 +162,7 @@ fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
 #[cfg(test)]
 mod tests {
     use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId};
-    use satchel_ports::{LinkError, MockFileLinks, MockLedger};
+    use satchel_ports::{LinkError, MockArchive, MockFileLinks};
     use uuid::Uuid;
 
     use super::*;
@@ -194,8 +194,8 @@ mod tests {
     }
 
     /// A conversation with the file #17.
-    fn with_17() -> MockLedger {
-        let mut ledger = MockLedger::new();
+    fn with_17() -> MockArchive {
+        let mut ledger = MockArchive::new();
         ledger
             .expect_attachment()
             .returning(|_, key| Ok((key == AttachmentKey::Number(17)).then(|| file(17, "a.jpg"))));
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn files_are_listed_with_number_name_type_size() {
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockArchive::new();
         ledger
             .expect_attachments()
             .returning(|_| Ok(vec![Attachment { visibility: Visibility::Deliver, ..file(3, "*b*.jpg") }]));
@@ -261,7 +261,7 @@ mod tests {
             access: &access,
             now: Timestamp(0),
         };
-        let answer = revoke_file_links(&MockLedger::new(), &asked, &numbers("17"), None).await.unwrap();
+        let answer = revoke_file_links(&MockArchive::new(), &asked, &numbers("17"), None).await.unwrap();
         assert!(answer.text.unwrap().starts_with("File links are off here"));
     }
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use satchel_domain::{OutgoingResponse, WorkspacePath, filename::to_inline_code, size};
 use satchel_ports::{
-    Blobs, ChangeLog, ChangeOutcome, FileAction, FileChange, Ledger, LedgerError, Workspace, WorkspaceError,
+    Blobs, ChangeLog, ChangeOutcome, FileAction, FileChange, Ledger, LedgerError, Storage, Workspace, WorkspaceError,
     ledger::{
-        AttachmentOrder, AttachmentQuery,
-        usage::{ForgetOutcome, ForgetRequest, PersonKey, Quotas, Usage, UsageQuery, UsageScope},
+        AttachmentOrder, AttachmentQuery, ForgetOutcome, ForgetRequest, PersonKey, Quotas, Usage, UsageQuery,
+        UsageScope,
     },
     workspace::RestoredFiles,
 };
@@ -29,7 +29,7 @@ const WORKSPACE_PREFIX: &str = "workspace:";
 
 /// Where files are kept, and how much of them.
 #[derive(Clone, Copy)]
-pub struct Storage<'a> {
+pub struct StorageServices<'a> {
     /// Their bytes.
     pub blobs: &'a dyn Blobs,
     /// The conversations' own files.
@@ -40,13 +40,13 @@ pub struct Storage<'a> {
 
 /// Shows what files take up.
 pub(super) async fn show_usage(
-    ledger: &dyn Ledger,
+    ledger: &Ledger,
     context: &CommandContext<'_>,
-    storage: &Storage<'_>,
+    services: &StorageServices<'_>,
 ) -> Result<OutgoingResponse, LedgerError> {
     let conversation = UsageScope::Conversation(context.conversation.clone());
     let person = UsageScope::Person(PersonKey::new(context.conversation.channel(), context.sender));
-    let usages = ledger.usages(&UsageQuery::Scopes(vec![conversation.clone(), person.clone()])).await?;
+    let usages = ledger.storage.usages(&UsageQuery::Scopes(vec![conversation.clone(), person.clone()])).await?;
     let usage_of = |scope: &UsageScope| {
         let empty = || Usage { scope: scope.clone(), files: 0, bytes: 0, workspace_bytes: 0 };
         usages.iter().find(|usage| usage.scope == *scope).cloned().unwrap_or_else(empty)
@@ -55,7 +55,7 @@ pub(super) async fn show_usage(
         true => String::new(),
         false => format!(" of {}", size::format_bytes(quota)),
     };
-    let Quotas { conversation: conversation_quota, person: person_quota } = storage.quotas;
+    let Quotas { conversation: conversation_quota, person: person_quota } = services.quotas;
     let mut text = format!("Here: {}{}\n", format_usage(&usage_of(&conversation)), quota_suffix(conversation_quota));
     let _ = writeln!(
         text,
@@ -72,7 +72,7 @@ pub(super) async fn show_usage(
         order: AttachmentOrder::Largest,
         ..AttachmentQuery::default()
     };
-    let largest = ledger.attachments(&query).await?;
+    let largest = ledger.archive.attachments(&query).await?;
     if !largest.is_empty() {
         text.push_str("\nThe largest files here:\n\n");
         largest.iter().for_each(|file| {
@@ -98,10 +98,10 @@ fn format_usage(usage: &Usage) -> String {
 
 /// Removes files for good.
 pub(super) async fn forget_files(
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     context: &CommandContext<'_>,
     arguments: &[String],
-    storage: &Storage<'_>,
+    services: &StorageServices<'_>,
     changes: &ChangeLog,
 ) -> Result<OutgoingResponse, LedgerError> {
     if arguments.is_empty() {
@@ -118,14 +118,14 @@ pub(super) async fn forget_files(
     for target in targets {
         match target {
             ForgetTarget::File { number, in_range } => {
-                lines.extend(forget_number(ledger, context, storage, number, in_range).await?);
+                lines.extend(forget_number(storage, context, services, number, in_range).await?);
             }
             ForgetTarget::Workspace(path) => paths.push(path),
         }
     }
     // Last, since the ledger may fail above: the command is then repeated, and its changes are not recorded.
     for path in paths {
-        lines.push(remove_workspace_file(context, storage, &path, changes).await);
+        lines.push(remove_workspace_file(context, services, &path, changes).await);
     }
     if lines.is_empty() {
         lines.push("There is no file with any of these numbers here. `/files` lists them all.".to_owned());
@@ -174,16 +174,16 @@ fn parse_targets(arguments: &[String]) -> Result<Vec<ForgetTarget>, String> {
 }
 
 async fn forget_number(
-    ledger: &dyn Ledger,
+    storage: &dyn Storage,
     context: &CommandContext<'_>,
-    storage: &Storage<'_>,
+    services: &StorageServices<'_>,
     number: u64,
     in_range: bool,
 ) -> Result<Option<String>, LedgerError> {
     let restricted_to = (context.group && !context.is_by_owner())
         .then(|| PersonKey::new(context.conversation.channel(), context.sender));
     let request = ForgetRequest { conversation: context.conversation.clone(), number, restricted_to };
-    let line = match forget_file(ledger, storage.blobs, &request).await? {
+    let line = match forget_file(storage, services.blobs, &request).await? {
         // Without its name: this answer is kept.
         ForgetOutcome::Forgotten(file) => {
             format!("Removed #{number} ({}, {}).", file.mime, size::format_bytes(file.bytes))
@@ -209,11 +209,11 @@ async fn forget_number(
 /// Restores what was deleted last in the workspace.
 pub(super) async fn restore_files(
     context: &CommandContext<'_>,
-    storage: &Storage<'_>,
+    services: &StorageServices<'_>,
     changes: &ChangeLog,
 ) -> OutgoingResponse {
     let start = |path| changes.start(FileChange::started(context.sender.clone(), "/undo", FileAction::Restore, path));
-    let files = storage.workspace.restore(context.conversation, context.turn.0).await;
+    let files = services.workspace.restore(context.conversation, context.turn.0).await;
     let RestoredFiles { restored, blocked, failure } =
         files.unwrap_or_else(|error| RestoredFiles { failure: Some(error.to_string()), ..RestoredFiles::default() });
     for path in &restored {
@@ -263,7 +263,7 @@ fn list_paths(paths: &[WorkspacePath]) -> String {
 /// Removes a file of the workspace. In a group its author is unknown, so only an owner may.
 async fn remove_workspace_file(
     context: &CommandContext<'_>,
-    storage: &Storage<'_>,
+    services: &StorageServices<'_>,
     path: &WorkspacePath,
     changes: &ChangeLog,
 ) -> String {
@@ -273,7 +273,7 @@ async fn remove_workspace_file(
     }
     let change = FileChange::started(context.sender.clone(), "/forget", FileAction::Delete, Some(path.clone()));
     let change = changes.start(change);
-    let result = storage.workspace.remove(context.conversation, path).await;
+    let result = services.workspace.remove(context.conversation, path).await;
     match &result {
         Ok(bytes) => change.finish(Some(*bytes), ChangeOutcome::Done),
         // The process that died may have removed it.

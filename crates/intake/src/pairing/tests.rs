@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
-use satchel_ports::MockLedger;
+use satchel_ports::MockPairings;
 use uuid::Uuid;
 
 use super::*;
@@ -25,11 +25,11 @@ fn parse(text: &str) -> PairCommand {
     PairCommand::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
 }
 
-async fn say(ledger: &MockLedger, conversation: &str, id: &str, text: &str) -> String {
+async fn say(ledger: &MockPairings, conversation: &str, id: &str, text: &str) -> String {
     say_in(ledger, conversation, id, text, false).await
 }
 
-async fn say_in(ledger: &MockLedger, conversation: &str, id: &str, text: &str, group: bool) -> String {
+async fn say_in(ledger: &MockPairings, conversation: &str, id: &str, text: &str, group: bool) -> String {
     let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
     let asked = CommandContext {
         turn: TurnId(Uuid::nil()),
@@ -71,7 +71,7 @@ fn what_stands_behind_pair_is_read(#[case] text: &str, #[case] command: PairComm
 /// The attack: somebody who may talk says the owner's words, by hand or by pressing a button that was forwarded.
 #[tokio::test]
 async fn codes_from_non_owners_are_never_checked() {
-    let ledger = MockLedger::new();
+    let ledger = MockPairings::new();
     for text in ["approve ABCD-EFGH", "refuse ABCD-EFGH", "list", "revoke 5", ""] {
         for id in ["5", IMPLICIT_OWNER_ID, "11"] {
             assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner can approve people.", "{text}");
@@ -89,7 +89,7 @@ async fn pairing_decision_names_its_scope_and_decider() {
         ("console:main", IMPLICIT_OWNER_ID, None, "console:owner"),
     ] {
         let decisions: Arc<Mutex<Vec<PairingDecision>>> = Arc::default();
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockPairings::new();
         let seen = Arc::clone(&decisions);
         ledger.expect_decide_pairing().returning(move |decision, rules| {
             assert_eq!(*rules, PairingRules::default());
@@ -111,7 +111,7 @@ async fn pairing_decision_names_its_scope_and_decider() {
 
 #[tokio::test]
 async fn what_is_no_code_costs_no_try() {
-    let ledger = MockLedger::new();
+    let ledger = MockPairings::new();
     for text in ["approve ABCD", "approve ABCD-EFG0", "refuse something else entirely"] {
         assert_eq!(
             say(&ledger, "telegram:1", "1", text).await,
@@ -132,8 +132,8 @@ fn every_verdict_is_told(#[case] judged: PairingOutcome, #[case] says: &str) {
     assert!(told.contains(says), "{told}");
 }
 
-fn people_and_codes() -> MockLedger {
-    let mut ledger = MockLedger::new();
+fn people_and_codes() -> MockPairings {
+    let mut ledger = MockPairings::new();
     ledger
         .expect_list_pairings()
         .returning(|| Ok(vec![pairing("ABCD-EFGH", "telegram:5"), pairing("JKLM-NPQR", "discord:9")]));
@@ -163,7 +163,7 @@ async fn pairing_list_is_scoped_to_its_owner() {
 
 #[tokio::test]
 async fn an_owner_revokes_on_their_own_channel() {
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockPairings::new();
     ledger.expect_revoke_person().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
     for (conversation, id, text, says) in [
         ("telegram:1", "1", "revoke 5", "Done: id `5` on telegram is no longer approved."),
@@ -187,7 +187,7 @@ async fn an_owner_revokes_on_their_own_channel() {
 /// The attack: a sender of an embedder's channel calls himself what the terminal's and the page's owner is called.
 #[tokio::test]
 async fn channel_without_rules_revokes_nobody() {
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockPairings::new();
     ledger.expect_revoke_person().never();
     for text in ["revoke telegram 5", "revoke 5"] {
         assert_eq!(say(&ledger, "board:hall", IMPLICIT_OWNER_ID, text).await, "Only an owner can approve people.");

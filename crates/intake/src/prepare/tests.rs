@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use rstest::rstest;
 use satchel_domain::{Filename, InboundMessage, MediaInfo, Sender, Sha256, Timestamp};
 use satchel_ports::{
-    ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockLedger, SequentialIds, StoredBlob, TokioClock,
+    ByteStream, FetchedFile, HolderId, MockBlobs, MockChannel, MockTurns, SequentialIds, StoredBlob, TokioClock,
     ledger::QueuedMessage,
 };
 use uuid::Uuid;
@@ -46,8 +46,8 @@ fn empty() -> ByteStream {
     Box::pin(stream::empty())
 }
 
-fn ledger() -> MockLedger {
-    let mut ledger = MockLedger::new();
+fn ledger() -> MockTurns {
+    let mut ledger = MockTurns::new();
     ledger
         .expect_store_file()
         .returning(|_, _, index, file| Ok(Attachment { number: u64::from(index) + 1, ..file.clone() }));
@@ -75,7 +75,7 @@ async fn fetch_turn(channel: MockChannel, blobs: MockBlobs, turn: QueuedTurn) ->
     let fetching = PrepareContext {
         channel: &channel,
         blobs: &blobs,
-        ledger: &ledger,
+        turns: &ledger,
         clock: &TokioClock::default(),
         ids: &SequentialIds::starting_at(7),
         lease: &lease,

@@ -115,7 +115,7 @@ async fn transcribe_note(
         tokio::time::sleep(delay).await;
         delay *= 2;
     };
-    context.ledger.record_transcription(context.lease, queued.id, index, &transcription).await?;
+    context.turns.record_transcription(context.lease, queued.id, index, &transcription).await?;
     Ok(transcription)
 }
 

@@ -7,7 +7,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Inbound, InboundError, LedgerError, ManualClock, MockEventBus, MockLedger, MockWorkspace,
-    ledger::{ReceiveOutcome, people::Pairing},
+    ledger::{Pairing, ReceiveOutcome},
 };
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -52,9 +52,9 @@ type Stored = Arc<Mutex<Vec<InboundMessage>>>;
 /// A ledger that remembers what it stores.
 fn ledger() -> (MockLedger, Stored) {
     let stored = Stored::default();
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockLedger::default();
     let kept = Arc::clone(&stored);
-    ledger.expect_receive().returning(move |message, _| {
+    ledger.inbox.expect_receive().returning(move |message, _| {
         kept.lock().unwrap().push(message.clone());
         Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false })
     });
@@ -73,19 +73,20 @@ async fn accept_at(
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let (lanes, _claimed) = mpsc::channel(1);
-    let (ledger, clock, bus) = (Arc::new(ledger), Arc::new(ManualClock::at(now)), Arc::new(bus));
+    let (clock, bus) = (Arc::new(ManualClock::at(now)), Arc::new(bus));
     let workspace = Arc::new(MockWorkspace::new());
-    InboundService::new(ledger, clock, bus, lanes, Arc::new(rules()), workspace, None).accept(message).await
+    InboundService::new(&ledger.into(), clock, bus, lanes, Arc::new(rules()), workspace, None).accept(message).await
 }
 
 #[tokio::test]
 async fn stranger_message_is_discarded_and_code_is_issued() {
     let (mut ledger, stored) = ledger();
     ledger
+        .pairings
         .expect_is_approved()
         .withf(|channel, id| channel.as_str() == "telegram" && id == "5")
         .returning(|_, _| Ok(false));
-    ledger.expect_issue_pairing_code().once().returning(|stranger, rules| {
+    ledger.pairings.expect_issue_pairing_code().once().returning(|stranger, rules| {
         assert!(!format!("{stranger:?}").contains(SECRET));
         let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
         let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
@@ -115,8 +116,8 @@ async fn persistent_stranger_gets_few_replies_per_hour() {
     let mut keys = std::collections::BTreeSet::new();
     for minute in 0..60 {
         let (mut ledger, stored) = ledger();
-        ledger.expect_is_approved().returning(|_, _| Ok(false));
-        ledger.expect_issue_pairing_code().returning(|stranger, rules| {
+        ledger.pairings.expect_is_approved().returning(|_, _| Ok(false));
+        ledger.pairings.expect_issue_pairing_code().returning(|stranger, rules| {
             let (issued_at, expires_at) = (Timestamp(0), Timestamp(0).saturating_add(rules.code_ttl));
             let (person, conversation) = (stranger.person.clone(), stranger.conversation.clone());
             Ok(Some(Pairing { code: code(), person, conversation, issued_at, expires_at }))
@@ -132,8 +133,8 @@ async fn persistent_stranger_gets_few_replies_per_hour() {
 #[tokio::test]
 async fn stranger_without_code_gets_no_reply() {
     let (mut ledger, stored) = ledger();
-    ledger.expect_is_approved().returning(|_, _| Ok(false));
-    ledger.expect_issue_pairing_code().returning(|_, _| Ok(None));
+    ledger.pairings.expect_is_approved().returning(|_, _| Ok(false));
+    ledger.pairings.expect_issue_pairing_code().returning(|_, _| Ok(None));
     assert_eq!(accept(ledger, said("telegram:5", eve())).await.unwrap(), None);
     assert!(stored.lock().unwrap().is_empty());
 }
@@ -141,7 +142,7 @@ async fn stranger_without_code_gets_no_reply() {
 #[tokio::test]
 async fn strangers_in_group_are_ignored() {
     let (mut ledger, stored) = ledger();
-    ledger.expect_is_approved().returning(|_, _| Ok(false));
+    ledger.pairings.expect_is_approved().returning(|_, _| Ok(false));
     // No code is made: the mock would fail.
     let message = InboundMessage { group: true, ..said("telegram:-100", eve()) };
     assert_eq!(accept(ledger, message).await.unwrap(), None);
@@ -164,12 +165,12 @@ async fn an_errand_that_comes_from_outside_is_none() {
 #[tokio::test]
 async fn approved_sender_is_accepted_unless_ledger_fails() {
     let (mut known, stored) = ledger();
-    known.expect_is_approved().returning(|_, id| Ok(id == "5"));
+    known.pairings.expect_is_approved().returning(|_, id| Ok(id == "5"));
     assert_eq!(accept(known, said("telegram:5", eve())).await.unwrap(), Some(TURN));
     assert_eq!(stored.lock().unwrap().len(), 1);
 
     let (mut broken, stored) = ledger();
-    broken.expect_is_approved().returning(|_, _| Err(LedgerError::Full));
+    broken.pairings.expect_is_approved().returning(|_, _| Err(LedgerError::Full));
     assert!(accept(broken, said("telegram:5", eve())).await.is_err(), "the platform must offer it again");
     assert!(stored.lock().unwrap().is_empty());
 }
@@ -184,8 +185,8 @@ async fn a_channel_without_rules_asks_nobody() {
 #[tokio::test]
 async fn the_names_of_a_stranger_are_cut() {
     let (mut ledger, _) = ledger();
-    ledger.expect_is_approved().returning(|_, _| Ok(false));
-    ledger.expect_issue_pairing_code().once().returning(|stranger, _| {
+    ledger.pairings.expect_is_approved().returning(|_, _| Ok(false));
+    ledger.pairings.expect_issue_pairing_code().once().returning(|stranger, _| {
         let Sender { name, handle, .. } = &stranger.person;
         assert_eq!((name.chars().count(), handle.as_ref().map(|handle| handle.chars().count())), (100, Some(100)));
         Ok(None)
@@ -204,9 +205,9 @@ async fn undecodable_updates_stay_raw_only_for_allowed_users() {
         ("telegram", None, true, false),
         ("console", None, false, true),
     ] {
-        let mut ledger = MockLedger::new();
-        ledger.expect_is_approved().returning(move |_, _| Ok(let_in));
-        ledger.expect_record_undecodable().once().returning(move |update| {
+        let mut ledger = MockLedger::default();
+        ledger.pairings.expect_is_approved().returning(move |_, _| Ok(let_in));
+        ledger.inbox.expect_record_undecodable().once().returning(move |update| {
             assert_eq!(update.raw.to_string().contains(SECRET), kept_whole, "{update:?}");
             assert_eq!(
                 (update.key.as_str(), update.reason.as_str()),
@@ -224,7 +225,7 @@ async fn undecodable_updates_stay_raw_only_for_allowed_users() {
         };
         let (lanes, _claimed) = mpsc::channel(1);
         let door = InboundService::new(
-            Arc::new(ledger),
+            &ledger.into(),
             Arc::new(ManualClock::default()),
             Arc::new(MockEventBus::new()),
             lanes,
@@ -250,7 +251,7 @@ async fn edits_and_presses_of_strangers_are_ignored() {
     let album = InboundMessage { album: Some("a".into()), ..edit.clone() };
     for message in [edit, press, album] {
         let (mut ledger, stored) = ledger();
-        ledger.expect_is_approved().once().returning(|_, _| Ok(false));
+        ledger.pairings.expect_is_approved().once().returning(|_, _| Ok(false));
         let message = InboundMessage { group: true, ..message };
         assert_eq!(accept(ledger, message.clone()).await.unwrap(), None, "{message:?}");
         assert!(stored.lock().unwrap().is_empty(), "{message:?}");

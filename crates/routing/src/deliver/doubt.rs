@@ -36,14 +36,14 @@ pub(super) async fn resolve_doubt(
     request: SendRequest,
     keyed_retry: &KeyedRetry,
 ) -> Result<DoubtResolution, LedgerError> {
-    let DeliveryContext { ledger, clock, channel, rules, .. } = delivery;
+    let DeliveryContext { outbox, clock, channel, rules, .. } = delivery;
     if let Err(error) = channel.probe().await {
         return Ok(DoubtResolution::Unreachable(error));
     }
     let mut step = next_doubt_step(part, clock.now(), rules, keyed_retry.doubt_rules);
     if step == DoubtStep::LookUp {
-        let range = LookupRange::After(ledger.last_sent_before(part.id).await?);
-        match look_up(&**ledger, &**channel, doubtful_send(delivery, part, request), range).await? {
+        let range = LookupRange::After(outbox.last_sent_before(part.id).await?);
+        match look_up(&**outbox, &**channel, doubtful_send(delivery, part, request), range).await? {
             Ok(LookupOutcome::Found { messages, duplicates }) => {
                 delete_duplicates(&**channel, &part.conversation, &duplicates).await;
                 return Ok(DoubtResolution::Found(messages));
@@ -102,7 +102,7 @@ pub(super) async fn remove_duplicates(
 
 async fn remove_duplicates_in(delivery: &DeliveryContext, send: DoubtfulSend, range: LookupRange) {
     let (conversation, part_id) = (send.part.conversation.clone(), send.part.part_id);
-    let search = look_up(&*delivery.ledger, &*delivery.channel, send, range);
+    let search = look_up(&*delivery.outbox, &*delivery.channel, send, range);
     let found = tokio::select! {
         () = delivery.stop.cancelled() => return,
         found = search => found,

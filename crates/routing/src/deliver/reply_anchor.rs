@@ -32,7 +32,7 @@ impl ReplyAnchor {
         }
         let last = match &self.0 {
             Some((turn, last)) if *turn == part.turn => Some(last.clone()),
-            _ => delivery.ledger.turn(part.turn).await?.and_then(|turn| {
+            _ => delivery.archive.turn(part.turn).await?.and_then(|turn| {
                 let earlier = turn.parts.iter().take_while(|other| other.id != part.id);
                 earlier.filter_map(last_message).last().cloned()
             }),

@@ -167,11 +167,11 @@ impl DeliveryHarness {
         let all = self.known;
         let rest: Arc<Mutex<VecDeque<Part>>> = Arc::new(Mutex::new(self.parts.into()));
 
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let first = Arc::clone(&rest);
-        ledger.expect_next_part().returning(move |_| Ok(first.lock().unwrap().pop_front()));
+        ledger.outbox.expect_next_part().returning(move |_| Ok(first.lock().unwrap().pop_front()));
         let (write, discarded) = (note(&log), self.discarded);
-        ledger.expect_save_part().returning(move |_, part| {
+        ledger.outbox.expect_save_part().returning(move |_, part| {
             if discarded == Some(part.id) {
                 return Err(LedgerError::AlreadySettled(part.id));
             }
@@ -180,7 +180,7 @@ impl DeliveryHarness {
             Ok(())
         });
         let (write, ends, told) = (note(&log), self.ends, self.told);
-        ledger.expect_settle_part().returning(move |_, settlement| {
+        ledger.outbox.expect_settle_part().returning(move |_, settlement| {
             ends.lock().unwrap().push(settlement.part.state.clone());
             told.lock().unwrap().extend(settlement.notice.clone());
             let children: Vec<_> = settlement
@@ -194,7 +194,7 @@ impl DeliveryHarness {
             let next = rest.lock().unwrap().pop_front().map(sending);
             Ok(SettleOutcome { released: next.is_none(), next })
         });
-        ledger.expect_turn().returning(move |id| {
+        ledger.archive.expect_turn().returning(move |id| {
             let record = TurnRecord {
                 id,
                 conversation: "console:main".parse().unwrap(),
@@ -205,9 +205,10 @@ impl DeliveryHarness {
             };
             Ok(Some(record))
         });
-        ledger.expect_last_sent_before().returning(|_| Ok(None));
+        ledger.outbox.expect_last_sent_before().returning(|_| Ok(None));
         let other_doubt = self.other_doubt;
         ledger
+            .outbox
             .expect_list_recorded_messages()
             .returning(move |_, _, _| Ok(RecordedMessages { other_doubt, ..RecordedMessages::default() }));
 
@@ -274,7 +275,8 @@ impl DeliveryHarness {
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
         let delivery = DeliveryContext {
-            ledger: Arc::new(ledger),
+            outbox: Arc::new(ledger.outbox),
+            archive: Arc::new(ledger.archive),
             clock: Arc::new(TokioClock::default()),
             channel: Arc::new(channel),
             blobs: Arc::new(blobs),
@@ -574,10 +576,11 @@ async fn stopped_process_sends_nothing_and_leaves_no_doubt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lane_ends_the_work_at_once() {
-    let mut ledger = MockLedger::new();
-    ledger.expect_next_part().returning(|lease| Err(LedgerError::LeaseLost(lease.conversation.clone())));
+    let mut ledger = MockLedger::default();
+    ledger.outbox.expect_next_part().returning(|lease| Err(LedgerError::LeaseLost(lease.conversation.clone())));
     let delivery = DeliveryContext {
-        ledger: Arc::new(ledger),
+        outbox: Arc::new(ledger.outbox),
+        archive: Arc::new(ledger.archive),
         clock: Arc::new(TokioClock::default()),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),

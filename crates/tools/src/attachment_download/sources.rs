@@ -58,7 +58,7 @@ pub(crate) async fn latest_files(
     context: &ToolContext,
 ) -> Result<Vec<DownloadItem>, ToolError> {
     let read_error = |error| error::tool_error_with_cause("the conversation could not be read", &error);
-    let current = services.ledger.turn(context.call.turn).await.map_err(read_error)?;
+    let current = services.archive.turn(context.call.turn).await.map_err(read_error)?;
     let items = match current {
         Some(turn) => items_of_turn(services, context, turn).await?,
         None => Vec::new(),
@@ -70,7 +70,7 @@ pub(crate) async fn latest_files(
     for _ in 0..MAX_QUERIES {
         let query =
             TurnQuery { conversation: context.conversation.clone(), before: Some(before), limit: TURNS_PER_QUERY };
-        let turns = services.ledger.turns(&query).await.map_err(read_error)?;
+        let turns = services.archive.turns(&query).await.map_err(read_error)?;
         let Some(oldest) = turns.first() else { break };
         before = oldest.id;
         for turn in turns.into_iter().rev() {

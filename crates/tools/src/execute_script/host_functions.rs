@@ -72,7 +72,7 @@ impl<'a> TurnHostFunctions<'a> {
         let push_result = self.lock().push(outcome.clone(), self.quota);
         for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
             if !files.is_empty() {
-                let registered = self.services.ledger.register_files(self.context.call.turn, files).await;
+                let registered = self.services.turns.register_files(self.context.call.turn, files).await;
                 *files = registered.map_err(|error| {
                     self.lock().remove_last();
                     error::tool_error_with_cause("the files could not be recorded", &error).0
@@ -169,10 +169,13 @@ mod tests {
     #[tokio::test]
     async fn interrupted_recording_leaves_the_file_gathered() {
         let fakes = fakes::ToolHarness::new();
-        let mut ledger = MockLedger::new();
-        ledger.expect_attachments().returning(|_| Ok(Vec::new()));
-        ledger.expect_register_files().returning(|_, _| panic!("the turn is stopped"));
-        let (services, context) = (ToolServices { ledger: Arc::new(ledger), ..fakes.services() }, fakes.context());
+        let mut ledger = MockLedger::default();
+        ledger.archive.expect_attachments().returning(|_| Ok(Vec::new()));
+        ledger.turns.expect_register_files().returning(|_, _| panic!("the turn is stopped"));
+        let (services, context) = (
+            ToolServices { archive: Arc::new(ledger.archive), turns: Arc::new(ledger.turns), ..fakes.services() },
+            fakes.context(),
+        );
         let tools = MockToolCaller::new();
         let room = FileQuota { files: 2, bytes: 100 };
         let world =

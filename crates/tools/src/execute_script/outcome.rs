@@ -99,7 +99,7 @@ async fn files_in_value(
     }
     let mut files = Vec::new();
     for NamedId { id, key } in named_ids {
-        let found = services.ledger.attachment(&context.conversation, AttachmentKey::Id(id)).await;
+        let found = services.archive.attachment(&context.conversation, AttachmentKey::Id(id)).await;
         match (found, key) {
             (Ok(Some(file)), _) if file.conversation == context.conversation && !file.is_forgotten() => {
                 files.push(file)

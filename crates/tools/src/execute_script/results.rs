@@ -127,7 +127,7 @@ impl TurnLocks {
 /// When these are unknown, in words for the script.
 pub(super) async fn remaining_turn_bytes(services: &ToolServices, context: &ToolContext) -> Result<u64, String> {
     let query = AttachmentQuery { turn: Some(context.call.turn), ..AttachmentQuery::default() };
-    let files = services.ledger.attachments(&query).await;
+    let files = services.archive.attachments(&query).await;
     let files = files.map_err(|error| error::tool_error_with_cause("the turn's files are unknown", &error).0)?;
     let used_bytes: u64 =
         files.iter().filter(|file| file.source != AttachmentSource::User).map(|file| file.bytes).sum();

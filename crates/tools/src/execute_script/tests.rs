@@ -315,7 +315,7 @@ async fn script_failure_is_text_and_files_stay_stored() {
     assert_eq!((text(&run), run.failed), ("Error: Script execution failed: boom: the oven is cold", true));
     assert_eq!((run.attachments.len(), &run.data, &run.selection), (0, &None, &None));
     assert_eq!(run.to_model_text(), "Error: Script execution failed: boom: the oven is cold", "said once");
-    let known = stage.world.services().ledger.attachments(&AttachmentQuery::default()).await.unwrap();
+    let known = stage.world.services().archive.attachments(&AttachmentQuery::default()).await.unwrap();
     assert_eq!(known.iter().map(|file| file.filename.as_str()).collect::<Vec<_>>(), ["kept.txt"]);
 
     let failures = [

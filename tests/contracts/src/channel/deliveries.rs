@@ -51,13 +51,16 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
         created_at: Timestamp(0),
     };
     let pending_parts = Arc::new(Mutex::new(VecDeque::from([started_part])));
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockLedger::default();
     let parts = Arc::clone(&pending_parts);
-    ledger.expect_next_part().returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
-    ledger.expect_save_part().returning(|_, _| Ok(()));
-    ledger.expect_turn().returning(|_| Ok(None));
-    ledger.expect_last_sent_before().returning(|_| Ok(None));
-    ledger.expect_settle_part().returning(move |_, Settlement { part, children, .. }| {
+    ledger
+        .outbox
+        .expect_next_part()
+        .returning(move |_| Ok(parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front()));
+    ledger.outbox.expect_save_part().returning(|_, _| Ok(()));
+    ledger.archive.expect_turn().returning(|_| Ok(None));
+    ledger.outbox.expect_last_sent_before().returning(|_| Ok(None));
+    ledger.outbox.expect_settle_part().returning(move |_, Settlement { part, children, .. }| {
         let mut rest = pending_parts.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, child) in (2..).zip(children) {
             let id = PartId(Uuid::from_u128(part.id.0.as_u128() + number));
@@ -70,7 +73,8 @@ async fn deliver_as_next_process(fixture: &dyn ChannelFixture, sent: &SendReques
     let mut bus = MockEventBus::new();
     bus.expect_publish().returning(|_| Ok(()));
     let delivery = DeliveryContext {
-        ledger: Arc::new(ledger),
+        outbox: Arc::new(ledger.outbox),
+        archive: Arc::new(ledger.archive),
         clock: Arc::new(ManualClock::at(Timestamp(1))),
         channel: fixture.channel(),
         blobs: Arc::new(MockBlobs::new()),

@@ -10,27 +10,27 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
-    ledger.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
-    assert_eq!(ledger.next_turn(&here).await.unwrap().unwrap().agent, None, "nobody has chosen");
-    ledger.set_agent(&here.conversation, Some("cook".into())).await.unwrap();
-    ledger.set_agent(&here.conversation, Some("kids".into())).await.unwrap();
+    ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    assert_eq!(ledger.turns.next_turn(&here).await.unwrap().unwrap().agent, None, "nobody has chosen");
+    ledger.turns.set_agent(&here.conversation, Some("cook".into())).await.unwrap();
+    ledger.turns.set_agent(&here.conversation, Some("kids".into())).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(lease) = ledger.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+    while let Some(lease) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
         leases.push(lease);
     }
     assert_eq!(leases.len(), 2);
     for lease in &leases {
-        let agent = ledger.next_turn(lease).await.unwrap().unwrap().agent;
+        let agent = ledger.turns.next_turn(lease).await.unwrap().unwrap().agent;
         let expected = (lease.conversation == here.conversation).then_some("kids");
         assert_eq!(agent.as_deref(), expected, "{lease:?}");
     }
-    ledger.set_agent(&here.conversation, None).await.unwrap();
+    ledger.turns.set_agent(&here.conversation, None).await.unwrap();
     for lease in &leases {
-        assert_eq!(ledger.next_turn(lease).await.unwrap().unwrap().agent, None);
+        assert_eq!(ledger.turns.next_turn(lease).await.unwrap().unwrap().agent, None);
     }
-    let unknown = ledger.set_agent(&conversation("console:nobody"), Some("kids".into())).await;
+    let unknown = ledger.turns.set_agent(&conversation("console:nobody"), Some("kids".into())).await;
     assert!(matches!(unknown, Err(LedgerError::Unknown { .. })), "{unknown:?}");
 }
 
@@ -38,28 +38,32 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
 pub async fn cached_turn_has_chosen_agent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.set_agent(&lease.conversation, Some("kids".into())).await.unwrap();
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
-    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    ledger.turns.set_agent(&lease.conversation, Some("kids".into())).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     let (lease, turn) = receive(&ledger, &message("2", "and this?")).await;
-    let cached = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let cached = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!((cached.id, cached.agent.as_deref()), (turn, Some("kids")));
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap(), cached, "as it is stored");
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
-    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap(), cached, "as it is stored");
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     let (lease, _) = receive(&ledger, &message("3", "and now?")).await;
-    ledger.set_agent(&lease.conversation, None).await.unwrap();
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().agent, None, "the choice was withdrawn since");
+    ledger.turns.set_agent(&lease.conversation, None).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent, None, "the choice was withdrawn since");
 }
 
 /// Catches: a group that gets another agent, with other tools, by becoming a supergroup.
 pub async fn renamed_conversation_keeps_its_agent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
-    ledger.receive(&InboundMessage { conversation: old.clone(), ..message("1", "") }, ClaimMode::Never).await.unwrap();
-    ledger.set_agent(&old, Some("kids".into())).await.unwrap();
-    assert_eq!(ledger.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
-    let lease = ledger.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits");
+    ledger
+        .inbox
+        .receive(&InboundMessage { conversation: old.clone(), ..message("1", "") }, ClaimMode::Never)
+        .await
+        .unwrap();
+    ledger.turns.set_agent(&old, Some("kids".into())).await.unwrap();
+    assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
+    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits");
     assert_eq!(lease.conversation, new);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
 }

@@ -25,8 +25,8 @@ fn in_conversation(conversation: &str, key: &str) -> InboundMessage {
     InboundMessage { conversation: conversation.parse().unwrap(), ..message(key, "hello") }
 }
 
-async fn all(ledger: &dyn Ledger) -> Vec<AuditRecord> {
-    ledger.audit(&AuditQuery::default()).await.unwrap()
+async fn all(ledger: &Ledger) -> Vec<AuditRecord> {
+    ledger.storage.audit(&AuditQuery::default()).await.unwrap()
 }
 
 /// Caught: lines written before, after or beside the commit; a field lost on the way.
@@ -37,13 +37,13 @@ pub async fn changes_are_committed_with_their_outcome(fixture: &dyn LedgerFixtur
     let changes = [change("/shared/a", ChangeOutcome::Done), failed.clone()];
     let outcome = ToolOutcome::from_text("written");
     let unknown = TurnId(Uuid::from_u128(1));
-    assert!(ledger.journal_outcome(&lease, unknown, 0, &outcome, &changes).await.is_err());
-    assert_eq!(all(&*ledger).await, [], "a verb that failed changed nothing");
-    ledger.journal_outcome(&lease, turn, 0, &outcome, &changes).await.unwrap();
+    assert!(ledger.turns.journal_outcome(&lease, unknown, 0, &outcome, &changes).await.is_err());
+    assert_eq!(all(&ledger).await, [], "a verb that failed changed nothing");
+    ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &changes).await.unwrap();
     drop(ledger);
 
     let ledger = fixture.open().await;
-    let records = all(&*ledger).await;
+    let records = all(&ledger).await;
     assert_eq!(paths(&records), ["/tmp/b", "/shared/a"], "newest first");
     let AuditRecord { at, conversation, turn: recorded_turn, change } = records[0].clone();
     assert_eq!((conversation, recorded_turn, change), (lease.conversation.clone(), turn, failed));
@@ -58,9 +58,9 @@ pub async fn completed_turn_commits_remaining_changes(fixture: &dyn LedgerFixtur
     let (lease, turn) = receive(&ledger, &message("a", "hello")).await;
     let changes = vec![change("/shared/a", ChangeOutcome::Unknown)];
     let completed = CompletedTurn { changes, ..completed_turn(turn, text_parts(&["done"])) };
-    ledger.complete_turn(&lease, &completed).await.unwrap();
-    assert!(ledger.complete_turn(&lease, &completed).await.is_err(), "once only");
-    let records = all(&*ledger).await;
+    ledger.turns.complete_turn(&lease, &completed).await.unwrap();
+    assert!(ledger.turns.complete_turn(&lease, &completed).await.is_err(), "once only");
+    let records = all(&ledger).await;
     assert_eq!((paths(&records), records[0].turn), (vec!["/shared/a".to_owned()], turn));
 }
 
@@ -72,17 +72,17 @@ pub async fn audit_is_filtered_and_limited(fixture: &dyn LedgerFixture) {
         let (lease, turn) = receive(&ledger, &in_conversation(conversation, path)).await;
         let changes = vec![change(path, ChangeOutcome::Done)];
         let completed = CompletedTurn { changes, ..completed_turn(turn, Vec::new()) };
-        ledger.complete_turn(&lease, &completed).await.unwrap();
-        ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap();
+        ledger.turns.complete_turn(&lease, &completed).await.unwrap();
+        ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap();
     }
     let of_one = AuditQuery { conversation: Some("telegram:1".parse().unwrap()), ..AuditQuery::default() };
-    assert_eq!(paths(&ledger.audit(&of_one).await.unwrap()), ["/shared/c", "/shared/a"]);
+    assert_eq!(paths(&ledger.storage.audit(&of_one).await.unwrap()), ["/shared/c", "/shared/a"]);
     let two = AuditQuery { limit: Some(2), ..AuditQuery::default() };
-    assert_eq!(paths(&ledger.audit(&two).await.unwrap()), ["/shared/c", "/shared/b"]);
+    assert_eq!(paths(&ledger.storage.audit(&two).await.unwrap()), ["/shared/c", "/shared/b"]);
     let later = AuditQuery { since: Some(Timestamp(fixture.clock().now().0 + 60_000)), ..AuditQuery::default() };
-    assert_eq!(ledger.audit(&later).await.unwrap(), []);
+    assert_eq!(ledger.storage.audit(&later).await.unwrap(), []);
     let earlier = AuditQuery { since: Some(Timestamp(fixture.clock().now().0 - 60_000)), ..AuditQuery::default() };
-    assert_eq!(ledger.audit(&earlier).await.unwrap().len(), 3);
+    assert_eq!(ledger.storage.audit(&earlier).await.unwrap().len(), 3);
 }
 
 /// Caught: lines that outlive their time, or lose it.
@@ -90,12 +90,12 @@ pub async fn audit_is_pruned_by_age(fixture: &dyn LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("a", "hello")).await;
     let changes = [change("/shared/a", ChangeOutcome::Done)];
-    ledger.journal_outcome(&lease, turn, 0, &ToolOutcome::default(), &changes).await.unwrap();
-    let at = all(&*ledger).await[0].at;
-    assert_eq!(ledger.prune_audit(at).await.unwrap(), 0);
-    assert_eq!(all(&*ledger).await.len(), 1);
-    assert_eq!(ledger.prune_audit(Timestamp(at.0 + 1)).await.unwrap(), 1);
-    assert_eq!(all(&*ledger).await, []);
+    ledger.turns.journal_outcome(&lease, turn, 0, &ToolOutcome::default(), &changes).await.unwrap();
+    let at = all(&ledger).await[0].at;
+    assert_eq!(ledger.storage.prune_audit(at).await.unwrap(), 0);
+    assert_eq!(all(&ledger).await.len(), 1);
+    assert_eq!(ledger.storage.prune_audit(Timestamp(at.0 + 1)).await.unwrap(), 1);
+    assert_eq!(all(&ledger).await, []);
 }
 
 /// Caught: lines that stay under a name which the group no longer has.
@@ -103,9 +103,9 @@ pub async fn renamed_conversation_keeps_its_audit(fixture: &dyn LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &in_conversation("telegram:-1", "a")).await;
     let changes = [change("/shared/a", ChangeOutcome::Done)];
-    ledger.journal_outcome(&lease, turn, 0, &ToolOutcome::default(), &changes).await.unwrap();
+    ledger.turns.journal_outcome(&lease, turn, 0, &ToolOutcome::default(), &changes).await.unwrap();
     let new = "telegram:-1001".parse().unwrap();
-    assert_eq!(ledger.rename_conversation(&lease.conversation, &new).await.unwrap(), RenameOutcome::Renamed);
+    assert_eq!(ledger.inbox.rename_conversation(&lease.conversation, &new).await.unwrap(), RenameOutcome::Renamed);
     let of_new = AuditQuery { conversation: Some(new), ..AuditQuery::default() };
-    assert_eq!(paths(&ledger.audit(&of_new).await.unwrap()), ["/shared/a"]);
+    assert_eq!(paths(&ledger.storage.audit(&of_new).await.unwrap()), ["/shared/a"]);
 }

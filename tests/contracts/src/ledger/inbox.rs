@@ -9,32 +9,35 @@ use super::{LedgerFixture, completed_turn, conversation, message, receive, text_
 pub async fn key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let again = fixture.open().await.receive(&message("1", "hello"), ClaimMode::IfFree).await.unwrap();
+    let again = fixture.open().await.inbox.receive(&message("1", "hello"), ClaimMode::IfFree).await.unwrap();
     assert!(again.duplicate && again.turn == turn && again.lease.is_none());
     let elsewhere = InboundMessage { conversation: conversation("web:1"), ..message("1", "hello") };
-    let other = ledger.receive(&elsewhere, ClaimMode::Never).await.unwrap();
+    let other = ledger.inbox.receive(&elsewhere, ClaimMode::Never).await.unwrap();
     assert!(!other.duplicate && other.turn != turn);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
-    ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
-    assert!(ledger.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().duplicate, "also once consumed");
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    assert!(
+        ledger.inbox.receive(&message("1", "hello"), ClaimMode::Never).await.unwrap().duplicate,
+        "also once consumed"
+    );
 }
 
 /// Catches: an edit that is queued behind its original, or that keeps the original's files.
 pub async fn edit_replaces_queued_message(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
-    let second = ledger.receive(&with_files(message("2", "second"), &["a.txt"]), ClaimMode::Never).await.unwrap();
+    let second = ledger.inbox.receive(&with_files(message("2", "second"), &["a.txt"]), ClaimMode::Never).await.unwrap();
     let edit = InboundMessage { edit_of: Some("2".into()), ..with_files(message("2e", "better"), &["b.txt", "c.txt"]) };
-    let replaced = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
+    let replaced = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_eq!((replaced.turn, replaced.duplicate), (second.turn, false));
-    let waiting = ledger.list_queued_behind(&lease, first).await.unwrap();
+    let waiting = ledger.turns.list_queued_behind(&lease, first).await.unwrap();
     assert_eq!(waiting.len(), 1);
     assert_eq!((waiting[0].message.text.as_str(), waiting[0].files.len()), ("better", 2));
 
     // Also the lane's oldest, while nobody works on the lane.
-    assert!(ledger.release(&lease, ReleaseMode::Always).await.unwrap());
+    assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
-    assert_eq!(ledger.receive(&edit, ClaimMode::Never).await.unwrap().turn, first);
+    assert_eq!(ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap().turn, first);
 }
 
 /// Catches: an edit that changes words which the model has read already, and so is lost.
@@ -42,12 +45,12 @@ pub async fn edit_of_running_message_is_new_message(fixture: &impl LedgerFixture
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
-    let stored = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
+    let stored = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, turn);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1f", "too late") };
-    assert_ne!(ledger.receive(&edit, ClaimMode::Never).await.unwrap().turn, turn, "its original is consumed");
+    assert_ne!(ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap().turn, turn, "its original is consumed");
 }
 
 /// Catches: an edit that changes what a dead process's model has read, and of whose old words the journal goes on.
@@ -62,26 +65,26 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
         agent: None,
         task: None,
     };
-    ledger.journal_message(&lease, turn, &entry).await.unwrap();
-    assert!(ledger.release(&lease, ReleaseMode::Always).await.unwrap());
+    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    assert!(ledger.leases.release(&lease, ReleaseMode::Always).await.unwrap());
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
-    let stored = ledger.receive(&edit, ClaimMode::IfFree).await.unwrap();
+    let stored = ledger.inbox.receive(&edit, ClaimMode::IfFree).await.unwrap();
     assert_ne!(stored.turn, turn, "though nobody works on the lane");
     let lease = stored.lease.expect("the lane was free");
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
 }
 
 /// Catches: a message that is first heard of by its edit, and again when it or its next edit comes.
 pub async fn edit_of_unknown_message_is_stored(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("1".into()), ..message(key, text) };
-    let first = ledger.receive(&edit("1e", "better"), ClaimMode::Never).await.unwrap();
-    let original = ledger.receive(&message("1", "good"), ClaimMode::Never).await.unwrap();
+    let first = ledger.inbox.receive(&edit("1e", "better"), ClaimMode::Never).await.unwrap();
+    let original = ledger.inbox.receive(&message("1", "good"), ClaimMode::Never).await.unwrap();
     assert!(original.duplicate && original.turn == first.turn, "it comes late");
-    let next = ledger.receive(&edit("1f", "best"), ClaimMode::IfFree).await.unwrap();
+    let next = ledger.inbox.receive(&edit("1f", "best"), ClaimMode::IfFree).await.unwrap();
     assert_eq!((next.turn, next.duplicate), (first.turn, false), "it replaces the first");
     let lease = next.lease.expect("the lane is free");
-    let turn = ledger.next_turn(&lease).await.unwrap().expect("one turn");
+    let turn = ledger.turns.next_turn(&lease).await.unwrap().expect("one turn");
     let texts: Vec<&str> = turn.messages.iter().map(|queued| queued.message.text.as_str()).collect();
     assert_eq!((texts, turn.has_followers), (vec!["best"], false));
 }
@@ -90,12 +93,12 @@ pub async fn edit_of_unknown_message_is_stored(fixture: &impl LedgerFixture) {
 pub async fn repeated_edit_is_deduplicated(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, first) = receive(&ledger, &message("1", "first")).await;
-    ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
     let edit = |key: &str, text: &str| InboundMessage { edit_of: Some("2".into()), ..message(key, text) };
-    ledger.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap();
-    ledger.receive(&edit("2f", "best"), ClaimMode::Never).await.unwrap();
-    assert!(ledger.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap().duplicate);
-    let waiting = ledger.list_queued_behind(&lease, first).await.unwrap();
+    ledger.inbox.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&edit("2f", "best"), ClaimMode::Never).await.unwrap();
+    assert!(ledger.inbox.receive(&edit("2e", "better"), ClaimMode::Never).await.unwrap().duplicate);
+    let waiting = ledger.turns.list_queued_behind(&lease, first).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["best"]);
 }
 
@@ -104,20 +107,20 @@ pub async fn album_is_one_debounced_turn(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let album = |key: &str| InboundMessage { album: Some("a".into()), ..with_files(message(key, ""), &["p.jpg"]) };
     let (lease, turn) = receive(&ledger, &album("1")).await;
-    let ready_at = ledger.next_turn(&lease).await.unwrap().unwrap().ready_at;
+    let ready_at = ledger.turns.next_turn(&lease).await.unwrap().unwrap().ready_at;
     assert!(ready_at > fixture.clock().now());
     let received = fixture.clock().now();
     while fixture.clock().now() == received {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    assert_eq!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
-    let read = ledger.next_turn(&lease).await.unwrap().unwrap();
+    assert_eq!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn);
+    let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(read.messages.len(), 2);
     assert!(read.ready_at > ready_at, "the second message pushes it out");
-    let alone = ledger.receive(&message("3", "hello"), ClaimMode::Never).await.unwrap();
+    let alone = ledger.inbox.receive(&message("3", "hello"), ClaimMode::Never).await.unwrap();
     assert_ne!(alone.turn, turn);
     let other = InboundMessage { album: Some("b".into()), ..message("4", "") };
-    assert_ne!(ledger.receive(&other, ClaimMode::Never).await.unwrap().turn, turn);
+    assert_ne!(ledger.inbox.receive(&other, ClaimMode::Never).await.unwrap().turn, turn);
 }
 
 /// Catches: a late photo that joins a turn which runs without it, and is consumed unseen.
@@ -133,28 +136,28 @@ pub async fn started_album_accepts_no_more_items(fixture: &impl LedgerFixture) {
         agent: None,
         task: None,
     };
-    ledger.journal_message(&lease, turn, &entry).await.unwrap();
-    assert_ne!(ledger.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
+    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    assert_ne!(ledger.inbox.receive(&album("2"), ClaimMode::Never).await.unwrap().turn, turn, "journalled");
 
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..album(key) };
     let (lease, turn) = receive(&ledger, &elsewhere("3")).await;
-    let ready_at = ledger.next_turn(&lease).await.unwrap().unwrap().ready_at;
+    let ready_at = ledger.turns.next_turn(&lease).await.unwrap().unwrap().ready_at;
     tokio::time::sleep(ready_at.saturating_duration_since(fixture.clock().now()) + std::time::Duration::from_millis(5))
         .await;
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
-    assert_ne!(ledger.receive(&elsewhere("4"), ClaimMode::Never).await.unwrap().turn, turn, "ready and owned");
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.len(), 1);
+    assert_ne!(ledger.inbox.receive(&elsewhere("4"), ClaimMode::Never).await.unwrap().turn, turn, "ready and owned");
 }
 
 /// Catches: messages in the order of their ids or turns mixed up, and one that is injected twice.
 pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    assert!(!ledger.next_turn(&lease).await.unwrap().unwrap().has_followers);
+    assert!(!ledger.turns.next_turn(&lease).await.unwrap().unwrap().has_followers);
     for key in ["2", "3", "4"] {
-        ledger.receive(&message(key, key), ClaimMode::IfFree).await.unwrap();
-        assert!(ledger.next_turn(&lease).await.unwrap().unwrap().has_followers);
+        ledger.inbox.receive(&message(key, key), ClaimMode::IfFree).await.unwrap();
+        assert!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().has_followers);
     }
-    let waiting = ledger.list_queued_behind(&lease, turn).await.unwrap();
+    let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
     assert_eq!(waiting.iter().map(|queued| queued.message.text.as_str()).collect::<Vec<_>>(), ["2", "3", "4"]);
     let taken = &waiting[0];
     let steered = SteeringMessage {
@@ -171,10 +174,10 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
         agent: None,
         task: None,
     };
-    ledger.journal_message(&lease, turn, &entry).await.unwrap();
-    assert_eq!(ledger.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
+    ledger.turns.journal_message(&lease, turn, &entry).await.unwrap();
+    assert_eq!(ledger.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 2);
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
-    let stored = ledger.receive(&edit, ClaimMode::Never).await.unwrap();
+    let stored = ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     assert_ne!(stored.turn, taken.turn, "the model has read the old words");
 }
 
@@ -182,15 +185,15 @@ pub async fn queued_messages_are_steered_once_in_order(fixture: &impl LedgerFixt
 pub async fn late_edit_is_not_consumed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    ledger.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
-    let read = ledger.list_queued_behind(&lease, turn).await.unwrap();
+    ledger.inbox.receive(&message("2", "second"), ClaimMode::Never).await.unwrap();
+    let read = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
     let edit = InboundMessage { edit_of: Some("2".into()), ..message("2e", "better") };
-    ledger.receive(&edit, ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&edit, ClaimMode::Never).await.unwrap();
     let mut done = completed_turn(turn, Vec::new());
     done.steered = vec![read[0].id];
-    ledger.complete_turn(&lease, &done).await.unwrap();
-    let next = ledger.next_turn(&lease).await.unwrap().expect("the edit is still queued");
+    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    let next = ledger.turns.next_turn(&lease).await.unwrap().expect("the edit is still queued");
     assert_eq!(next.messages[0].message.text, "better");
-    let gone = ledger.refuse_file(&lease, read[0].id, 0, &super::files::refusal("a.txt")).await;
+    let gone = ledger.turns.refuse_file(&lease, read[0].id, 0, &super::files::refusal("a.txt")).await;
     assert!(matches!(gone, Err(LedgerError::Unknown { .. })), "{gone:?}");
 }

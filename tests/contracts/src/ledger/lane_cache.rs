@@ -1,6 +1,6 @@
 //! Promises of a ledger that caches the lanes it holds.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use satchel_domain::{
     Filename, HistoryMessage, InboundMessage,
@@ -20,9 +20,9 @@ pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
     let (first, turn) = receive(&ledger, &message("1", "hello")).await;
     let refused =
         PlannedPart { failure: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
-    ledger.complete_turn(&first, &completed_turn(turn, vec![refused])).await.unwrap();
-    ledger.set_voice_replies(&first.conversation, true).await.unwrap();
-    assert!(ledger.release(&first, ReleaseMode::IfIdle).await.unwrap());
+    ledger.turns.complete_turn(&first, &completed_turn(turn, vec![refused])).await.unwrap();
+    ledger.turns.set_voice_replies(&first.conversation, true).await.unwrap();
+    assert!(ledger.leases.release(&first, ReleaseMode::IfIdle).await.unwrap());
 
     let referred = AttachmentReference {
         url: "https://files.example/a.pdf".into(),
@@ -32,8 +32,8 @@ pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
     };
     let full = InboundMessage { group: true, references: vec![referred], ..message("2", "and this?") };
     let (lease, turn) = receive(&ledger, &full).await;
-    let remembered = ledger.next_turn(&lease).await.unwrap().unwrap();
-    let stored = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let remembered = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+    let stored = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(remembered, stored);
     assert_eq!((stored.id, &stored.messages[0].message), (turn, &full));
     assert_eq!((stored.unreported_failures.len(), stored.voice), (1, true));
@@ -42,17 +42,17 @@ pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
 /// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
 pub async fn cached_turn_keeps_queue_order(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let waiting = ledger.receive(&message("1", "first"), ClaimMode::Never).await.unwrap().turn;
+    let waiting = ledger.inbox.receive(&message("1", "first"), ClaimMode::Never).await.unwrap().turn;
     let (lease, second) = receive(&ledger, &message("2", "second")).await;
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, waiting);
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().id, waiting);
     for turn in [waiting, second] {
-        ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     }
-    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
 
     let (lease, turn) = receive(&ledger, &message("3", "third")).await;
-    ledger.receive(&message("4", "fourth"), ClaimMode::IfFree).await.unwrap();
-    let read = ledger.next_turn(&lease).await.unwrap().unwrap();
+    ledger.inbox.receive(&message("4", "fourth"), ClaimMode::IfFree).await.unwrap();
+    let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!((read.id, read.has_followers), (turn, true));
 }
 
@@ -62,8 +62,12 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
     let reads_the_same = async |what: &str| {
         for limit in [3, 2, 10] {
-            let read = one.history(&message("", "").conversation, limit).await.unwrap();
-            assert_eq!(read, two.history(&message("", "").conversation, limit).await.unwrap(), "{what}: last {limit}");
+            let read = one.archive.history(&message("", "").conversation, limit).await.unwrap();
+            assert_eq!(
+                read,
+                two.archive.history(&message("", "").conversation, limit).await.unwrap(),
+                "{what}: last {limit}"
+            );
         }
     };
     let (lease, turn) = receive(&one, &message("1", "")).await;
@@ -88,7 +92,7 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
         complete_and_settle(ledger, &lease, turn, change).await;
         reads_the_same(&format!("given back after {key}")).await;
     }
-    assert_eq!(one.history(&lease.conversation, 10).await.unwrap(), said("f"));
+    assert_eq!(one.archive.history(&lease.conversation, 10).await.unwrap(), said("f"));
 }
 
 /// Catches: a lane that is given back, a part that is settled or a turn that is completed because nobody else is known
@@ -97,52 +101,48 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (lease, turn) = receive(&one, &message("1", "")).await;
     let part = one
+        .turns
         .complete_turn(&lease, &completed_turn(turn, text_parts(&["a"])))
         .await
         .unwrap()
         .expect("nothing is under way");
-    let again = one.complete_turn(&lease, &completed_turn(turn, text_parts(&["a"]))).await;
+    let again = one.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["a"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "it is complete: {again:?}");
-    two.receive(&message("2", ""), ClaimMode::Never).await.unwrap();
+    two.inbox.receive(&message("2", ""), ClaimMode::Never).await.unwrap();
     let settled = settle(&one, &lease, &sent_settlement(&part, "1")).await;
     assert_eq!((settled.next, settled.released), (None, false), "another process has queued a turn");
-    let second = one.next_turn(&lease).await.unwrap().expect("it was queued").id;
+    let second = one.turns.next_turn(&lease).await.unwrap().expect("it was queued").id;
     let mut elsewhere = message("3", "");
     elsewhere.conversation = conversation("console:elsewhere");
     let (other, third) = receive(&one, &elsewhere).await;
-    let foreign = one.complete_turn(&lease, &completed_turn(third, text_parts(&["c"]))).await;
+    let foreign = one.turns.complete_turn(&lease, &completed_turn(third, text_parts(&["c"]))).await;
     assert!(matches!(foreign, Err(LedgerError::Unknown { .. })), "the turn of another lane: {foreign:?}");
 
-    let part = one.complete_turn(&lease, &completed_turn(second, text_parts(&["b"]))).await.unwrap().unwrap();
+    let part = one.turns.complete_turn(&lease, &completed_turn(second, text_parts(&["b"]))).await.unwrap().unwrap();
 
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
     let channels = [lease.conversation.channel().clone()];
     let mut taken = Vec::new();
     for _ in 0..2 {
-        taken.push(two.claim_lane(&channels).await.unwrap().expect("both have run out"));
+        taken.push(two.leases.claim_lane(&channels).await.unwrap().expect("both have run out"));
     }
     let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
     let settled = settle(&two, mine, &sent_settlement(&part, "2")).await;
     assert_eq!((settled.next, settled.released), (None, true));
-    assert_lost(one.settle_part(&lease, &sent_settlement(&part, "3")).await, "settle_part");
-    assert_lost(one.complete_turn(&other, &completed_turn(third, text_parts(&["d"]))).await, "complete_turn");
+    assert_lost(one.outbox.settle_part(&lease, &sent_settlement(&part, "3")).await, "settle_part");
+    assert_lost(one.turns.complete_turn(&other, &completed_turn(third, text_parts(&["d"]))).await, "complete_turn");
     assert_eq!(
-        two.turn(second).await.unwrap().unwrap().parts,
+        two.archive.turn(second).await.unwrap().unwrap().parts,
         [sent_settlement(&part, "2").part],
         "nothing was settled again"
     );
-    assert_eq!(two.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
+    assert_eq!(two.archive.turn(third).await.unwrap().unwrap().parts, [], "nothing was completed");
 }
 
 /// Completes a turn with one part and settles that, so that its lane is given back.
-async fn complete_and_settle(
-    ledger: &Arc<dyn Ledger>,
-    lease: &Lease,
-    turn: satchel_domain::TurnId,
-    change: HistoryChange,
-) {
+async fn complete_and_settle(ledger: &Ledger, lease: &Lease, turn: satchel_domain::TurnId, change: HistoryChange) {
     let mut done = completed_turn(turn, text_parts(&["reply"]));
     done.history = change;
-    let part = ledger.complete_turn(lease, &done).await.unwrap().expect("it needs no preparation");
+    let part = ledger.turns.complete_turn(lease, &done).await.unwrap().expect("it needs no preparation");
     assert!(settle(ledger, lease, &sent_settlement(&part, "9")).await.released);
 }

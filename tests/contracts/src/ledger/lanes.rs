@@ -18,16 +18,22 @@ fn channels(names: &[&str]) -> Vec<ChannelName> {
 pub async fn lane_has_one_holder_and_rising_tokens(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
-    assert!(one.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(), "held by itself");
-    assert!(two.receive(&message("3", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(), "held by another");
-    assert_eq!(two.claim_lane(&channels(&["console"])).await.unwrap(), None);
+    assert!(
+        one.inbox.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(),
+        "held by itself"
+    );
+    assert!(
+        two.inbox.receive(&message("3", "hello"), ClaimMode::IfFree).await.unwrap().lease.is_none(),
+        "held by another"
+    );
+    assert_eq!(two.leases.claim_lane(&channels(&["console"])).await.unwrap(), None);
     let mut last = first;
     for round in 0..3 {
-        assert!(one.release(&last, ReleaseMode::Always).await.unwrap());
-        let next = two.claim_lane(&channels(&["console"])).await.unwrap().expect("released with work in it");
+        assert!(one.leases.release(&last, ReleaseMode::Always).await.unwrap());
+        let next = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("released with work in it");
         assert!(next.token > last.token, "round {round}");
-        assert!(two.release(&next, ReleaseMode::Always).await.unwrap());
-        last = one.claim_lane(&channels(&["console"])).await.unwrap().expect("released again");
+        assert!(two.leases.release(&next, ReleaseMode::Always).await.unwrap());
+        last = one.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("released again");
         assert!(last.token > next.token && last.holder != next.holder);
     }
 }
@@ -38,10 +44,10 @@ pub async fn renewed_lease_is_kept(fixture: &impl LedgerFixture) {
     let (lease, _) = receive(&one, &message("1", "hello")).await;
     for _ in 0..6 {
         tokio::time::sleep(fixture.lease() / 4).await;
-        assert_eq!(one.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
-        assert_eq!(two.claim_lane(&channels(&["console"])).await.unwrap(), None);
+        assert_eq!(one.leases.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
+        assert_eq!(two.leases.claim_lane(&channels(&["console"])).await.unwrap(), None);
     }
-    assert!(one.next_turn(&lease).await.unwrap().is_some());
+    assert!(one.turns.next_turn(&lease).await.unwrap().is_some());
 }
 
 /// Catches: a restart that waits until the old lease expires.
@@ -51,22 +57,23 @@ pub async fn dead_holders_lane_is_claimable(fixture: &impl LedgerFixture) {
     let before = fixture.clock().now();
     drop(one);
     let two = fixture.open().await;
-    let taken = two.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+    let taken = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
     assert!(fixture.clock().now().saturating_duration_since(before) < fixture.lease(), "the lease had not expired");
     assert!(taken.token > lease.token);
-    assert_eq!(two.next_turn(&taken).await.unwrap().unwrap().id, turn);
+    assert_eq!(two.turns.next_turn(&taken).await.unwrap().unwrap().id, turn);
 }
 
 /// Catches: a verb that doesn't check the token, so that a frozen process wakes up and writes.
 pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (old, turn) = receive(&one, &message("1", "hello")).await;
-    let read = one.next_turn(&old).await.unwrap().unwrap().messages[0].id;
+    let read = one.turns.next_turn(&old).await.unwrap().unwrap().messages[0].id;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
-    let new = two.claim_lane(&channels(&["console"])).await.unwrap().expect("it expired");
-    let started_part = two.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
+    let new = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it expired");
+    let started_part =
+        two.turns.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
 
-    assert_eq!(one.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
+    assert_eq!(one.leases.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
     let file = attachment(&old.conversation, "a.txt");
     let model = JournalEntry::Model {
         steered: Vec::new(),
@@ -76,52 +83,55 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         agent: None,
         task: None,
     };
-    assert_lost(one.next_turn(&old).await, "next_turn");
-    assert_lost(one.list_queued_behind(&old, turn).await, "list_queued_behind");
-    assert_lost(one.store_file(&old, read, 0, &file).await, "store_file");
-    assert_lost(one.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
-    assert_lost(one.journal_message(&old, turn, &model).await, "journal_message");
-    assert_lost(one.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done"), &[]).await, "journal_outcome");
-    assert_lost(one.begin_stream(&old, turn, None).await, "begin_stream");
+    assert_lost(one.turns.next_turn(&old).await, "next_turn");
+    assert_lost(one.turns.list_queued_behind(&old, turn).await, "list_queued_behind");
+    assert_lost(one.turns.store_file(&old, read, 0, &file).await, "store_file");
+    assert_lost(one.turns.refuse_file(&old, read, 0, &super::files::refusal("a")).await, "refuse_file");
+    assert_lost(one.turns.journal_message(&old, turn, &model).await, "journal_message");
+    assert_lost(
+        one.turns.journal_outcome(&old, turn, 0, &ToolOutcome::from_text("done"), &[]).await,
+        "journal_outcome",
+    );
+    assert_lost(one.outbox.begin_stream(&old, turn, None).await, "begin_stream");
     for plan in [Vec::new(), text_parts(&["late"])] {
-        assert_lost(one.complete_turn(&old, &completed_turn(turn, plan)).await, "complete_turn");
+        assert_lost(one.turns.complete_turn(&old, &completed_turn(turn, plan)).await, "complete_turn");
     }
-    assert_lost(one.next_part(&old).await, "next_part");
-    assert_lost(one.save_part(&old, &started_part).await, "save_part");
-    assert_lost(one.settle_part(&old, &sent_settlement(&started_part, "9")).await, "settle_part");
-    assert_lost(one.release(&old, ReleaseMode::Always).await, "release");
+    assert_lost(one.outbox.next_part(&old).await, "next_part");
+    assert_lost(one.outbox.save_part(&old, &started_part).await, "save_part");
+    assert_lost(one.outbox.settle_part(&old, &sent_settlement(&started_part, "9")).await, "settle_part");
+    assert_lost(one.leases.release(&old, ReleaseMode::Always).await, "release");
     let forged = Lease { token: new.token, ..old.clone() };
     let stale = Lease { token: old.token, ..new.clone() };
     for (ledger, lease, what) in
         [(&one, &forged, "the right token of the wrong owner"), (&two, &stale, "an old token of the right owner")]
     {
-        assert_lost(ledger.next_part(lease).await, what);
-        assert_lost(ledger.next_turn(lease).await, what);
-        assert_lost(ledger.save_part(lease, &started_part).await, what);
-        assert_lost(ledger.settle_part(lease, &sent_settlement(&started_part, "9")).await, what);
+        assert_lost(ledger.outbox.next_part(lease).await, what);
+        assert_lost(ledger.turns.next_turn(lease).await, what);
+        assert_lost(ledger.outbox.save_part(lease, &started_part).await, what);
+        assert_lost(ledger.outbox.settle_part(lease, &sent_settlement(&started_part, "9")).await, what);
     }
-    assert_eq!(two.next_part(&new).await.unwrap().unwrap().state, PartState::Sending, "nothing of it was done");
+    assert_eq!(two.outbox.next_part(&new).await.unwrap().unwrap().state, PartState::Sending, "nothing of it was done");
 }
 
 /// Catches: crashes that are never counted, counted for a lane given back in good order, or on a later turn.
 pub async fn unreleased_lane_counts_a_crash(fixture: &impl LedgerFixture) {
     let mut process = fixture.open().await;
     let (mut lease, _) = receive(&process, &message("1", "hello")).await;
-    process.receive(&message("2", "later"), ClaimMode::Never).await.unwrap();
+    process.inbox.receive(&message("2", "later"), ClaimMode::Never).await.unwrap();
     for crashes in 1..=3 {
         drop(process);
         process = fixture.open().await;
-        lease = process.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
-        assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
+        lease = process.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("its owner is gone");
+        assert_eq!(process.turns.next_turn(&lease).await.unwrap().unwrap().crashes, crashes);
     }
-    assert!(process.release(&lease, ReleaseMode::Always).await.unwrap());
+    assert!(process.leases.release(&lease, ReleaseMode::Always).await.unwrap());
     drop(process);
     let process = fixture.open().await;
-    let lease = process.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
-    let turn = process.next_turn(&lease).await.unwrap().unwrap();
+    let lease = process.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    let turn = process.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!(turn.crashes, 3, "a release is no crash");
-    process.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
-    assert_eq!(process.next_turn(&lease).await.unwrap().unwrap().crashes, 0, "the next turn has not crashed");
+    process.turns.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
+    assert_eq!(process.turns.next_turn(&lease).await.unwrap().unwrap().crashes, 0, "the next turn has not crashed");
 }
 
 /// Catches: a message after a restart whose lane nobody serves, or which pays for a crash that it did not see.
@@ -130,19 +140,19 @@ pub async fn receive_claims_dead_holders_lane(fixture: &impl LedgerFixture) {
     let (old, first) = receive(&one, &message("1", "hello")).await;
     drop(one);
     let two = fixture.open().await;
-    let received = two.receive(&message("2", "are you there?"), ClaimMode::IfFree).await.unwrap();
+    let received = two.inbox.receive(&message("2", "are you there?"), ClaimMode::IfFree).await.unwrap();
     let lease = received.lease.expect("nobody holds the lane");
     assert!(lease.token > old.token);
-    let turn = two.next_turn(&lease).await.unwrap().unwrap();
+    let turn = two.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!((turn.id, turn.crashes), (first, 1));
 
     let elsewhere = |key: &str| InboundMessage { conversation: conversation("console:b"), ..message(key, "hello") };
     let (lease, turn) = receive(&two, &elsewhere("3")).await;
-    two.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    two.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     drop(two);
     let three = fixture.open().await;
-    let lease = three.receive(&elsewhere("4"), ClaimMode::IfFree).await.unwrap().lease.unwrap();
-    assert_eq!(three.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
+    let lease = three.inbox.receive(&elsewhere("4"), ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    assert_eq!(three.turns.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
 }
 
 /// Catches: a process whose clock leaps ahead, as a machine's does that wakes up, and that works on one lane twice.
@@ -150,9 +160,9 @@ pub async fn receive_keeps_own_leases(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("1", "hello")).await;
     tokio::time::sleep(fixture.lease() + Duration::from_millis(20)).await;
-    assert_eq!(ledger.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease, None);
-    assert_eq!(ledger.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
+    assert_eq!(ledger.inbox.receive(&message("2", "hello"), ClaimMode::IfFree).await.unwrap().lease, None);
+    assert_eq!(ledger.leases.renew(std::slice::from_ref(&lease)).await.unwrap(), []);
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().crashes, 0);
 }
 
 /// Catches: a `chat` beside `run` that takes Telegram's lanes, a lane claimed for an album that may still grow, and
@@ -160,31 +170,31 @@ pub async fn receive_keeps_own_leases(fixture: &impl LedgerFixture) {
 pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let to = |name: &str, key: &str| InboundMessage { conversation: conversation(name), ..message(key, "hello") };
-    assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
-    ledger.receive(&to("telegram:1", "1"), ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
-    assert_eq!(ledger.claim_lane(&[]).await.unwrap(), None, "no channel");
+    assert_eq!(ledger.leases.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "an empty store");
+    ledger.inbox.receive(&to("telegram:1", "1"), ClaimMode::Never).await.unwrap();
+    assert_eq!(ledger.leases.claim_lane(&channels(&["console", "web"])).await.unwrap(), None, "another channel");
+    assert_eq!(ledger.leases.claim_lane(&[]).await.unwrap(), None, "no channel");
     let album = InboundMessage { album: Some("a".into()), ..to("web:1", "2") };
-    ledger.receive(&album, ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
+    ledger.inbox.receive(&album, ClaimMode::Never).await.unwrap();
+    assert_eq!(ledger.leases.claim_lane(&channels(&["web"])).await.unwrap(), None, "not ready");
 
-    ledger.receive(&to("console:old", "3"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&to("console:old", "3"), ClaimMode::Never).await.unwrap();
     let moment: Timestamp = fixture.clock().now();
     while fixture.clock().now() == moment {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    ledger.receive(&to("console:new", "4"), ClaimMode::Never).await.unwrap();
-    let first = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
+    ledger.inbox.receive(&to("console:new", "4"), ClaimMode::Never).await.unwrap();
+    let first = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
     assert_eq!(first.conversation, conversation("console:old"), "it has waited longest");
-    let second = ledger.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
+    let second = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().unwrap();
     assert_eq!(second.conversation, conversation("console:new"));
-    assert_eq!(ledger.claim_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
+    assert_eq!(ledger.leases.claim_lane(&channels(&["console"])).await.unwrap(), None, "both are held");
 
     // A part to be sent is work as well.
-    let turn = ledger.next_turn(&first).await.unwrap().unwrap().id;
-    ledger.complete_turn(&first, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
-    ledger.release(&first, ReleaseMode::Always).await.unwrap();
-    let again = ledger.claim_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
+    let turn = ledger.turns.next_turn(&first).await.unwrap().unwrap().id;
+    ledger.turns.complete_turn(&first, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    ledger.leases.release(&first, ReleaseMode::Always).await.unwrap();
+    let again = ledger.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("a part is unsettled");
     assert_eq!(again.conversation, first.conversation);
 }
 
@@ -192,20 +202,24 @@ pub async fn claim_filters_by_channel_and_work(fixture: &impl LedgerFixture) {
 pub async fn only_idle_lane_is_released(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a turn is queued");
+    assert!(!ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a turn is queued");
     assert!(
-        !ledger.receive(&message("1b", "hello"), ClaimMode::IfFree).await.unwrap().unsettled,
+        !ledger.inbox.receive(&message("1b", "hello"), ClaimMode::IfFree).await.unwrap().unsettled,
         "nothing was answered"
     );
-    let part = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
-    assert!(!ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a part is unsettled");
-    assert!(ledger.receive(&message("2", "more"), ClaimMode::IfFree).await.unwrap().unsettled);
-    assert!(!ledger.settle_part(&lease, &sent_settlement(&part, "9")).await.unwrap().released, "a turn is queued");
-    while let Some(turn) = ledger.next_turn(&lease).await.unwrap() {
-        ledger.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
+    let part =
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
+    assert!(!ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap(), "a part is unsettled");
+    assert!(ledger.inbox.receive(&message("2", "more"), ClaimMode::IfFree).await.unwrap().unsettled);
+    assert!(
+        !ledger.outbox.settle_part(&lease, &sent_settlement(&part, "9")).await.unwrap().released,
+        "a turn is queued"
+    );
+    while let Some(turn) = ledger.turns.next_turn(&lease).await.unwrap() {
+        ledger.turns.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     }
-    assert!(ledger.release(&lease, ReleaseMode::IfIdle).await.unwrap());
-    assert_lost(ledger.settle_part(&lease, &settlement(part)).await, "a released lease");
+    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    assert_lost(ledger.outbox.settle_part(&lease, &settlement(part)).await, "a released lease");
 }
 
 /// Catches: a `renew` that looks at the owner alone, or at the token alone, so that a process goes on in a lane that
@@ -213,30 +227,30 @@ pub async fn only_idle_lane_is_released(fixture: &impl LedgerFixture) {
 pub async fn renewal_with_old_token_is_lost(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (first, _) = receive(&one, &message("1", "hello")).await;
-    one.release(&first, ReleaseMode::Always).await.unwrap();
-    let second = one.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    one.leases.release(&first, ReleaseMode::Always).await.unwrap();
+    let second = one.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
     assert_eq!(first.holder, second.holder);
     let both = [first.clone(), second.clone()];
-    assert_eq!(one.renew(&both).await.unwrap(), std::slice::from_ref(&first), "the token is an old one");
-    assert!(one.next_turn(&second).await.unwrap().is_some(), "the lane is still held under the new one");
+    assert_eq!(one.leases.renew(&both).await.unwrap(), std::slice::from_ref(&first), "the token is an old one");
+    assert!(one.turns.next_turn(&second).await.unwrap().is_some(), "the lane is still held under the new one");
 
-    one.release(&second, ReleaseMode::Always).await.unwrap();
-    let others = two.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
+    one.leases.release(&second, ReleaseMode::Always).await.unwrap();
+    let others = two.leases.claim_lane(&channels(&["console"])).await.unwrap().expect("it was released");
     let forged = Lease { token: others.token, ..second.clone() };
     let stale = [first, second, forged];
-    assert_eq!(one.renew(&stale).await.unwrap(), stale, "the lane is somebody else's");
-    assert_eq!(two.renew(std::slice::from_ref(&others)).await.unwrap(), []);
-    assert!(two.next_turn(&others).await.unwrap().is_some());
+    assert_eq!(one.leases.renew(&stale).await.unwrap(), stale, "the lane is somebody else's");
+    assert_eq!(two.leases.renew(std::slice::from_ref(&others)).await.unwrap(), []);
+    assert!(two.turns.next_turn(&others).await.unwrap().is_some());
 }
 
 /// Catches: a release that looks whether a lane is idle, and not whose it is.
 pub async fn stale_release_frees_no_lane(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let (old, turn) = receive(&one, &message("1", "hello")).await;
-    one.complete_turn(&old, &completed_turn(turn, Vec::new())).await.unwrap();
-    assert!(one.release(&old, ReleaseMode::IfIdle).await.unwrap());
+    one.turns.complete_turn(&old, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(one.leases.release(&old, ReleaseMode::IfIdle).await.unwrap());
     let (new, turn) = receive(&two, &message("2", "hello")).await;
-    two.complete_turn(&new, &completed_turn(turn, Vec::new())).await.unwrap();
+    two.turns.complete_turn(&new, &completed_turn(turn, Vec::new())).await.unwrap();
 
     let forged = Lease { token: new.token, ..old.clone() };
     let outdated = Lease { token: old.token, ..new.clone() };
@@ -246,15 +260,15 @@ pub async fn stale_release_frees_no_lane(fixture: &impl LedgerFixture) {
         (&two, &outdated, "an old token of the right owner"),
     ] {
         for release in [ReleaseMode::IfIdle, ReleaseMode::Always] {
-            assert_eq!(two.renew(std::slice::from_ref(&new)).await.unwrap(), []);
-            assert_lost(ledger.release(stale, release).await, what);
+            assert_eq!(two.leases.renew(std::slice::from_ref(&new)).await.unwrap(), []);
+            assert_lost(ledger.leases.release(stale, release).await, what);
             let key = format!("3 {what} {release:?}");
-            let received = one.receive(&message(&key, "hello"), ClaimMode::IfFree).await.unwrap();
+            let received = one.inbox.receive(&message(&key, "hello"), ClaimMode::IfFree).await.unwrap();
             assert_eq!(received.lease, None, "{what}: the lane is held");
-            let turn = two.next_turn(&new).await.unwrap().expect("it came just now");
+            let turn = two.turns.next_turn(&new).await.unwrap().expect("it came just now");
             assert_eq!(turn.id, received.turn);
-            two.complete_turn(&new, &completed_turn(turn.id, Vec::new())).await.unwrap();
+            two.turns.complete_turn(&new, &completed_turn(turn.id, Vec::new())).await.unwrap();
         }
     }
-    assert!(two.release(&new, ReleaseMode::IfIdle).await.unwrap(), "its own holder gives it back");
+    assert!(two.leases.release(&new, ReleaseMode::IfIdle).await.unwrap(), "its own holder gives it back");
 }

@@ -1,12 +1,10 @@
 //! Promises about the recorded messages that a look-up of a part in doubt excludes.
 
-use std::sync::Arc;
-use uuid::Uuid;
-
 use satchel_domain::{
     ConversationId, InboundMessage, MessageRef, Part, PartId, PartState, Timestamp, part::FailureReason,
 };
 use satchel_ports::ledger::{Lease, Ledger, RecordedMessages, RenameOutcome};
+use uuid::Uuid;
 
 use super::{
     LedgerFixture, assert_lost, completed_turn, conversation, message, receive, sent_settlement, settle, settlement,
@@ -19,15 +17,16 @@ fn inbound_message(chat: &str, id: &str) -> InboundMessage {
 }
 
 /// A reply of these texts, its first part begun.
-async fn start_reply(ledger: &Arc<dyn Ledger>, chat: &str, id: &str, reply: &[&str]) -> (Lease, Part) {
+async fn start_reply(ledger: &Ledger, chat: &str, id: &str, reply: &[&str]) -> (Lease, Part) {
     let (lease, turn) = receive(ledger, &inbound_message(chat, id)).await;
-    let started_part = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(reply))).await.unwrap().unwrap();
+    let started_part =
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(reply))).await.unwrap().unwrap();
     (lease, started_part)
 }
 
-async fn recorded_messages(ledger: &Arc<dyn Ledger>, chat: &str, part: &Part) -> RecordedMessages {
+async fn recorded_messages(ledger: &Ledger, chat: &str, part: &Part) -> RecordedMessages {
     let since = part.first_attempt_at.expect("it was begun");
-    ledger.list_recorded_messages(&conversation(chat), part.id, since).await.unwrap()
+    ledger.outbox.list_recorded_messages(&conversation(chat), part.id, since).await.unwrap()
 }
 
 fn message_ids(messages: &[satchel_ports::ledger::RecordedMessage]) -> Vec<(ConversationId, String)> {
@@ -52,14 +51,15 @@ pub async fn own_messages_of_chat_are_listed(fixture: &impl LedgerFixture) {
     let second = settle(&ledger, &lease, &sent_settlement(&first, "5")).await.next.unwrap();
     let before_it = fixture.clock().now();
     let (streaming, turn) = receive(&ledger, &inbound_message("telegram:-1001/8", "6")).await;
-    let stream = ledger.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
-    ledger.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
+    let stream = ledger.outbox.begin_stream(&streaming, turn, None).await.unwrap().unwrap();
+    ledger.outbox.save_part(&streaming, &Part { target: Some(MessageRef("9".into())), ..stream }).await.unwrap();
     let question = PartId(Uuid::now_v7());
-    ledger.begin_question(&streaming, question, turn).await.unwrap();
-    ledger.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
+    ledger.outbox.begin_question(&streaming, question, turn).await.unwrap();
+    ledger.outbox.settle_question(question, Some(MessageRef("10".into()))).await.unwrap();
     start_reply(&ledger, "telegram:77", "11", &["elsewhere"]).await;
 
-    let recorded = ledger.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
+    let recorded =
+        ledger.outbox.list_recorded_messages(&conversation("telegram:-1001"), second.id, before_it).await.unwrap();
     let expected = [
         message_id("telegram:-1001", "5"),
         message_id("telegram:-1001/7", "2"),
@@ -80,7 +80,7 @@ pub async fn other_doubt_in_chat_is_reported(fixture: &impl LedgerFixture) {
     let (lease, part) = start_reply(&ledger, "telegram:-1001", "1", &["one"]).await;
     let (elsewhere, other) = start_reply(&ledger, "telegram:-1002", "1", &["x"]).await;
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
-    ledger.save_part(&elsewhere, &Part { state: doubt.clone(), ..other }).await.unwrap();
+    ledger.outbox.save_part(&elsewhere, &Part { state: doubt.clone(), ..other }).await.unwrap();
     assert!(
         !recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt,
         "not its own, and none of another chat"
@@ -91,7 +91,7 @@ pub async fn other_doubt_in_chat_is_reported(fixture: &impl LedgerFixture) {
     let may_have_arrived = FailureReason::MayHaveArrived { reason: "reset".into() };
     let failed = PartState::Failed { reason: may_have_arrived };
     assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one that is being sent");
-    ledger.save_part(&topic, &Part { state: doubt, ..doubtful.clone() }).await.unwrap();
+    ledger.outbox.save_part(&topic, &Part { state: doubt, ..doubtful.clone() }).await.unwrap();
     assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one in doubt");
     settle(&ledger, &topic, &settlement(Part { state: failed, ..doubtful })).await;
     assert!(recorded_messages(&ledger, "telegram:-1001", &part).await.other_doubt, "one that may have arrived");
@@ -100,8 +100,8 @@ pub async fn other_doubt_in_chat_is_reported(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent_settlement(&part, "6")).await;
     let (topic, discarded) = start_reply(&ledger, "telegram:-1003/7", "7", &["y"]).await;
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset".into() };
-    ledger.save_part(&topic, &Part { state: doubt, ..discarded.clone() }).await.unwrap();
-    ledger.discard_part(discarded.id).await.unwrap();
+    ledger.outbox.save_part(&topic, &Part { state: doubt, ..discarded.clone() }).await.unwrap();
+    ledger.outbox.discard_part(discarded.id).await.unwrap();
     assert!(
         recorded_messages(&ledger, "telegram:-1003", &part).await.other_doubt,
         "one that an operator discarded in doubt"
@@ -116,14 +116,14 @@ pub async fn question_is_in_doubt_until_settled(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &inbound_message("telegram:5", "3")).await;
     for (message, doubt) in [(None, false), (Some(MessageRef("4".into())), false)] {
         let question = PartId(Uuid::now_v7());
-        ledger.begin_question(&lease, question, turn).await.unwrap();
+        ledger.outbox.begin_question(&lease, question, turn).await.unwrap();
         assert!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, "it may arrive any moment");
         drop(fixture.open().await);
-        ledger.settle_question(question, message).await.unwrap();
+        ledger.outbox.settle_question(question, message).await.unwrap();
         assert_eq!(recorded_messages(&ledger, "telegram:5", &part).await.other_doubt, doubt);
     }
     let stale = Lease { token: lease.token - 1, ..lease };
-    assert_lost(ledger.begin_question(&stale, PartId(Uuid::now_v7()), turn).await, "begin_question");
+    assert_lost(ledger.outbox.begin_question(&stale, PartId(Uuid::now_v7()), turn).await, "begin_question");
 }
 
 /// Catches: a number of the old name by which a look-up under the new one begins, or that it passes over.
@@ -134,12 +134,12 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     settle(&ledger, &lease, &sent_settlement(&part, "71")).await;
     let (lease, turn) = receive(&ledger, &inbound_message(old, "72")).await;
     let question = PartId(Uuid::now_v7());
-    ledger.begin_question(&lease, question, turn).await.unwrap();
-    ledger.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
-    let renamed = ledger.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
+    ledger.outbox.begin_question(&lease, question, turn).await.unwrap();
+    ledger.outbox.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
+    let renamed = ledger.inbox.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
-    let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    let begun = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["two"]))).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let begun = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["two"]))).await.unwrap().unwrap();
     assert_eq!(recorded_messages(&ledger, new, &begun).await, RecordedMessages::default());
-    assert_eq!(ledger.last_sent_before(begun.id).await.unwrap(), None);
+    assert_eq!(ledger.outbox.last_sent_before(begun.id).await.unwrap(), None);
 }

@@ -1,11 +1,10 @@
 //! Promises about people, pairing codes, checkpoints and undecodable updates.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use satchel_domain::{PairingCode, Sender, SystemTask, UndecodableUpdate};
 use satchel_ports::ledger::{
-    ClaimMode, Ledger, UndecodableCount,
-    people::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules},
+    ClaimMode, Ledger, Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, UndecodableCount,
 };
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use super::{LedgerFixture, conversation, message};
 /// Catches: an update that comes again and is counted again, or a key that is looked up without its channel.
 pub async fn undecodable_update_is_stored_once_and_counted(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    assert_eq!(ledger.count_undecodable().await.unwrap(), []);
+    assert_eq!(ledger.archive.count_undecodable().await.unwrap(), []);
     let update = |channel: &str, key: &str| UndecodableUpdate {
         channel: conversation(&format!("{channel}:x")).channel().clone(),
         key: key.to_owned(),
@@ -28,28 +27,28 @@ pub async fn undecodable_update_is_stored_once_and_counted(fixture: &impl Ledger
         (update("telegram", "1"), false),
         (update("discord", "1"), true),
     ] {
-        assert_eq!(ledger.record_undecodable(&update).await.unwrap(), new, "{update:?}");
+        assert_eq!(ledger.inbox.record_undecodable(&update).await.unwrap(), new, "{update:?}");
     }
     drop(ledger);
     let counted = |channel: &str, updates| UndecodableCount { channel: update(channel, "").channel, updates };
     let ledger = fixture.open().await;
-    assert_eq!(ledger.count_undecodable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
+    assert_eq!(ledger.archive.count_undecodable().await.unwrap(), [counted("discord", 1), counted("telegram", 2)]);
 }
 
 /// Catches: a checkpoint that another channel's overwrites, one that is only kept in memory, or a first one that stays.
 pub async fn channel_keeps_latest_checkpoint(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (discord, telegram) = (conversation("discord:x"), conversation("telegram:x"));
-    assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), None);
+    assert_eq!(ledger.inbox.load_checkpoint(discord.channel()).await.unwrap(), None);
     for (conversation, checkpoint) in
         [(&discord, json!({ "seq": 1 })), (&telegram, json!(7)), (&discord, json!({ "seq": 2 }))]
     {
-        ledger.save_checkpoint(conversation.channel(), &checkpoint).await.unwrap();
+        ledger.inbox.save_checkpoint(conversation.channel(), &checkpoint).await.unwrap();
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    assert_eq!(ledger.load_checkpoint(discord.channel()).await.unwrap(), Some(json!({ "seq": 2 })));
-    assert_eq!(ledger.load_checkpoint(telegram.channel()).await.unwrap(), Some(json!(7)));
+    assert_eq!(ledger.inbox.load_checkpoint(discord.channel()).await.unwrap(), Some(json!({ "seq": 2 })));
+    assert_eq!(ledger.inbox.load_checkpoint(telegram.channel()).await.unwrap(), Some(json!(7)));
 }
 
 /// Catches: a disk that whoever likes fills with what nobody can read, and one channel's flood that takes another's.
@@ -64,12 +63,12 @@ pub async fn newest_undecodable_updates_are_retained(fixture: &impl LedgerFixtur
         reason: "an unknown kind".to_owned(),
     };
     let record = |channel: &'static str, key| {
-        let (ledger, update) = (Arc::clone(&ledger), update(channel, key));
-        async move { ledger.record_undecodable(&update).await.unwrap() }
+        let (ledger, update) = (ledger.clone(), update(channel, key));
+        async move { ledger.inbox.record_undecodable(&update).await.unwrap() }
     };
     assert!(record("discord", 0).await && record("telegram", 0).await && record("telegram", 1).await);
     futures::future::join_all((2..=MAX_STORED_UPDATES).map(|key| record("telegram", key))).await;
-    let counted: Vec<u64> = ledger.count_undecodable().await.unwrap().iter().map(|kept| kept.updates).collect();
+    let counted: Vec<u64> = ledger.archive.count_undecodable().await.unwrap().iter().map(|kept| kept.updates).collect();
     assert_eq!(counted, [1, MAX_STORED_UPDATES]);
     assert!(!record("telegram", 1).await, "it is among the newest");
     assert!(record("telegram", 0).await, "it was the oldest");
@@ -80,8 +79,9 @@ fn pairing_request(channel: &str, id: &str) -> PairingRequest {
     PairingRequest { person, conversation: conversation(&format!("{channel}:{id}")) }
 }
 
-async fn issue_code(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> Pairing {
+async fn issue_code(ledger: &Ledger, channel: &str, id: &str) -> Pairing {
     ledger
+        .pairings
         .issue_pairing_code(&pairing_request(channel, id), &PairingRules::default())
         .await
         .unwrap()
@@ -93,17 +93,12 @@ fn decision(code: PairingCode, approve: bool, channel: Option<&str>, decided_by:
     PairingDecision { code, approve, channel, decided_by: decided_by.to_owned() }
 }
 
-async fn approve(
-    ledger: &Arc<dyn Ledger>,
-    code: PairingCode,
-    channel: Option<&str>,
-    decided_by: &str,
-) -> PairingOutcome {
-    ledger.decide_pairing(&decision(code, true, channel, decided_by), &PairingRules::default()).await.unwrap()
+async fn approve(ledger: &Ledger, code: PairingCode, channel: Option<&str>, decided_by: &str) -> PairingOutcome {
+    ledger.pairings.decide_pairing(&decision(code, true, channel, decided_by), &PairingRules::default()).await.unwrap()
 }
 
-async fn is_approved(ledger: &Arc<dyn Ledger>, channel: &str, id: &str) -> bool {
-    ledger.is_approved(conversation(&format!("{channel}:x")).channel(), id).await.unwrap()
+async fn is_approved(ledger: &Ledger, channel: &str, id: &str) -> bool {
+    ledger.pairings.is_approved(conversation(&format!("{channel}:x")).channel(), id).await.unwrap()
 }
 
 /// A code that nobody has.
@@ -115,7 +110,7 @@ fn unknown_code(number: u64) -> PairingCode {
 pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let pairing = issue_code(&ledger, "telegram", "5").await;
-    assert_eq!(ledger.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
+    assert_eq!(ledger.pairings.list_pairings().await.unwrap(), std::slice::from_ref(&pairing));
     assert!(!is_approved(&ledger, "telegram", "5").await, "to have a code is not to be let in");
     let before = fixture.clock().now();
     let judged = approve(&ledger, pairing.code, Some("telegram"), "telegram:1").await;
@@ -127,17 +122,21 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
     for (channel, id) in [("discord", "5"), ("telegram", "55"), ("telegram", "Ada"), ("telegram", "handle-of-5")] {
         assert!(!is_approved(&ledger, channel, id).await, "{channel} {id}");
     }
-    let people = ledger.list_people().await.unwrap();
+    let people = ledger.pairings.list_people().await.unwrap();
     assert_eq!(people.len(), 1);
     assert_eq!((&people[0].person, people[0].approved_by.as_str()), (&pairing.person, "telegram:1"));
     assert_eq!(&people[0].channel, pairing.conversation.channel());
     assert!(people[0].approved_at >= before);
-    assert_eq!(ledger.list_pairings().await.unwrap(), []);
+    assert_eq!(ledger.pairings.list_pairings().await.unwrap(), []);
 
-    let lease =
-        ledger.claim_lane(&[pairing.conversation.channel().clone()]).await.unwrap().expect("a word for them waits");
+    let lease = ledger
+        .leases
+        .claim_lane(&[pairing.conversation.channel().clone()])
+        .await
+        .unwrap()
+        .expect("a word for them waits");
     assert_eq!(lease.conversation, pairing.conversation);
-    let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
+    let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.system_task.clone()).collect();
     assert_eq!(errands, [Some(SystemTask::ConfirmPairing)]);
 }
@@ -158,17 +157,18 @@ pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
     let pairing = issue_code(&ledger, "telegram", "5").await;
     approve(&ledger, pairing.code, None, "telegram:1").await;
     let channel = pairing.conversation.channel().clone();
-    assert!(ledger.revoke_person(&channel, "5").await.unwrap());
-    assert!(!ledger.revoke_person(&channel, "5").await.unwrap());
+    assert!(ledger.pairings.revoke_person(&channel, "5").await.unwrap());
+    assert!(!ledger.pairings.revoke_person(&channel, "5").await.unwrap());
     let used = PairingOutcome::AlreadyUsed { person: pairing.person.clone(), approved: true };
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, used);
     assert!(!is_approved(&ledger, "telegram", "5").await);
-    assert_eq!(ledger.list_people().await.unwrap(), []);
+    assert_eq!(ledger.pairings.list_people().await.unwrap(), []);
     let again = issue_code(&ledger, "telegram", "5").await;
     assert!(!again.code.ct_eq(&pairing.code), "whoever was revoked may ask anew");
 
     let rules = PairingRules::default();
-    let refused = ledger.decide_pairing(&decision(again.code, false, None, "telegram:1"), &rules).await.unwrap();
+    let refused =
+        ledger.pairings.decide_pairing(&decision(again.code, false, None, "telegram:1"), &rules).await.unwrap();
     assert_eq!(refused, PairingOutcome::Refused(again.clone()));
     let used = PairingOutcome::AlreadyUsed { person: again.person, approved: false };
     assert_eq!(approve(&ledger, again.code, None, "telegram:1").await, used, "a refusal uses it up too");
@@ -179,13 +179,13 @@ pub async fn code_is_single_use(fixture: &impl LedgerFixture) {
 pub async fn code_expires(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { code_ttl: Duration::from_millis(50), ..PairingRules::default() };
-    let pairing = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
+    let pairing = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
     assert_eq!(pairing.expires_at, pairing.issued_at.saturating_add(rules.code_ttl));
     tokio::time::sleep(pairing.expires_at.saturating_duration_since(fixture.clock().now()) + Duration::from_millis(1))
         .await;
     assert_eq!(approve(&ledger, pairing.code, None, "telegram:1").await, PairingOutcome::Expired);
     assert!(!is_approved(&ledger, "telegram", "5").await);
-    assert_eq!(ledger.list_pairings().await.unwrap(), []);
+    assert_eq!(ledger.pairings.list_pairings().await.unwrap(), []);
     let next = issue_code(&ledger, "telegram", "5").await;
     assert!(!next.code.ct_eq(&pairing.code));
     assert_eq!(
@@ -220,12 +220,15 @@ pub async fn invalid_codes_lock_out_sender(fixture: &impl LedgerFixture) {
 
     let rules = PairingRules { code_ttl: Duration::from_secs(2), max_attempts: 1, ..PairingRules::default() };
     let guess = decision(unknown_code(1), true, None, "telegram:3");
-    assert_eq!(ledger.decide_pairing(&guess, &rules).await.unwrap(), PairingOutcome::UnknownCode { tries_left: 0 });
-    let PairingOutcome::LockedOut { until } = ledger.decide_pairing(&guess, &rules).await.unwrap() else {
+    assert_eq!(
+        ledger.pairings.decide_pairing(&guess, &rules).await.unwrap(),
+        PairingOutcome::UnknownCode { tries_left: 0 }
+    );
+    let PairingOutcome::LockedOut { until } = ledger.pairings.decide_pairing(&guess, &rules).await.unwrap() else {
         panic!("not locked")
     };
     tokio::time::sleep(until.saturating_duration_since(fixture.clock().now()) + Duration::from_millis(1)).await;
-    let judged = ledger.decide_pairing(&guess, &rules).await.unwrap();
+    let judged = ledger.pairings.decide_pairing(&guess, &rules).await.unwrap();
     assert_eq!(judged, PairingOutcome::UnknownCode { tries_left: 0 }, "the lock ends");
 }
 
@@ -235,10 +238,12 @@ pub async fn codes_are_listed_by_request_time(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 40, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..40 {
-        codes.extend(ledger.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(
+            ledger.pairings.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap(),
+        );
     }
     assert_eq!(codes.len(), 40);
-    assert_eq!(ledger.list_pairings().await.unwrap(), codes);
+    assert_eq!(ledger.pairings.list_pairings().await.unwrap(), codes);
 }
 
 /// Catches: a table that strangers can fill, and one that is full for those who are in it. The attack: many accounts.
@@ -247,17 +252,19 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
     let rules = PairingRules { max_open: 3, ..PairingRules::default() };
     let mut codes = Vec::new();
     for id in 0..50 {
-        codes.extend(ledger.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap());
+        codes.extend(
+            ledger.pairings.issue_pairing_code(&pairing_request("telegram", &id.to_string()), &rules).await.unwrap(),
+        );
     }
     assert_eq!(codes.len(), 3);
-    assert_eq!(ledger.list_pairings().await.unwrap(), codes);
-    let again = ledger.issue_pairing_code(&pairing_request("telegram", "1"), &rules).await.unwrap();
+    assert_eq!(ledger.pairings.list_pairings().await.unwrap(), codes);
+    let again = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "1"), &rules).await.unwrap();
     assert_eq!(again.as_ref(), Some(&codes[1]), "the same code while it lives");
-    let elsewhere = ledger.issue_pairing_code(&pairing_request("discord", "1"), &rules).await.unwrap();
+    let elsewhere = ledger.pairings.issue_pairing_code(&pairing_request("discord", "1"), &rules).await.unwrap();
     assert!(elsewhere.is_some_and(|pairing| !pairing.code.ct_eq(&codes[1].code)), "each channel has its own");
     approve(&ledger, codes[0].code, None, "telegram:1").await;
     assert!(
-        ledger.issue_pairing_code(&pairing_request("telegram", "49"), &rules).await.unwrap().is_some(),
+        ledger.pairings.issue_pairing_code(&pairing_request("telegram", "49"), &rules).await.unwrap().is_some(),
         "one has become free"
     );
 }
@@ -266,16 +273,17 @@ pub async fn open_codes_are_limited(fixture: &impl LedgerFixture) {
 pub async fn refusal_blocks_new_codes(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let rules = PairingRules { refusal_cooldown: Duration::from_millis(200), ..PairingRules::default() };
-    let pairing = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
-    ledger.decide_pairing(&decision(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
-    let again = ledger.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();
+    let pairing = ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().unwrap();
+    ledger.pairings.decide_pairing(&decision(pairing.code, false, None, "telegram:1"), &rules).await.unwrap();
+    let again =
+        ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &PairingRules::default()).await.unwrap();
     assert_eq!(again, None);
     tokio::time::sleep(
         pairing.issued_at.saturating_add(rules.refusal_cooldown).saturating_duration_since(fixture.clock().now())
             + Duration::from_millis(1),
     )
     .await;
-    assert!(ledger.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().is_some());
+    assert!(ledger.pairings.issue_pairing_code(&pairing_request("telegram", "5"), &rules).await.unwrap().is_some());
 }
 
 /// Catches: the album of one person into which another's photo is put. The attack: a key that somebody else chose.
@@ -287,7 +295,8 @@ pub async fn album_has_one_sender(fixture: &impl LedgerFixture) {
         sender: Sender::new(id, "Ada"),
         ..message(key, "")
     };
-    let turn = async |key: &str, id: &str| ledger.receive(&item_from(key, id), ClaimMode::Never).await.unwrap().turn;
+    let turn =
+        async |key: &str, id: &str| ledger.inbox.receive(&item_from(key, id), ClaimMode::Never).await.unwrap().turn;
     let (ada, eve) = (turn("1", "7").await, turn("2", "8").await);
     assert_ne!(ada, eve);
     assert_eq!((turn("3", "7").await, turn("4", "8").await), (ada, eve), "each goes on in their own");

@@ -18,33 +18,34 @@ pub async fn turns_are_fifo_until_completed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &message("0", "0")).await;
     for key in 1..5 {
-        ledger.receive(&message(&key.to_string(), &key.to_string()), ClaimMode::IfFree).await.unwrap();
+        ledger.inbox.receive(&message(&key.to_string(), &key.to_string()), ClaimMode::IfFree).await.unwrap();
     }
     for key in 0..5 {
-        let turn = ledger.next_turn(&lease).await.unwrap().unwrap();
-        assert_eq!(turn, ledger.next_turn(&lease).await.unwrap().unwrap());
+        let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+        assert_eq!(turn, ledger.turns.next_turn(&lease).await.unwrap().unwrap());
         assert_eq!(turn.messages[0].message, message(&key.to_string(), &key.to_string()));
         assert!(turn.ready_at <= fixture.clock().now() && turn.crashes == 0 && turn.journal.is_empty());
-        ledger.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
+        ledger.turns.complete_turn(&lease, &completed_turn(turn.id, Vec::new())).await.unwrap();
     }
-    assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap(), None);
 }
 
 /// Catches: a verb that answers before its commit, or keeps something in memory only.
 pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
     let one = fixture.open().await;
     let (lease, turn) = receive(&one, &message("1", "hello")).await;
-    let part = one.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply", "more"]))).await.unwrap().unwrap();
+    let part =
+        one.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply", "more"]))).await.unwrap().unwrap();
     let next = settle(&one, &lease, &sent_settlement(&part, "9")).await.next.unwrap();
     drop(one);
     let two = fixture.open().await;
-    let record = two.turn(turn).await.unwrap().unwrap();
+    let record = two.archive.turn(turn).await.unwrap().unwrap();
     assert_eq!(record.ending, Some(Ending::Done));
     assert_eq!(record.response, Some(OutgoingResponse::from_text("reply")));
     assert_eq!(record.parts[1], next);
     assert_eq!(record.parts[0], sent_settlement(&part, "9").part);
-    let taken = two.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    assert_eq!(two.next_part(&taken).await.unwrap(), Some(next));
+    let taken = two.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(two.outbox.next_part(&taken).await.unwrap(), Some(next));
 }
 
 /// Catches: a journal that is sorted by anything but the order of recording, or that loses a field.
@@ -65,19 +66,19 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
         task: None,
     };
     let mut expected = vec![asked([0, 1], "one")];
-    ledger.journal_message(&lease, turn, &expected[0]).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &expected[0]).await.unwrap();
     for ordinal in [1, 0] {
         let file = attachment(&lease.conversation, "made.txt");
         let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") };
-        let outcome = ledger.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
+        let outcome = ledger.turns.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
     }
     expected.push(asked([2, 3], "two"));
-    ledger.journal_message(&lease, turn, &expected[3]).await.unwrap();
+    ledger.turns.journal_message(&lease, turn, &expected[3]).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().journal, expected);
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal, expected);
 }
 
 /// Catches: a second completion after a retry, which would say everything twice; half of a completion that failed.
@@ -86,33 +87,33 @@ pub async fn complete_turn_is_atomic_and_once(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let foreign = attachment(&conversation("console:other"), "a.txt");
     let broken = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&foreign)]);
-    assert!(ledger.complete_turn(&lease, &broken).await.is_err());
-    assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap(), []);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, turn, "nothing was consumed");
-    assert_eq!(ledger.next_part(&lease).await.unwrap(), None);
+    assert!(ledger.turns.complete_turn(&lease, &broken).await.is_err());
+    assert_eq!(ledger.archive.history(&lease.conversation, 10).await.unwrap(), []);
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().id, turn, "nothing was consumed");
+    assert_eq!(ledger.outbox.next_part(&lease).await.unwrap(), None);
 
-    ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
-    let again = ledger.complete_turn(&lease, &completed_turn(turn, text_parts(&["again"]))).await;
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap();
+    let again = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["again"]))).await;
     assert!(matches!(again, Err(LedgerError::Unknown { .. })), "{again:?}");
-    assert_eq!(ledger.history(&lease.conversation, 10).await.unwrap().len(), 2);
-    assert_eq!(ledger.turn(turn).await.unwrap().unwrap().parts.len(), 1);
-    assert_eq!(ledger.next_turn(&lease).await.unwrap(), None);
+    assert_eq!(ledger.archive.history(&lease.conversation, 10).await.unwrap().len(), 2);
+    assert_eq!(ledger.archive.turn(turn).await.unwrap().unwrap().parts.len(), 1);
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap(), None);
 }
 
 /// Catches: an injected message that is answered once more in a turn of its own, or one that is dropped.
 pub async fn steering_messages_are_consumed(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "first")).await;
-    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
-    let kept = ledger.receive(&message("3", "later"), ClaimMode::Never).await.unwrap();
-    let steered = ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id;
+    let merged = ledger.inbox.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
+    let kept = ledger.inbox.receive(&message("3", "later"), ClaimMode::Never).await.unwrap();
+    let steered = ledger.turns.list_queued_behind(&lease, turn).await.unwrap()[0].id;
     let mut done = completed_turn(turn, Vec::new());
     done.steered = vec![steered];
-    ledger.complete_turn(&lease, &done).await.unwrap();
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
-    let record = ledger.turn(merged.turn).await.unwrap().unwrap();
+    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().id, kept.turn);
+    let record = ledger.archive.turn(merged.turn).await.unwrap().unwrap();
     assert_eq!((record.id, record.ending), (turn, Some(Ending::Done)), "it is answered by the turn that took it in");
-    assert_eq!(ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap().turn, merged.turn);
+    assert_eq!(ledger.inbox.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap().turn, merged.turn);
 }
 
 /// Catches: a history that is cut at its beginning's end, in reverse, shared between conversations, or not reset.
@@ -129,20 +130,20 @@ pub async fn history_survives_until_reset(fixture: &impl LedgerFixture) {
     .into_iter()
     .enumerate()
     {
-        ledger.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Never).await.unwrap();
-        let turn = ledger.next_turn(&lease).await.unwrap().unwrap().id;
+        ledger.inbox.receive(&message(&(key + 1).to_string(), ""), ClaimMode::Never).await.unwrap();
+        let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap().id;
         let mut done = completed_turn(turn, Vec::new());
         done.history = change;
-        ledger.complete_turn(&lease, &done).await.unwrap();
+        ledger.turns.complete_turn(&lease, &done).await.unwrap();
         let (limit, expected): (u32, &[HistoryMessage]) = match key {
             0 => (10, &[said("a"), said("b")]),
             1 => (2, &[said("b"), said("c")]),
             2 => (10, &[]),
             _ => (10, &[said("d")]),
         };
-        assert_eq!(ledger.history(&lease.conversation, limit).await.unwrap(), expected, "after {key}");
+        assert_eq!(ledger.archive.history(&lease.conversation, limit).await.unwrap(), expected, "after {key}");
     }
-    assert_eq!(ledger.history(&conversation("console:other"), 10).await.unwrap(), []);
+    assert_eq!(ledger.archive.history(&conversation("console:other"), 10).await.unwrap(), []);
 }
 
 /// Catches: a receipt that the model never gets, or gets again and again.
@@ -151,37 +152,45 @@ pub async fn failures_are_reported_once(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let reason = FailureReason::TooLarge { limit: 50 };
     let refused = PlannedPart { failure: Some(reason.clone()), ..text_parts(&["big"]).remove(0) };
-    ledger.complete_turn(&lease, &completed_turn(turn, vec![refused])).await.unwrap();
-    ledger.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
-    let next = ledger.next_turn(&lease).await.unwrap().unwrap();
-    let record = ledger.turn(turn).await.unwrap().unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![refused])).await.unwrap();
+    ledger.inbox.receive(&message("2", "and?"), ClaimMode::Never).await.unwrap();
+    let next = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
+    let record = ledger.archive.turn(turn).await.unwrap().unwrap();
     assert_eq!(next.unreported_failures, record.routing_errors());
     assert_eq!((next.unreported_failures.len(), next.unreported_failures[0].reason.clone()), (1, reason));
 
     let mut done = completed_turn(next.id, Vec::new());
     done.reported_failures = next.unreported_failures.iter().map(|error| error.part).collect::<Vec<PartId>>();
-    ledger.complete_turn(&lease, &done).await.unwrap();
-    ledger.receive(&message("3", "thanks"), ClaimMode::Never).await.unwrap();
-    assert_eq!(ledger.next_turn(&lease).await.unwrap().unwrap().unreported_failures, []);
-    assert_eq!(ledger.outbox(&OutboxQuery::default()).await.unwrap(), record.parts, "the operator sees it still");
+    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    ledger.inbox.receive(&message("3", "thanks"), ClaimMode::Never).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().unreported_failures, []);
+    assert_eq!(
+        ledger.archive.parts(&OutboxQuery::default()).await.unwrap(),
+        record.parts,
+        "the operator sees it still"
+    );
 }
 
 /// Catches: a page that shows a message in a turn that did not answer it, or files that are gone once it has.
 pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &with_files(message("1", "first"), &["a.txt", "b.txt"])).await;
-    let merged = ledger.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
+    let merged = ledger.inbox.receive(&message("2", "steer"), ClaimMode::Never).await.unwrap();
     let record_texts = |record: &TurnRecord| record.messages.iter().map(|m| m.message.text.clone()).collect::<Vec<_>>();
-    assert_eq!(record_texts(&ledger.turn(turn).await.unwrap().unwrap()), ["first"]);
-    assert_eq!(record_texts(&ledger.turn(merged.turn).await.unwrap().unwrap()), ["steer"], "it waits by itself");
+    assert_eq!(record_texts(&ledger.archive.turn(turn).await.unwrap().unwrap()), ["first"]);
+    assert_eq!(
+        record_texts(&ledger.archive.turn(merged.turn).await.unwrap().unwrap()),
+        ["steer"],
+        "it waits by itself"
+    );
 
-    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let file = attachment(&lease.conversation, "a.txt");
-    let stored = ledger.store_file(&lease, queued.id, 0, &file).await.unwrap();
+    let stored = ledger.turns.store_file(&lease, queued.id, 0, &file).await.unwrap();
     let mut done = completed_turn(turn, text_parts(&["reply"]));
-    done.steered = vec![ledger.list_queued_behind(&lease, turn).await.unwrap()[0].id];
-    ledger.complete_turn(&lease, &done).await.unwrap();
-    let record = ledger.turn(merged.turn).await.unwrap().unwrap();
+    done.steered = vec![ledger.turns.list_queued_behind(&lease, turn).await.unwrap()[0].id];
+    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    let record = ledger.archive.turn(merged.turn).await.unwrap().unwrap();
     assert_eq!((record.id, record_texts(&record)), (turn, vec!["first".to_owned(), "steer".to_owned()]));
     let files = &record.messages[0].files;
     assert_eq!(files[0], InboundFileState::Stored(stored));
@@ -198,14 +207,15 @@ pub async fn turns_and_conversations_are_paged(fixture: &impl LedgerFixture) {
     };
     let mut ids = Vec::new();
     for number in 0..5 {
-        let received = ledger.receive(&in_conversation("web:a", &number.to_string(), "hello"), ClaimMode::Never).await;
+        let received =
+            ledger.inbox.receive(&in_conversation("web:a", &number.to_string(), "hello"), ClaimMode::Never).await;
         ids.push(received.unwrap().turn);
     }
-    ledger.receive(&in_conversation("web:b", "0", "the first\nwords"), ClaimMode::Never).await.unwrap();
-    ledger.receive(&in_conversation("console:main", "0", "elsewhere"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&in_conversation("web:b", "0", "the first\nwords"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&in_conversation("console:main", "0", "elsewhere"), ClaimMode::Never).await.unwrap();
     let page = async |before: Option<TurnId>| {
         let query = TurnQuery { conversation: conversation("web:a"), before, limit: 2 };
-        ledger.turns(&query).await.unwrap().iter().map(|turn| turn.id).collect::<Vec<_>>()
+        ledger.archive.turns(&query).await.unwrap().iter().map(|turn| turn.id).collect::<Vec<_>>()
     };
     assert_eq!(page(None).await, ids[3..]);
     assert_eq!(page(Some(ids[3])).await, ids[1..3]);
@@ -213,10 +223,10 @@ pub async fn turns_and_conversations_are_paged(fixture: &impl LedgerFixture) {
     assert_eq!(page(Some(ids[0])).await, []);
 
     let web = conversation("web:a").channel().clone();
-    let listed = ledger.conversations(&web, 10).await.unwrap();
+    let listed = ledger.archive.conversations(&web, 10).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|found| (found.conversation.to_string(), found.title.as_str())).collect();
     assert_eq!(listed, [("web:b".to_owned(), "the first\nwords"), ("web:a".to_owned(), "hello")]);
-    assert_eq!(ledger.conversations(&web, 1).await.unwrap().len(), 1);
+    assert_eq!(ledger.archive.conversations(&web, 1).await.unwrap().len(), 1);
 }
 
 /// Catches: a `/stop` that nobody sees, since more has been written before it than is looked at.
@@ -226,22 +236,22 @@ pub async fn stop_is_found_behind_many_messages(fixture: &impl LedgerFixture) {
     let flood = async |keys: std::ops::Range<u32>| {
         let texts = keys.map(|key| message(&key.to_string(), "a / b"));
         let receiving = texts.map(|message| {
-            let ledger = std::sync::Arc::clone(&ledger);
-            async move { ledger.receive(&message, ClaimMode::Never).await.unwrap() }
+            let ledger = ledger.clone();
+            async move { ledger.inbox.receive(&message, ClaimMode::Never).await.unwrap() }
         });
         futures::future::join_all(receiving).await;
     };
     let commands = async || {
-        let waiting = ledger.list_queued_behind(&lease, turn).await.unwrap();
+        let waiting = ledger.turns.list_queued_behind(&lease, turn).await.unwrap();
         assert!(waiting.len() < 300, "{} are looked at", waiting.len());
         let texts = waiting.into_iter().map(|queued| queued.message.text);
         texts.filter(|text| text.starts_with('/')).collect::<Vec<_>>()
     };
-    ledger.receive(&message("first", "/allow A1"), ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&message("first", "/allow A1"), ClaimMode::Never).await.unwrap();
     flood(1..600).await;
     assert_eq!(commands().await, ["/allow A1"]);
     for command in ["/allow B2", "/stop"] {
-        ledger.receive(&message(command, command), ClaimMode::Never).await.unwrap();
+        ledger.inbox.receive(&message(command, command), ClaimMode::Never).await.unwrap();
     }
     flood(600..700).await;
     assert_eq!(commands().await, ["/allow A1", "/allow B2", "/stop"], "in the order in which they came");
@@ -252,14 +262,14 @@ pub async fn stop_is_found_behind_many_messages(fixture: &impl LedgerFixture) {
 pub async fn conversations_with_recent_turns_are_active(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let active = async |since: Timestamp| ledger.active_conversations(since).await.unwrap();
+    let active = async |since: Timestamp| ledger.storage.active_conversations(since).await.unwrap();
     let never = Timestamp(i64::MAX);
     assert_eq!(active(never).await, std::slice::from_ref(&lease.conversation), "its turn is incomplete");
     let before = fixture.clock().now();
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     assert_eq!(active(before).await, std::slice::from_ref(&lease.conversation), "its turn was completed since then");
     assert_eq!(active(Timestamp(fixture.clock().now().0 + 1)).await, []);
     let idle = InboundMessage { conversation: conversation("web:a"), ..message("2", "again") };
-    ledger.receive(&idle, ClaimMode::Never).await.unwrap();
+    ledger.inbox.receive(&idle, ClaimMode::Never).await.unwrap();
     assert_eq!(active(never).await, [conversation("web:a")], "a new message ends the idleness");
 }

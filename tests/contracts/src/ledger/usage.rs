@@ -1,15 +1,13 @@
 //! Promises about what files take up, about quotas, and about files that are forgotten.
 
-use std::sync::Arc;
-
 use satchel_domain::{
     Attachment, ConversationId, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask, Timestamp,
     ToolOutcome, TurnId,
 };
 use satchel_ports::ledger::{
-    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, Lease, Ledger,
-    LedgerError, Transcription,
-    usage::{ForgetOutcome, ForgetRequest, PersonKey, QuotaExceeded, QuotaScope, Usage, UsageQuery, UsageScope},
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange,
+    InboundFileState, Lease, Ledger, LedgerError, PersonKey, QuotaExceeded, QuotaScope, Transcription, Usage,
+    UsageQuery, UsageScope,
 };
 
 use super::{
@@ -29,22 +27,17 @@ fn sized_attachment(conversation: &ConversationId, bytes: u64) -> Attachment {
     Attachment { bytes, ..attachment(conversation, "plan.pdf") }
 }
 
-async fn store_file(
-    ledger: &Arc<dyn Ledger>,
-    lease: &Lease,
-    turn: TurnId,
-    bytes: u64,
-) -> Result<Attachment, LedgerError> {
+async fn store_file(ledger: &Ledger, lease: &Lease, turn: TurnId, bytes: u64) -> Result<Attachment, LedgerError> {
     let outcome = ToolOutcome {
         attachments: vec![sized_attachment(&lease.conversation, bytes)],
         ..ToolOutcome::from_text("made")
     };
-    Ok(ledger.journal_outcome(lease, turn, 0, &outcome, &[]).await?.attachments.remove(0))
+    Ok(ledger.turns.journal_outcome(lease, turn, 0, &outcome, &[]).await?.attachments.remove(0))
 }
 
 /// The whole of a scope: the number of files, their bytes, and those of the workspace.
-async fn usage_totals(ledger: &Arc<dyn Ledger>, scope: UsageScope) -> (u64, u64, u64) {
-    let found = ledger.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
+async fn usage_totals(ledger: &Ledger, scope: UsageScope) -> (u64, u64, u64) {
+    let found = ledger.storage.usages(&UsageQuery::Scopes(vec![scope])).await.unwrap();
     found.first().map_or((0, 0, 0), |Usage { files, bytes, workspace_bytes, .. }| (*files, *bytes, *workspace_bytes))
 }
 
@@ -70,16 +63,16 @@ pub async fn file_beyond_quota_is_refused(fixture: &impl LedgerFixture) {
     store_file(&ledger, &lease, turn, 7).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Conversation, used: 7, quota: 10, needed: 4 };
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 4).await), full);
-    let registered = ledger.register_files(turn, &[sized_attachment(&lease.conversation, 4)]).await;
+    let registered = ledger.turns.register_files(turn, &[sized_attachment(&lease.conversation, 4)]).await;
     assert_eq!(expect_quota_exceeded(registered), full);
-    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let brought = sized_attachment(&lease.conversation, 4);
-    assert_eq!(expect_quota_exceeded(ledger.store_file(&lease, queued.id, 0, &brought).await), full);
+    assert_eq!(expect_quota_exceeded(ledger.turns.store_file(&lease, queued.id, 0, &brought).await), full);
     let two = [2, 2].map(|bytes| sized_attachment(&lease.conversation, bytes));
-    expect_quota_exceeded(ledger.register_files(turn, &two).await);
+    expect_quota_exceeded(ledger.turns.register_files(turn, &two).await);
     let scope = UsageScope::Conversation(lease.conversation.clone());
     assert_eq!(usage_totals(&ledger, scope.clone()).await, (1, 7, 0), "nothing of what was refused counts");
-    ledger.register_files(turn, &[sized_attachment(&lease.conversation, 3)]).await.unwrap();
+    ledger.turns.register_files(turn, &[sized_attachment(&lease.conversation, 3)]).await.unwrap();
     assert_eq!(usage_totals(&ledger, scope).await, (2, 10, 0));
 }
 
@@ -95,7 +88,7 @@ pub async fn person_quota_spans_conversations(fixture: &impl LedgerFixture) {
     store_file(&ledger, &other, turn, 10).await.unwrap();
     assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 7, 0));
     assert_eq!(usage_totals(&ledger, person_scope("telegram:8")).await, (1, 10, 0));
-    let all = ledger.usages(&UsageQuery::All).await.unwrap();
+    let all = ledger.storage.usages(&UsageQuery::All).await.unwrap();
     let sizes: Vec<u64> = all.iter().map(|usage| usage.bytes).collect();
     assert_eq!(sizes, [10, 10, 7, 7], "the largest first, each conversation and each person");
 }
@@ -119,7 +112,7 @@ pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 10).await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let large = sized_attachment(&lease.conversation, 50);
-    ledger.complete_turn(&lease, &completed_turn(turn, vec![file_part(&large)])).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&large)])).await.unwrap();
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 50, 0));
 }
 
@@ -127,20 +120,20 @@ pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
 pub async fn workspace_counts_for_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(100, 10).await;
     let (lease, turn) = receive(&ledger, &message_from("7", "telegram:7", "1")).await;
-    ledger.reserve_workspace(&lease.conversation, 6).await.unwrap();
+    ledger.storage.reserve_workspace(&lease.conversation, 6).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Person, used: 6, quota: 10, needed: 5 };
-    assert_eq!(expect_quota_exceeded(ledger.reserve_workspace(&lease.conversation, 5).await), full);
+    assert_eq!(expect_quota_exceeded(ledger.storage.reserve_workspace(&lease.conversation, 5).await), full);
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 5).await), full);
-    ledger.record_workspace(&lease.conversation, 2).await.unwrap();
+    ledger.storage.record_workspace(&lease.conversation, 2).await.unwrap();
     assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (0, 0, 2));
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation.clone())).await, (0, 0, 2));
     store_file(&ledger, &lease, turn, 5).await.unwrap();
 
     let in_group = InboundMessage { group: true, ..message_from("7", "telegram:-1", "2") };
     let (group, _) = receive(&ledger, &in_group).await;
-    ledger.reserve_workspace(&group.conversation, 100).await.unwrap();
+    ledger.storage.reserve_workspace(&group.conversation, 100).await.unwrap();
     assert_eq!(
-        expect_quota_exceeded(ledger.reserve_workspace(&group.conversation, 1).await).scope,
+        expect_quota_exceeded(ledger.storage.reserve_workspace(&group.conversation, 1).await).scope,
         QuotaScope::Conversation
     );
     assert_eq!(usage_totals(&ledger, person_scope("telegram:7")).await, (1, 5, 2));
@@ -152,14 +145,14 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let raw = serde_json::json!({ "document": { "file_name": "secret.pdf" } });
     let brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
     let (lease, turn) = receive(&ledger, &brings).await;
-    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     let other_file = attachment(&lease.conversation, "keep.txt");
-    let other_file = ledger.store_file(&lease, queued.id, 0, &other_file).await.unwrap();
+    let other_file = ledger.turns.store_file(&lease, queued.id, 0, &other_file).await.unwrap();
     let secret = attachment(&lease.conversation, "secret.pdf");
-    let secret = ledger.store_file(&lease, queued.id, 1, &secret).await.unwrap();
-    ledger.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
+    let secret = ledger.turns.store_file(&lease, queued.id, 1, &secret).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
     let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
-    ledger.journal_outcome(&lease, turn, 0, &viewed, &[]).await.unwrap();
+    ledger.turns.journal_outcome(&lease, turn, 0, &viewed, &[]).await.unwrap();
     let attachments = vec![other_file.clone(), secret.clone()];
     let text = "hello\n[voice message, transcribed] bring bread".to_owned();
     let said = HistoryMessage::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
@@ -168,29 +161,31 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
         history: HistoryChange::Append(vec![said]),
         ..completed_turn(turn, vec![file_part(&secret)])
     };
-    let part = ledger.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
+    let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
     let raw = serde_json::json!({ "reply_to_message": { "document": { "file_name": "secret.pdf" } } });
-    let reply = ledger.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Never).await.unwrap();
+    let reply =
+        ledger.inbox.receive(&InboundMessage { raw, ..message("2", "what is it?") }, ClaimMode::Never).await.unwrap();
 
-    match ledger.forget_file(&forget_request(&secret)).await.unwrap() {
+    match ledger.storage.forget_file(&forget_request(&secret)).await.unwrap() {
         ForgetOutcome::Forgotten(was) => assert_eq!(*was, secret),
         other => panic!("not forgotten: {other:?}"),
     }
-    let record = ledger.turn(turn).await.unwrap().unwrap();
-    let history = ledger.history(&lease.conversation, 9).await.unwrap();
-    let reply = ledger.turn(reply.turn).await.unwrap().unwrap();
+    let record = ledger.archive.turn(turn).await.unwrap().unwrap();
+    let history = ledger.archive.history(&lease.conversation, 9).await.unwrap();
+    let reply = ledger.archive.turn(reply.turn).await.unwrap().unwrap();
     let stored_text = format!("{record:?} {history:?} {reply:?}");
     for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread"] {
         assert!(!stored_text.contains(trace), "{trace} is still known: {stored_text}");
     }
     assert!(stored_text.contains("keep.txt") && stored_text.contains(&other_file.sha256.to_string()));
     assert!(matches!(&record.messages[0].files[1], InboundFileState::Stored(file) if file.is_forgotten()));
-    let tombstone = ledger.attachment(&lease.conversation, AttachmentKey::Id(secret.id)).await.unwrap().unwrap();
+    let tombstone =
+        ledger.archive.attachment(&lease.conversation, AttachmentKey::Id(secret.id)).await.unwrap().unwrap();
     assert!(tombstone.is_forgotten() && tombstone.number == secret.number);
     let here = AttachmentQuery { conversation: Some(lease.conversation.clone()), ..AttachmentQuery::default() };
-    assert_eq!(ledger.attachments(&here).await.unwrap(), std::slice::from_ref(&other_file));
-    let unreferenced = ledger.find_unreferenced(&[secret.sha256, other_file.sha256]).await.unwrap();
+    assert_eq!(ledger.archive.attachments(&here).await.unwrap(), std::slice::from_ref(&other_file));
+    let unreferenced = ledger.storage.find_unreferenced(&[secret.sha256, other_file.sha256]).await.unwrap();
     assert_eq!(unreferenced, [secret.sha256]);
     assert_eq!(
         usage_totals(&ledger, UsageScope::Conversation(lease.conversation.clone())).await,
@@ -198,14 +193,14 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     );
     assert_eq!(usage_totals(&ledger, person_scope("console:7")).await, (1, other_file.bytes, 0));
 
-    let again = ledger.forget_file(&forget_request(&secret)).await.unwrap();
+    let again = ledger.storage.forget_file(&forget_request(&secret)).await.unwrap();
     assert!(matches!(again, ForgetOutcome::AlreadyForgotten(at) if at > Timestamp(0)), "{again:?}");
     let never = ForgetRequest { number: 99, ..forget_request(&secret) };
-    assert_eq!(ledger.forget_file(&never).await.unwrap(), ForgetOutcome::NotFound);
+    assert_eq!(ledger.storage.forget_file(&never).await.unwrap(), ForgetOutcome::NotFound);
     let (lease, turn) = receive(&ledger, &message("3", "next")).await;
     assert_eq!(store_file(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
     let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
-    let stale = ledger.journal_outcome(&lease, turn, 1, &stale, &[]).await.unwrap();
+    let stale = ledger.turns.journal_outcome(&lease, turn, 1, &stale, &[]).await.unwrap();
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
 }
 
@@ -214,21 +209,30 @@ pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
-    assert_eq!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::InUse, "its turn runs");
-    let part = ledger.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made)])).await.unwrap().unwrap();
-    assert_eq!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Unsettled, "it is being sent");
+    assert_eq!(
+        ledger.storage.forget_file(&forget_request(&made)).await.unwrap(),
+        ForgetOutcome::InUse,
+        "its turn runs"
+    );
+    let part =
+        ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made)])).await.unwrap().unwrap();
+    assert_eq!(
+        ledger.storage.forget_file(&forget_request(&made)).await.unwrap(),
+        ForgetOutcome::Unsettled,
+        "it is being sent"
+    );
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
 
     let (lease, turn) = receive(&ledger, &message("2", "send it again")).await;
     let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::from_text("selected") };
-    ledger.journal_outcome(&lease, turn, 0, &selected, &[]).await.unwrap();
+    ledger.turns.journal_outcome(&lease, turn, 0, &selected, &[]).await.unwrap();
     assert_eq!(
-        ledger.forget_file(&forget_request(&made)).await.unwrap(),
+        ledger.storage.forget_file(&forget_request(&made)).await.unwrap(),
         ForgetOutcome::InUse,
         "a later turn has taken it up"
     );
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
-    assert!(matches!(ledger.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    assert!(matches!(ledger.storage.forget_file(&forget_request(&made)).await.unwrap(), ForgetOutcome::Forgotten(_)));
 }
 
 /// Catches: somebody in a group who removes what another person has brought.
@@ -236,12 +240,12 @@ pub async fn only_its_person_forgets_a_file(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message_from("7", "telegram:-1", "1")).await;
     let made = store_file(&ledger, &lease, turn, 1).await.unwrap();
-    ledger.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let asked_by =
         |key: &str| ForgetRequest { restricted_to: Some(key.parse::<PersonKey>().unwrap()), ..forget_request(&made) };
-    assert_eq!(ledger.forget_file(&asked_by("telegram:8")).await.unwrap(), ForgetOutcome::NotPermitted);
-    assert!(matches!(ledger.forget_file(&asked_by("telegram:7")).await.unwrap(), ForgetOutcome::Forgotten(_)));
-    let late = ledger.forget_file(&asked_by("telegram:8")).await.unwrap();
+    assert_eq!(ledger.storage.forget_file(&asked_by("telegram:8")).await.unwrap(), ForgetOutcome::NotPermitted);
+    assert!(matches!(ledger.storage.forget_file(&asked_by("telegram:7")).await.unwrap(), ForgetOutcome::Forgotten(_)));
+    let late = ledger.storage.forget_file(&asked_by("telegram:8")).await.unwrap();
     assert_eq!(late, ForgetOutcome::NotPermitted, "nobody else learns that it was theirs to forget");
 }
 
@@ -250,9 +254,9 @@ pub async fn renamed_conversation_keeps_its_usage(fixture: &impl LedgerFixture) 
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message_from("7", "telegram:-1", "1")).await;
     store_file(&ledger, &lease, turn, 5).await.unwrap();
-    ledger.record_workspace(&lease.conversation, 4).await.unwrap();
+    ledger.storage.record_workspace(&lease.conversation, 4).await.unwrap();
     let renamed = conversation("telegram:-100");
-    ledger.rename_conversation(&lease.conversation, &renamed).await.unwrap();
+    ledger.inbox.rename_conversation(&lease.conversation, &renamed).await.unwrap();
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(renamed)).await, (1, 5, 4));
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (0, 0, 0));
 }

@@ -12,26 +12,26 @@ use super::{LedgerFixture, attachment, conversation, message, receive, with_file
 pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, _) = receive(&ledger, &with_files(message("1", ""), &["a.jpg", "b.ogg", "c.ogg"])).await;
-    let queued = ledger.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
+    let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     assert_eq!(queued.transcriptions, BTreeMap::new());
     for index in [0, 1] {
         let file = attachment(&lease.conversation, "b.ogg");
-        ledger.store_file(&lease, queued.id, index, &file).await.unwrap();
+        ledger.turns.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
     let (words, unheard) = (Transcription::Text("Ёж, \"/stop\"".into()), Transcription::Failed("too noisy".into()));
-    ledger.record_transcription(&lease, queued.id, 2, &unheard).await.unwrap();
-    ledger.record_transcription(&lease, queued.id, 1, &unheard).await.unwrap();
-    ledger.record_transcription(&lease, queued.id, 1, &words).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 2, &unheard).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 1, &unheard).await.unwrap();
+    ledger.turns.record_transcription(&lease, queued.id, 1, &words).await.unwrap();
     for (message, index) in [(queued.id, 3), (InboxId(Uuid::nil()), 1)] {
-        let answer = ledger.record_transcription(&lease, message, index, &words).await;
+        let answer = ledger.turns.record_transcription(&lease, message, index, &words).await;
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    let newer = ledger.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
-    let lost = ledger.record_transcription(&lease, queued.id, 1, &unheard).await;
+    let newer = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lost = ledger.turns.record_transcription(&lease, queued.id, 1, &unheard).await;
     assert!(matches!(lost, Err(LedgerError::LeaseLost(_))), "{lost:?}");
-    let turn = ledger.next_turn(&newer).await.unwrap().unwrap();
+    let turn = ledger.turns.next_turn(&newer).await.unwrap().unwrap();
     assert_eq!(turn.messages[0].transcriptions, BTreeMap::from([(1, words), (2, unheard)]));
     assert_eq!(turn.messages[0].files.len(), 3);
 }
@@ -41,24 +41,24 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
-    let there = ledger.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
-    assert!(!ledger.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
-    ledger.set_voice_replies(&here.conversation, true).await.unwrap();
+    let there = ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    assert!(!ledger.turns.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
+    ledger.turns.set_voice_replies(&here.conversation, true).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(lease) = ledger.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+    while let Some(lease) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
         leases.push(lease);
     }
     assert_eq!(leases.len(), 2);
     for lease in &leases {
-        let voice = ledger.next_turn(lease).await.unwrap().unwrap().voice;
+        let voice = ledger.turns.next_turn(lease).await.unwrap().unwrap().voice;
         assert_eq!(voice, lease.conversation == here.conversation, "{lease:?} is not {there:?}");
     }
-    ledger.set_voice_replies(&here.conversation, false).await.unwrap();
+    ledger.turns.set_voice_replies(&here.conversation, false).await.unwrap();
     for lease in &leases {
-        assert!(!ledger.next_turn(lease).await.unwrap().unwrap().voice);
+        assert!(!ledger.turns.next_turn(lease).await.unwrap().unwrap().voice);
     }
-    let unknown = ledger.set_voice_replies(&conversation("console:nobody"), true).await;
+    let unknown = ledger.turns.set_voice_replies(&conversation("console:nobody"), true).await;
     assert!(matches!(unknown, Err(LedgerError::Unknown { .. })), "{unknown:?}");
 }

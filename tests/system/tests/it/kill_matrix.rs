@@ -3,7 +3,6 @@
 
 mod platforms;
 
-use satchel_local::{SystemClock, UuidV7};
 use std::sync::Arc;
 use std::{
     collections::BTreeMap,
@@ -16,7 +15,8 @@ use futures::{StreamExt, stream};
 use satchel_domain::{ChannelName, ConversationId, Ending, HistoryMessage, PartState};
 use satchel_fake_kit::FakeFile;
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_ports::{Ledger, ledger::OutboxQuery};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::{Archive, Leases, ledger::OutboxQuery};
 use satchel_system::real_binary::satchel_binary;
 use tokio::process::Command;
 
@@ -181,7 +181,7 @@ impl KillHarness {
             problems.push(format!("{} has work left", left.conversation));
         }
         let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
-        for part in ledger.outbox(&query).await.expect("the outbox can be read") {
+        for part in ledger.parts(&query).await.expect("the outbox can be read") {
             if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
                 problems.push(format!("a {} is {:?}", part.content.kind(), part.state));
             }

@@ -25,7 +25,7 @@ use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, Ledger, ScriptHost, ledger::TurnRecord,
+    Archive, Blobs, Clock, DeclaredFiles, Ids, Inbound, InboundError, LanguageModel, ScriptHost, ledger::TurnRecord,
 };
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
@@ -171,7 +171,7 @@ impl Product {
             OpenChannel::new(adapter, &address, capabilities, Arc::clone(&blobs), fetcher(), ADAPTER_TIMEOUTS)
                 .expect("HTTP is spoken");
         let ports = Ports {
-            ledger: Arc::clone(&ledger) as _,
+            ledger: Arc::clone(&ledger).into(),
             clock,
             ids,
             blobs,

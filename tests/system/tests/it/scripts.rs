@@ -15,7 +15,7 @@ use satchel_domain::{Attachment, Visibility};
 use satchel_fake_kit::{FakeFile, FaultyBlobs};
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel};
-use satchel_ports::{Ledger, ledger::AttachmentQuery};
+use satchel_ports::{Archive, ledger::AttachmentQuery};
 use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use satchel_system::{crash::ChannelAdapter, real_binary::script_worker};
 use secrecy::SecretString;

@@ -9,7 +9,7 @@ use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::ledger::usage::Quotas;
+use satchel_ports::ledger::Quotas;
 use satchel_system::crash::ChannelAdapter;
 use serde_json::json;
 

@@ -1,12 +1,12 @@
 //! Tests of what the doctor warns of without asking anybody.
 
-use satchel_local::{SystemClock, UuidV7};
 use std::path::Path;
 use std::sync::Arc;
 
 use satchel_domain::{ChannelName, UndecodableUpdate};
 use satchel_ledger::{Settings, SqliteLedger};
-use satchel_ports::Ledger;
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::Inbox;
 
 use super::*;
 use crate::config::{ConfigSources, load_text};

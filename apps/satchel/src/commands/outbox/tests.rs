@@ -51,8 +51,8 @@ fn part(content: PartContent, state: PartState) -> Part {
 }
 
 fn ledger_with(parts: Vec<Part>) -> MockLedger {
-    let mut ledger = MockLedger::new();
-    ledger.expect_outbox().returning(move |_| Ok(parts.clone()));
+    let mut ledger = MockLedger::default();
+    ledger.archive.expect_parts().returning(move |_| Ok(parts.clone()));
     ledger
 }
 
@@ -62,12 +62,12 @@ async fn parts_are_listed_and_shown() {
     let doubt = PartState::InDoubt { until: Timestamp(0), reason: "reset\nby peer\u{1b}[2J".to_owned() };
     let parts = vec![part(PartContent::File(item(17)), failed), part(PartContent::from_text("Hello"), doubt)];
     let mut out = Vec::new();
-    list(&ledger_with(parts.clone()), None, false, false, &mut out).await.unwrap();
+    list(&ledger_with(parts.clone()).archive, None, false, false, &mut out).await.unwrap();
     writeln!(out).unwrap();
-    show(&ledger_with(parts.clone()), parts[0].id, false, &mut out).await.unwrap();
+    show(&ledger_with(parts.clone()).archive, parts[0].id, false, &mut out).await.unwrap();
     insta::assert_snapshot!(String::from_utf8(out).unwrap());
     let mut out = Vec::new();
-    list(&ledger_with(parts), None, false, true, &mut out).await.unwrap();
+    list(&ledger_with(parts).archive, None, false, true, &mut out).await.unwrap();
     assert_eq!(serde_json::from_slice::<Vec<Part>>(&out).unwrap().len(), 2);
 }
 
@@ -78,12 +78,12 @@ async fn resend_queues_command_without_claiming_lane() {
     let mut ledger = ledger_with(vec![part(album, failed)]);
     let stored = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&stored);
-    ledger.expect_receive().returning(move |message, claim| {
+    ledger.inbox.expect_receive().returning(move |message, claim| {
         assert_eq!(claim, ClaimMode::Never);
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
         Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
     });
-    resend(&ledger, &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
+    resend(&ledger.into(), &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
     let stored = stored.lock().unwrap();
     let texts: Vec<_> = stored.iter().map(|(text, sender, _)| (text.as_str(), sender.as_str())).collect();
     assert_eq!(texts, [("/resend 17", OPERATOR), ("/resend 18", OPERATOR)]);
@@ -94,12 +94,13 @@ async fn resend_queues_command_without_claiming_lane() {
 async fn impossible_resend_or_discard_is_reported() {
     let text = ledger_with(vec![part(PartContent::from_text("Hello"), PartState::Pending)]);
     let error =
-        resend(&text, &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
+        resend(&text.into(), &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("only files can be sent again"), "{error}");
-    let error = show(&ledger_with(Vec::new()), PartId(Uuid::from_u128(5)), false, &mut Vec::new()).await.unwrap_err();
+    let error =
+        show(&ledger_with(Vec::new()).archive, PartId(Uuid::from_u128(5)), false, &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().starts_with("there is no part"), "{error}");
-    let mut settled = MockLedger::new();
-    settled.expect_discard_part().returning(|part| Err(LedgerError::AlreadySettled(part)));
-    let error = discard(&settled, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
+    let mut settled = MockLedger::default();
+    settled.outbox.expect_discard_part().returning(|part| Err(LedgerError::AlreadySettled(part)));
+    let error = discard(&settled.outbox, PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap_err();
     assert!(error.to_string().ends_with("is already settled"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! What operators see of people and can decide about them, on a mock of the ledger.
 
 use satchel_domain::Timestamp;
-use satchel_ports::MockLedger;
+use satchel_ports::MockPairings;
 
 use super::*;
 
@@ -25,8 +25,8 @@ fn pairing() -> Pairing {
     }
 }
 
-fn ledger_with(pairings: Vec<Pairing>, people: Vec<Person>) -> MockLedger {
-    let mut ledger = MockLedger::new();
+fn ledger_with(pairings: Vec<Pairing>, people: Vec<Person>) -> MockPairings {
+    let mut ledger = MockPairings::new();
     ledger.expect_list_pairings().returning(move || Ok(pairings.clone()));
     ledger.expect_list_people().returning(move || Ok(people.clone()));
     ledger
@@ -70,7 +70,7 @@ async fn operator_decides_for_all_channels_and_sees_outcome() {
         (PairingOutcome::LockedOut { until: NOW }, "try again after 2023-11-14 22:13:20Z"),
     ] {
         let let_in = matches!(judged, PairingOutcome::Approved(_));
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockPairings::new();
         ledger
             .expect_decide_pairing()
             .withf(|decision, _| decision.approve && decision.channel.is_none() && decision.decided_by == OPERATOR)
@@ -90,7 +90,7 @@ async fn operator_decides_for_all_channels_and_sees_outcome() {
 
 #[tokio::test]
 async fn only_whom_a_code_let_in_is_revoked() {
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockPairings::new();
     ledger.expect_revoke_person().returning(|channel, id| Ok((channel.as_str(), id) == ("telegram", "5")));
     let mut out = Vec::new();
     revoke(&ledger, &telegram(), "5", &mut out).await.unwrap();

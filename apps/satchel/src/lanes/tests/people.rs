@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask};
 use satchel_intake::access::{AccessPolicy, ChannelAccess};
-use satchel_ports::Ledger;
+use satchel_ports::{Archive, Pairings};
 
 use super::stage::{Process, Stage, message, place, until};
 

@@ -17,10 +17,10 @@ use satchel_intake::{
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Channel, EventBus, Inbound, LanguageModel, Ledger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
+    Archive, Channel, EventBus, Inbound, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier,
     Tool, ToolContext, ToolError, ToolSpec, Workspace,
     language_model::{ModelStream, ModelToolCall},
-    ledger::{OutboxQuery, usage::Quotas},
+    ledger::{OutboxQuery, Quotas},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -168,7 +168,9 @@ impl Stage {
     pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
         let ledger = Arc::new(TroubledLedger { inner: self.open().await, hook: TroubleHook::default() });
         let services = AgentServices {
-            ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
+            turns: Arc::clone(&ledger) as _,
+            outbox: Arc::clone(&ledger) as _,
+            archive: Arc::clone(&ledger) as _,
             clock: ledger.hook.clock(),
             ids: Arc::new(UuidV7),
             bus: Arc::clone(&self.bus),
@@ -192,6 +194,7 @@ impl Stage {
                 .unwrap();
         let workspace: Arc<dyn Workspace> = Arc::new(workspace);
         let hosting = Hosting {
+            ledger: Arc::clone(&ledger).into(),
             services,
             blobs: Arc::new(DirectoryBlobs::open(&self.directory.path().join("blobs")).unwrap()),
             workspace: Arc::clone(&workspace),
@@ -206,7 +209,7 @@ impl Stage {
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
         let inbound = InboundService::new(
-            Arc::clone(&ledger) as Arc<dyn Ledger>,
+            &Arc::clone(&ledger).into(),
             ledger.hook.clock(),
             Arc::clone(&self.bus),
             claim,
@@ -248,7 +251,7 @@ impl Process {
 
     /// How many parts are not settled.
     pub(super) async fn unsettled(&self) -> usize {
-        let parts = self.ledger.outbox(&OutboxQuery::default()).await.unwrap();
+        let parts = self.ledger.parts(&OutboxQuery::default()).await.unwrap();
         parts.iter().filter(|part| !part.state.is_settled()).count()
     }
 

@@ -14,7 +14,9 @@ use satchel_domain::{InboundMessage, SystemTask};
 use satchel_intake::{InboundService, inbound_service::ClaimedLane};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
-use satchel_ports::{BusEvent, EventBus, LedgerError, ManualClock, MockLedger, MockWorkspace, ledger::TurnQuery};
+use satchel_ports::{
+    Archive, BusEvent, EventBus, Ledger, LedgerError, ManualClock, MockLedger, MockWorkspace, ledger::TurnQuery,
+};
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
 
@@ -30,7 +32,7 @@ struct Stage {
 
 /// What a process calls its ledger: a real one that fails where it is told to.
 struct Process {
-    ledger: Arc<MockLedger>,
+    ledger: Ledger,
     door: InternalInbound,
     /// The lanes that nobody works on here.
     claimed: mpsc::Receiver<ClaimedLane>,
@@ -73,29 +75,31 @@ impl Stage {
                 trouble.is_some_and(|(failing, word)| failing == verb && about.contains(word))
             }
         };
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let (inner, failing) = (Arc::clone(&real), fails.clone());
-        ledger.expect_receive().returning(move |message, claim| match failing("receive", &message.key) {
+        ledger.inbox.expect_receive().returning(move |message, claim| match failing("receive", &message.key) {
             true => Err(LedgerError::Full),
             false => at_once(inner.receive(message, claim)),
         });
         let (inner, failing) = (Arc::clone(&real), fails.clone());
-        ledger.expect_load_checkpoint().returning(move |channel| match failing("load_checkpoint", "") {
+        ledger.inbox.expect_load_checkpoint().returning(move |channel| match failing("load_checkpoint", "") {
             true => Err(LedgerError::Full),
             false => at_once(inner.load_checkpoint(channel)),
         });
         let (inner, failing) = (Arc::clone(&real), fails);
-        ledger.expect_save_checkpoint().returning(move |channel, bookmark| match failing("save_checkpoint", "") {
-            true => Err(LedgerError::Full),
-            false => at_once(inner.save_checkpoint(channel, bookmark)),
+        ledger.inbox.expect_save_checkpoint().returning(move |channel, bookmark| {
+            match failing("save_checkpoint", "") {
+                true => Err(LedgerError::Full),
+                false => at_once(inner.save_checkpoint(channel, bookmark)),
+            }
         });
-        let ledger = Arc::new(ledger);
-        let (door, claimed) = self.door(Arc::clone(&ledger) as _);
+        let ledger = Ledger::from(ledger);
+        let (door, claimed) = self.door(&ledger);
         Process { ledger, door, claimed, real, trouble }
     }
 
     /// The door to a ledger, and the lanes that are claimed by it.
-    fn door(&self, ledger: Arc<dyn Ledger>) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
+    fn door(&self, ledger: &Ledger) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
         let (lanes, claimed) = mpsc::channel(64);
         let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
         (
@@ -108,13 +112,13 @@ impl Stage {
     async fn started(&self, schedules: &[Schedule]) -> (Process, Scheduler) {
         let process = self.process().await;
         let mut schedules = Scheduler::new(schedules.iter().cloned(), self.clock());
-        schedules.load_progress(&*process.ledger).await.unwrap();
+        schedules.load_progress(&*process.ledger.inbox).await.unwrap();
         self.look(&mut schedules, &process).await.unwrap();
         (process, schedules)
     }
 
     async fn look(&self, schedules: &mut Scheduler, process: &Process) -> anyhow::Result<()> {
-        schedules.run_due(&process.door, &*process.ledger).await
+        schedules.run_due(&process.door, &*process.ledger.inbox).await
     }
 
     /// When what came in was due, by the names of the schedules.
@@ -373,7 +377,7 @@ async fn frozen_clock_before_due_time_does_not_spin() {
     let clock = Arc::new(CountingClock { clock: stage.clock(), looks: Arc::clone(&looks) });
     let Process { ledger, door, .. } = stage.process().await;
     let stop = CancellationToken::new();
-    let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(door, ledger, stop.clone()));
+    let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(door, ledger.inbox, stop.clone()));
     sleep(Duration::from_secs(1)).await;
     let looked = looks.load(Ordering::SeqCst);
     assert!(looked < 40, "{looked} times in a second");
@@ -420,18 +424,18 @@ async fn a_bookmark_that_nobody_can_read_stops_nothing() {
 async fn loop_survives_failed_start_fires_and_stops() {
     let stage = Stage::new();
     let Process { real, .. } = stage.process().await;
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockLedger::default();
     let mut answers = [Err(LedgerError::Full), Ok(None)].into_iter();
-    ledger.expect_load_checkpoint().times(2).returning(move |_| answers.next().expect("it is asked twice"));
-    ledger.expect_save_checkpoint().returning(|_, _| Ok(()));
-    ledger.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
+    ledger.inbox.expect_load_checkpoint().times(2).returning(move |_| answers.next().expect("it is asked twice"));
+    ledger.inbox.expect_save_checkpoint().returning(|_, _| Ok(()));
+    ledger.inbox.expect_receive().returning(move |message, claim| at_once(real.receive(message, claim)));
     let stop = CancellationToken::new();
     let schedules =
         Scheduler::new([schedule("tick", "* * * * * *", MissedPolicy::RunOnce)], Arc::new(SystemClock::new()));
     let mut events = stage.bus.subscribe().await.unwrap();
-    let ledger: Arc<dyn Ledger> = Arc::new(ledger);
-    let (door, _claimed) = stage.door(Arc::clone(&ledger));
-    let running = tokio::spawn(schedules.run(door, ledger, stop.clone()));
+    let ledger = Ledger::from(ledger);
+    let (door, _claimed) = stage.door(&ledger);
+    let running = tokio::spawn(schedules.run(door, ledger.inbox, stop.clone()));
     for _ in 0..2 {
         let event = timeout(Duration::from_secs(20), events.next()).await.expect("nothing comes");
         assert!(matches!(event, Some(BusEvent::MessageReceived { .. })), "{event:?}");
@@ -447,7 +451,7 @@ async fn empty_schedules_clear_checkpoint_and_wait_for_stop() {
     drop(stage.started(&[daily("gone")]).await);
     let Process { ledger, door, real, .. } = stage.process().await;
     let stop = CancellationToken::new();
-    let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(door, ledger, stop.clone()));
+    let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(door, ledger.inbox, stop.clone()));
     assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
     assert_eq!(real.load_checkpoint(&checkpoint_channel()).await.unwrap(), Some(json!({})));
     stop.cancel();

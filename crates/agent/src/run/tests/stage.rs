@@ -275,31 +275,32 @@ impl Stage {
         let completed: Arc<Mutex<Option<CompletedTurn>>> = Arc::default();
         let start = tokio::time::Instant::now();
 
-        let mut ledger = MockLedger::new();
-        ledger.expect_begin_question().returning(|_, _, _| Ok(()));
-        ledger.expect_settle_question().returning(|_, _| Ok(()));
+        let mut ledger = MockLedger::default();
+        ledger.outbox.expect_begin_question().returning(|_, _, _| Ok(()));
+        ledger.outbox.expect_settle_question().returning(|_, _| Ok(()));
         let history = self.history;
-        ledger.expect_history().returning(move |_, _| Ok(history.clone()));
+        ledger.archive.expect_history().returning(move |_, _| Ok(history.clone()));
         let made = self.made;
-        ledger.expect_attachments().returning(move |_| Ok(made.clone()));
+        ledger.archive.expect_attachments().returning(move |_| Ok(made.clone()));
         let known = self.known_files;
         ledger
+            .archive
             .expect_attachment()
             .returning(move |_, key| Ok(known.iter().find(|file| AttachmentKey::Id(file.id) == key).cloned()));
         let arrivals = self.arrivals;
-        ledger.expect_list_queued_behind().returning(move |_, _| {
+        ledger.turns.expect_list_queued_behind().returning(move |_, _| {
             let arrived = arrivals.iter().filter(|(after, _)| start.elapsed() >= *after);
             Ok(arrived.map(|(_, message)| message.clone()).collect())
         });
         let (lines, entries) = (Arc::clone(&log), Arc::clone(&journal));
-        ledger.expect_journal_message().returning(move |_, _, entry| {
+        ledger.turns.expect_journal_message().returning(move |_, _, entry| {
             lines.lock().unwrap().push("journal message".into());
             entries.lock().unwrap().push(entry.clone());
             Ok(())
         });
         let changes = Arc::<Mutex<Vec<RecordedChanges>>>::default();
         let (lines, changed) = (Arc::clone(&log), Arc::clone(&changes));
-        ledger.expect_journal_outcome().returning(move |_, _, ordinal, outcome, changes| {
+        ledger.turns.expect_journal_outcome().returning(move |_, _, ordinal, outcome, changes| {
             changed.lock().unwrap().push((ordinal, changes.to_vec()));
             lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
             let mut recorded = outcome.clone();
@@ -310,7 +311,7 @@ impl Stage {
             Ok(recorded)
         });
         let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
-        ledger.expect_complete_turn().times(1).returning(move |_, turn| {
+        ledger.turns.expect_complete_turn().times(1).returning(move |_, turn| {
             lines.lock().unwrap().push(format!("complete {}", turn.ending.as_str()));
             *end.lock().unwrap() = Some(turn.clone());
             Ok(None)
@@ -362,7 +363,9 @@ impl Stage {
         bus.expect_publish().returning(|_| Ok(()));
 
         let services = AgentServices {
-            ledger: Arc::new(ledger),
+            turns: Arc::new(ledger.turns),
+            outbox: Arc::new(ledger.outbox),
+            archive: Arc::new(ledger.archive),
             clock: Arc::new(ManualClock::default()),
             ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),

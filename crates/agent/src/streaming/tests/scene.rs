@@ -204,9 +204,9 @@ pub(super) struct Scene {
 impl Stage {
     pub(super) fn open(self) -> Scene {
         let log = Log { opened: Instant::now(), lines: Arc::default() };
-        let mut ledger = MockLedger::new();
+        let mut ledger = MockLedger::default();
         let (lines, begin_fails, busy) = (log.clone(), self.begin_fails, Mutex::new(self.busy));
-        ledger.expect_begin_stream().returning(move |_, _, _| {
+        ledger.outbox.expect_begin_stream().returning(move |_, _, _| {
             lines.push("begin".into());
             let mut busy = busy.lock().unwrap();
             match (begin_fails, *busy) {
@@ -219,7 +219,7 @@ impl Stage {
             }
         });
         let (lines, save_fails) = (log.clone(), self.save_fails);
-        ledger.expect_save_part().returning(move |_, part| {
+        ledger.outbox.expect_save_part().returning(move |_, part| {
             let target = part.target.iter().map(|target| format!(" {target}")).collect::<String>();
             lines.push(format!("save {}{target}", part.state.as_str()));
             if save_fails { Err(LedgerError::Full) } else { Ok(()) }
@@ -232,7 +232,9 @@ impl Stage {
             Ok(())
         });
         let services = AgentServices {
-            ledger: Arc::new(ledger),
+            turns: Arc::new(ledger.turns),
+            outbox: Arc::new(ledger.outbox),
+            archive: Arc::new(ledger.archive),
             clock: Arc::new(TokioClock::default()),
             ids: Arc::new(SequentialIds::default()),
             bus: Arc::new(bus),

@@ -66,21 +66,22 @@ impl Person {
 /// What stands behind the command, the answer, and the requests that the ledger got.
 async fn forgets(person: &Person, group: bool, given: &str, outcome: ForgetOutcome) -> (String, Vec<ForgetRequest>) {
     let requests = Arc::new(Mutex::new(Vec::new()));
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockLedger::default();
     let seen = Arc::clone(&requests);
-    ledger.expect_forget_file().returning(move |request| {
+    ledger.storage.expect_forget_file().returning(move |request| {
         seen.lock().unwrap().push(request.clone());
         Ok(outcome.clone())
     });
-    ledger.expect_find_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
+    ledger.storage.expect_find_unreferenced().returning(|blobs| Ok(blobs.to_vec()));
     let mut blobs = MockBlobs::new();
     blobs.expect_mark().withf(|_, grace| *grace == BLOB_GRACE).returning(|_, _| Ok(()));
     blobs.expect_sweep().returning(|| Ok(245_000));
     let mut workspace = MockWorkspace::new();
     workspace.expect_remove().returning(|_, _| Ok(7));
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let given: Vec<String> = given.split_whitespace().map(str::to_owned).collect();
-    let answer = forget_files(&ledger, &person.asked(group), &given, &storage, &ChangeLog::default()).await.unwrap();
+    let answer =
+        forget_files(&ledger.storage, &person.asked(group), &given, &services, &ChangeLog::default()).await.unwrap();
     let requests = requests.lock().unwrap().clone();
     (answer.text.unwrap(), requests)
 }
@@ -130,8 +131,8 @@ async fn undo_says_what_came_back_and_what_is_blocked() {
             .withf(|at, request| *at == conversation() && *request == Uuid::nil())
             .returning(move |_, _| Ok(files.clone()));
         let blobs = MockBlobs::new();
-        let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
-        let text = restore_files(&Person::new("7").asked(true), &storage, &ChangeLog::default()).await.text.unwrap();
+        let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+        let text = restore_files(&Person::new("7").asked(true), &services, &ChangeLog::default()).await.text.unwrap();
         assert!(text.ends_with(says), "{text}");
     }
 }
@@ -139,9 +140,10 @@ async fn undo_says_what_came_back_and_what_is_blocked() {
 #[tokio::test]
 async fn forgotten_bytes_are_removed_unless_referenced() {
     for unreferenced in [true, false] {
-        let mut ledger = MockLedger::new();
-        ledger.expect_forget_file().returning(|_| Ok(ForgetOutcome::Forgotten(Box::new(file(17)))));
+        let mut ledger = MockLedger::default();
+        ledger.storage.expect_forget_file().returning(|_| Ok(ForgetOutcome::Forgotten(Box::new(file(17)))));
         ledger
+            .storage
             .expect_find_unreferenced()
             .returning(move |blobs| Ok(if unreferenced { blobs.to_vec() } else { Vec::new() }));
         let mut blobs = MockBlobs::new();
@@ -149,7 +151,7 @@ async fn forgotten_bytes_are_removed_unless_referenced() {
         blobs.expect_mark().withf(|marked, _| marked == [file(17).sha256]).times(times).returning(|_, _| Ok(()));
         blobs.expect_sweep().times(times).returning(|| Ok(1));
         let request = ForgetRequest { conversation: conversation(), number: 17, restricted_to: None };
-        forget_file(&ledger, &blobs, &request).await.unwrap();
+        forget_file(&ledger.storage, &blobs, &request).await.unwrap();
     }
 }
 
@@ -205,9 +207,9 @@ async fn unconfirmed_removal_is_not_called_a_failure() {
         Err(WorkspaceError::RemovalUnconfirmed { path: path.clone(), reason: "input/output error".to_owned() })
     });
     let blobs = MockBlobs::new();
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let (path, changes) = ("/shared/a".parse().unwrap(), ChangeLog::default());
-    let text = remove_workspace_file(&Person::new("7").asked(false), &storage, &path, &changes).await;
+    let text = remove_workspace_file(&Person::new("7").asked(false), &services, &path, &changes).await;
     assert_eq!(
         text,
         "Removed `/shared/a` from the workspace, but the disk didn't confirm it: input/output error. After a power cut \
@@ -218,8 +220,8 @@ async fn unconfirmed_removal_is_not_called_a_failure() {
 
 #[tokio::test]
 async fn usage_shows_sums_quotas_and_largest_files() {
-    let mut ledger = MockLedger::new();
-    ledger.expect_usages().returning(|query| {
+    let mut ledger = MockLedger::default();
+    ledger.storage.expect_usages().returning(|query| {
         let UsageQuery::Scopes(scopes) = query else { panic!("{query:?}") };
         let usage = |scope: &UsageScope| match scope {
             UsageScope::Conversation(_) => {
@@ -233,14 +235,15 @@ async fn usage_shows_sums_quotas_and_largest_files() {
         Ok(scopes.iter().map(usage).collect())
     });
     ledger
+        .archive
         .expect_attachments()
         .withf(|query| query.order == AttachmentOrder::Largest)
         .returning(|_| Ok(vec![file(17)]));
     let (blobs, workspace) = (MockBlobs::new(), MockWorkspace::new());
     let quotas = Quotas { conversation: 10_000_000_000, person: 20_000_000_000 };
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas };
-    let person = Person::new("7");
-    let text = show_usage(&ledger, &person.asked(true), &storage).await.unwrap().text.unwrap();
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas };
+    let (ledger, person) = (Ledger::from(ledger), Person::new("7"));
+    let text = show_usage(&ledger, &person.asked(true), &services).await.unwrap().text.unwrap();
     assert_eq!(
         text,
         "Here: 2 files, 1 MB, and 500 KB in the workspace: 1.5 MB of 10 GB\n\
@@ -249,7 +252,7 @@ async fn usage_shows_sums_quotas_and_largest_files() {
          `/forget 17` removes file #17 for good."
     );
     let owner = Person::new("1");
-    let text = show_usage(&ledger, &owner.asked(true), &storage).await.unwrap().text.unwrap();
+    let text = show_usage(&ledger, &owner.asked(true), &services).await.unwrap().text.unwrap();
     assert!(
         text.contains("3 MB\nAs an owner you have no quota; only the disk limits you.") && !text.contains("20 GB"),
         "{text}"
@@ -274,19 +277,19 @@ async fn commands_record_what_they_change() {
         Some("gone") => Err(WorkspaceError::NotFound(path.clone())),
         _ => Ok(7),
     });
-    let (ledger, blobs) = (MockLedger::new(), MockBlobs::new());
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let (ledger, blobs) = (MockLedger::default(), MockBlobs::new());
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let (person, changes) = (Person::new("7"), ChangeLog::default());
     let context = person.asked(false);
-    let partial = restore_files(&context, &storage, &changes).await.text.unwrap();
+    let partial = restore_files(&context, &services, &changes).await.text.unwrap();
     assert!(
         partial
             .contains("Brought back `/shared/a`, `/tmp/b`.\nI couldn't bring everything back: `/tmp` failed: no disk."),
         "{partial}"
     );
-    restore_files(&context, &storage, &changes).await;
+    restore_files(&context, &services, &changes).await;
     let arguments = ["workspace:/tmp/b".to_owned(), "workspace:gone".to_owned()];
-    forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap();
+    forget_files(&ledger.storage, &context, &arguments, &services, &changes).await.unwrap();
     let line = |change: &FileChange| {
         let path = change.path.as_ref().map_or("?".to_owned(), ToString::to_string);
         let (action, outcome) = (change.action.as_str(), change.outcome.as_str());
@@ -311,14 +314,15 @@ async fn repeated_commands_record_unknown_changes() {
     let mut workspace = MockWorkspace::new();
     workspace.expect_restore().returning(|_, _| Ok(RestoredFiles::default()));
     workspace.expect_remove().returning(|_, path| Err(WorkspaceError::NotFound(path.clone())));
-    let (ledger, blobs) = (MockLedger::new(), MockBlobs::new());
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let (ledger, blobs) = (MockLedger::default(), MockBlobs::new());
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let person = Person::new("7");
     for (repeated, outcomes) in [(false, vec!["failed"]), (true, vec!["unknown", "unknown"])] {
         let (changes, context) = (ChangeLog::default(), CommandContext { repeated, ..person.asked(false) });
-        let undone = restore_files(&context, &storage, &changes).await.text.unwrap();
+        let undone = restore_files(&context, &services, &changes).await.text.unwrap();
         let arguments = ["workspace:/tmp/b".to_owned()];
-        let forgotten = forget_files(&ledger, &context, &arguments, &storage, &changes).await.unwrap().text.unwrap();
+        let forgotten =
+            forget_files(&ledger.storage, &context, &arguments, &services, &changes).await.unwrap().text.unwrap();
         for text in [undone, forgotten] {
             assert_eq!(text.starts_with("I was interrupted while I "), repeated, "{text}");
         }
@@ -330,12 +334,12 @@ async fn repeated_commands_record_unknown_changes() {
 /// Mutation: a file of the workspace is removed, and then the ledger fails, so that its line is lost.
 #[tokio::test]
 async fn workspace_files_are_forgotten_last() {
-    let mut ledger = MockLedger::new();
-    ledger.expect_forget_file().returning(|_| Err(LedgerError::Full));
+    let mut ledger = MockLedger::default();
+    ledger.storage.expect_forget_file().returning(|_| Err(LedgerError::Full));
     let (blobs, workspace) = (MockBlobs::new(), MockWorkspace::new());
-    let storage = Storage { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
+    let services = StorageServices { blobs: &blobs, workspace: &workspace, quotas: Quotas::NONE };
     let (person, changes) = (Person::new("7"), ChangeLog::default());
     let arguments = ["workspace:/tmp/b".to_owned(), "17".to_owned()];
-    let forgotten = forget_files(&ledger, &person.asked(false), &arguments, &storage, &changes).await;
+    let forgotten = forget_files(&ledger.storage, &person.asked(false), &arguments, &services, &changes).await;
     assert!(forgotten.is_err() && changes.to_vec().is_empty());
 }

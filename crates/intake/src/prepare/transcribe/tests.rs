@@ -12,7 +12,7 @@ use satchel_domain::{
     Timestamp, Visibility, remedy,
 };
 use satchel_ports::{
-    BlobError, HolderId, Lease, MockBlobs, MockChannel, MockLedger, MockSpeech, SequentialIds, SpeechError, TokioClock,
+    BlobError, HolderId, Lease, MockBlobs, MockChannel, MockSpeech, MockTurns, SequentialIds, SpeechError, TokioClock,
     ledger::QueuedMessage,
 };
 use uuid::Uuid;
@@ -98,7 +98,7 @@ async fn prepare(
     blobs: MockBlobs,
 ) -> (BTreeMap<u32, Transcription>, Vec<(u32, Transcription)>) {
     let recorded: std::sync::Arc<Mutex<Vec<(u32, Transcription)>>> = std::sync::Arc::default();
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockTurns::new();
     let records = recorded.clone();
     ledger.expect_record_transcription().returning(move |_, _, index, heard| {
         records.lock().unwrap().push((index, heard.clone()));
@@ -111,7 +111,7 @@ async fn prepare(
     let fetching = PrepareContext {
         channel: &channel,
         blobs: &blobs,
-        ledger: &ledger,
+        turns: &ledger,
         clock: &TokioClock::default(),
         ids: &SequentialIds::default(),
         lease: &lease,

@@ -1,20 +1,22 @@
 //! A part that was begun when the process stops, before anything was sent: what is written down of it, and what that
 //! means for whoever delivers it next.
 
-use super::*;
 use satchel_ports::TokioClock;
+
+use super::*;
 
 /// How a stop leaves a part that was committed as begun.
 async fn stored_at_stop(begun: Part) -> Part {
     let stored: Arc<Mutex<Vec<Part>>> = Arc::default();
-    let mut ledger = MockLedger::new();
+    let mut ledger = MockLedger::default();
     let saved = Arc::clone(&stored);
-    ledger.expect_save_part().returning(move |_, part| {
+    ledger.outbox.expect_save_part().returning(move |_, part| {
         saved.lock().unwrap().push(part.clone());
         Ok(())
     });
     let delivery = DeliveryContext {
-        ledger: Arc::new(ledger),
+        outbox: Arc::new(ledger.outbox),
+        archive: Arc::new(ledger.archive),
         clock: Arc::new(TokioClock::default()),
         channel: Arc::new(MockChannel::new()),
         blobs: Arc::new(MockBlobs::new()),

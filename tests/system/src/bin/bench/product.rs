@@ -121,7 +121,7 @@ impl BenchStores {
 
     pub(crate) fn ports(&self, model: Arc<dyn LanguageModel>, channel: Arc<dyn Channel>) -> Ports {
         Ports {
-            ledger: Arc::clone(&self.ledger) as _,
+            ledger: Arc::clone(&self.ledger).into(),
             clock: Arc::clone(&self.clock) as _,
             ids: Arc::new(UuidV7),
             blobs: Arc::new(self.blobs.clone()),

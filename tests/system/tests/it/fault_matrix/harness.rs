@@ -22,7 +22,7 @@ use satchel_local::{
     LocalBus, ScriptedModel, SystemClock, UuidV7,
     scripted_model::{AnswerOrder, ModelScript, ScriptedAnswer, ScriptedPiece},
 };
-use satchel_ports::{Clock, Ledger, ledger::OutboxQuery};
+use satchel_ports::{Archive, Clock, ledger::OutboxQuery};
 use satchel_sandbox::SandboxRunner;
 use satchel_system::{
     crash::{
@@ -246,7 +246,7 @@ async fn start_product(
     );
     let channel = channel.expect("HTTP is spoken");
     let ports = Ports {
-        ledger,
+        ledger: ledger.into(),
         clock,
         ids: Arc::new(UuidV7),
         blobs,
@@ -296,20 +296,20 @@ fn model_script(column: Column) -> ModelScript {
     }
 }
 
-async fn read_parts(ledger: &dyn Ledger, conversation: &ConversationId) -> Vec<Part> {
+async fn read_parts(archive: &dyn Archive, conversation: &ConversationId) -> Vec<Part> {
     let query =
         OutboxQuery { conversation: Some(conversation.clone()), include_delivered: true, ..OutboxQuery::default() };
-    ledger.outbox(&query).await.expect("the outbox can be read")
+    archive.parts(&query).await.expect("the outbox can be read")
 }
 
 /// Waits until both turns are complete and nothing of them is unsettled.
-async fn wait_until_settled(ledger: &dyn Ledger, conversation: &ConversationId) {
+async fn wait_until_settled(archive: &dyn Archive, conversation: &ConversationId) {
     loop {
-        let parts = read_parts(ledger, conversation).await;
+        let parts = read_parts(archive, conversation).await;
         let turns: BTreeSet<_> = parts.iter().map(|part| part.turn).collect();
         let mut complete = turns.len() == 2 && parts.iter().all(|part| part.state.is_settled());
         for turn in turns {
-            let record = ledger.turn(turn).await.expect("a turn can be read").expect("a part has a turn");
+            let record = archive.turn(turn).await.expect("a turn can be read").expect("a part has a turn");
             complete &= record.ending.is_some();
         }
         if complete {

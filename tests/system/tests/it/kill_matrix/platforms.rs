@@ -1,7 +1,6 @@
 //! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on
 //! the same data against the same server, until all that people asked for is there.
 
-use satchel_local::{SystemClock, UuidV7};
 use std::sync::Arc;
 use std::{
     collections::BTreeSet,
@@ -15,8 +14,9 @@ use satchel_fake_discord::FakeDiscord;
 use satchel_fake_kit::{FakeFile, Fault, RequestPhase, Transcript, VisibleItem};
 use satchel_fake_telegram::FakeTelegram;
 use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::{
-    Ledger,
+    Archive, Leases,
     ledger::{AttachmentQuery, OutboxQuery, TurnQuery, TurnRecord},
 };
 use satchel_system::{crash::ChannelAdapter, real_binary::TestHome};
@@ -264,7 +264,7 @@ async fn find_disk_problems(home: &TestHome, conversation: &ConversationId) -> V
         problems.push("the lane has work left".to_owned());
     }
     let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
-    for part in ledger.outbox(&query).await.expect("the outbox can be read") {
+    for part in ledger.parts(&query).await.expect("the outbox can be read") {
         if !matches!(part.state, PartState::Sent { .. } | PartState::Replaced { .. }) {
             problems.push(format!("a {} is {:?}", part.content.kind(), part.state));
         }

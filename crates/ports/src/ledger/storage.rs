@@ -1,9 +1,53 @@
-//! The space that files use, whose quota they count for, and forgetting files.
+//! The storage: what files take up, whose quota they count for, forgetting files, and the audit log.
 
 use std::{fmt, str::FromStr};
 
-use satchel_domain::{Attachment, ChannelName, ConversationId, Sender, Timestamp, size};
+use async_trait::async_trait;
+use satchel_domain::{Attachment, ChannelName, ConversationId, Sender, Sha256, Timestamp, size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::LedgerError;
+use crate::audit::{AuditQuery, AuditRecord};
+
+/// What files take up, and what is removed when.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - `active_conversations` returns each conversation with a turn that is incomplete, or was completed at `since` or later.
+/// - `store_file`, `journal_outcome` and `register_files` fail with [`LedgerError::QuotaExceeded`] if a new file would
+///   take its conversation, or the turn's requester, beyond a quota. Owners have no quota, and a turn without a
+///   requester counts for its conversation alone. Quotas never keep a turn from completing or a part from settling.
+/// - `reserve_workspace` applies the same quotas. A workspace counts for its conversation and, outside groups, for the
+///   person who writes there.
+/// - Forgetting a file removes its name and its address from every row in one commit; its number stays, and
+///   `attachment` returns the tombstone. A file that an unsettled part or an incomplete turn needs can't be forgotten.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Storage: Send + Sync {
+    /// Returns the bytes that files take up.
+    async fn usages(&self, query: &UsageQuery) -> Result<Vec<Usage>, LedgerError>;
+
+    /// Reserves bytes for a write to a workspace, until `record_workspace` records its result.
+    async fn reserve_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
+
+    /// Records the bytes of a workspace, with those reserved for running writes.
+    async fn record_workspace(&self, conversation: &ConversationId, bytes: u64) -> Result<(), LedgerError>;
+
+    /// Forgets a file. Its bytes become unreferenced, unless another file has the same.
+    async fn forget_file(&self, forget: &ForgetRequest) -> Result<ForgetOutcome, LedgerError>;
+
+    /// Returns those of the addresses that no row references: no file's record, prepared voice or queued message.
+    async fn find_unreferenced(&self, blobs: &[Sha256]) -> Result<Vec<Sha256>, LedgerError>;
+
+    /// Returns the conversations with activity since then.
+    async fn active_conversations(&self, since: Timestamp) -> Result<Vec<ConversationId>, LedgerError>;
+
+    /// Returns lines of the audit log, newest first.
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, LedgerError>;
+
+    /// Removes the lines of the audit log that were committed before this time, and returns how many there were.
+    async fn prune_audit(&self, before: Timestamp) -> Result<u64, LedgerError>;
+}
 
 /// A person for whom files count: a sender of a channel, by the channel's own id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

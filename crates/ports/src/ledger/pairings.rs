@@ -1,9 +1,51 @@
-//! People whom an owner approved, and the pairing codes of those who wait for it.
+//! The pairings: codes of strangers, and the people whom an owner approved.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, PairingCode, Sender, Timestamp};
 use serde::Serialize;
+
+use super::LedgerError;
+
+/// Who asked to be let in, and who was.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - `issue_pairing_code` returns the same code for a stranger until it expires, issues no more open codes on a channel
+///   than the rules allow, and none to a person who was refused recently.
+/// - `decide_pairing` accepts a code once, until it expires, from a decider for its channel who isn't locked out.
+///   An approval also queues [`satchel_domain::SystemTask::ConfirmPairing`] for the person.
+/// - An approved person is allowed on that channel until the approval is revoked; another id with the same name isn't.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Pairings: Send + Sync {
+    /// Returns a stranger's open code or issues one; `None` if they get none.
+    async fn issue_pairing_code(
+        &self,
+        stranger: &PairingRequest,
+        rules: &PairingRules,
+    ) -> Result<Option<Pairing>, LedgerError>;
+
+    /// Approves or refuses the person of a code.
+    async fn decide_pairing(
+        &self,
+        decision: &PairingDecision,
+        rules: &PairingRules,
+    ) -> Result<PairingOutcome, LedgerError>;
+
+    /// Returns the open codes, oldest first.
+    async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError>;
+
+    /// Returns whether a person is approved on a channel; `id` is the channel's own.
+    async fn is_approved(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
+
+    /// Returns the approved people, by channel.
+    async fn list_people(&self) -> Result<Vec<Person>, LedgerError>;
+
+    /// Revokes an approval. Returns `false` if no approval exists for this id.
+    async fn revoke_person(&self, channel: &ChannelName, id: &str) -> Result<bool, LedgerError>;
+}
 
 /// An allowed user whom an owner approved by a code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

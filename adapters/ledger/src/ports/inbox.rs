@@ -1,0 +1,71 @@
+//! The port `Inbox`: what comes in.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{ChannelName, ConversationId, InboundMessage, UndecodableUpdate};
+use satchel_ports::ledger::{ClaimMode, Inbox, LedgerError, ReceiveOutcome, RenameOutcome};
+use serde_json::Value;
+
+use super::read;
+use crate::{SqliteLedger, bookmarks, receive, rename, unreadable};
+
+#[async_trait]
+impl Inbox for SqliteLedger {
+    async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
+        let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
+        let (message, until) = (message.clone(), self.lease_end());
+        let before = self.held.arrivals(conversation);
+        let (received, turn) = self
+            .writer
+            .write("receiving a message", move |s| {
+                Box::pin(async move { receive::receive(s, &process, &message, claim).await })
+            })
+            .await?;
+        match (&received.lease, turn) {
+            (Some(lease), turn) => {
+                self.held.claimed(lease, until);
+                turn.into_iter().for_each(|turn| self.held.begun_by(lease, turn, before));
+            }
+            (None, _) => self.held.turn_changes(conversation),
+        }
+        Ok(received)
+    }
+
+    async fn record_undecodable(&self, update: &UndecodableUpdate) -> Result<bool, LedgerError> {
+        let (process, update) = (Arc::clone(&self.process), update.clone());
+        self.writer
+            .write("storing an undecodable update", move |s| {
+                Box::pin(async move { unreadable::keep(s, &process, &update).await })
+            })
+            .await
+    }
+
+    async fn rename_conversation(
+        &self,
+        from: &ConversationId,
+        to: &ConversationId,
+    ) -> Result<RenameOutcome, LedgerError> {
+        let (from, to) = (from.clone(), to.clone());
+        let names = [from.clone(), to.clone()];
+        let renamed = self
+            .writer
+            .write("renaming a conversation", move |s| Box::pin(async move { rename::rename(s, &from, &to).await }))
+            .await;
+        names.iter().for_each(|name| self.held.forget(name));
+        renamed
+    }
+
+    async fn load_checkpoint(&self, channel: &ChannelName) -> Result<Option<Value>, LedgerError> {
+        read!(self, "loading a checkpoint", bookmarks::read, channel)
+    }
+
+    async fn save_checkpoint(&self, channel: &ChannelName, bookmark: &Value) -> Result<(), LedgerError> {
+        let (channel, bookmark) = (channel.clone(), bookmark.clone());
+        self.writer
+            .write("saving a checkpoint", move |s| {
+                Box::pin(async move { bookmarks::keep(s, &channel, &bookmark).await })
+            })
+            .await
+    }
+}

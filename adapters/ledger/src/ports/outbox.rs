@@ -1,0 +1,80 @@
+//! The port `Outbox`: the parts on their way.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use satchel_domain::{ConversationId, MessageRef, Part, PartId, Timestamp, TurnId};
+use satchel_ports::ledger::{Lease, LedgerError, Outbox, RecordedMessages, SettleOutcome, Settlement};
+
+use super::read;
+use crate::{SqliteLedger, journal, parts, queries, questions, recorded_messages};
+
+#[async_trait]
+impl Outbox for SqliteLedger {
+    async fn begin_stream(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        reply_to: Option<MessageRef>,
+    ) -> Result<Option<Part>, LedgerError> {
+        self.held.turn_changes(&lease.conversation);
+        // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
+        if read!(self, "reading parts in progress", journal::must_wait, lease, turn)? {
+            return Ok(None);
+        }
+        self.held.streams(lease);
+        let (process, lease) = (Arc::clone(&self.process), lease.clone());
+        self.writer
+            .write("starting a stream", move |s| {
+                Box::pin(async move { journal::begin_stream(s, &process, &lease, turn, reply_to).await })
+            })
+            .await
+    }
+
+    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError> {
+        let (process, lease) = (Arc::clone(&self.process), lease.clone());
+        self.writer
+            .write("starting a question", move |s| {
+                Box::pin(async move { questions::begin(s, &process, &lease, question, turn).await })
+            })
+            .await
+    }
+
+    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError> {
+        self.writer.write("settling a question", move |s| Box::pin(questions::settle(s, question, message))).await
+    }
+
+    async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError> {
+        read!(self, "reading the next part", parts::next, lease)
+    }
+
+    async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
+        self.held.turn_changes(&lease.conversation);
+        let (lease, part) = (lease.clone(), part.clone());
+        self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
+    }
+
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
+        self.end_part(lease, settlement).await
+    }
+
+    async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
+        let discarded = self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await;
+        self.held.turns_change();
+        discarded
+    }
+
+    async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {
+        read!(self, "reading the message before a part", queries::last_sent_before, part)
+    }
+
+    async fn list_recorded_messages(
+        &self,
+        conversation: &ConversationId,
+        part: PartId,
+        since: Timestamp,
+    ) -> Result<RecordedMessages, LedgerError> {
+        let doing = "reading the messages around a part";
+        read!(self, doing, recorded_messages::list_recorded_messages, conversation, part, since)
+    }
+}

@@ -1,0 +1,176 @@
+//! The archive: what is stored, as people, tools and operators read it.
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, AttachmentId, ChannelName, ConversationId, Ending, HistoryMessage, OutgoingResponse, Part, PartId,
+    PartState, RefusedFile, Sha256, Timestamp, TurnId, part::UndeliveredPart,
+};
+
+use super::{InboundFileState, LedgerError, QueuedMessage};
+
+/// Reads what is stored; changes nothing.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - What a verb of another port has committed is part of the next answer.
+/// - A file of another conversation isn't found; of a forgotten one, `attachment` returns the tombstone.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Archive: Send + Sync {
+    /// Checks that the store responds, by its smallest query.
+    async fn ping(&self) -> Result<(), LedgerError>;
+
+    /// Reads a turn.
+    async fn turn(&self, turn: TurnId) -> Result<Option<TurnRecord>, LedgerError>;
+
+    /// Returns turns, oldest first, without those whose messages were all injected into another.
+    async fn turns(&self, query: &TurnQuery) -> Result<Vec<TurnRecord>, LedgerError>;
+
+    /// Returns the conversations of a channel, the last used first.
+    async fn conversations(&self, channel: &ChannelName, limit: u32) -> Result<Vec<ConversationSummary>, LedgerError>;
+
+    /// Returns the last `limit` messages of the history since its last reset, oldest first.
+    async fn history(&self, conversation: &ConversationId, limit: u32) -> Result<Vec<HistoryMessage>, LedgerError>;
+
+    /// Returns one file's record, or a forgotten one's tombstone; `None` for another conversation's file.
+    async fn attachment(
+        &self,
+        conversation: &ConversationId,
+        key: AttachmentKey,
+    ) -> Result<Option<Attachment>, LedgerError>;
+
+    /// Returns files' records, without forgotten ones.
+    async fn attachments(&self, query: &AttachmentQuery) -> Result<Vec<Attachment>, LedgerError>;
+
+    /// Returns parts, newest first, or oldest first if the query is for unsettled ones only.
+    async fn parts(&self, query: &OutboxQuery) -> Result<Vec<Part>, LedgerError>;
+
+    /// Counts the undecodable updates of each channel.
+    async fn count_undecodable(&self) -> Result<Vec<UndecodableCount>, LedgerError>;
+}
+
+/// A stored turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRecord {
+    /// Its id.
+    pub id: TurnId,
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// How it ended; `None` while it is queued or running.
+    pub ending: Option<Ending>,
+    /// The response, with the files' numbers.
+    pub response: Option<OutgoingResponse>,
+    /// Its own messages and those that were injected into it, in the order of arrival.
+    pub messages: Vec<QueuedMessage>,
+    /// The parts, in order, replaced ones included.
+    pub parts: Vec<Part>,
+}
+
+impl TurnRecord {
+    /// Returns the refused inbound files.
+    pub fn refused(&self) -> impl Iterator<Item = &RefusedFile> {
+        self.messages.iter().flat_map(|message| &message.files).filter_map(|file| match file {
+            InboundFileState::Refused(refused) => Some(refused),
+            InboundFileState::Waiting(_) | InboundFileState::Stored(_) => None,
+        })
+    }
+
+    /// Returns the failed parts of the response.
+    #[must_use]
+    pub fn routing_errors(&self) -> Vec<UndeliveredPart> {
+        let routing_error = |part: &Part| match &part.state {
+            PartState::Failed { reason } => Some(UndeliveredPart {
+                part: part.id,
+                turn: part.turn,
+                content: part.content.clone(),
+                reason: reason.clone(),
+            }),
+            _ => None,
+        };
+        self.parts.iter().filter_map(routing_error).collect()
+    }
+}
+
+/// An entry of a list of conversations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConversationSummary {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// The beginning of its first text, as it was sent; empty if it has only files.
+    pub title: String,
+    /// When its latest message was stored.
+    pub last_at: Timestamp,
+}
+
+/// A query for turns of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnQuery {
+    /// The conversation.
+    pub conversation: ConversationId,
+    /// Only turns older than this one.
+    pub before: Option<TurnId>,
+    /// At most this many, the newest.
+    pub limit: u32,
+}
+
+/// The key of a file in its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttachmentKey {
+    /// Its id.
+    Id(AttachmentId),
+    /// Its number.
+    Number(u64),
+}
+
+/// A query for files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttachmentQuery {
+    /// Only those of this conversation.
+    pub conversation: Option<ConversationId>,
+    /// Only those of this turn.
+    pub turn: Option<TurnId>,
+    /// Only those with these bytes.
+    pub sha256: Option<Sha256>,
+    /// Only those whose number is smaller, which are the older ones of a conversation.
+    pub before: Option<u64>,
+    /// At most this many, the first of the order.
+    pub limit: Option<u32>,
+    /// The order.
+    pub order: AttachmentOrder,
+}
+
+/// The order of a list of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AttachmentOrder {
+    /// The newest first.
+    #[default]
+    Newest,
+    /// The oldest first.
+    Oldest,
+    /// The largest first.
+    Largest,
+}
+
+/// A query for parts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OutboxQuery {
+    /// Only those of this conversation.
+    pub conversation: Option<ConversationId>,
+    /// Only this one.
+    pub part: Option<PartId>,
+    /// Includes sent and replaced parts.
+    pub include_delivered: bool,
+    /// Only unsettled ones, the oldest first.
+    pub unsettled_only: bool,
+    /// At most this many, the newest, or the oldest where these come first.
+    pub limit: Option<u32>,
+}
+
+/// The number of a channel's stored undecodable updates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndecodableCount {
+    /// The channel.
+    pub channel: ChannelName,
+    /// Their number.
+    pub updates: u64,
+}

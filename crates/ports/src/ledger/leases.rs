@@ -1,0 +1,63 @@
+//! The leases of lanes: which process works on which conversation.
+
+use async_trait::async_trait;
+use satchel_domain::{ChannelName, ConversationId};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::LedgerError;
+
+/// Who works on which lane.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - A lane has one holder at a time; its fencing tokens grow with each claim and never repeat.
+/// - A lane whose holder has exited can be claimed; one whose holder renews its lease can't.
+/// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
+/// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Claims the lane that has waited longest for work, among those of these channels.
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError>;
+
+    /// Renews leases and returns those that are lost.
+    async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError>;
+
+    /// Releases a lane. Returns `false` if it still has work and stays claimed.
+    async fn release(&self, lease: &Lease, release: ReleaseMode) -> Result<bool, LedgerError>;
+}
+
+/// The process that holds a lease. A restarted process is another holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HolderId(pub Uuid);
+
+/// The right to work a lane. Every write presents it; a newer lease of the lane revokes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The lane.
+    pub conversation: ConversationId,
+    /// The process that holds it.
+    pub holder: HolderId,
+    /// The fencing token, which grows with every claim of the lane.
+    pub token: u64,
+}
+
+/// Whether `receive` may claim the lane for the caller's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimMode {
+    /// Claims the lane if it has no holder.
+    IfFree,
+    /// Leaves the lane to others: another process hosts the channel, or this one is at its limit.
+    Never,
+}
+
+/// Whether a lane with work is released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseMode {
+    /// Only if no turn is queued and no part is unsettled.
+    IfIdle,
+    /// In any case: the process stops and another one continues.
+    Always,
+}

@@ -1,0 +1,101 @@
+//! The outbox: the parts of a lane on their way to its channel.
+
+use async_trait::async_trait;
+use satchel_domain::{
+    ConversationId, MessageRef, Part, PartId, Timestamp, TurnId, delivery::DeliveryRules, part::PlannedPart,
+};
+
+use super::{Lease, LedgerError};
+
+/// The parts of a lane, as whoever delivers them sees them.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
+///   response, starts the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases an idle
+///   lane.
+/// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
+///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.
+/// - `begin_question` commits before the question is sent, so that a question may be in doubt as a part may.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Starts the message in which a turn streams; `None` while an earlier part of the lane is unsettled.
+    async fn begin_stream(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        reply_to: Option<MessageRef>,
+    ) -> Result<Option<Part>, LedgerError>;
+
+    /// Records that a running turn is about to post a question.
+    async fn begin_question(&self, lease: &Lease, question: PartId, turn: TurnId) -> Result<(), LedgerError>;
+
+    /// Records the message as which a question arrived; `None` if it certainly did not.
+    async fn settle_question(&self, question: PartId, message: Option<MessageRef>) -> Result<(), LedgerError>;
+
+    /// Reads the lane's oldest unsettled part of a completed turn.
+    async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError>;
+
+    /// Stores the current form of an unsettled part: sending, waiting, in doubt, prepared, with its target.
+    async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError>;
+
+    /// Settles a part and starts the next.
+    async fn settle_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError>;
+
+    /// Discards an unsettled part that is not being sent, for an operator.
+    async fn discard_part(&self, part: PartId) -> Result<(), LedgerError>;
+
+    /// Returns the last message sent in the conversation before a part, where a look-up starts.
+    async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError>;
+
+    /// Returns the recorded messages among which a part of `conversation` is looked up that was first started at `since`.
+    async fn list_recorded_messages(
+        &self,
+        conversation: &ConversationId,
+        part: PartId,
+        since: Timestamp,
+    ) -> Result<RecordedMessages, LedgerError>;
+}
+
+/// The result of a part, with what follows from it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// The part in its settled state; with children, the ledger sets it to `Replaced`.
+    pub part: Part,
+    /// The parts that replace it. They inherit its label, the first also its target.
+    pub children: Vec<PlannedPart>,
+    /// The text of the response's closing notice, when the part failed and is no notice itself.
+    pub notice: Option<String>,
+    /// The rules by which the next part may start.
+    pub rules: DeliveryRules,
+}
+
+/// The state of the lane after a part was settled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettleOutcome {
+    /// The lane's next unsettled part; `Sending` if it was started in the same commit.
+    pub next: Option<Part>,
+    /// Whether the lane was idle and has been released.
+    pub released: bool,
+}
+
+/// A stored platform message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedMessage {
+    /// Its conversation.
+    pub conversation: ConversationId,
+    /// The platform's id.
+    pub message: MessageRef,
+}
+
+/// The recorded messages of a channel, for looking up a sent part by message ids.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordedMessages {
+    /// People's messages that were stored before the part was first started, in all conversations of the channel.
+    pub before: Vec<RecordedMessage>,
+    /// All others: people's later messages, and the bot's with a known id.
+    pub other: Vec<RecordedMessage>,
+    /// Whether another send to the same chat may have arrived as a message with an unknown id.
+    pub other_doubt: bool,
+}

@@ -1,0 +1,305 @@
+//! The turns: what is queued, what a running turn records, and its end in one commit.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use satchel_domain::{
+    Attachment, ConversationId, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin,
+    MessageRef, OutgoingResponse, Part, PartId, RefusedFile, Sender, Timestamp, ToolCall, ToolOutcome, TurnId,
+    part::{Plan, UndeliveredPart},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Lease, LedgerError};
+use crate::FileChange;
+
+/// What a turn works from and records, up to its end.
+///
+/// # Contract
+/// Besides that of [all ports](super):
+/// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
+/// - `next_turn` returns the transcriptions that `record_transcription` stored, the latest `set_voice_replies` and the latest
+///   `set_agent`.
+/// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
+/// - Numbers of attachments count from 1 in each conversation and never repeat.
+/// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
+///   order.
+/// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
+///   from then on, however the turn ends.
+/// - `complete_turn` commits consumed messages, history, response and parts together, and only once.
+/// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
+/// - If the turn streamed, the plan's first part takes the streamed part's id, target and doubt.
+/// - A planned part that was refused is stored as failed.
+#[cfg_attr(feature = "mocks", mockall::automock)]
+#[async_trait]
+pub trait Turns: Send + Sync {
+    /// Reads the lane's oldest incomplete turn.
+    async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError>;
+
+    /// Returns the messages queued behind `turn`, oldest first; of a flood, the first hundreds and the commands among
+    /// the last hundreds.
+    async fn list_queued_behind(&self, lease: &Lease, turn: TurnId) -> Result<Vec<QueuedMessage>, LedgerError>;
+
+    /// Stores a fetched file as the `index`th of a message and numbers it.
+    async fn store_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        attachment: &Attachment,
+    ) -> Result<Attachment, LedgerError>;
+
+    /// Records that the `index`th file of a message was refused.
+    async fn refuse_file(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        refused: &RefusedFile,
+    ) -> Result<(), LedgerError>;
+
+    /// Records the transcription of a voice note, the `index`th file of a message, in place of an earlier one.
+    async fn record_transcription(
+        &self,
+        lease: &Lease,
+        message: InboxId,
+        index: u32,
+        transcription: &Transcription,
+    ) -> Result<(), LedgerError>;
+
+    /// Records a model message with tool calls, before they start, or a person's decision about one of them.
+    async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError>;
+
+    /// Records a call's outcome together with its new files and the changes that it made, and returns it with the files'
+    /// numbers.
+    async fn journal_outcome(
+        &self,
+        lease: &Lease,
+        turn: TurnId,
+        ordinal: u32,
+        outcome: &ToolOutcome,
+        changes: &[FileChange],
+    ) -> Result<ToolOutcome, LedgerError>;
+
+    /// Records files that a running call of a turn has made, all or none, and returns them with their numbers.
+    async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError>;
+
+    /// Completes a turn and returns its first part, if that was started.
+    async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError>;
+
+    /// Turns voice replies of a conversation on or off; an unknown conversation is an error.
+    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
+
+    /// Stores the name of the agent that was chosen for a conversation; `None` withdraws the choice. An unknown conversation
+    /// is an error, an unknown agent isn't: the ledger knows no agents.
+    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError>;
+}
+
+/// The state of a file of a queued message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InboundFileState {
+    /// To be fetched.
+    Waiting(FileReference),
+    /// Stored.
+    Stored(Attachment),
+    /// Refused for good.
+    Refused(RefusedFile),
+}
+
+/// The result of transcribing a voice note. Stored as `words` and `unheard`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transcription {
+    /// The text; empty if the recording has no speech.
+    #[serde(rename = "words")]
+    Text(String),
+    /// The reason why there is no text. The recording is kept.
+    #[serde(rename = "unheard")]
+    Failed(String),
+}
+
+/// A message in the inbox.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedMessage {
+    /// Its id in the inbox.
+    pub id: InboxId,
+    /// Its turn.
+    pub turn: TurnId,
+    /// The message as it was received.
+    pub message: InboundMessage,
+    /// Its files, in the sender's order.
+    pub files: Vec<InboundFileState>,
+    /// The transcriptions of its voice notes made so far, by the index of the file.
+    pub transcriptions: BTreeMap<u32, Transcription>,
+    /// When it was stored.
+    pub received_at: Timestamp,
+}
+
+impl QueuedMessage {
+    /// Returns when the message was sent and, in a group, by whom; a system task has no sender.
+    #[must_use]
+    pub fn origin(&self) -> MessageOrigin {
+        let InboundMessage { group, system_task, sender, sent_at, .. } = &self.message;
+        MessageOrigin {
+            sent_at: sent_at.unwrap_or(self.received_at),
+            sender: (*group && system_task.is_none()).then(|| sender.clone()),
+        }
+    }
+}
+
+/// A message that was injected between two model calls of a running turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteeringMessage {
+    /// Its id in the inbox; consumed with the turn that it was injected into.
+    pub id: InboxId,
+    /// The person who wrote it.
+    pub sender: Sender,
+    /// Its text.
+    pub text: String,
+    /// When it was sent and, in a group, by whom; `None` in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<MessageOrigin>,
+}
+
+/// A person's decision about a tool call that waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolDecision {
+    /// The message with the decision.
+    pub id: InboxId,
+    /// The person who decided; only the requester and owners may.
+    pub sender: Sender,
+    /// The confirmation code of the call.
+    pub code: String,
+    /// Whether the call may run.
+    pub allow: bool,
+}
+
+/// A reply of Satchel itself to a message queued behind a running turn, sent without waiting for that turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImmediateReply {
+    /// The message's own turn, which the reply completes.
+    pub turn: TurnId,
+    /// The message on its platform.
+    pub reply_to: Option<MessageRef>,
+    /// The reply.
+    pub text: String,
+}
+
+/// What the messages queued behind a running turn request of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SteeringRequests {
+    /// The message that stops the turn.
+    pub stop: Option<InboxId>,
+    /// The messages to give to the model before its next call, oldest first.
+    pub inject: Vec<SteeringMessage>,
+    /// People's decisions about calls that wait for one, oldest first.
+    pub decisions: Vec<ToolDecision>,
+    /// The replies to send at once, oldest first.
+    pub immediate_replies: Vec<ImmediateReply>,
+}
+
+/// A durable step of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum JournalEntry {
+    /// A model message with tool calls, and the messages that were injected before it.
+    Model {
+        /// The name of the agent that answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// The task whose model it was, in a run of tasks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<String>,
+        /// The messages that were injected before the model call.
+        #[serde(default)]
+        steered: Vec<SteeringMessage>,
+        /// The model's text.
+        text: String,
+        /// Its calls; ordinals count over the whole turn.
+        calls: Vec<ToolCall>,
+        /// The ordinals of the calls that need a decision before they start. Stored as `asks`.
+        #[serde(default, rename = "asks")]
+        awaiting_decision: Vec<u32>,
+    },
+    /// A person's decision about a call.
+    Decided {
+        /// The call's ordinal.
+        ordinal: u32,
+        /// Whether the call may run.
+        allowed: bool,
+        /// The message with the decision; consumed with the turn.
+        message: InboxId,
+    },
+    /// The end of a task that another task of the turn needs. What is recorded behind it belongs to the next one.
+    TaskFinished {
+        /// The task's name.
+        task: String,
+        /// The text of its model's last message.
+        text: String,
+    },
+    /// The outcome of a call.
+    Outcome {
+        /// The call's ordinal.
+        ordinal: u32,
+        /// The outcome, with its files' numbers.
+        outcome: ToolOutcome,
+    },
+}
+
+/// The turn to work on: the oldest incomplete one of its lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedTurn {
+    /// Its id.
+    pub id: TurnId,
+    /// Its messages: one, or those of an album.
+    pub messages: Vec<QueuedMessage>,
+    /// When it may start: an album waits for half a second without another item.
+    pub ready_at: Timestamp,
+    /// Whether more messages of the conversation are queued behind it.
+    pub has_followers: bool,
+    /// The steps that an earlier run recorded, in order.
+    pub journal: Vec<JournalEntry>,
+    /// The message in which an earlier run streamed.
+    pub stream: Option<Part>,
+    /// How many processes crashed while it was the lane's oldest turn.
+    pub crashes: u32,
+    /// Failed deliveries that haven't been reported to the model.
+    pub unreported_failures: Vec<UndeliveredPart>,
+    /// Whether the conversation's replies are sent as voice messages, too.
+    pub voice: bool,
+    /// The name of the agent that was chosen for the conversation, whether or not it still exists.
+    pub agent: Option<String>,
+}
+
+/// What a turn does to the conversation's history.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HistoryChange {
+    /// Adds messages.
+    Append(Vec<HistoryMessage>),
+    /// Hides all earlier messages from the model.
+    Reset,
+}
+
+/// The end of a turn, committed at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedTurn {
+    /// The turn.
+    pub turn: TurnId,
+    /// How it ended.
+    pub ending: Ending,
+    /// The response.
+    pub response: OutgoingResponse,
+    /// The response's plan for its channel.
+    pub plan: Plan,
+    /// The change to the history.
+    pub history: HistoryChange,
+    /// The injected messages that the turn consumed besides its own.
+    pub steered: Vec<InboxId>,
+    /// The failed parts that were reported to the model in this turn.
+    pub reported_failures: Vec<PartId>,
+    /// The person's message to which the parts reply.
+    pub reply_to: Option<MessageRef>,
+    /// The changes of files that no recorded outcome has.
+    pub changes: Vec<FileChange>,
+}

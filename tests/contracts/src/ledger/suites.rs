@@ -1,0 +1,218 @@
+//! The suites: which promises belong to which port of the ledger.
+
+/// Makes a test of each promise of all ports of the ledger. The fixture is built anew for each.
+#[macro_export]
+macro_rules! ledger_contract {
+    ($fixture:expr) => {
+        $crate::inbox_contract!($fixture);
+        $crate::leases_contract!($fixture);
+        $crate::turns_contract!($fixture);
+        $crate::outbox_contract!($fixture);
+        $crate::pairings_contract!($fixture);
+        $crate::archive_contract!($fixture);
+        $crate::storage_contract!($fixture);
+        $crate::ledger_contract! { @each $fixture;
+            cross_port::commits_are_seen_through_every_port
+        }
+    };
+    (@each $fixture:expr; $($module:ident::$promise:ident)*) => {
+        $(
+            #[::tokio::test]
+            async fn $promise() {
+                $crate::ledger::$module::$promise(&$fixture).await;
+            }
+        )*
+    };
+}
+
+/// Makes a test of each promise of the port `Inbox`.
+#[macro_export]
+macro_rules! inbox_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            inbox::key_is_stored_once_per_channel
+            inbox::edit_replaces_queued_message
+            inbox::edit_of_running_message_is_new_message
+            inbox::edit_after_journalling_is_own_turn
+            inbox::edit_of_unknown_message_is_stored
+            inbox::repeated_edit_is_deduplicated
+            inbox::album_is_one_debounced_turn
+            inbox::started_album_accepts_no_more_items
+            inbox::queued_messages_are_steered_once_in_order
+            inbox::late_edit_is_not_consumed
+            people::channel_keeps_latest_checkpoint
+            people::undecodable_update_is_stored_once_and_counted
+            people::newest_undecodable_updates_are_retained
+            people::album_has_one_sender
+            rename::renamed_conversation_keeps_its_data
+            rename::rename_onto_existing_is_conflict
+            rename::rename_clears_pending_message_refs
+            messages::renamed_conversation_lists_no_old_messages
+            agents::renamed_conversation_keeps_its_agent
+            audit::renamed_conversation_keeps_its_audit
+            usage::renamed_conversation_keeps_its_usage
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Leases`.
+#[macro_export]
+macro_rules! leases_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            lanes::lane_has_one_holder_and_rising_tokens
+            lanes::renewed_lease_is_kept
+            lanes::dead_holders_lane_is_claimable
+            lanes::expired_lease_is_fenced
+            lanes::unreleased_lane_counts_a_crash
+            lanes::receive_claims_dead_holders_lane
+            lanes::receive_keeps_own_leases
+            lanes::claim_filters_by_channel_and_work
+            lanes::only_idle_lane_is_released
+            lanes::renewal_with_old_token_is_lost
+            lanes::stale_release_frees_no_lane
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Turns`.
+#[macro_export]
+macro_rules! turns_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            agents::chosen_agent_is_per_conversation
+            agents::cached_turn_has_chosen_agent
+            audit::changes_are_committed_with_their_outcome
+            audit::completed_turn_commits_remaining_changes
+            turns::turns_are_fifo_until_completed
+            turns::committed_data_survives_crash
+            turns::journal_is_ordered
+            turns::complete_turn_is_atomic_and_once
+            turns::steering_messages_are_consumed
+            turns::history_survives_until_reset
+            turns::failures_are_reported_once
+            turns::stop_is_found_behind_many_messages
+            lane_cache::cached_turn_equals_stored_turn
+            lane_cache::cached_turn_keeps_queue_order
+            lane_cache::cached_history_equals_stored_history
+            lane_cache::writes_check_lease_in_transaction
+            files::numbers_count_from_one_in_each_conversation
+            files::call_attachment_survives_crash
+            files::files_keep_their_position
+            files::response_and_parts_have_file_numbers
+            voice::transcripts_keep_their_position
+            voice::voice_setting_is_per_conversation
+            parts::first_part_starts_with_turn
+            parts::unready_part_is_not_started
+            parts::refused_part_is_failed
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Outbox`.
+#[macro_export]
+macro_rules! outbox_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            parts::settle_starts_next_part_or_releases
+            parts::part_settles_once
+            parts::children_keep_parents_position
+            parts::response_has_one_closing_notice
+            parts::extended_notice_restarts_its_deadline
+            parts::waiting_part_respects_retry_at
+            parts::discard_fails_unsent_part
+            parts::previous_message_is_found
+            streams::stream_starts_only_when_settled
+            streams::first_part_edits_streamed_message
+            streams::streamed_message_stays_in_doubt
+            streams::lost_streamed_message_is_resent
+            messages::own_messages_of_chat_are_listed
+            messages::other_doubt_in_chat_is_reported
+            messages::question_is_in_doubt_until_settled
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Pairings`.
+#[macro_export]
+macro_rules! pairings_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            people::approval_allows_and_notifies_person
+            people::code_is_scoped_to_decider
+            people::code_is_single_use
+            people::code_expires
+            people::invalid_codes_lock_out_sender
+            people::codes_are_listed_by_request_time
+            people::open_codes_are_limited
+            people::refusal_blocks_new_codes
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Archive`.
+#[macro_export]
+macro_rules! archive_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            turns::turn_record_is_complete
+            turns::turns_and_conversations_are_paged
+            files::foreign_file_is_unknown
+        }
+    };
+}
+
+/// Makes a test of each promise of the port `Storage`.
+#[macro_export]
+macro_rules! storage_contract {
+    ($fixture:expr) => {
+        $crate::ledger_contract! { @each $fixture;
+            audit::audit_is_filtered_and_limited
+            audit::audit_is_pruned_by_age
+            files::referenced_blobs_are_not_collected
+            files::queued_message_keeps_its_blobs
+            usage::file_beyond_quota_is_refused
+            usage::person_quota_spans_conversations
+            usage::owners_and_system_tasks_have_no_person_quota
+            usage::completed_turn_ignores_quotas
+            usage::workspace_counts_for_quotas
+            usage::forgotten_file_leaves_every_row
+            usage::needed_file_is_not_forgotten
+            usage::only_its_person_forgets_a_file
+            turns::conversations_with_recent_turns_are_active
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A promise that no suite lists is never tested.
+    #[test]
+    fn every_promise_is_in_one_suite() {
+        let list = include_str!("suites.rs");
+        for (module, source) in [
+            ("agents", include_str!("agents.rs")),
+            ("audit", include_str!("audit.rs")),
+            ("cross_port", include_str!("cross_port.rs")),
+            ("files", include_str!("files.rs")),
+            ("inbox", include_str!("inbox.rs")),
+            ("lane_cache", include_str!("lane_cache.rs")),
+            ("lanes", include_str!("lanes.rs")),
+            ("messages", include_str!("messages.rs")),
+            ("parts", include_str!("parts.rs")),
+            ("people", include_str!("people.rs")),
+            ("rename", include_str!("rename.rs")),
+            ("streams", include_str!("streams.rs")),
+            ("turns", include_str!("turns.rs")),
+            ("usage", include_str!("usage.rs")),
+            ("voice", include_str!("voice.rs")),
+        ] {
+            for line in source.lines() {
+                let Some(name) = line.strip_prefix("pub async fn ") else { continue };
+                let name = name.split(['(', '<']).next().unwrap_or_default();
+                let entry = format!("            {module}::{name}\n");
+                assert_eq!(list.matches(&entry).count(), 1, "suites that list {module}::{name}");
+            }
+        }
+    }
+}
