@@ -49,13 +49,13 @@ pub(super) struct History {
     /// The guilds that have still to tell what was said in them.
     awaited: BTreeSet<u64>,
     channels: BTreeMap<u64, Reading>,
-    missed: Turns,
-    withheld: Turns,
+    missed: RoundRobin,
+    withheld: RoundRobin,
 }
 
 /// The channels that are asked in their turn.
 #[derive(Debug)]
-struct Turns {
+struct RoundRobin {
     /// Those whose next page is to be asked for.
     queue: VecDeque<u64>,
     /// How many pages are asked for or being stored at the moment, so that no more of them are held.
@@ -110,11 +110,11 @@ pub(super) enum Place {
 impl Default for History {
     fn default() -> Self {
         let (awaited, channels) = (BTreeSet::new(), BTreeMap::new());
-        Self { awaited, channels, missed: Turns::of(AT_ONCE), withheld: Turns::of(WITHHELD_AT_ONCE) }
+        Self { awaited, channels, missed: RoundRobin::of(AT_ONCE), withheld: RoundRobin::of(WITHHELD_AT_ONCE) }
     }
 }
 
-impl Turns {
+impl RoundRobin {
     fn of(most: usize) -> Self {
         Self { queue: VecDeque::new(), asked: 0, most }
     }
@@ -173,7 +173,7 @@ impl History {
         self.channels.insert(channel, reading);
     }
 
-    fn turns(&mut self, was_withheld: bool) -> &mut Turns {
+    fn turns(&mut self, was_withheld: bool) -> &mut RoundRobin {
         if was_withheld { &mut self.withheld } else { &mut self.missed }
     }
 

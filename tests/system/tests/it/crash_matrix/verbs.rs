@@ -65,7 +65,7 @@ const EXEMPT_VERBS: [(&str, &str); 28] = [
     ("ledger.issue_pairing_code", "only where strangers are turned away"),
     ("ledger.is_approved", "only where strangers are turned away"),
     ("ledger.decide_pairing", "only where strangers are turned away"),
-    ("ledger.outbox", "only `/outbox`, the page and operators ask"),
+    ("ledger.parts", "only `/outbox`, the page and operators ask"),
     ("ledger.list_pairings", "only owners and operators ask"),
     ("ledger.list_people", "only owners and operators ask"),
     ("ledger.ping", "only the page's `/readyz` asks"),
