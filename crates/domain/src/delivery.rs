@@ -1,7 +1,9 @@
 //! The part's state machine: what a response of the channel means and what to do next.
 //!
-//! Pure: the loop in `routing` performs what [`next_step`] says and feeds back what happened through [`advance`].
+//! Pure: the loop in `routing` performs what [`Delivery`] says and feeds back what happened.
 //! Whatever happens in whatever order, a part ends settled, because [`DeliveryRules::max_age`] ends every wait.
+
+mod machine;
 
 use std::time::Duration;
 
@@ -11,6 +13,10 @@ use crate::{
     MessageRef, Part, PartContent, PartState, Timestamp,
     capabilities::{Idempotency, LookupRule},
     part::FailureReason,
+};
+
+pub use self::machine::{
+    Attempt, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, ReplanOutcome, SearchResult,
 };
 
 /// The form of a refusal, from which follows what is tried instead.
@@ -133,20 +139,19 @@ impl Default for DeliveryRules {
 
 /// How a part in doubt can be resolved on its channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DoubtRules {
+struct DoubtRules {
     /// What keeps a retry from arriving twice.
-    pub idempotency: Idempotency,
+    idempotency: Idempotency,
     /// How a send in doubt can be looked up.
-    pub look_up: LookupRule,
+    look_up: LookupRule,
     /// Whether sending it again, with a label, may help.
-    pub may_resend: bool,
+    may_resend: bool,
 }
 
 impl DoubtRules {
     /// Returns the rules that are left after a retry failed with this error. A refusal says nothing about the first
     /// send, and another retry would be refused again.
-    #[must_use]
-    pub fn after_failed_retry(self, error: &SendError) -> Self {
+    fn after_failed_retry(self, error: &SendError) -> Self {
         match error {
             SendError::NotSent { .. } | SendError::InDoubt { .. } => self,
             SendError::Refused { .. } | SendError::Unreadable { .. } => Self { idempotency: Idempotency::None, ..self },
@@ -164,7 +169,7 @@ pub enum DeliveryStep {
     Start,
     /// Do nothing before this moment.
     Wait(Timestamp),
-    /// Make a harmless call; when it succeeds, do what [`next_doubt_step`] says.
+    /// Make a harmless call; when it succeeds, the doubt can be resolved.
     Probe,
     /// Give it up ([`PartEvent::GivenUp`]).
     GiveUp(FailureReason),
@@ -174,7 +179,7 @@ pub enum DeliveryStep {
 
 /// The next step for a part in doubt once the channel responds again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DoubtStep {
+enum DoubtStep {
     /// Retry it as it is: it can't arrive twice.
     Retry,
     /// Look for it: what is found is [`PartEvent::Found`], what is certainly missing [`PartEvent::Absent`]; without
@@ -194,7 +199,7 @@ pub enum PartEvent {
     /// An attempt ended with this result.
     AttemptEnded(Result<Vec<MessageRef>, SendError>),
     /// A retry under the same key ended with this result. If the retry did not arrive, for whatever reason, the first
-    /// send still may have; see [`DoubtRules::after_failed_retry`].
+    /// send still may have.
     RetryEnded(Result<Vec<MessageRef>, SendError>),
     /// The process that started it is gone, and with it the response.
     Interrupted,
@@ -243,8 +248,7 @@ pub fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> Delivery
 }
 
 /// Returns the next step for a part in doubt once the channel responds again.
-#[must_use]
-pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
+fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
     let idempotent_by_nature = part.target.is_some() || part.content == PartContent::Withdraw;
     let elapsed = part.first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
     if idempotent_by_nature || doubt_rules.idempotency.covers(elapsed) {
@@ -259,8 +263,7 @@ pub fn next_doubt_step(part: &Part, now: Timestamp, rules: &DeliveryRules, doubt
 }
 
 /// Says what is done when a look-up found nothing certain, or there is none.
-#[must_use]
-pub fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
+fn doubt_step_without_match(part: &Part, rules: &DeliveryRules, doubt_rules: DoubtRules) -> DoubtStep {
     let has_resends_left = resend_delay(part, rules).is_some();
     if !has_resends_left || !doubt_rules.may_resend || rules.on_doubt == OnDoubt::Hold {
         return DoubtStep::GiveUp(FailureReason::MayHaveArrived { reason: doubt_reason(part) });

@@ -5,15 +5,14 @@
 //! sent, or in doubt.
 
 mod doubt;
-mod keyed_retry;
 mod reply_anchor;
 mod voice;
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
-    delivery::{DeliveryRules, DeliveryStep, PartEvent, Refusal, SendError, advance, next_step},
+    delivery::{Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryRules, SendError},
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
@@ -22,17 +21,12 @@ use satchel_ports::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    doubt::DoubtResolution,
-    keyed_retry::{KeyedRetry, RetryForm},
-    reply_anchor::ReplyAnchor,
-    voice::prepare_with_activity,
-};
+use self::{reply_anchor::ReplyAnchor, voice::prepare_with_activity};
 use crate::{
     label::with_duplicate_label,
     notice::{MakeLink, closing_notice},
     plan::reserve_label,
-    replan::{ReplanOutcome, replan},
+    replan::replan,
     retry::retry_until_stored,
 };
 
@@ -141,275 +135,144 @@ async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> 
     delivery.outbox.save_part(lease, &reverted).await
 }
 
-/// Does what the part's state asks for until it is settled, or the process stops while nothing is in flight.
+/// Performs what the delivery asks for until the part is settled, or the process stops while nothing is in flight.
 async fn deliver_part(
     delivery: &DeliveryContext,
     lease: &Lease,
-    mut part: Part,
+    part: Part,
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
 ) -> Result<PartResult, LedgerError> {
-    let DeliveryContext { outbox, clock, rules, .. } = delivery;
+    let DeliveryContext { outbox, clock, stop, rules, .. } = delivery;
     let capabilities = delivery.channel.capabilities(&part.conversation);
-    let mut keyed_retry = KeyedRetry::new(&part, &capabilities);
     let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
-    let mut must_send = started_here;
-    // The form of the retry, if the next send is a retry of a send in doubt under the same key.
-    let mut retry_form = None;
-    let mut probes = 0;
-    if part.state == PartState::Sending && !started_here {
-        part = advance(&part, PartEvent::Interrupted, clock.now(), rules);
-    }
-    loop {
-        if must_send {
-            must_send = false;
-            let changed_part = keyed_retry.part_to_retry(&part, retry_form);
-            let response = send_part(delivery, changed_part.as_ref().unwrap_or(&part), reply_to.as_ref()).await;
-            match (response, retry_form.take()) {
-                (Ok(messages), Some(form)) if form == RetryForm::TextOnly || is_possibly_partial(&part) => {
-                    part.target = messages.into_iter().next();
-                    must_send = part.target.is_some();
-                    continue;
-                }
-                (response, Some(form)) => {
-                    if let Err(error) = &response {
-                        keyed_retry.record_failure(form, error);
-                    }
-                    part = advance(&part, PartEvent::RetryEnded(response), clock.now(), rules);
-                }
-                (Err(SendError::Refused { refusal, reason }), None) => {
-                    // The channel may have learned a lower limit from the refusal.
-                    let capabilities = delivery.channel.capabilities(&part.conversation);
-                    match replan(&part.content, &refusal, &reason, &capabilities) {
-                        ReplanOutcome::Children(children) => {
-                            let failure = FailureReason::Refused { reason };
-                            return replace_part(delivery, lease, part, children, failure).await;
-                        }
-                        // As a new part: under the old key the platform would return the message that is gone.
-                        ReplanOutcome::SendNew if part.target.is_some() => {
-                            let replacement = vec![PlannedPart::new(part.content.clone())];
-                            let detached = Part { target: None, ..part };
-                            return replace_part(
-                                delivery,
-                                lease,
-                                detached,
-                                replacement,
-                                FailureReason::Refused { reason },
-                            )
-                            .await;
-                        }
-                        ReplanOutcome::SendNew => {
-                            return give_up_part(delivery, lease, &part, FailureReason::Refused { reason }).await;
-                        }
-                        ReplanOutcome::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
-                    }
-                }
-                // One file that can't be read must not take the others, or the text, with it.
-                (Err(SendError::Unreadable { reason }), None) if has_more_than_one_file(&part.content) => {
-                    match replan(&part.content, &Refusal::TooLarge { limit: None }, &reason, &capabilities) {
-                        ReplanOutcome::Children(children) => {
-                            let failure = FailureReason::Unreadable { reason };
-                            return replace_part(delivery, lease, part, children, failure).await;
-                        }
-                        ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => {
-                            return give_up_part(delivery, lease, &part, FailureReason::Unreadable { reason }).await;
-                        }
-                    }
-                }
-                (response, None) => part = advance(&part, PartEvent::AttemptEnded(response), clock.now(), rules),
+    let (mut under_way, effects) = Delivery::resume(part, started_here, &capabilities, clock.now(), *rules);
+    let mut effects = VecDeque::from(effects);
+    while let Some(effect) = effects.pop_front() {
+        match effect {
+            DeliveryEffect::Save => outbox.save_part(lease, under_way.part()).await?,
+            DeliveryEffect::Record => {
+                log_result(delivery, under_way.part());
+                retry_until_stored(stop, || outbox.save_part(lease, under_way.part())).await?;
+                publish_part_state(delivery, under_way.part()).await;
             }
-            if part.state.is_settled() {
-                if let (true, PartState::Sent { messages }) = (part.searched, &part.state) {
-                    let request = send_request(delivery, &part, reply_to.as_ref());
-                    doubt::remove_duplicates(delivery, &part, request, messages).await;
-                }
+            DeliveryEffect::Publish => publish_part_state(delivery, under_way.part()).await,
+            DeliveryEffect::RemoveDuplicates => {
+                let part = under_way.part();
+                let request = send_request(delivery, part, &part.content, reply_to.as_ref());
+                doubt::remove_duplicates(delivery, part, request).await;
+            }
+            DeliveryEffect::Settle => {
+                let part = under_way.into_part();
                 reply_anchor.record_sent(&part);
-                return settle_part(delivery, lease, part, Vec::new(), None).await;
+                return settle_part(delivery, lease, part, Vec::new()).await;
             }
-            log_result(delivery, &part);
-            retry_until_stored(&delivery.stop, || outbox.save_part(lease, &part)).await?;
-            publish_part_state(delivery, &part).await;
-            continue;
-        }
-        match next_step(&part, clock.now(), rules) {
-            DeliveryStep::Done => return settle_part(delivery, lease, part, Vec::new(), None).await,
-            DeliveryStep::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
-            DeliveryStep::Wait(until) => {
-                let sleep = tokio::time::sleep(until.saturating_duration_since(clock.now()));
-                tokio::select! {
-                    () = delivery.stop.cancelled() => return Ok(None),
-                    () = sleep => {}
-                }
+            DeliveryEffect::Replace(children) => {
+                return settle_part(delivery, lease, under_way.into_part(), children).await;
             }
-            DeliveryStep::Prepare => match prepare_with_activity(delivery, &part).await {
-                Ok(prepared) => {
-                    part.content = prepared;
-                    outbox.save_part(lease, &part).await?;
-                }
-                Err(reason) => return fall_back_to_text(delivery, lease, part, reason, &capabilities).await,
-            },
-            DeliveryStep::Start => {
-                part = start_part(delivery, lease, &part).await?;
-                must_send = true;
-            }
-            DeliveryStep::Probe => {
-                let request = send_request(delivery, &part, reply_to.as_ref());
-                let resolution = tokio::select! {
-                    () = delivery.stop.cancelled() => return Ok(None),
-                    resolution = doubt::resolve_doubt(delivery, &part, request, &keyed_retry) => resolution?,
+            DeliveryEffect::Perform(action) => {
+                let Some(event) = perform(delivery, &under_way, action, reply_to.as_ref()).await? else {
+                    return Ok(None);
                 };
-                match resolution {
-                    DoubtResolution::Unreachable(error) => {
-                        // Nothing to store: the part is in doubt already, and a restart would probe again.
-                        probes += 1;
-                        let unreachable = PartEvent::StillUnreachable { error, probes };
-                        part = advance(&part, unreachable, clock.now(), rules);
-                        continue;
-                    }
-                    DoubtResolution::Found(messages) if is_possibly_partial(&part) => {
-                        part.target = messages.into_iter().next();
-                        part = start_part(delivery, lease, &part).await?;
-                    }
-                    DoubtResolution::Found(messages) => {
-                        part = advance(&part, PartEvent::Found(messages), clock.now(), rules);
-                        reply_anchor.record_sent(&part);
-                        return settle_part(delivery, lease, part, Vec::new(), None).await;
-                    }
-                    DoubtResolution::Absent => {
-                        part = advance(&part, PartEvent::Absent, clock.now(), rules);
-                        part = start_part(delivery, lease, &part).await?;
-                    }
-                    DoubtResolution::Retry(form) => {
-                        retry_form = form;
-                        part = start_part(delivery, lease, &part).await?;
-                    }
-                    DoubtResolution::Resend => {
-                        part = advance(&part, PartEvent::Relabelled, clock.now(), rules);
-                        outbox.save_part(lease, &part).await?;
-                        publish_part_state(delivery, &part).await;
-                        continue;
-                    }
-                    DoubtResolution::GiveUp(reason) => return give_up_part(delivery, lease, &part, reason).await,
-                }
-                must_send = true;
+                effects.extend(under_way.on(event, clock.now()));
             }
         }
     }
+    unreachable!("a delivery ends with the part's settlement")
 }
 
-/// Whether the message that a key or a look-up finds may show less than the part: what had been streamed by then.
-fn is_possibly_partial(part: &Part) -> bool {
-    part.streamed && matches!(part.content, PartContent::Text { .. })
-}
-
-/// Commits a part as started. From here on it may have arrived.
-async fn start_part(delivery: &DeliveryContext, lease: &Lease, part: &Part) -> Result<Part, LedgerError> {
-    let started = advance(part, PartEvent::Started, delivery.clock.now(), &delivery.rules);
-    delivery.outbox.save_part(lease, &started).await?;
-    Ok(started)
+/// Performs one action; `None` when the process stops before it has ended and nothing is in flight.
+async fn perform(
+    delivery: &DeliveryContext,
+    under_way: &Delivery,
+    action: DeliveryAction,
+    reply_to: Option<&MessageRef>,
+) -> Result<Option<DeliveryEvent>, LedgerError> {
+    let DeliveryContext { channel, clock, stop, .. } = delivery;
+    let part = under_way.part();
+    Ok(match action {
+        DeliveryAction::Prepare => Some(match prepare_with_activity(delivery, part).await {
+            Ok(prepared) => DeliveryEvent::Prepared(Box::new(prepared)),
+            Err(reason) => fall_back_to_text(part, reason, &channel.capabilities(&part.conversation)),
+        }),
+        DeliveryAction::Call(attempt) => {
+            Some(DeliveryEvent::Answered(send_part(delivery, part, under_way.content(attempt), reply_to).await))
+        }
+        DeliveryAction::Replan(refusal, reason) => {
+            // The channel may have learned a lower limit from the refusal.
+            let capabilities = channel.capabilities(&part.conversation);
+            Some(DeliveryEvent::Replanned(replan(&part.content, &refusal, &reason, &capabilities)))
+        }
+        DeliveryAction::Sleep(until) => {
+            let wait = tokio::time::sleep(until.saturating_duration_since(clock.now()));
+            stop.run_until_cancelled(wait).await.map(|()| DeliveryEvent::TimeReached)
+        }
+        DeliveryAction::Probe => stop.run_until_cancelled(channel.probe()).await.map(DeliveryEvent::ProbeEnded),
+        DeliveryAction::Search => {
+            let search = doubt::search(delivery, part, send_request(delivery, part, &part.content, reply_to));
+            stop.run_until_cancelled(search).await.transpose()?.map(DeliveryEvent::SearchEnded)
+        }
+    })
 }
 
 async fn send_part(
     delivery: &DeliveryContext,
     part: &Part,
+    content: &PartContent,
     reply_to: Option<&MessageRef>,
 ) -> Result<Vec<MessageRef>, SendError> {
     let channel = &delivery.channel;
-    match (&part.content, &part.target) {
+    match (content, &part.target) {
         (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
         (PartContent::Withdraw, None) => Ok(Vec::new()),
-        (_, Some(target)) => channel.edit(target, &send_request(delivery, part, reply_to)).await,
-        (_, None) => channel.send(&send_request(delivery, part, reply_to)).await,
+        (_, Some(target)) => channel.edit(target, &send_request(delivery, part, content, reply_to)).await,
+        (_, None) => channel.send(&send_request(delivery, part, content, reply_to)).await,
     }
 }
 
-fn send_request(delivery: &DeliveryContext, part: &Part, reply_to: Option<&MessageRef>) -> SendRequest {
+fn send_request(
+    delivery: &DeliveryContext,
+    part: &Part,
+    content: &PartContent,
+    reply_to: Option<&MessageRef>,
+) -> SendRequest {
     SendRequest {
         part_id: part.id,
         turn: part.turn,
         conversation: part.conversation.clone(),
         content: match part.labelled {
-            true => with_duplicate_label(&part.content, delivery.channel.capabilities(&part.conversation).caption),
-            false => part.content.clone(),
+            true => with_duplicate_label(content, delivery.channel.capabilities(&part.conversation).caption),
+            false => content.clone(),
         },
         reply_to: reply_to.cloned(),
     }
 }
 
-fn has_more_than_one_file(content: &PartContent) -> bool {
-    match content {
-        PartContent::Text { files, .. } => !files.is_empty(),
-        PartContent::Album { .. } => true,
-        _ => false,
-    }
-}
-
-/// Gives up a voice message. Its text is sent instead, unless the reply contains it already; the notice reports it
+/// A voice that can't be made. Its text is sent instead, unless the reply contains it already; the notice reports it
 /// anyway.
-async fn fall_back_to_text(
-    delivery: &DeliveryContext,
-    lease: &Lease,
-    part: Part,
-    reason: String,
-    capabilities: &ChannelCapabilities,
-) -> Result<PartResult, LedgerError> {
-    let failure = FailureReason::SynthesisFailed { reason };
-    match &part.content {
-        PartContent::Voice { text, in_text: false, .. } => {
-            // It may have been sent before, so the text may need a label.
-            let limit = reserve_label(&capabilities.text);
-            let chunks = crate::split::split(text, &limit).into_iter().map(PartContent::from_text);
-            replace_part(delivery, lease, part, chunks.map(PlannedPart::new).collect(), failure).await
-        }
-        _ => give_up_part(delivery, lease, &part, failure).await,
-    }
+fn fall_back_to_text(part: &Part, reason: String, capabilities: &ChannelCapabilities) -> DeliveryEvent {
+    let text = match &part.content {
+        PartContent::Voice { text, in_text: false, .. } => text.as_str(),
+        _ => "",
+    };
+    // It may have been sent before, so the text may need a label.
+    let chunks = crate::split::split(text, &reserve_label(&capabilities.text)).into_iter().map(PartContent::from_text);
+    DeliveryEvent::NotPrepared(FailureReason::SynthesisFailed { reason }, chunks.map(PlannedPart::new).collect())
 }
 
-async fn give_up_part(
-    delivery: &DeliveryContext,
-    lease: &Lease,
-    part: &Part,
-    reason: FailureReason,
-) -> Result<PartResult, LedgerError> {
-    let failed = advance(part, PartEvent::GivenUp(reason), delivery.clock.now(), &delivery.rules);
-    settle_part(delivery, lease, failed, Vec::new(), None).await
-}
-
-/// Settles a part whose place others take, for the reason that it can't be sent as it is. A voice of which only the
-/// words are left is told as given up. Children that are given up at once count for the notice.
-async fn replace_part(
-    delivery: &DeliveryContext,
-    lease: &Lease,
-    part: Part,
-    mut children: Vec<PlannedPart>,
-    reason: FailureReason,
-) -> Result<PartResult, LedgerError> {
-    let is_voice = |content: &PartContent| matches!(content, PartContent::Voice { .. });
-    if is_voice(&part.content) && !children.iter().any(|child| is_voice(&child.content)) {
-        children.push(PlannedPart { content: part.content.clone(), failure: Some(reason) });
-    }
-    let mut child_parts = Vec::new();
-    for child in &children {
-        let state = match &child.failure {
-            Some(reason) => PartState::Failed { reason: reason.clone() },
-            None => PartState::Pending,
-        };
-        child_parts.push(Part { content: child.content.clone(), state, ..part.clone() });
-    }
-    let replaced = advance(&part, PartEvent::Replaced(Vec::new()), delivery.clock.now(), &delivery.rules);
-    settle_part(delivery, lease, replaced, children, Some(child_parts)).await
-}
-
-/// Commits a part's end together with the closing notice of its response, if something of it failed.
+/// Commits a part's end together with the closing notice of its response, if something of it failed. Children that are
+/// given up at once count for the notice.
 async fn settle_part(
     delivery: &DeliveryContext,
     lease: &Lease,
     part: Part,
     children: Vec<PlannedPart>,
-    replacements: Option<Vec<Part>>,
 ) -> Result<PartResult, LedgerError> {
     log_result(delivery, &part);
-    let replacements = replacements.unwrap_or_else(|| vec![part.clone()]);
+    let replacements = match children.as_slice() {
+        [] => vec![part.clone()],
+        children => children.iter().map(|child| as_child(&part, child)).collect(),
+    };
     let notice = if replacements.iter().any(needs_notice) {
         closing_notice_after(delivery, &part, &replacements).await?
     } else {
@@ -419,6 +282,12 @@ async fn settle_part(
     let outcome = retry_until_stored(&delivery.stop, || delivery.outbox.settle_part(lease, &settlement)).await?;
     publish_part_state(delivery, &part).await;
     Ok(Some(outcome))
+}
+
+/// A child as it will be stored, as far as the notice is concerned.
+fn as_child(parent: &Part, child: &PlannedPart) -> Part {
+    let state = child.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason });
+    Part { content: child.content.clone(), state, ..parent.clone() }
 }
 
 /// Returns whether a part's failure must be reported; a failed notice makes no further notice.

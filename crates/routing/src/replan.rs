@@ -5,7 +5,7 @@
 
 use satchel_domain::{
     ChannelCapabilities, PartContent,
-    delivery::Refusal,
+    delivery::{Refusal, ReplanOutcome},
     part::{FailureReason, FileForm, FileItem, Markup, PlannedPart},
 };
 
@@ -13,17 +13,6 @@ use crate::{
     plan::{groups::group_files, reserve_label},
     split::split_plain,
 };
-
-/// The result of replanning a refused part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplanOutcome {
-    /// These take its place, in this order.
-    Children(Vec<PlannedPart>),
-    /// The message to edit is gone: the same goes as a new message.
-    SendNew,
-    /// There is no other form.
-    GiveUp(FailureReason),
-}
 
 /// Says what is sent instead of a part that was refused.
 #[must_use]
