@@ -1,4 +1,4 @@
-//! What one open ledger is to the others on the same data directory: its owner id, its clock, its ids and its settings.
+//! What an open ledger works with: its owner id among the processes of the data directory, its settings, clock and ids.
 
 use std::{sync::Arc, time::Duration};
 

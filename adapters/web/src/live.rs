@@ -15,12 +15,13 @@ use std::{
 
 use bytes::Bytes;
 use futures::StreamExt;
-use room::RoomState;
 use satchel_domain::{ChannelName, ConversationId};
 use satchel_ports::{Archive, BusEvent, event_bus::EventStream};
 use serde::Serialize;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::room::RoomState;
 
 /// The comment that keeps an idle stream alive.
 pub(crate) const KEEP_ALIVE: &[u8] = b": still here\n\n";

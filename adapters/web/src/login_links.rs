@@ -46,7 +46,8 @@ const PAGE_FILE: &str = "open.html";
 
 /// The login links of one data directory.
 ///
-/// Creation and redemption use the system clock; the ledger's can be ahead of it.
+/// Creation and redemption use the wall clock, because two processes compare its times; the clock of either may be ahead
+/// of it.
 #[derive(Debug, Clone)]
 pub struct LoginLinks {
     directory: PathBuf,

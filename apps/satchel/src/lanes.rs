@@ -25,6 +25,7 @@ pub use self::turn_slots::TurnSlots;
 /// What the work on every lane needs.
 #[derive(Clone)]
 pub struct Hosting {
+    /// All ports of the store.
     pub ledger: Ledger,
     pub services: AgentServices,
     /// Where bytes lie.
@@ -199,9 +200,9 @@ impl Lanes {
                 }
                 _ = renew.tick(), if renewing.is_none() => {
                     asked = (Instant::now(), clock.now());
-                    let own: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
+                    let renewed: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
                     let leases = Arc::clone(&leases);
-                    renewing = Some(async move { leases.renew(&own).await }.boxed());
+                    renewing = Some(async move { leases.renew(&renewed).await }.boxed());
                 }
             }
         }

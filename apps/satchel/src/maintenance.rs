@@ -46,7 +46,7 @@ pub async fn collect_garbage(storage: &dyn Storage, blobs: &dyn Blobs) -> anyhow
 
 /// Empties `/tmp` of every conversation that has had no turn for a day; returns the bytes freed.
 ///
-/// Files written after `disk_now`, the disk's time, stay: they written after it may belong to a turn that the ledger does not have yet.
+/// Keeps files written after `disk_now`, the disk's time: they may belong to a turn that the ledger does not have yet.
 ///
 /// # Errors
 /// When the ledger or the disk fails; `/tmp` of a conversation that is active is never touched.
@@ -86,7 +86,9 @@ pub struct Maintenance {
     /// Where the references to blobs are.
     pub storage: Arc<dyn Storage>,
     pub clock: Arc<dyn Clock>,
+    /// The bytes of files, of which unreferenced ones are removed.
     pub blobs: Arc<dyn Blobs>,
+    /// The directories whose `/tmp` and trash are emptied.
     pub workspace: Arc<dyn Workspace>,
 }
 

@@ -113,12 +113,14 @@ pub type SteeringPlanner = Arc<dyn Fn(&[QueuedMessage]) -> SteeringRequests + Se
 /// What every turn needs.
 #[derive(Clone)]
 pub struct AgentServices {
-    /// Where everything is recorded.
+    /// Where the steps and the end of a turn are recorded.
     pub turns: Arc<dyn Turns>,
     /// Where streamed messages and questions are.
     pub outbox: Arc<dyn Outbox>,
+    /// The history and the files of conversations.
     pub archive: Arc<dyn Archive>,
     pub clock: Arc<dyn Clock>,
+    /// The ids of new questions and files.
     pub ids: Arc<dyn Ids>,
     /// Where events are published.
     pub bus: Arc<dyn EventBus>,

@@ -16,7 +16,8 @@ use crate::{
 };
 
 pub use self::machine::{
-    Attempt, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, ReplanOutcome, SearchResult,
+    Attempt, Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryPlan, ReplanOutcome,
+    SearchResult,
 };
 
 /// The form of a refusal, from which follows what is tried instead.

@@ -177,7 +177,7 @@ pub async fn handle_command(
     voice_status: VoiceStatus,
     offers: &CommandOffers<'_>,
     links: Option<&dyn FileLinks>,
-    storage: &StorageServices<'_>,
+    services: &StorageServices<'_>,
 ) -> Result<CommandOutcome, LedgerError> {
     let conversation = context.conversation;
     let CommandOffers { agents, tasks, starter } = offers;
@@ -188,9 +188,11 @@ pub async fn handle_command(
         ChatCommand::Files => list_files(&*ledger.archive, conversation).await?,
         ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
         ChatCommand::Unlink(numbers) => revoke_file_links(&*ledger.archive, context, numbers, links).await?,
-        ChatCommand::Usage => show_usage(ledger, context, storage).await?,
-        ChatCommand::Forget(arguments) => forget_files(&*ledger.storage, context, arguments, storage, &changes).await?,
-        ChatCommand::Undo => restore_files(context, storage, &changes).await,
+        ChatCommand::Usage => show_usage(ledger, context, services).await?,
+        ChatCommand::Forget(arguments) => {
+            forget_files(&*ledger.storage, context, arguments, services, &changes).await?
+        }
+        ChatCommand::Undo => restore_files(context, services, &changes).await,
         ChatCommand::Outbox => list_outbox(&*ledger.archive, conversation).await?,
         // A turn that a `/stop` has stopped consumes it; one that is answered by itself found nothing to stop.
         ChatCommand::Stop => OutgoingResponse::from_text("Nothing is running, so there is nothing to stop."),

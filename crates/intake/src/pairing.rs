@@ -163,21 +163,21 @@ pub fn describe_outcome(outcome: &PairingOutcome, now: Timestamp) -> String {
     }
 }
 
-async fn list_pairings(port: &dyn Pairings, context: &CommandContext<'_>) -> Result<String, LedgerError> {
+async fn list_pairings(pairings: &dyn Pairings, context: &CommandContext<'_>) -> Result<String, LedgerError> {
     let (channel, now) = (context.channel(), context.now);
     let is_in_scope = |other: &ChannelName| channel.is_none_or(|channel| channel == other);
-    let mut pairings = port.list_pairings().await?;
-    pairings.retain(|pairing| is_in_scope(pairing.conversation.channel()));
-    let mut people = port.list_people().await?;
+    let mut codes = pairings.list_pairings().await?;
+    codes.retain(|pairing| is_in_scope(pairing.conversation.channel()));
+    let mut people = pairings.list_people().await?;
     people.retain(|person| is_in_scope(&person.channel));
     let mut text = String::new();
-    if pairings.is_empty() && people.is_empty() {
+    if codes.is_empty() && people.is_empty() {
         return Ok("No one is waiting for approval, and no one was approved with a code.".to_owned());
     }
-    if !pairings.is_empty() {
+    if !codes.is_empty() {
         text.push_str("Waiting for approval:\n\n");
     }
-    for Pairing { code, person, conversation, expires_at, .. } in pairings.iter().take(MAX_LISTED) {
+    for Pairing { code, person, conversation, expires_at, .. } in codes.iter().take(MAX_LISTED) {
         let minutes = expires_at.saturating_duration_since(now).as_secs().div_ceil(60);
         let _ = writeln!(
             text,
@@ -192,7 +192,7 @@ async fn list_pairings(port: &dyn Pairings, context: &CommandContext<'_>) -> Res
     for Person { channel, person, .. } in people.iter().rev().take(MAX_LISTED) {
         let _ = writeln!(text, "- {} on {channel}", describe_sender(person));
     }
-    if pairings.len() > MAX_LISTED || people.len() > MAX_LISTED {
+    if codes.len() > MAX_LISTED || people.len() > MAX_LISTED {
         text.push_str("\n`satchel pair list` shows them all.");
     }
     Ok(text.trim_end().to_owned())

@@ -56,7 +56,9 @@ pub struct PrepareContext<'a> {
     pub blobs: &'a dyn Blobs,
     /// Where they are recorded.
     pub turns: &'a dyn Turns,
+    /// When files are stored, and how long an outage is waited for.
     pub clock: &'a dyn Clock,
+    /// The ids of new files.
     pub ids: &'a dyn Ids,
     /// The right to record them.
     pub lease: &'a Lease,

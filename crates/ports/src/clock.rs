@@ -1,4 +1,4 @@
-//! Time and new ids, which whoever decides is given and never takes from the machine itself.
+//! Time and new ids, which come into the core from outside, so that its decisions depend on its input alone.
 
 use std::fmt::Debug;
 #[cfg(feature = "mocks")]
@@ -9,7 +9,7 @@ use std::time::Duration;
 use satchel_domain::Timestamp;
 use uuid::Uuid;
 
-/// The time. All parts of a process use the same instance: what one of them stamped, another compares.
+/// The time. All parts of a process use the same instance, because they compare each other's times.
 ///
 /// # Contract
 /// - `now` never goes back, and goes on while the wall clock is set back; it follows a wall clock that leaps ahead.
@@ -17,7 +17,7 @@ pub trait Clock: Debug + Send + Sync {
     /// Returns the time for leases, waits and everything that is stored.
     fn now(&self) -> Timestamp;
 
-    /// Returns what the wall clock shows, which may go back. For schedules alone, whose times are people's.
+    /// Returns what the wall clock shows, which may go back. For times that people set, such as those of schedules.
     fn wall(&self) -> Timestamp;
 }
 
@@ -38,7 +38,7 @@ pub struct ManualClock(AtomicI64);
 
 #[cfg(feature = "mocks")]
 impl ManualClock {
-    /// A clock that shows this time.
+    /// Makes a clock that shows this time.
     #[must_use]
     pub fn at(time: Timestamp) -> Self {
         Self(AtomicI64::new(time.0))
@@ -96,7 +96,7 @@ pub struct SequentialIds(AtomicU64);
 
 #[cfg(feature = "mocks")]
 impl SequentialIds {
-    /// Ids of which this is the first.
+    /// Makes a source whose first id is this.
     #[must_use]
     pub fn starting_at(first: u64) -> Self {
         Self(AtomicU64::new(first - 1))

@@ -1,4 +1,4 @@
-//! A ledger each of whose verbs passes a hook, so that a test can let it fail, hang, or take its process with it.
+//! A ledger that calls a hook around each verb, so that a test can make a verb fail or hang, or end its process there.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ pub trait Hook: Send + Sync {
     fn after_call(&self, verb: &'static str, passage: Self::Passage);
 }
 
-/// A ledger whose verbs pass a hook.
+/// A ledger that calls a hook around each verb.
 #[derive(Debug)]
 pub struct Intercepted<T, H> {
     /// The ledger.
     pub inner: Arc<T>,
-    /// What its verbs pass.
+    /// The hook.
     pub hook: H,
 }
 
-/// Passes every verb on between the two sides of the hook. A verb that is missing here doesn't compile.
+/// Implements each port by calling the hook before and after the verb. A verb that is missing here doesn't compile.
 macro_rules! intercept {
     ($($port:ident { $(fn $verb:ident($($argument:ident: $type:ty),*) -> $output:ty;)* })*) => {
         /// All verbs, named as the hook gets them.

@@ -7,7 +7,7 @@
 //! - A verb that returned `Ok` is durable: it survives power loss. A verb that returned an error changed nothing.
 //! - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `next_turn` and
 //!   `history` may use a cache of a lane that the process holds until its lease expires.
-//! - What a verb of one port commits, the next read of any other shows.
+//! - What a verb of one port commits, the next read of any other shows, in every process, but for that cache.
 
 mod archive;
 mod inbox;
@@ -106,7 +106,7 @@ impl From<MockLedger> for Ledger {
     }
 }
 
-/// All ports of one store, for whoever puts a process together. A function takes the ports that it uses.
+/// All ports of one store, to put a process together. A function takes single ports, unless it uses several.
 #[derive(Clone)]
 pub struct Ledger {
     /// What comes in.

@@ -2,7 +2,8 @@
 //!
 //! Adapters implement them, the crates that decide use them as `Arc<dyn …>`, and only the apps put the two together.
 //! The feature `mocks` adds a [`mockall`](https://docs.rs/mockall) mock of every port, named `Mock…`.
-//! Each `# Contract` line has a test of the same meaning in `tests/contracts`, run against every adapter of the port.
+//! Each `# Contract` line has a test of the same meaning in `tests/contracts`, run against every adapter of the port, or
+//! beside its only adapter.
 
 #![warn(missing_docs)]
 

@@ -8,11 +8,11 @@ mod doubt;
 mod reply_anchor;
 mod voice;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use satchel_domain::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState,
-    delivery::{Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryRules, SendError},
+    delivery::{Continuation, Delivery, DeliveryAction, DeliveryEffect, DeliveryEvent, DeliveryRules, SendError},
     part::{FailureReason, PlannedPart},
 };
 use satchel_ports::{
@@ -28,6 +28,7 @@ use crate::{
     plan::reserve_label,
     replan::replan,
     retry::retry_until_stored,
+    split::split,
 };
 
 /// The ports and rules that a delivery needs.
@@ -35,7 +36,7 @@ use crate::{
 pub struct DeliveryContext {
     /// Where the parts are.
     pub outbox: Arc<dyn Outbox>,
-    /// Where the turns are that they answer.
+    /// The turns that the parts answer.
     pub archive: Arc<dyn Archive>,
     /// The time of attempts and waits.
     pub clock: Arc<dyn Clock>,
@@ -90,31 +91,31 @@ type PartResult = Option<SettleOutcome>;
 /// When the ledger fails or the lane is lost. Whatever a channel does is no error: the part is tried again, replaced
 /// or given up.
 pub async fn deliver(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     lease: &Lease,
     start: DeliveryStart,
 ) -> Result<DeliverOutcome, LedgerError> {
     let is_taken_over = start == DeliveryStart::TakenOver;
     let mut next = match start {
         DeliveryStart::Started(part) => Some(part),
-        DeliveryStart::TakenOver | DeliveryStart::Planned => delivery.outbox.next_part(lease).await?,
+        DeliveryStart::TakenOver | DeliveryStart::Planned => context.outbox.next_part(lease).await?,
     };
     let is_started = |part: &Part| part.state == PartState::Sending;
     let mut started_here = next.as_ref().is_some_and(is_started) && !is_taken_over;
     let mut reply_anchor = ReplyAnchor::default();
     while let Some(part) = next {
-        if delivery.stop.is_cancelled() {
+        if context.stop.is_cancelled() {
             if started_here {
-                revert_start(delivery, lease, part).await?;
+                revert_start(context, lease, part).await?;
             }
             return Ok(DeliverOutcome::Stopped);
         }
-        let outcome = match deliver_part(delivery, lease, part, started_here, &mut reply_anchor).await {
+        let outcome = match deliver_part(context, lease, part, started_here, &mut reply_anchor).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return Ok(DeliverOutcome::Stopped),
             // An operator discarded it meanwhile.
             Err(LedgerError::AlreadySettled(_)) => {
-                SettleOutcome { next: delivery.outbox.next_part(lease).await?, released: false }
+                SettleOutcome { next: context.outbox.next_part(lease).await?, released: false }
             }
             Err(error) => return Err(error),
         };
@@ -128,80 +129,85 @@ pub async fn deliver(
 }
 
 /// Reverts a started part of which no byte was sent, so that it does not become in doubt.
-async fn revert_start(delivery: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
+async fn revert_start(context: &DeliveryContext, lease: &Lease, part: Part) -> Result<(), LedgerError> {
     let attempts = part.attempts.saturating_sub(1);
     let first_attempt_at = part.first_attempt_at.filter(|_| attempts > 0);
     let reverted = Part { state: PartState::Pending, attempts, first_attempt_at, ..part };
-    delivery.outbox.save_part(lease, &reverted).await
+    context.outbox.save_part(lease, &reverted).await
 }
 
-/// Performs what the delivery asks for until the part is settled, or the process stops while nothing is in flight.
+/// Does what the delivery asks for until the part is settled, or the process stops while nothing is in flight.
 async fn deliver_part(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     lease: &Lease,
     part: Part,
     started_here: bool,
     reply_anchor: &mut ReplyAnchor,
 ) -> Result<PartResult, LedgerError> {
-    let DeliveryContext { outbox, clock, stop, rules, .. } = delivery;
-    let capabilities = delivery.channel.capabilities(&part.conversation);
-    let reply_to = reply_anchor.reply_target(delivery, &part, capabilities.replies).await?;
-    let (mut under_way, effects) = Delivery::resume(part, started_here, &capabilities, clock.now(), *rules);
-    let mut effects = VecDeque::from(effects);
-    while let Some(effect) = effects.pop_front() {
-        match effect {
-            DeliveryEffect::Save => outbox.save_part(lease, under_way.part()).await?,
-            DeliveryEffect::Record => {
-                log_result(delivery, under_way.part());
-                retry_until_stored(stop, || outbox.save_part(lease, under_way.part())).await?;
-                publish_part_state(delivery, under_way.part()).await;
-            }
-            DeliveryEffect::Publish => publish_part_state(delivery, under_way.part()).await,
-            DeliveryEffect::RemoveDuplicates => {
-                let part = under_way.part();
-                let request = send_request(delivery, part, &part.content, reply_to.as_ref());
-                doubt::remove_duplicates(delivery, part, request).await;
-            }
-            DeliveryEffect::Settle => {
-                let part = under_way.into_part();
-                reply_anchor.record_sent(&part);
-                return settle_part(delivery, lease, part, Vec::new()).await;
-            }
-            DeliveryEffect::Replace(children) => {
-                return settle_part(delivery, lease, under_way.into_part(), children).await;
-            }
-            DeliveryEffect::Perform(action) => {
-                let Some(event) = perform(delivery, &under_way, action, reply_to.as_ref()).await? else {
-                    return Ok(None);
-                };
-                effects.extend(under_way.on(event, clock.now()));
+    let DeliveryContext { outbox, clock, stop, rules, .. } = context;
+    let capabilities = context.channel.capabilities(&part.conversation);
+    let reply_to = reply_anchor.reply_target(context, &part, capabilities.replies).await?;
+    let (mut delivery, mut plan) = Delivery::resume(part, started_here, &capabilities, clock.now(), *rules);
+    loop {
+        let (effects, continuation) = plan;
+        for effect in effects {
+            let part = delivery.part();
+            match effect {
+                DeliveryEffect::Save => outbox.save_part(lease, part).await?,
+                DeliveryEffect::Record => {
+                    log_result(context, part);
+                    retry_until_stored(stop, || outbox.save_part(lease, part)).await?;
+                    publish_part_state(context, part).await;
+                }
+                DeliveryEffect::Publish => publish_part_state(context, part).await,
+                DeliveryEffect::RemoveDuplicates => {
+                    let request = send_request(context, part, &part.content, reply_to.as_ref());
+                    doubt::remove_duplicates(context, part, request).await;
+                }
             }
         }
+        let event = match continuation {
+            Continuation::Perform(action) => perform(context, &delivery, action, reply_to.as_ref()).await?,
+            Continuation::Settle => {
+                let part = delivery.into_part();
+                reply_anchor.record_sent(&part);
+                return settle_part(context, lease, part, Vec::new()).await;
+            }
+            Continuation::Replace(children) => {
+                return settle_part(context, lease, delivery.into_part(), children).await;
+            }
+        };
+        let Some(event) = event else { return Ok(None) };
+        plan = delivery.on(event, clock.now());
     }
-    unreachable!("a delivery ends with the part's settlement")
 }
 
 /// Performs one action; `None` when the process stops before it has ended and nothing is in flight.
 async fn perform(
-    delivery: &DeliveryContext,
-    under_way: &Delivery,
+    context: &DeliveryContext,
+    delivery: &Delivery,
     action: DeliveryAction,
     reply_to: Option<&MessageRef>,
 ) -> Result<Option<DeliveryEvent>, LedgerError> {
-    let DeliveryContext { channel, clock, stop, .. } = delivery;
-    let part = under_way.part();
+    let DeliveryContext { channel, clock, stop, .. } = context;
+    let part = delivery.part();
+    // Read anew for each action: a refusal may have taught the channel a lower limit.
+    let capabilities = || channel.capabilities(&part.conversation);
     Ok(match action {
-        DeliveryAction::Prepare => Some(match prepare_with_activity(delivery, part).await {
+        DeliveryAction::Prepare => Some(match prepare_with_activity(context, part).await {
             Ok(prepared) => DeliveryEvent::Prepared(Box::new(prepared)),
-            Err(reason) => fall_back_to_text(part, reason, &channel.capabilities(&part.conversation)),
+            Err(reason) => {
+                let failure = FailureReason::SynthesisFailed { reason };
+                DeliveryEvent::NotPrepared(failure, plan_unspoken_text(&part.content, &capabilities()))
+            }
         }),
         DeliveryAction::Call(attempt) => {
-            Some(DeliveryEvent::Answered(send_part(delivery, part, under_way.content(attempt), reply_to).await))
+            let answer = send_part(context, part, delivery.content(attempt), reply_to).await;
+            Some(DeliveryEvent::Answered(attempt, answer))
         }
-        DeliveryAction::Replan(refusal, reason) => {
-            // The channel may have learned a lower limit from the refusal.
-            let capabilities = channel.capabilities(&part.conversation);
-            Some(DeliveryEvent::Replanned(replan(&part.content, &refusal, &reason, &capabilities)))
+        DeliveryAction::Replan(refusal, failure) => {
+            let outcome = replan(&part.content, &refusal, &failure, &capabilities());
+            Some(DeliveryEvent::Replanned(outcome, failure))
         }
         DeliveryAction::Sleep(until) => {
             let wait = tokio::time::sleep(until.saturating_duration_since(clock.now()));
@@ -209,29 +215,29 @@ async fn perform(
         }
         DeliveryAction::Probe => stop.run_until_cancelled(channel.probe()).await.map(DeliveryEvent::ProbeEnded),
         DeliveryAction::Search => {
-            let search = doubt::search(delivery, part, send_request(delivery, part, &part.content, reply_to));
+            let search = doubt::search(context, part, send_request(context, part, &part.content, reply_to));
             stop.run_until_cancelled(search).await.transpose()?.map(DeliveryEvent::SearchEnded)
         }
     })
 }
 
 async fn send_part(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     part: &Part,
     content: &PartContent,
     reply_to: Option<&MessageRef>,
 ) -> Result<Vec<MessageRef>, SendError> {
-    let channel = &delivery.channel;
+    let channel = &context.channel;
     match (content, &part.target) {
         (PartContent::Withdraw, Some(target)) => channel.delete(&part.conversation, target).await.map(|()| Vec::new()),
         (PartContent::Withdraw, None) => Ok(Vec::new()),
-        (_, Some(target)) => channel.edit(target, &send_request(delivery, part, content, reply_to)).await,
-        (_, None) => channel.send(&send_request(delivery, part, content, reply_to)).await,
+        (_, Some(target)) => channel.edit(target, &send_request(context, part, content, reply_to)).await,
+        (_, None) => channel.send(&send_request(context, part, content, reply_to)).await,
     }
 }
 
 fn send_request(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     part: &Part,
     content: &PartContent,
     reply_to: Option<&MessageRef>,
@@ -241,51 +247,47 @@ fn send_request(
         turn: part.turn,
         conversation: part.conversation.clone(),
         content: match part.labelled {
-            true => with_duplicate_label(content, delivery.channel.capabilities(&part.conversation).caption),
+            true => with_duplicate_label(content, context.channel.capabilities(&part.conversation).caption),
             false => content.clone(),
         },
         reply_to: reply_to.cloned(),
     }
 }
 
-/// A voice that can't be made. Its text is sent instead, unless the reply contains it already; the notice reports it
-/// anyway.
-fn fall_back_to_text(part: &Part, reason: String, capabilities: &ChannelCapabilities) -> DeliveryEvent {
-    let text = match &part.content {
-        PartContent::Voice { text, in_text: false, .. } => text.as_str(),
-        _ => "",
-    };
+/// Plans the text of a voice that can't be made, unless the reply contains it already.
+fn plan_unspoken_text(content: &PartContent, capabilities: &ChannelCapabilities) -> Vec<PlannedPart> {
+    let PartContent::Voice { text, in_text: false, .. } = content else { return Vec::new() };
     // It may have been sent before, so the text may need a label.
-    let chunks = crate::split::split(text, &reserve_label(&capabilities.text)).into_iter().map(PartContent::from_text);
-    DeliveryEvent::NotPrepared(FailureReason::SynthesisFailed { reason }, chunks.map(PlannedPart::new).collect())
+    let chunks = split(text, &reserve_label(&capabilities.text));
+    chunks.into_iter().map(|chunk| PlannedPart::new(PartContent::from_text(chunk))).collect()
 }
 
 /// Commits a part's end together with the closing notice of its response, if something of it failed. Children that are
 /// given up at once count for the notice.
 async fn settle_part(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     lease: &Lease,
     part: Part,
     children: Vec<PlannedPart>,
 ) -> Result<PartResult, LedgerError> {
-    log_result(delivery, &part);
+    log_result(context, &part);
     let replacements = match children.as_slice() {
         [] => vec![part.clone()],
-        children => children.iter().map(|child| as_child(&part, child)).collect(),
+        children => children.iter().map(|child| child_part(&part, child)).collect(),
     };
     let notice = if replacements.iter().any(needs_notice) {
-        closing_notice_after(delivery, &part, &replacements).await?
+        closing_notice_after(context, &part, &replacements).await?
     } else {
         None
     };
-    let settlement = Settlement { part: part.clone(), children, notice, rules: delivery.rules };
-    let outcome = retry_until_stored(&delivery.stop, || delivery.outbox.settle_part(lease, &settlement)).await?;
-    publish_part_state(delivery, &part).await;
+    let settlement = Settlement { part: part.clone(), children, notice, rules: context.rules };
+    let outcome = retry_until_stored(&context.stop, || context.outbox.settle_part(lease, &settlement)).await?;
+    publish_part_state(context, &part).await;
     Ok(Some(outcome))
 }
 
-/// A child as it will be stored, as far as the notice is concerned.
-fn as_child(parent: &Part, child: &PlannedPart) -> Part {
+/// Makes a child as it will be stored, as far as the notice is concerned.
+fn child_part(parent: &Part, child: &PlannedPart) -> Part {
     let state = child.failure.clone().map_or(PartState::Pending, |reason| PartState::Failed { reason });
     Part { content: child.content.clone(), state, ..parent.clone() }
 }
@@ -297,15 +299,15 @@ fn needs_notice(part: &Part) -> bool {
 
 /// Returns the text of the closing notice once `part` is settled as `replacements`.
 async fn closing_notice_after(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     part: &Part,
     replacements: &[Part],
 ) -> Result<Option<String>, LedgerError> {
-    let turn = delivery.archive.turn(part.turn).await?;
+    let turn = context.archive.turn(part.turn).await?;
     // A replacement is younger than the reply. A revocation since the reply was planned applies to all of its parts.
     let creation_times = turn.iter().flat_map(|turn| &turn.parts).map(|part| part.created_at);
     let planned_at = creation_times.fold(part.created_at, Ord::min);
-    let make_link: MakeLink<'_> = &|file| delivery.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
+    let make_link: MakeLink<'_> = &|file| context.links.as_ref()?.create_link(&part.conversation, file.id, planned_at);
     let Some(turn) = turn else {
         return Ok(closing_notice(replacements, make_link));
     };
@@ -321,9 +323,9 @@ async fn closing_notice_after(
 }
 
 /// Logs what an operator wants to see: everything that is not simply sent.
-fn log_result(delivery: &DeliveryContext, part: &Part) {
+fn log_result(context: &DeliveryContext, part: &Part) {
     let Part { id, conversation, turn, attempts, .. } = part;
-    let (kind, channel) = (part.content.kind(), delivery.channel.name());
+    let (kind, channel) = (part.content.kind(), context.channel.name());
     match &part.state {
         PartState::Sent { .. } => {
             tracing::info!(chat.id = %conversation, turn.id = %turn, part.id = %id, part.kind = kind, attempts, "part sent");
@@ -341,7 +343,7 @@ fn log_result(delivery: &DeliveryContext, part: &Part) {
     }
 }
 
-async fn publish_part_state(delivery: &DeliveryContext, part: &Part) {
+async fn publish_part_state(context: &DeliveryContext, part: &Part) {
     let reason = match &part.state {
         PartState::Failed { reason } => Some(reason.clone()),
         _ => None,
@@ -355,7 +357,7 @@ async fn publish_part_state(delivery: &DeliveryContext, part: &Part) {
         reason,
     };
     // Subscribers poll the ledger as well, so a failing bus only costs latency.
-    if let Err(error) = delivery.bus.publish(event).await {
+    if let Err(error) = context.bus.publish(event).await {
         tracing::debug!(error = %error, "publishing a delivery event failed");
     }
 }

@@ -14,12 +14,12 @@ use crate::{
     split::split_plain,
 };
 
-/// Says what is sent instead of a part that was refused.
+/// Says what is sent instead of a part that was refused, and fails with `failure` if there is no other form.
 #[must_use]
 pub fn replan(
     content: &PartContent,
     refusal: &Refusal,
-    reason: &str,
+    failure: &FailureReason,
     capabilities: &ChannelCapabilities,
 ) -> ReplanOutcome {
     if *refusal == Refusal::TargetGone {
@@ -41,7 +41,7 @@ pub fn replan(
         PartContent::Withdraw => Vec::new(),
     };
     if children.is_empty() {
-        return ReplanOutcome::GiveUp(failure_reason(content, refusal, reason, capabilities));
+        return ReplanOutcome::GiveUp(failure_reason(content, refusal, failure, capabilities));
     }
     ReplanOutcome::Children(children.into_iter().map(|content| plan_child(content, capabilities)).collect())
 }
@@ -63,7 +63,7 @@ fn split_oversized(items: &[FileItem], capabilities: &ChannelCapabilities) -> Ve
 fn failure_reason(
     content: &PartContent,
     refusal: &Refusal,
-    reason: &str,
+    failure: &FailureReason,
     capabilities: &ChannelCapabilities,
 ) -> FailureReason {
     match refusal {
@@ -71,7 +71,7 @@ fn failure_reason(
         Refusal::TooLarge { limit } if !content.files().is_empty() => {
             FailureReason::TooLarge { limit: limit.unwrap_or(capabilities.file_bytes) }
         }
-        _ => FailureReason::Refused { reason: reason.to_owned() },
+        _ => failure.clone(),
     }
 }
 

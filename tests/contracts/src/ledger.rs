@@ -44,7 +44,7 @@ pub trait LedgerFixture: Send + Sync {
     /// Opens the store as one more process with quotas, in bytes, that bind everybody but the sender `owner`.
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger;
 
-    /// The clock of all these processes.
+    /// A clock as these processes have, each its own.
     fn clock(&self) -> Arc<dyn Clock>;
 
     /// How long its leases live; short, for some promises wait for it.

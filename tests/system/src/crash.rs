@@ -35,9 +35,9 @@ use satchel_domain::{
 use satchel_files::{DirectoryBlobs, DirectoryDeclaredFiles, DirectoryWorkspace};
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, ModelScript, ScriptedModel, SystemClock, UuidV7};
-use satchel_ports::intercept::Intercepted;
 use satchel_ports::{
     Archive, AuditQuery, AuditRecord, Clock, Fetcher, Ids, SafetyTier, ScriptHost, Storage,
+    intercept::Intercepted,
     ledger::{AttachmentQuery, OutboxQuery, TurnRecord},
 };
 use satchel_sandbox::SandboxRunner;
@@ -45,13 +45,11 @@ use satchel_starlark::{ScriptPoolSettings, WorkerPool};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::crash::crash_wrapper::CrashHook;
-
 pub use self::channel::ChannelAdapter;
 use crate::{
     crash::{
         channel::{AdapterTimeouts, OpenChannel},
-        crash_wrapper::{CrashInbound, CrashWrapper},
+        crash_wrapper::{CrashHook, CrashInbound, CrashWrapper},
         points::{CrashPoint, CrashPoints},
         tools::{CountingTool, RequestVoiceTool, WaitingTool},
         voice::FakeSpeech,

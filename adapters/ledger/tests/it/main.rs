@@ -19,8 +19,10 @@ use satchel_domain::{
 };
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
-use satchel_ports::Clock;
-use satchel_ports::ledger::{CompletedTurn, HistoryChange, Ledger, Quotas, Settlement};
+use satchel_ports::{
+    Clock,
+    ledger::{CompletedTurn, HistoryChange, Ledger, Quotas, Settlement},
+};
 use tempfile::TempDir;
 
 struct Store {
@@ -39,8 +41,12 @@ impl LedgerFixture for Store {
     async fn open(&self) -> Ledger {
         // An album stays open for as long as a test may be held up between its pieces.
         let settings = Settings { lease: self.lease(), album_quiet: Duration::from_secs(2), ..Settings::default() };
-        Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
-            .into()
+        Arc::new(
+            SqliteLedger::open(self.data_dir.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap(),
+        )
+        .into()
     }
 
     async fn open_with_quotas(&self, conversation: u64, person: u64) -> Ledger {
@@ -49,8 +55,12 @@ impl LedgerFixture for Store {
             quotas: QuotaRules { quotas: Quotas { conversation, person }, is_owner },
             ..Settings::default()
         };
-        Arc::new(SqliteLedger::open(self.data_dir.path(), settings, self.clock(), Arc::new(UuidV7)).await.unwrap())
-            .into()
+        Arc::new(
+            SqliteLedger::open(self.data_dir.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
+                .await
+                .unwrap(),
+        )
+        .into()
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

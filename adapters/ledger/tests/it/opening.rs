@@ -1,7 +1,6 @@
 //! Opening what is broken, newer, read-only or out of reach: a clear error, and nothing changed.
 
-use std::sync::Arc;
-use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use satchel_ledger::{OpenError, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};

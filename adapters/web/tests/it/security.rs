@@ -435,8 +435,8 @@ async fn bind(change: impl FnOnce(&mut WebSettings)) -> Result<SocketAddr, WebEr
     let mut settings = settings(&dir);
     change(&mut settings);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let settings_of_ledger = satchel_ledger::Settings::default();
-    let ledger = SqliteLedger::open(dir.path(), settings_of_ledger, Arc::clone(&clock), Arc::new(UuidV7)).await;
+    let ledger =
+        SqliteLedger::open(dir.path(), satchel_ledger::Settings::default(), Arc::clone(&clock), Arc::new(UuidV7)).await;
     let ledger = Arc::new(ledger.unwrap());
     let blobs = Arc::new(DirectoryBlobs::open(&dir.path().join("blobs")).unwrap());
     let channel = Arc::new(WebChannel::new(&settings, Arc::clone(&blobs) as _)?);

@@ -28,8 +28,8 @@ const MIN_POLL_DELAY: Duration = Duration::from_millis(100);
 
 pub struct Scheduler {
     schedules: Vec<ScheduleState>,
-    /// Read as the wall clock, which may go back: by a time that never does nothing would be due for days, once the
-    /// machine's clock was days ahead.
+    /// Read as the wall clock, which may go back. [`Clock::now`] never does: once the machine's clock was days ahead,
+    /// nothing would be due for days.
     clock: Arc<dyn Clock>,
     /// The latest time that the clock has shown.
     latest_clock: Timestamp,

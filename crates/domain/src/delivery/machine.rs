@@ -1,9 +1,9 @@
-//! One part under way: every decision about it, as a function of what the ledger holds, what this process knows, and
-//! what has just happened.
+//! The decisions about one part under way, by what the ledger holds, what this process knows, and what has just
+//! happened.
 //!
-//! The driver in `routing` performs the [`DeliveryEffect`]s in their order and feeds back what came of them. If a
-//! [`DeliveryEffect::Save`] fails, it stops: the lane is lost or the ledger is down, and whoever resumes the part starts
-//! from what is stored.
+//! The driver in `routing` performs the [`DeliveryEffect`]s in their order, does what the [`Continuation`] says, and feeds
+//! back the event with which that ends. If a [`DeliveryEffect::Save`] fails, it stops: the lane is lost or the ledger is
+//! down, and the next process resumes from what is stored.
 
 use std::time::Duration;
 
@@ -32,26 +32,34 @@ pub enum Attempt {
     Complete,
 }
 
-/// What is to be done with a part. The last of several effects is an action or the end.
-#[derive(Debug, Clone, PartialEq)]
+/// A step that is done before the [`Continuation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryEffect {
     /// Store the part, before a call or a wait. If that fails, stop.
     Save,
-    /// Store the part after an answer, which would be lost otherwise: again and again until the ledger takes it.
+    /// Store the part after an answer, which would be lost otherwise: retry until the ledger takes it.
     Record,
     /// Publish the part's state.
     Publish,
     /// Delete earlier attempts that arrived all the same, after a search had not found them.
     RemoveDuplicates,
-    /// Do something that ends with an event.
+}
+
+/// How a delivery goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Continuation {
+    /// With an action, which ends with an event.
     Perform(DeliveryAction),
-    /// Settle the part as it is.
+    /// Not at all: the part is settled as it is.
     Settle,
-    /// Settle the part as replaced by these.
+    /// Not at all: the part is settled as replaced by these.
     Replace(Vec<PlannedPart>),
 }
 
-/// What takes time, and ends with an event.
+/// The answer to an event: effects in their order, and what follows them.
+pub type DeliveryPlan = (Vec<DeliveryEffect>, Continuation);
+
+/// A step that takes time and ends with an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryAction {
     /// Prepare the part's bytes: [`DeliveryEvent::Prepared`] or [`DeliveryEvent::NotPrepared`].
@@ -62,27 +70,27 @@ pub enum DeliveryAction {
     Probe,
     /// Look for the part among the messages of its chat: [`DeliveryEvent::SearchEnded`].
     Search,
-    /// Find another form for what was refused: [`DeliveryEvent::Replanned`].
-    Replan(Refusal, String),
+    /// Find another form for what was refused, or whose file can't be read: [`DeliveryEvent::Replanned`].
+    Replan(Refusal, FailureReason),
     /// Do nothing before this moment: [`DeliveryEvent::TimeReached`].
     Sleep(Timestamp),
 }
 
-/// What happened to a part under way.
+/// The end of a [`DeliveryAction`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeliveryEvent {
     /// Its bytes are prepared.
     Prepared(Box<PartContent>),
     /// Its bytes can't be prepared, for this reason; these take its place, if there are any.
     NotPrepared(FailureReason, Vec<PlannedPart>),
-    /// The channel answered the call.
-    Answered(Result<Vec<MessageRef>, SendError>),
+    /// The channel answered this call.
+    Answered(Attempt, Result<Vec<MessageRef>, SendError>),
     /// The harmless call ended.
     ProbeEnded(Result<(), SendError>),
     /// The search ended; an error means that the channel could not look.
     SearchEnded(Result<SearchResult, SendError>),
-    /// The planner answered what is sent instead.
-    Replanned(ReplanOutcome),
+    /// The planner answered what is sent instead of a part that fails with this reason otherwise.
+    Replanned(ReplanOutcome, FailureReason),
     /// The moment has come.
     TimeReached,
 }
@@ -114,18 +122,14 @@ pub enum ReplanOutcome {
 pub struct Delivery {
     part: Part,
     rules: DeliveryRules,
-    /// The call that is under way, or was answered last.
-    attempt: Attempt,
     /// What is left to be done about doubt, after the retries that failed.
     doubt_rules: DoubtRules,
     /// The key of the channel, whatever was refused under it.
     idempotency: Idempotency,
     /// The text of a part with files, until that is refused as well.
-    text_alone: Option<PartContent>,
-    /// How often the channel was probed in vain.
+    text_only: Option<PartContent>,
+    /// How many probes failed.
     probes: u32,
-    /// What the part fails with if the planner finds no other form.
-    refusal: Option<FailureReason>,
 }
 
 impl Delivery {
@@ -138,21 +142,19 @@ impl Delivery {
         capabilities: &ChannelCapabilities,
         now: Timestamp,
         rules: DeliveryRules,
-    ) -> (Self, Vec<DeliveryEffect>) {
+    ) -> (Self, DeliveryPlan) {
         let ChannelCapabilities { idempotency, look_up, can_edit, .. } = *capabilities;
         // Without an edit the files could never be added.
-        let text_alone = text_alone(&part.content).filter(|_| can_edit);
+        let text_only = text_only(&part.content).filter(|_| can_edit);
         let mut delivery = Self {
             part,
             rules,
-            attempt: Attempt::Plain,
             doubt_rules: DoubtRules { idempotency, look_up, may_resend: true },
             idempotency,
-            text_alone,
+            text_only,
             probes: 0,
-            refusal: None,
         };
-        let effects = match (&delivery.part.state, started_here) {
+        let plan = match (&delivery.part.state, started_here) {
             (PartState::Sending, true) => perform(DeliveryAction::Call(Attempt::Plain)),
             (PartState::Sending, false) => {
                 delivery.advance(PartEvent::Interrupted, now);
@@ -160,25 +162,25 @@ impl Delivery {
             }
             _ => delivery.proceed(now),
         };
-        (delivery, effects)
+        (delivery, plan)
     }
 
-    /// The part as it is now.
+    /// Returns the part as it is now.
     #[must_use]
     pub fn part(&self) -> &Part {
         &self.part
     }
 
-    /// Ends the delivery, for whoever settles the part.
+    /// Returns the part, for its settlement.
     #[must_use]
     pub fn into_part(self) -> Part {
         self.part
     }
 
-    /// The content that a call sends; a label is the driver's to add.
+    /// Returns the content that a call sends; the driver adds the label.
     #[must_use]
     pub fn content(&self, attempt: Attempt) -> &PartContent {
-        match (attempt, &self.text_alone) {
+        match (attempt, &self.text_only) {
             (Attempt::RetryText, Some(text)) => text,
             _ => &self.part.content,
         }
@@ -186,7 +188,7 @@ impl Delivery {
 
     /// Says what is to be done after an event.
     #[must_use]
-    pub fn on(&mut self, event: DeliveryEvent, now: Timestamp) -> Vec<DeliveryEffect> {
+    pub fn on(&mut self, event: DeliveryEvent, now: Timestamp) -> DeliveryPlan {
         match event {
             DeliveryEvent::TimeReached => self.proceed(now),
             DeliveryEvent::Prepared(content) => {
@@ -195,21 +197,21 @@ impl Delivery {
                 self.proceed(now)
             }
             DeliveryEvent::NotPrepared(reason, children) => self.replace(children, reason, now),
-            DeliveryEvent::Answered(answer) => self.on_answer(answer, now),
+            DeliveryEvent::Answered(attempt, answer) => self.on_answer(attempt, answer, now),
             DeliveryEvent::ProbeEnded(Err(error)) => self.on_unreachable(error, now),
             DeliveryEvent::ProbeEnded(Ok(())) => {
                 let step = next_doubt_step(&self.part, now, &self.rules, self.doubt_rules);
                 self.take_doubt_step(step, now)
             }
             DeliveryEvent::SearchEnded(found) => self.on_search(found, now),
-            DeliveryEvent::Replanned(outcome) => self.on_replanned(outcome, now),
+            DeliveryEvent::Replanned(outcome, failure) => self.on_replanned(outcome, failure, now),
         }
     }
 
     /// Does what the state of the part asks for at this time.
-    fn proceed(&mut self, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn proceed(&mut self, now: Timestamp) -> DeliveryPlan {
         match next_step(&self.part, now, &self.rules) {
-            DeliveryStep::Done => vec![DeliveryEffect::Settle],
+            DeliveryStep::Done => settle(),
             DeliveryStep::GiveUp(reason) => self.give_up(reason, now),
             DeliveryStep::Wait(until) => perform(DeliveryAction::Sleep(until)),
             DeliveryStep::Prepare => perform(DeliveryAction::Prepare),
@@ -218,65 +220,66 @@ impl Delivery {
         }
     }
 
-    /// Waits as long as the part's state asks for, after it was stored: what it asks for then may change it again.
-    fn wait(&self, now: Timestamp) -> DeliveryEffect {
-        match next_step(&self.part, now, &self.rules) {
-            DeliveryStep::Wait(until) => DeliveryEffect::Perform(DeliveryAction::Sleep(until)),
-            _ => DeliveryEffect::Perform(DeliveryAction::Sleep(now)),
-        }
+    /// Waits as long as the part's state asks for. The effects before it store that state, so nothing may change it yet.
+    fn wait(&self, now: Timestamp) -> Continuation {
+        let until = match next_step(&self.part, now, &self.rules) {
+            DeliveryStep::Wait(until) => until,
+            _ => now,
+        };
+        Continuation::Perform(DeliveryAction::Sleep(until))
     }
 
     /// Commits the part as started before the call. From then on it may have arrived.
-    fn start(&mut self, attempt: Attempt, now: Timestamp) -> Vec<DeliveryEffect> {
-        self.attempt = attempt;
+    fn start(&mut self, attempt: Attempt, now: Timestamp) -> DeliveryPlan {
         self.advance(PartEvent::Started, now);
-        vec![DeliveryEffect::Save, DeliveryEffect::Perform(DeliveryAction::Call(attempt))]
+        (vec![DeliveryEffect::Save], Continuation::Perform(DeliveryAction::Call(attempt)))
     }
 
-    fn on_answer(&mut self, answer: Result<Vec<MessageRef>, SendError>, now: Timestamp) -> Vec<DeliveryEffect> {
-        match (answer, self.attempt) {
-            (Ok(messages), attempt @ (Attempt::Retry | Attempt::RetryText))
-                if attempt == Attempt::RetryText || self.is_possibly_partial() =>
-            {
+    fn on_answer(
+        &mut self,
+        attempt: Attempt,
+        answer: Result<Vec<MessageRef>, SendError>,
+        now: Timestamp,
+    ) -> DeliveryPlan {
+        match (attempt, answer) {
+            (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
+            (Attempt::Retry, Ok(messages)) if self.is_possibly_partial() => return self.complete(messages, now),
+            // A labelled send goes under the same key.
+            (Attempt::Plain, Ok(messages)) if self.is_possibly_partial() && self.is_key_remembered(now) => {
                 return self.complete(messages, now);
             }
-            (answer, attempt @ (Attempt::Retry | Attempt::RetryText)) => {
+            (Attempt::Retry | Attempt::RetryText, answer) => {
                 if let Err(error) = &answer {
                     self.record_failed_retry(attempt, error);
                 }
                 self.advance(PartEvent::RetryEnded(answer), now);
             }
-            (Err(SendError::Refused { refusal, reason }), Attempt::Plain | Attempt::Complete) => {
-                self.refusal = Some(FailureReason::Refused { reason: reason.clone() });
-                return perform(DeliveryAction::Replan(refusal, reason));
+            (Attempt::Plain | Attempt::Complete, Err(SendError::Refused { refusal, reason })) => {
+                return perform(DeliveryAction::Replan(refusal, FailureReason::Refused { reason }));
             }
             // One file that can't be read must not take the others, or the text, with it.
-            (Err(SendError::Unreadable { reason }), Attempt::Plain | Attempt::Complete)
+            (Attempt::Plain | Attempt::Complete, Err(SendError::Unreadable { reason }))
                 if has_more_than_one_file(&self.part.content) =>
             {
-                self.refusal = Some(FailureReason::Unreadable { reason: reason.clone() });
-                return perform(DeliveryAction::Replan(Refusal::TooLarge { limit: None }, reason));
+                let refusal = Refusal::TooLarge { limit: None };
+                return perform(DeliveryAction::Replan(refusal, FailureReason::Unreadable { reason }));
             }
-            (answer, Attempt::Plain | Attempt::Complete) => self.advance(PartEvent::AttemptEnded(answer), now),
+            (Attempt::Plain | Attempt::Complete, answer) => self.advance(PartEvent::AttemptEnded(answer), now),
         }
-        if !self.part.state.is_settled() {
-            return vec![DeliveryEffect::Record, self.wait(now)];
+        match &self.part.state {
+            PartState::Sent { .. } if self.part.searched => {
+                (vec![DeliveryEffect::RemoveDuplicates], Continuation::Settle)
+            }
+            state if state.is_settled() => settle(),
+            _ => (vec![DeliveryEffect::Record], self.wait(now)),
         }
-        let has_arrived = matches!(self.part.state, PartState::Sent { .. });
-        let mut effects = Vec::new();
-        effects.extend((self.part.searched && has_arrived).then_some(DeliveryEffect::RemoveDuplicates));
-        effects.push(DeliveryEffect::Settle);
-        effects
     }
 
     /// Edits the message that a retry has found or made to the whole part.
-    fn complete(&mut self, messages: Vec<MessageRef>, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn complete(&mut self, messages: Vec<MessageRef>, now: Timestamp) -> DeliveryPlan {
         self.part.target = messages.into_iter().next();
         match self.part.target {
-            Some(_) => {
-                self.attempt = Attempt::Complete;
-                perform(DeliveryAction::Call(Attempt::Complete))
-            }
+            Some(_) => perform(DeliveryAction::Call(Attempt::Complete)),
             None => self.proceed(now),
         }
     }
@@ -286,18 +289,18 @@ impl Delivery {
         self.doubt_rules = self.doubt_rules.after_failed_retry(error);
         let is_transient = matches!(error, SendError::NotSent { .. } | SendError::InDoubt { .. });
         if attempt == Attempt::RetryText && !is_transient {
-            self.text_alone = None;
+            self.text_only = None;
         }
     }
 
     /// Nothing is stored: the part is in doubt already, and a restart would probe again.
-    fn on_unreachable(&mut self, error: SendError, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn on_unreachable(&mut self, error: SendError, now: Timestamp) -> DeliveryPlan {
         self.probes += 1;
         self.advance(PartEvent::StillUnreachable { error, probes: self.probes }, now);
         self.proceed(now)
     }
 
-    fn on_search(&mut self, found: Result<SearchResult, SendError>, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn on_search(&mut self, found: Result<SearchResult, SendError>, now: Timestamp) -> DeliveryPlan {
         match found {
             Ok(SearchResult::Found(messages)) if self.is_possibly_partial() => {
                 self.part.target = messages.into_iter().next();
@@ -305,7 +308,7 @@ impl Delivery {
             }
             Ok(SearchResult::Found(messages)) => {
                 self.advance(PartEvent::Found(messages), now);
-                vec![DeliveryEffect::Settle]
+                settle()
             }
             Ok(SearchResult::Absent) => {
                 self.advance(PartEvent::Absent, now);
@@ -320,7 +323,7 @@ impl Delivery {
         }
     }
 
-    fn take_doubt_step(&mut self, step: DoubtStep, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn take_doubt_step(&mut self, step: DoubtStep, now: Timestamp) -> DeliveryPlan {
         match step {
             DoubtStep::LookUp => perform(DeliveryAction::Search),
             // An edit is idempotent by itself and has no key.
@@ -331,7 +334,7 @@ impl Delivery {
             DoubtStep::GiveUp(reason) => self.give_up(reason, now),
             DoubtStep::Resend => {
                 self.advance(PartEvent::Relabelled, now);
-                vec![DeliveryEffect::Save, DeliveryEffect::Publish, self.wait(now)]
+                (vec![DeliveryEffect::Save, DeliveryEffect::Publish], self.wait(now))
             }
         }
     }
@@ -340,35 +343,34 @@ impl Delivery {
     /// where doubt is held. It may not where nothing may be sent any more, nor with a label, which would appear in the
     /// message that it finds.
     fn can_retry_text(&self, now: Timestamp) -> bool {
-        let first_attempt_at = self.part.first_attempt_at;
-        let elapsed = first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
         let is_allowed = self.doubt_rules.may_resend && !self.part.labelled;
-        is_allowed && self.text_alone.is_some() && self.idempotency.covers(elapsed)
+        is_allowed && self.text_only.is_some() && self.is_key_remembered(now)
     }
 
-    fn on_replanned(&mut self, outcome: ReplanOutcome, now: Timestamp) -> Vec<DeliveryEffect> {
-        let Some(refusal) = self.refusal.take() else { return self.proceed(now) };
+    /// Whether a new message would go under a key that the platform still remembers, and so might return an older one.
+    fn is_key_remembered(&self, now: Timestamp) -> bool {
+        let first_attempt_at = self.part.first_attempt_at;
+        let elapsed = first_attempt_at.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
+        self.part.target.is_none() && self.idempotency.covers(elapsed)
+    }
+
+    fn on_replanned(&mut self, outcome: ReplanOutcome, failure: FailureReason, now: Timestamp) -> DeliveryPlan {
+        let was_refused = matches!(failure, FailureReason::Refused { .. });
         match outcome {
-            ReplanOutcome::Children(children) => self.replace(children, refusal, now),
+            ReplanOutcome::Children(children) => self.replace(children, failure, now),
             // As a new part: under the old key the platform would return the message that is gone.
-            ReplanOutcome::SendNew if self.part.target.take().is_some() => {
-                self.replace(vec![PlannedPart::new(self.part.content.clone())], refusal, now)
+            ReplanOutcome::SendNew if was_refused && self.part.target.is_some() => {
+                self.part.target = None;
+                self.replace(vec![PlannedPart::new(self.part.content.clone())], failure, now)
             }
-            ReplanOutcome::GiveUp(reason) if matches!(refusal, FailureReason::Refused { .. }) => {
-                self.give_up(reason, now)
-            }
-            ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => self.give_up(refusal, now),
+            ReplanOutcome::GiveUp(reason) if was_refused => self.give_up(reason, now),
+            ReplanOutcome::SendNew | ReplanOutcome::GiveUp(_) => self.give_up(failure, now),
         }
     }
 
     /// Puts children in the part's place; without any it fails. A voice of which only the words are left is reported as
     /// failed.
-    fn replace(
-        &mut self,
-        mut children: Vec<PlannedPart>,
-        reason: FailureReason,
-        now: Timestamp,
-    ) -> Vec<DeliveryEffect> {
+    fn replace(&mut self, mut children: Vec<PlannedPart>, reason: FailureReason, now: Timestamp) -> DeliveryPlan {
         if children.is_empty() {
             return self.give_up(reason, now);
         }
@@ -377,12 +379,12 @@ impl Delivery {
             children.push(PlannedPart { content: self.part.content.clone(), failure: Some(reason) });
         }
         self.advance(PartEvent::Replaced(Vec::new()), now);
-        vec![DeliveryEffect::Replace(children)]
+        (Vec::new(), Continuation::Replace(children))
     }
 
-    fn give_up(&mut self, reason: FailureReason, now: Timestamp) -> Vec<DeliveryEffect> {
+    fn give_up(&mut self, reason: FailureReason, now: Timestamp) -> DeliveryPlan {
         self.advance(PartEvent::GivenUp(reason), now);
-        vec![DeliveryEffect::Settle]
+        settle()
     }
 
     fn advance(&mut self, event: PartEvent, now: Timestamp) {
@@ -395,11 +397,15 @@ impl Delivery {
     }
 }
 
-fn perform(action: DeliveryAction) -> Vec<DeliveryEffect> {
-    vec![DeliveryEffect::Perform(action)]
+fn perform(action: DeliveryAction) -> DeliveryPlan {
+    (Vec::new(), Continuation::Perform(action))
 }
 
-fn text_alone(content: &PartContent) -> Option<PartContent> {
+fn settle() -> DeliveryPlan {
+    (Vec::new(), Continuation::Settle)
+}
+
+fn text_only(content: &PartContent) -> Option<PartContent> {
     match content {
         PartContent::Text { text, markup, files } if !files.is_empty() && !text.trim().is_empty() => {
             Some(PartContent::Text { text: text.clone(), markup: *markup, files: Vec::new() })

@@ -12,7 +12,6 @@ use super::{InboundFileState, LedgerError, QueuedMessage};
 ///
 /// # Contract
 /// Besides that of [all ports](super):
-/// - What a verb of another port has committed is part of the next answer.
 /// - A file of another conversation isn't found; of a forgotten one, `attachment` returns the tombstone.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]

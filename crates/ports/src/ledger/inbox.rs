@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ClaimMode, Lease, LedgerError};
 
-/// Where intake stores what comes in.
+/// The store of everything that comes in.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::LedgerError;
 
-/// Who works on which lane.
+/// The right to work on a lane, one process at a time.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -7,7 +7,7 @@ use satchel_domain::{
 
 use super::{Lease, LedgerError};
 
-/// The parts of a lane, as whoever delivers them sees them.
+/// The parts of a lane, for their delivery.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::LedgerError;
 
-/// Who asked to be let in, and who was.
+/// The people who asked for approval, and those who were approved.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::LedgerError;
 use crate::audit::{AuditQuery, AuditRecord};
 
-/// What files take up, and what is removed when.
+/// Usage, quotas, forgetting, and the audit log.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Lease, LedgerError};
 use crate::FileChange;
 
-/// What a turn works from and records, up to its end.
+/// The turns of a lane: their input, their steps and their end.
 ///
 /// # Contract
 /// Besides that of [all ports](super):

@@ -12,13 +12,13 @@ use crate::lookup::{DoubtfulSend, delete_duplicates, look_up};
 /// Looks for a part in doubt among the messages of its chat. Of several that are the part, all but the newest are
 /// deleted.
 pub(super) async fn search(
-    delivery: &DeliveryContext,
+    context: &DeliveryContext,
     part: &Part,
     request: SendRequest,
 ) -> Result<Result<SearchResult, SendError>, LedgerError> {
-    let DeliveryContext { outbox, channel, .. } = delivery;
+    let DeliveryContext { outbox, channel, .. } = context;
     let range = LookupRange::After(outbox.last_sent_before(part.id).await?);
-    let found = look_up(&**outbox, &**channel, doubtful_send(delivery, part, request), range).await?;
+    let found = look_up(&**outbox, &**channel, doubtful_send(context, part, request), range).await?;
     Ok(match found {
         Ok(LookupOutcome::Found { messages, duplicates }) => {
             delete_duplicates(&**channel, &part.conversation, &duplicates).await;
@@ -35,36 +35,36 @@ pub(super) async fn search(
 
 /// Deletes earlier attempts of a part that arrived all the same, after a look-up had not found them: at once, and of
 /// what has files again once the slowest upload must be through.
-pub(super) async fn remove_duplicates(delivery: &DeliveryContext, part: &Part, request: SendRequest) {
+pub(super) async fn remove_duplicates(context: &DeliveryContext, part: &Part, request: SendRequest) {
     let PartState::Sent { messages: sent } = &part.state else { return };
     // The last attempt is the one that is known.
     let attempts = part.attempts.saturating_sub(1);
-    let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(delivery, part, request) };
+    let earlier_attempts = DoubtfulSend { attempts, ..doubtful_send(context, part, request) };
     let is_upload = !part.content.files().is_empty() || matches!(part.content, PartContent::Voice { .. });
-    remove_duplicates_in(delivery, earlier_attempts.clone(), LookupRange::Before(sent.to_vec())).await;
+    remove_duplicates_in(context, earlier_attempts.clone(), LookupRange::Before(sent.to_vec())).await;
     if is_upload {
-        let (delivery, late) = (delivery.clone(), LookupRange::Late(sent.to_vec()));
+        let (context, late) = (context.clone(), LookupRange::Late(sent.to_vec()));
         tokio::spawn(async move {
             tokio::select! {
-                () = delivery.stop.cancelled() => {}
-                () = tokio::time::sleep(delivery.rules.late_duplicate_delay) => {
-                    remove_duplicates_in(&delivery, earlier_attempts, late).await;
+                () = context.stop.cancelled() => {}
+                () = tokio::time::sleep(context.rules.late_duplicate_delay) => {
+                    remove_duplicates_in(&context, earlier_attempts, late).await;
                 }
             }
         });
     }
 }
 
-async fn remove_duplicates_in(delivery: &DeliveryContext, send: DoubtfulSend, range: LookupRange) {
+async fn remove_duplicates_in(context: &DeliveryContext, send: DoubtfulSend, range: LookupRange) {
     let (conversation, part_id) = (send.part.conversation.clone(), send.part.part_id);
-    let search = look_up(&*delivery.outbox, &*delivery.channel, send, range);
+    let search = look_up(&*context.outbox, &*context.channel, send, range);
     let found = tokio::select! {
-        () = delivery.stop.cancelled() => return,
+        () = context.stop.cancelled() => return,
         found = search => found,
     };
     match found {
         Ok(Ok(LookupOutcome::Found { messages, duplicates })) => {
-            delete_duplicates(&*delivery.channel, &conversation, &[messages, duplicates].concat()).await;
+            delete_duplicates(&*context.channel, &conversation, &[messages, duplicates].concat()).await;
         }
         Ok(Ok(LookupOutcome::Absent | LookupOutcome::Uncertain { .. })) => {}
         Ok(Err(error)) => tracing::info!(part.id = %part_id, %error, "no look-up for late duplicates"),
@@ -72,7 +72,7 @@ async fn remove_duplicates_in(delivery: &DeliveryContext, send: DoubtfulSend, ra
     }
 }
 
-fn doubtful_send(delivery: &DeliveryContext, part: &Part, request: SendRequest) -> DoubtfulSend {
-    let since = part.first_attempt_at.unwrap_or_else(|| delivery.clock.now());
+fn doubtful_send(context: &DeliveryContext, part: &Part, request: SendRequest) -> DoubtfulSend {
+    let since = part.first_attempt_at.unwrap_or_else(|| context.clock.now());
     DoubtfulSend { part: request, since, attempts: part.attempts }
 }

@@ -23,7 +23,7 @@ impl ReplyAnchor {
     /// When the ledger can't be read for earlier messages.
     pub(super) async fn reply_target(
         &self,
-        delivery: &DeliveryContext,
+        context: &DeliveryContext,
         part: &Part,
         rule: ReplyRule,
     ) -> Result<Option<MessageRef>, LedgerError> {
@@ -32,7 +32,7 @@ impl ReplyAnchor {
         }
         let last = match &self.0 {
             Some((turn, last)) if *turn == part.turn => Some(last.clone()),
-            _ => delivery.archive.turn(part.turn).await?.and_then(|turn| {
+            _ => context.archive.turn(part.turn).await?.and_then(|turn| {
                 let earlier = turn.parts.iter().take_while(|other| other.id != part.id);
                 earlier.filter_map(last_message).last().cloned()
             }),

@@ -176,7 +176,11 @@ impl DeliveryHarness {
                 return Err(LedgerError::AlreadySettled(part.id));
             }
             let label = if part.labelled { " labelled" } else { "" };
-            write(format!("save {}{label}", part.state.as_str()));
+            let bytes = match &part.content {
+                PartContent::Voice { prepared: Some(_), .. } => " with its bytes",
+                _ => "",
+            };
+            write(format!("save {}{label}{bytes}", part.state.as_str()));
             Ok(())
         });
         let (write, ends, told) = (note(&log), self.ends, self.told);

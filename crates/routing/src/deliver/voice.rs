@@ -24,28 +24,28 @@ const ACTIVITY_INTERVAL: Duration = Duration::from_millis(4_500);
 const MAX_ATTEMPTS: u32 = 3;
 
 /// Prepares a part, and shows the person meanwhile that something is being made for them.
-pub(super) async fn prepare_with_activity(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
+pub(super) async fn prepare_with_activity(context: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
     tokio::select! {
         biased;
-        prepared = synthesize_voice(delivery, part) => prepared,
-        never = show_activity(delivery, part) => match never {},
+        prepared = synthesize_voice(context, part) => prepared,
+        never = show_activity(context, part) => match never {},
     }
 }
 
-async fn show_activity(delivery: &DeliveryContext, part: &Part) -> Infallible {
+async fn show_activity(context: &DeliveryContext, part: &Part) -> Infallible {
     tokio::time::sleep(ACTIVITY_DELAY).await;
     loop {
-        delivery.channel.show_activity(&part.conversation, Activity::Speaking).await;
+        context.channel.show_activity(&part.conversation, Activity::Speaking).await;
         tokio::time::sleep(ACTIVITY_INTERVAL).await;
     }
 }
 
 /// Makes the bytes of a voice, which every attempt then sends. The error says why the words can't be spoken.
-async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
+async fn synthesize_voice(context: &DeliveryContext, part: &Part) -> Result<PartContent, String> {
     let PartContent::Voice { text, in_text, as_file, caption, .. } = &part.content else {
         return Ok(part.content.clone());
     };
-    let Some(speech) = &delivery.speech else {
+    let Some(speech) = &context.speech else {
         return Err("no voice is configured".to_owned());
     };
     let speech_text = to_speech_text(text, *in_text)?;
@@ -63,7 +63,7 @@ async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<Par
         let reason = match synthesized {
             Ok(synthesized) => {
                 let hint = BlobHint { filename: None, mime: Some("audio/ogg".to_owned()), bytes: None };
-                match delivery.blobs.put(synthesized.content, &hint, MAX_VOICE_BYTES).await {
+                match context.blobs.put(synthesized.content, &hint, MAX_VOICE_BYTES).await {
                     Ok(stored) => {
                         let prepared = PreparedVoice {
                             sha256: stored.sha256,
@@ -84,7 +84,7 @@ async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<Par
                 }
             }
             Err(error) => {
-                let reason = if delivery.owner_reads { error.owner_message() } else { error.public_message() };
+                let reason = if context.owner_reads { error.owner_message() } else { error.public_message() };
                 if !error.retryable || attempts == MAX_ATTEMPTS {
                     tracing::warn!(part.id = %part.id, error = %error, attempts, "synthesising a voice message failed; the person is told");
                     return Err(reason);
@@ -95,6 +95,6 @@ async fn synthesize_voice(delivery: &DeliveryContext, part: &Part) -> Result<Par
         if attempts == MAX_ATTEMPTS {
             return Err(reason);
         }
-        tokio::time::sleep(delivery.rules.backoff * attempts).await;
+        tokio::time::sleep(context.rules.backoff * attempts).await;
     }
 }

@@ -12,8 +12,12 @@ use crate::{
     tables,
 };
 
+fn refused(reason: &str) -> FailureReason {
+    FailureReason::Refused { reason: reason.to_owned() }
+}
+
 fn children(content: &PartContent, refusal: Refusal) -> Vec<PartContent> {
-    match replan(content, &refusal, "no", &tables::telegram()) {
+    match replan(content, &refusal, &refused("no"), &tables::telegram()) {
         ReplanOutcome::Children(children) => children.into_iter().map(|child| child.content).collect(),
         ReplanOutcome::GiveUp(_) | ReplanOutcome::SendNew => Vec::new(),
     }
@@ -33,7 +37,8 @@ fn refused_photo_becomes_document_then_gives_up() {
         let again = children(&PartContent::File(photo.clone()), refusal);
         assert_eq!(again, [PartContent::File(document.clone())]);
     }
-    let given_up = |refusal| replan(&PartContent::File(document.clone()), &refusal, "no", &tables::telegram());
+    let given_up =
+        |refusal| replan(&PartContent::File(document.clone()), &refusal, &refused("no"), &tables::telegram());
     assert_eq!(
         given_up(Refusal::TooLarge { limit: Some(5) }),
         ReplanOutcome::GiveUp(FailureReason::TooLarge { limit: 5 })
@@ -68,7 +73,7 @@ fn files_over_learned_limit_fail_without_splitting_others() {
     let album = PartContent::Album { items: items.clone() };
     let bundle = PartContent::Text { text: "hi".to_owned(), markup: Markup::Rich, files: items };
     for (content, before) in [(album, 0), (bundle, 1)] {
-        let ReplanOutcome::Children(children) = replan(&content, &refusal, "no", &capabilities) else {
+        let ReplanOutcome::Children(children) = replan(&content, &refusal, &refused("no"), &capabilities) else {
             panic!("it goes on")
         };
         let shown: Vec<_> = children[before..].iter().map(|part| (part.content.files().len(), &part.failure)).collect();
@@ -131,7 +136,7 @@ fn question_with_refused_buttons_becomes_plain_text() {
 #[test]
 fn missing_edit_target_leads_to_new_send() {
     let content = PartContent::from_text("hi");
-    assert_eq!(replan(&content, &Refusal::TargetGone, "gone", &tables::telegram()), ReplanOutcome::SendNew);
+    assert_eq!(replan(&content, &Refusal::TargetGone, &refused("gone"), &tables::telegram()), ReplanOutcome::SendNew);
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {
@@ -184,7 +189,7 @@ proptest! {
         let mut given_up = Vec::new();
         let mut steps = 0;
         while let Some(content) = waiting.pop_front() {
-            match replan(&content, &refusals[steps % refusals.len()], "no", &capabilities) {
+            match replan(&content, &refusals[steps % refusals.len()], &refused("no"), &capabilities) {
                 ReplanOutcome::Children(children) => {
                     prop_assert!(!children.is_empty());
                     children.into_iter().rev().for_each(|child| waiting.push_front(child.content));

@@ -1,7 +1,11 @@
 //! What one port commits is there for all others, in this process and in the next.
 
-use satchel_domain::{PartState, Timestamp, ToolOutcome};
-use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, OutboxQuery, UsageQuery};
+use satchel_domain::{PartState, Sender, Timestamp, ToolOutcome};
+use satchel_ports::ledger::{
+    AttachmentKey, AttachmentQuery, ClaimMode, OutboxQuery, PairingDecision, PairingRequest, PairingRules, ReleaseMode,
+    UsageQuery,
+};
+use serde_json::json;
 
 use super::{
     CONVERSATION, LedgerFixture, attachment, completed_turn, conversation, message, receive, sent_settlement,
@@ -30,6 +34,23 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
         assert_eq!(reader.storage.find_unreferenced(&[stored.sha256]).await.unwrap(), []);
     }
 
+    // Another process receives, approves and asks while the first one holds the lane.
+    let [ours, theirs] = &readers;
+    assert_eq!(ours.turns.next_turn(&lease).await.unwrap().map(|queued| queued.id), Some(turn));
+    theirs.inbox.receive(&message("2", "again"), ClaimMode::Never).await.unwrap();
+    assert_eq!(ours.turns.list_queued_behind(&lease, turn).await.unwrap().len(), 1);
+    let channels = [here[0].channel().clone()];
+    let channel = &channels[0];
+    theirs.inbox.save_checkpoint(channel, &json!(7)).await.unwrap();
+    assert_eq!(ours.inbox.load_checkpoint(channel).await.unwrap(), Some(json!(7)));
+    let request = PairingRequest { person: Sender::new("9", "Eve"), conversation: here[0].clone() };
+    let rules = PairingRules::default();
+    let pairing = [theirs.pairings.issue_pairing_code(&request, &rules).await.unwrap().unwrap()];
+    assert_eq!(ours.pairings.list_pairings().await.unwrap(), pairing);
+    let decision = PairingDecision { code: pairing[0].code, approve: true, channel: None, decided_by: "owner".into() };
+    ours.pairings.decide_pairing(&decision, &rules).await.unwrap();
+    assert!(theirs.pairings.is_approved(channel, "9").await.unwrap());
+
     let completed = completed_turn(turn, text_parts(&["reply"]));
     let begun = [ledger.turns.complete_turn(&lease, &completed).await.unwrap().unwrap()];
     assert_eq!(ledger.outbox.next_part(&lease).await.unwrap().as_ref(), begun.first());
@@ -39,11 +60,13 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
     }
 
     let settled = ledger.outbox.settle_part(&lease, &sent_settlement(&begun[0], "m-2")).await.unwrap();
-    assert!(settled.released, "nothing is left to do");
+    assert!(!settled.released, "the second message and the confirmation of the approval wait");
     for reader in &readers {
         let parts = reader.archive.turn(turn).await.unwrap().unwrap().parts;
         assert!(matches!(parts[0].state, PartState::Sent { .. }), "{parts:?}");
     }
-    let next = readers[1].leases.claim_lane(&[here[0].channel().clone()]).await.unwrap();
-    assert_eq!(next, None, "the lane is idle for every process");
+    assert_eq!(theirs.leases.claim_lane(&channels).await.unwrap(), None, "the lane has a holder");
+    ours.leases.release(&lease, ReleaseMode::Always).await.unwrap();
+    let claimed = theirs.leases.claim_lane(&channels).await.unwrap();
+    assert!(claimed.is_some_and(|claimed| claimed.token > lease.token), "and is free once it is released");
 }

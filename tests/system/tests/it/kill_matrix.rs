@@ -3,11 +3,11 @@
 
 mod platforms;
 
-use std::sync::Arc;
 use std::{
     collections::BTreeMap,
     path::Path,
     process::{Output, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 

@@ -1,7 +1,6 @@
 //! Tests of what the doctor warns of without asking anybody.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use satchel_domain::{ChannelName, UndecodableUpdate};
 use satchel_ledger::{Settings, SqliteLedger};

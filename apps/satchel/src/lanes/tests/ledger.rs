@@ -14,7 +14,7 @@ use satchel_ledger::SqliteLedger;
 use satchel_local::SystemClock;
 use satchel_ports::{
     Clock, LedgerError,
-    intercept::{Hook, Intercepted},
+    intercept::{Hook, Intercepted, VERBS},
 };
 
 /// What a verb does instead of its work.
@@ -36,7 +36,7 @@ pub(super) struct TroubleHook {
     since: Mutex<Vec<&'static str>>,
 }
 
-/// The clock of the lanes. The ledger has one that doesn't leap, so that its leases run on when theirs seem to be over.
+/// The clock of the lanes. The ledger has one that doesn't leap, so that a lease goes on after it seems to have expired.
 #[derive(Debug, Default)]
 struct LeapingClock {
     machine: SystemClock,
@@ -57,6 +57,7 @@ impl Clock for LeapingClock {
 impl TroubleHook {
     /// From now on the verb is in trouble.
     pub(super) fn trouble(&self, verb: &'static str, trouble: Trouble) {
+        assert!(VERBS.contains(&verb), "there is no verb {verb}");
         *self.trouble.lock().unwrap() = Some((verb, trouble));
     }
 

@@ -19,7 +19,14 @@ async fn voice_is_synthesized_once_for_all_attempts() {
         DeliveryHarness { speech: Some(speech), ..DeliveryHarness::new(vec![voice(false)], vec![not_sent(1), sent()]) };
     assert_eq!(
         stage.log().await,
-        ["save sending", "send voice", "save waiting", "save sending", "send voice", "settle sent"]
+        [
+            "save sending with its bytes",
+            "send voice",
+            "save waiting with its bytes",
+            "save sending with its bytes",
+            "send voice",
+            "settle sent"
+        ]
     );
 }
 
@@ -62,7 +69,7 @@ async fn retryable_synthesis_error_is_retried(#[case] answers: Vec<Result<(), Sp
     let (log, _) = stage.play(DeliveryStart::TakenOver).await;
     let log: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.starts_with("show")).collect();
     match spoken {
-        true => assert_eq!(log, ["save sending", "send voice", "settle sent"]),
+        true => assert_eq!(log, ["save sending with its bytes", "send voice", "settle sent"]),
         false => {
             assert_eq!(log, ["settle failed with notice"], "the words stand in the text, so they are not repeated")
         }
@@ -94,7 +101,7 @@ async fn broken_voice_is_resynthesized_with_activity() {
         ..DeliveryHarness::new(vec![voice(true)], vec![sent()])
     };
     let log = stage.log().await;
-    assert_eq!(log, ["voice breaks off", "show Speaking", "save sending", "send voice", "settle sent"]);
+    assert_eq!(log, ["voice breaks off", "show Speaking", "save sending with its bytes", "send voice", "settle sent"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,5 +154,5 @@ async fn fully_refused_voice_is_written_and_reported() {
         caption: String::new(),
     };
     let log = DeliveryHarness::new(vec![part(1, file)], vec![refused(Refusal::UnsupportedKind)]).log().await;
-    assert_eq!(log, ["save sending", "send voice", "settle replaced by text, voice! with notice"]);
+    assert_eq!(log, ["save sending with its bytes", "send voice", "settle replaced by text, voice! with notice"]);
 }

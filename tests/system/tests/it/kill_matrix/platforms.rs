@@ -1,11 +1,11 @@
 //! The real binary as `run` on Telegram and on Discord, killed with SIGKILL after every k-th send and started again on
 //! the same data against the same server, until all that people asked for is there.
 
-use std::sync::Arc;
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     process::Stdio,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
