@@ -459,3 +459,26 @@ fn every_planted_mistake_breaks_its_promise() {
         println!("{mistake:?}: sequence {}", sequence.unwrap_or_default());
     }
 }
+
+/// A streamed reply whose first send is in doubt, and whose retry under the key is refused: the send with a label goes
+/// under the same key, so the platform may answer with the message that shows the beginning alone.
+#[test]
+fn labelled_send_completes_the_message_of_its_key() {
+    let state = PartState::InDoubt { until: Timestamp(0), reason: "interrupted".to_owned() };
+    let streamed = Part { state, streamed: true, attempts: 1, first_attempt_at: Some(Timestamp(0)), ..pending() };
+    let channel = capabilities(Idempotency::Key { window_ms: Some(60_000) }, LookupRule::None);
+    let (mut delivery, plan) = Delivery::resume(streamed, false, &channel, Timestamp(0), RULES);
+    assert_eq!(plan, perform(DeliveryAction::Probe));
+    let retry = delivery.on(DeliveryEvent::ProbeEnded(Ok(())), Timestamp(1));
+    assert_eq!(retry.1, Continuation::Perform(DeliveryAction::Call(Attempt::Retry)));
+    let refused = SendError::Refused { refusal: Refusal::Other, reason: "no".to_owned() };
+    let _ = delivery.on(DeliveryEvent::Answered(Attempt::Retry, Err(refused)), Timestamp(2));
+    let _ = delivery.on(DeliveryEvent::TimeReached, Timestamp(3));
+    let _ = delivery.on(DeliveryEvent::ProbeEnded(Ok(())), Timestamp(4));
+    let labelled = delivery.on(DeliveryEvent::TimeReached, Timestamp(2_000));
+    assert_eq!(labelled.1, Continuation::Perform(DeliveryAction::Call(Attempt::Plain)));
+    assert!(delivery.part().labelled);
+    let found = DeliveryEvent::Answered(Attempt::Plain, Ok(vec![MessageRef("m0".into())]));
+    assert_eq!(delivery.on(found, Timestamp(2_001)), perform(DeliveryAction::Call(Attempt::Complete)));
+    assert_eq!(delivery.part().target, Some(MessageRef("m0".into())));
+}
