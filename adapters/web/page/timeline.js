@@ -20,11 +20,16 @@ export function createTimeline(actions) {
   let more = false;
   let loading = false;
   let following = true;
+  let followedTo = 0;
 
   // The reader's place.
+  const pixelsBelow = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
   scroller.addEventListener("scroll", () => {
-    following = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_PX;
-    if (following) toLatest.hidden = true;
+    following = pixelsBelow() < NEAR_PX;
+    if (following) {
+      followedTo = scroller.scrollTop;
+      toLatest.hidden = true;
+    }
     if (scroller.scrollTop < PAGE_PX) loadOlder();
   }, { passive: true });
   // A reader who turns the wheel up leaves the end at once, however small the step.
@@ -38,14 +43,28 @@ export function createTimeline(actions) {
 
   function settle() {
     // What introduces an empty conversation is read from its beginning.
-    if (!byId("empty").hidden) scroller.scrollTop = 0;
-    else if (following) scroller.scrollTop = scroller.scrollHeight;
-    else if (scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight > 2 * NEAR_PX) toLatest.hidden = false;
+    if (!byId("empty").hidden) {
+      scroller.scrollTop = 0;
+      return;
+    }
+    // A reader who has scrolled up isn't moved back: the event that reports it comes only with the next frame.
+    if (scroller.scrollTop < followedTo && pixelsBelow() >= NEAR_PX) following = false;
+    if (following) {
+      scroller.scrollTop = scroller.scrollHeight;
+      followedTo = scroller.scrollTop;
+    } else if (pixelsBelow() > 2 * NEAR_PX) {
+      toLatest.hidden = false;
+    }
+  }
+
+  function follow() {
+    following = true;
+    followedTo = 0;
+    toLatest.hidden = true;
   }
 
   function toEnd() {
-    following = true;
-    toLatest.hidden = true;
+    follow();
     settle();
   }
 
@@ -136,8 +155,7 @@ export function createTimeline(actions) {
       dayLines.clear();
       setMore(false);
       order = [];
-      following = true;
-      toLatest.hidden = true;
+      follow();
     },
     // The truth of the last turns. Older ones that were loaded stay when nothing is missing between.
     snapshot({ turns, more: before, live }) {
