@@ -80,7 +80,7 @@ pub enum LedgerError {
 /// A mock of each port, for tests of what takes several.
 #[cfg(feature = "mocks")]
 #[derive(Default)]
-#[expect(missing_docs, reason = "each is what its type says")]
+#[expect(missing_docs, reason = "the type of each is enough")]
 pub struct MockLedger {
     pub inbox: MockInbox,
     pub leases: MockLeases,

@@ -284,7 +284,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
         blobs: hosting.blobs.as_ref(),
-        turns: services.turns.as_ref(),
+        turns: hosting.ledger.turns.as_ref(),
         clock: services.clock.as_ref(),
         ids: services.ids.as_ref(),
         lease: &lane.lease,
@@ -312,7 +312,7 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
         stop = wait_for_stop(services, lane, &turn, &unheard) => {
             stop?;
             // Read again: some files may be stored by now.
-            let Some(turn) = services.turns.next_turn(&lane.lease).await? else { return Ok(None) };
+            let Some(turn) = hosting.ledger.turns.next_turn(&lane.lease).await? else { return Ok(None) };
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };

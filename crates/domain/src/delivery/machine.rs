@@ -245,7 +245,9 @@ impl Delivery {
             (Attempt::RetryText, Ok(messages)) => return self.complete(messages, now),
             (Attempt::Retry, Ok(messages)) if self.is_possibly_partial() => return self.complete(messages, now),
             // A labelled send goes under the same key.
-            (Attempt::Plain, Ok(messages)) if self.is_possibly_partial() && self.is_key_remembered(now) => {
+            (Attempt::Plain, Ok(messages))
+                if !messages.is_empty() && self.is_possibly_partial() && self.is_key_remembered(now) =>
+            {
                 return self.complete(messages, now);
             }
             (Attempt::Retry | Attempt::RetryText, answer) => {

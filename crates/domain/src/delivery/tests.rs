@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::*;
 use crate::{PartId, TurnId};
 
-const RULES: DeliveryRules = DeliveryRules {
+pub(super) const RULES: DeliveryRules = DeliveryRules {
     max_age: Duration::from_secs(60),
     on_doubt: OnDoubt::Resend,
     backoff: Duration::from_millis(100),
@@ -24,7 +24,7 @@ const NONCE: DoubtRules = DoubtRules {
     may_resend: true,
 };
 
-fn part(state: PartState) -> Part {
+pub(super) fn part(state: PartState) -> Part {
     Part {
         id: PartId(Uuid::from_u128(1)),
         conversation: "console:main".parse().expect("a conversation"),

@@ -25,11 +25,11 @@ fn parse(text: &str) -> PairCommand {
     PairCommand::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
 }
 
-async fn say(ledger: &MockPairings, conversation: &str, id: &str, text: &str) -> String {
-    say_in(ledger, conversation, id, text, false).await
+async fn reply_to(ledger: &MockPairings, conversation: &str, id: &str, text: &str) -> String {
+    reply_in(ledger, conversation, id, text, false).await
 }
 
-async fn say_in(ledger: &MockPairings, conversation: &str, id: &str, text: &str, group: bool) -> String {
+async fn reply_in(ledger: &MockPairings, conversation: &str, id: &str, text: &str, group: bool) -> String {
     let (access, conversation, sender) = (access(), place(conversation), Sender::new(id, "Owner"));
     let asked = CommandContext {
         turn: TurnId(Uuid::nil()),
@@ -74,9 +74,9 @@ async fn codes_from_non_owners_are_never_checked() {
     let ledger = MockPairings::new();
     for text in ["approve ABCD-EFGH", "refuse ABCD-EFGH", "list", "revoke 5", ""] {
         for id in ["5", IMPLICIT_OWNER_ID, "11"] {
-            assert_eq!(say(&ledger, "telegram:5", id, text).await, "Only an owner can approve people.", "{text}");
+            assert_eq!(reply_to(&ledger, "telegram:5", id, text).await, "Only an owner can approve people.", "{text}");
         }
-        let told = say_in(&ledger, "telegram:-100", "1", text, true).await;
+        let told = reply_in(&ledger, "telegram:-100", "1", text, true).await;
         assert_eq!(told, "Other people can read this chat. Please send me that command in a private chat.", "{text}");
     }
 }
@@ -97,8 +97,8 @@ async fn pairing_decision_names_its_scope_and_decider() {
             let pairing = pairing("ABCD-EFGH", "telegram:5");
             Ok(if decision.approve { PairingOutcome::Approved(pairing) } else { PairingOutcome::Refused(pairing) })
         });
-        assert_eq!(say(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is approved. I've told them.");
-        let refused = say(&ledger, conversation, id, "refuse ABCD-EFGH").await;
+        assert_eq!(reply_to(&ledger, conversation, id, "approve abcdefgh").await, "`Ada` is approved. I've told them.");
+        let refused = reply_to(&ledger, conversation, id, "refuse ABCD-EFGH").await;
         assert_eq!(refused, "`Ada` is refused and gets no new code for a day.");
         let decisions = decisions.lock().unwrap();
         for (decision, let_in) in decisions.iter().zip([true, false]) {
@@ -114,7 +114,7 @@ async fn what_is_no_code_costs_no_try() {
     let ledger = MockPairings::new();
     for text in ["approve ABCD", "approve ABCD-EFG0", "refuse something else entirely"] {
         assert_eq!(
-            say(&ledger, "telegram:1", "1", text).await,
+            reply_to(&ledger, "telegram:1", "1", text).await,
             "That isn't a pairing code. A code looks like `ABCD-EFGH`."
         );
     }
@@ -153,11 +153,11 @@ fn people_and_codes() -> MockPairings {
 async fn pairing_list_is_scoped_to_its_owner() {
     let ledger = people_and_codes();
     assert_eq!(
-        say(&ledger, "telegram:1", "1", "list").await,
+        reply_to(&ledger, "telegram:1", "1", "list").await,
         "Waiting for approval:\n\n- **ABCD-EFGH** `Ada (@ada)`, id `5` on telegram, valid for 45 min\n\nApproved with a code:\n\n\
          - `Bob`, id `7` on telegram"
     );
-    let all = say(&ledger, "web:a", IMPLICIT_OWNER_ID, "list").await;
+    let all = reply_to(&ledger, "web:a", IMPLICIT_OWNER_ID, "list").await;
     assert!(all.contains("JKLM-NPQR") && all.contains("id `8` on discord") && all.contains("ABCD-EFGH"), "{all}");
 }
 
@@ -179,7 +179,7 @@ async fn an_owner_revokes_on_their_own_channel() {
             "There is no such channel. For example: `/pair revoke telegram 123456`",
         ),
     ] {
-        let told = say(&ledger, conversation, id, text).await;
+        let told = reply_to(&ledger, conversation, id, text).await;
         assert!(told.contains(says), "{text}: {told}");
     }
 }
@@ -190,6 +190,6 @@ async fn channel_without_rules_revokes_nobody() {
     let mut ledger = MockPairings::new();
     ledger.expect_revoke_person().never();
     for text in ["revoke telegram 5", "revoke 5"] {
-        assert_eq!(say(&ledger, "board:hall", IMPLICIT_OWNER_ID, text).await, "Only an owner can approve people.");
+        assert_eq!(reply_to(&ledger, "board:hall", IMPLICIT_OWNER_ID, text).await, "Only an owner can approve people.");
     }
 }

@@ -24,6 +24,7 @@ use crate::FileChange;
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
 ///   order.
+/// - `store_file`, `journal_outcome` and `register_files` obey the quotas of [`Storage`](super::Storage).
 /// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
 ///   from then on, however the turn ends.
 /// - `complete_turn` commits consumed messages, history, response and parts together, and only once.

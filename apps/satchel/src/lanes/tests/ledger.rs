@@ -25,10 +25,10 @@ pub(super) enum Trouble {
     HangsAlways,
 }
 
-pub(super) type TroubledLedger = Intercepted<SqliteLedger, TroubleHook>;
+pub(super) type FailingLedger = Intercepted<SqliteLedger, FailureHook>;
 
 #[derive(Default)]
-pub(super) struct TroubleHook {
+pub(super) struct FailureHook {
     trouble: Mutex<Option<(&'static str, Trouble)>>,
     met: AtomicU32,
     clock: Arc<LeapingClock>,
@@ -54,7 +54,7 @@ impl Clock for LeapingClock {
     }
 }
 
-impl TroubleHook {
+impl FailureHook {
     /// From now on the verb is in trouble.
     pub(super) fn trouble(&self, verb: &'static str, trouble: Trouble) {
         assert!(VERBS.contains(&verb), "there is no verb {verb}");
@@ -84,7 +84,7 @@ impl TroubleHook {
 }
 
 #[async_trait]
-impl Hook for TroubleHook {
+impl Hook for FailureHook {
     type Passage = ();
 
     async fn before_call(&self, verb: &'static str) -> Result<(), LedgerError> {

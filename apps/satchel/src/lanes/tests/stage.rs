@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     chat::Chat,
-    ledger::{TroubleHook, TroubledLedger},
+    ledger::{FailingLedger, FailureHook},
 };
 use crate::lanes::{Hosting, Lanes, Timing, TurnSlots};
 
@@ -166,7 +166,7 @@ impl Stage {
     }
 
     pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
-        let ledger = Arc::new(TroubledLedger { inner: self.open().await, hook: TroubleHook::default() });
+        let ledger = Arc::new(FailingLedger { inner: self.open().await, hook: FailureHook::default() });
         let services = AgentServices {
             turns: Arc::clone(&ledger) as _,
             outbox: Arc::clone(&ledger) as _,
@@ -227,7 +227,7 @@ impl Stage {
 }
 
 pub(super) struct Process {
-    pub(super) ledger: Arc<TroubledLedger>,
+    pub(super) ledger: Arc<FailingLedger>,
     inbound: InboundService,
     stop: CancellationToken,
     running: JoinHandle<()>,
@@ -243,7 +243,7 @@ impl Process {
     }
 
     /// Stops in good order and returns the ledger, still open: what its owner holds stays held.
-    pub(super) async fn stops(self) -> Arc<TroubledLedger> {
+    pub(super) async fn stops(self) -> Arc<FailingLedger> {
         self.stop.cancel();
         assert!(tokio::time::timeout(Duration::from_secs(5), self.running).await.is_ok(), "it does not stop");
         self.ledger

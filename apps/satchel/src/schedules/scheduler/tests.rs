@@ -33,7 +33,7 @@ struct Stage {
 /// What a process calls its ledger: a real one that fails where it is told to.
 struct Process {
     ledger: Ledger,
-    door: InternalInbound,
+    inbound: InternalInbound,
     /// The lanes that nobody works on here.
     claimed: mpsc::Receiver<ClaimedLane>,
     real: Arc<SqliteLedger>,
@@ -94,12 +94,12 @@ impl Stage {
             }
         });
         let ledger = Ledger::from(ledger);
-        let (door, claimed) = self.door(&ledger);
-        Process { ledger, door, claimed, real, trouble }
+        let (inbound, claimed) = self.inbound(&ledger);
+        Process { ledger, inbound, claimed, real, trouble }
     }
 
-    /// The door to a ledger, and the lanes that are claimed by it.
-    fn door(&self, ledger: &Ledger) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
+    /// The inbound to a ledger, and the lanes that are claimed by it.
+    fn inbound(&self, ledger: &Ledger) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
         let (lanes, claimed) = mpsc::channel(64);
         let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
         (
@@ -118,7 +118,7 @@ impl Stage {
     }
 
     async fn look(&self, schedules: &mut Scheduler, process: &Process) -> anyhow::Result<()> {
-        schedules.run_due(&process.door, &*process.ledger.inbox).await
+        schedules.run_due(&process.inbound, &*process.ledger.inbox).await
     }
 
     /// When what came in was due, by the names of the schedules.
@@ -375,9 +375,9 @@ async fn frozen_clock_before_due_time_does_not_spin() {
     stage.set("2026-11-03T07:59:59.999Z");
     let looks = Arc::new(AtomicUsize::new(0));
     let clock = Arc::new(CountingClock { clock: stage.clock(), looks: Arc::clone(&looks) });
-    let Process { ledger, door, .. } = stage.process().await;
+    let Process { ledger, inbound, .. } = stage.process().await;
     let stop = CancellationToken::new();
-    let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(door, ledger.inbox, stop.clone()));
+    let running = tokio::spawn(Scheduler::new([daily("report")], clock).run(inbound, ledger.inbox, stop.clone()));
     sleep(Duration::from_secs(1)).await;
     let looked = looks.load(Ordering::SeqCst);
     assert!(looked < 40, "{looked} times in a second");
@@ -434,8 +434,8 @@ async fn loop_survives_failed_start_fires_and_stops() {
         Scheduler::new([schedule("tick", "* * * * * *", MissedPolicy::RunOnce)], Arc::new(SystemClock::new()));
     let mut events = stage.bus.subscribe().await.unwrap();
     let ledger = Ledger::from(ledger);
-    let (door, _claimed) = stage.door(&ledger);
-    let running = tokio::spawn(schedules.run(door, ledger.inbox, stop.clone()));
+    let (inbound, _claimed) = stage.inbound(&ledger);
+    let running = tokio::spawn(schedules.run(inbound, ledger.inbox, stop.clone()));
     for _ in 0..2 {
         let event = timeout(Duration::from_secs(20), events.next()).await.expect("nothing comes");
         assert!(matches!(event, Some(BusEvent::MessageReceived { .. })), "{event:?}");
@@ -449,9 +449,9 @@ async fn loop_survives_failed_start_fires_and_stops() {
 async fn empty_schedules_clear_checkpoint_and_wait_for_stop() {
     let stage = Stage::new();
     drop(stage.started(&[daily("gone")]).await);
-    let Process { ledger, door, real, .. } = stage.process().await;
+    let Process { ledger, inbound, real, .. } = stage.process().await;
     let stop = CancellationToken::new();
-    let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(door, ledger.inbox, stop.clone()));
+    let mut running = tokio::spawn(Scheduler::new([], stage.clock()).run(inbound, ledger.inbox, stop.clone()));
     assert!(timeout(Duration::from_millis(300), &mut running).await.is_err(), "it ended by itself");
     assert_eq!(real.load_checkpoint(&checkpoint_channel()).await.unwrap(), Some(json!({})));
     stop.cancel();

@@ -1,21 +1,12 @@
 //! The machine against a simulated platform that knows what arrived, with a death between any two steps.
 
-use uuid::Uuid;
-
 use super::*;
 use crate::{
-    PartId, TurnId,
     capabilities::{CaptionRule, GroupingRule, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule},
-    delivery::OnDoubt,
-};
-
-const RULES: DeliveryRules = DeliveryRules {
-    max_age: Duration::from_secs(60),
-    on_doubt: OnDoubt::Resend,
-    backoff: Duration::from_millis(100),
-    backoff_cap: Duration::from_secs(5),
-    resend_delays: [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)],
-    late_duplicate_delay: Duration::from_secs(20),
+    delivery::{
+        OnDoubt,
+        tests::{RULES, part},
+    },
 };
 
 /// How many random sequences are tried.
@@ -30,7 +21,7 @@ const NEEDLESS: &str = "it was labelled without a doubt";
 const HELD: &str = "it was sent again although doubt is held";
 const NOT_FAILED: &str = "it arrived and is reported as failed";
 const LOST: &str = "it is reported as sent and nobody can read it";
-const WRONG_MESSAGE: &str = "it is reported as sent by another message";
+const OTHER_MESSAGE: &str = "it is reported as sent by another message";
 const LATE: &str = "it settled too late";
 const UNCOMMITTED: &str = "a call without its commit";
 
@@ -46,7 +37,7 @@ const MISTAKES: [(Mistake, &str); 11] = [
     (Mistake::WaitsAreTooLong, LATE),
     (Mistake::AnswerIsNotStored, NEEDLESS),
     (Mistake::PartialMessageIsLeft, LOST),
-    (Mistake::OtherMessageIsRecorded, WRONG_MESSAGE),
+    (Mistake::OtherMessageIsRecorded, OTHER_MESSAGE),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,7 +309,7 @@ impl World {
         for _ in 0..2_000 {
             match self.step(&mut delivery, plan)? {
                 Some(next) => plan = next,
-                None if self.stored.state.is_settled() => return self.judge(),
+                None if self.stored.state.is_settled() => return self.check_promises(),
                 None => (delivery, plan) = self.resume(),
             }
         }
@@ -370,7 +361,7 @@ impl World {
     }
 
     /// Holds the promises of the specification against what is true.
-    fn judge(&self) -> Result<(), &'static str> {
+    fn check_promises(&self) -> Result<(), &'static str> {
         let labelled = self.arrivals.iter().filter(|arrival| arrival.labelled).count();
         let has_label = self.stored.labelled || labelled > 0;
         // An edit that is refused after a doubt fails with the refusal: the message is there in any case.
@@ -394,7 +385,7 @@ impl World {
             (has_label && self.rules.on_doubt == OnDoubt::Hold, HELD),
             (has_failed_for_certain && is_readable, NOT_FAILED),
             (sent.is_some() && !is_readable, LOST),
-            (sent.is_some_and(|messages| !messages.iter().all(is_ours)), WRONG_MESSAGE),
+            (sent.is_some_and(|messages| !messages.iter().all(is_ours)), OTHER_MESSAGE),
             (self.now > latest, LATE),
         ];
         promises.into_iter().find(|(is_broken, _)| *is_broken).map_or(Ok(()), |(_, promise)| Err(promise))
@@ -420,24 +411,9 @@ fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> ChannelCapabil
     }
 }
 
+/// A part that was never started.
 fn pending() -> Part {
-    Part {
-        id: PartId(Uuid::from_u128(1)),
-        conversation: "console:main".parse().expect("a conversation"),
-        turn: TurnId(Uuid::from_u128(2)),
-        position: 0,
-        content: PartContent::from_text("hello"),
-        state: PartState::Pending,
-        attempts: 0,
-        first_attempt_at: None,
-        streamed: false,
-        searched: false,
-        labelled: false,
-        labelled_sends: 0,
-        target: None,
-        reply_to: None,
-        created_at: Timestamp(0),
-    }
+    Part { attempts: 0, first_attempt_at: None, ..part(PartState::Pending) }
 }
 
 #[test]
@@ -481,4 +457,23 @@ fn labelled_send_completes_the_message_of_its_key() {
     let found = DeliveryEvent::Answered(Attempt::Plain, Ok(vec![MessageRef("m0".into())]));
     assert_eq!(delivery.on(found, Timestamp(2_001)), perform(DeliveryAction::Call(Attempt::Complete)));
     assert_eq!(delivery.part().target, Some(MessageRef("m0".into())));
+}
+
+/// A channel that answers without message ids leaves nothing to edit; the part has arrived all the same.
+#[test]
+fn arrival_without_message_ids_ends_the_delivery() {
+    let state = PartState::InDoubt { until: Timestamp(0), reason: "interrupted".to_owned() };
+    let streamed = Part { state, streamed: true, attempts: 1, first_attempt_at: Some(Timestamp(0)), ..pending() };
+    let channel = capabilities(Idempotency::Key { window_ms: None }, LookupRule::None);
+    let (mut delivery, mut plan) = Delivery::resume(streamed, false, &channel, Timestamp(0), RULES);
+    for now in (1..10).map(Timestamp) {
+        let event = match plan.1 {
+            Continuation::Perform(DeliveryAction::Probe) => DeliveryEvent::ProbeEnded(Ok(())),
+            Continuation::Perform(DeliveryAction::Call(attempt)) => DeliveryEvent::Answered(attempt, Ok(Vec::new())),
+            Continuation::Settle => break,
+            other => panic!("{other:?}"),
+        };
+        plan = delivery.on(event, now);
+    }
+    assert_eq!(delivery.part().state, PartState::Sent { messages: Vec::new() });
 }
