@@ -1,10 +1,6 @@
 //! A turn's end: consumed messages, history, response and parts in one commit.
 
-use satchel_domain::{
-    InboxId, Part, PartContent, PartId, PartState, Timestamp,
-    delivery::{self, DeliveryRules, PartEvent},
-    part::PlannedPart,
-};
+use satchel_domain::{InboxId, Part, PartContent, PartId, PartState, Timestamp, part::PlannedPart};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
@@ -204,7 +200,7 @@ fn write_parts(
                 part = continue_stream(part, stream, now);
             }
             if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
-                part = delivery::advance(&part, PartEvent::Started, now, &DeliveryRules::default());
+                part.start(now);
                 begun = Some(part.clone());
             }
         }
@@ -224,7 +220,8 @@ fn continue_stream(part: Part, stream: &Part, now: Timestamp) -> Part {
     match (&stream.target, &stream.state) {
         (Some(target), _) => Part { target: Some(target.clone()), ..tried },
         (None, PartState::Sending | PartState::InDoubt { .. }) => {
-            let doubtful = delivery::advance(stream, PartEvent::Interrupted, now, &DeliveryRules::default());
+            let mut doubtful = stream.clone();
+            doubtful.interrupt(now);
             Part { state: doubtful.state, ..tried }
         }
         (None, _) => part,

@@ -1,9 +1,6 @@
 //! What a running turn records, so that it goes on after a crash.
 
-use satchel_domain::{
-    Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId,
-    delivery::{self, DeliveryRules, PartEvent},
-};
+use satchel_domain::{Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId};
 use satchel_ports::{
     FileChange,
     ledger::{JournalEntry, Lease},
@@ -158,7 +155,7 @@ pub(crate) async fn begin_stream(
         return Ok(None);
     }
     let now = process.now();
-    let planned = Part {
+    let mut part = Part {
         id: PartId(process.new_id()),
         conversation: lease.conversation.clone(),
         turn,
@@ -175,7 +172,7 @@ pub(crate) async fn begin_stream(
         reply_to,
         created_at: now,
     };
-    let part = delivery::advance(&planned, PartEvent::Started, now, &DeliveryRules::default());
+    part.start(now);
     let mut batch = Batch::default();
     parts::insert(&mut batch, &part);
     batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);

@@ -1,10 +1,6 @@
 //! A part's end: what takes its place, the closing notice, the part that follows, and the lane's release.
 
-use satchel_domain::{
-    Part, PartContent, PartId, PartState, Timestamp,
-    delivery::{self, DeliveryRules, DeliveryStep, PartEvent},
-    part::PlannedPart,
-};
+use satchel_domain::{Part, PartContent, PartId, PartState, Timestamp, delivery::DeliveryRules, part::PlannedPart};
 use satchel_ports::ledger::{Lease, SettleOutcome, Settlement};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -165,21 +161,18 @@ async fn write_notice(
 async fn begin(
     session: &mut Session<'_>,
     lease: &Lease,
-    next: Part,
+    mut next: Part,
     rules: &DeliveryRules,
     now: Timestamp,
 ) -> Result<Part> {
-    let event = match next.state {
-        PartState::Pending | PartState::Waiting { .. }
-            if delivery::next_step(&next, now, rules) == DeliveryStep::Start =>
-        {
-            PartEvent::Started
-        }
+    if next.can_start(now, rules) {
+        next.start(now);
+    } else if next.state == PartState::Sending {
         // Whoever began it is gone: this owner sends one part at a time, and has just settled that one.
-        PartState::Sending => PartEvent::Interrupted,
-        _ => return Ok(next),
-    };
-    let next = delivery::advance(&next, event, now, rules);
+        next.interrupt(now);
+    } else {
+        return Ok(next);
+    }
     let mut batch = Batch::default();
     parts::update(&mut batch, &lease.conversation, &next);
     session.finish(batch);

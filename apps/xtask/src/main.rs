@@ -34,7 +34,7 @@ enum XtaskCommand {
         #[arg(long)]
         release: bool,
     },
-    /// Writes the guide's tables of settings, as their definitions have them
+    /// Writes the tables of settings and of delivery into the documents, as the code has them
     Docs,
     /// Runs every check and every test
     Test,
@@ -52,8 +52,11 @@ fn main() -> Result<()> {
         XtaskCommand::Run { arguments } => run::run(&arguments),
         XtaskCommand::Worker { release } => worker::build_all(release),
         XtaskCommand::Docs => {
-            let tables = ["test", "--quiet", "--package", "satchel", "--lib", "--", "config::tests::guide"];
-            run_command("the guide's tables", cargo_command().args(tables).env("SATCHEL_WRITE_GUIDE", "1"))
+            let tables = [("satchel", "config::tests::guide"), ("satchel-domain", "delivery::machine::table")];
+            tables.into_iter().try_for_each(|(package, test)| {
+                let writing = ["test", "--quiet", "--package", package, "--lib", "--", test];
+                run_command("writing the tables", cargo_command().args(writing).env("SATCHEL_WRITE_DOCS", "1"))
+            })
         }
         XtaskCommand::Test => gate::run(),
         XtaskCommand::Nightly => nightly::run(),

@@ -17,7 +17,7 @@ use futures::future::{BoxFuture, FutureExt};
 use satchel_domain::{
     ChannelCapabilities, ConversationId, MessageRef, Part, PartContent, PartState, TurnId,
     capabilities::StreamRule,
-    delivery::{DeliveryRules, PartEvent, Refusal, SendError, advance},
+    delivery::{DeliveryRules, Refusal, SendError},
     markdown::{append_paragraph, trim_blank_edges},
 };
 use satchel_ports::{BusEvent, Clock, EventBus, LedgerError, Outbox, SendRequest, ledger::QueuedTurn};
@@ -277,7 +277,7 @@ impl Editor {
         if self.capabilities.idempotency.covers(elapsed) {
             return Ok(true);
         }
-        *part = advance(part, PartEvent::Interrupted, now, &DeliveryRules::default());
+        part.interrupt(now);
         self.outbox.save_part(&self.lane.lease, part).await?;
         Ok(false)
     }
@@ -321,14 +321,13 @@ impl Editor {
                 part.target = messages.into_iter().next();
                 Shown::Done
             }
-            Err(error @ SendError::InDoubt { .. }) => {
-                let doubt = PartEvent::AttemptEnded(Err(error));
-                *part = advance(part, doubt, self.clock.now(), &DeliveryRules::default());
+            Err(SendError::InDoubt { reason }) => {
+                part.leave_in_doubt(reason, self.clock.now(), &DeliveryRules::default());
                 Shown::Ends
             }
             // This one did not arrive, but the one that it repeats may have.
             Err(_) if repeated => {
-                *part = advance(part, PartEvent::Interrupted, self.clock.now(), &DeliveryRules::default());
+                part.interrupt(self.clock.now());
                 Shown::Ends
             }
             // It certainly did not arrive: the final text is sent as if nothing had been streamed.

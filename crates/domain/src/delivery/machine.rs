@@ -8,8 +8,10 @@
 use std::time::Duration;
 
 use super::{
-    DeliveryRules, DeliveryStep, DoubtRules, DoubtStep, PartEvent, Refusal, SendError, advance,
-    doubt_step_without_match, next_doubt_step, next_step,
+    DeliveryRules, Refusal, SendError,
+    doubt::{DoubtRules, DoubtStep, doubt_step_without_match, next_doubt_step},
+    step::{DeliveryStep, next_step},
+    transition::{PartEvent, apply},
 };
 use crate::{
     ChannelCapabilities, MessageRef, Part, PartContent, PartState, Timestamp,
@@ -157,7 +159,7 @@ impl Delivery {
         let plan = match (&delivery.part.state, started_here) {
             (PartState::Sending, true) => perform(DeliveryAction::Call(Attempt::Plain)),
             (PartState::Sending, false) => {
-                delivery.advance(PartEvent::Interrupted, now);
+                delivery.apply(PartEvent::Interrupted, now);
                 delivery.proceed(now)
             }
             _ => delivery.proceed(now),
@@ -231,7 +233,7 @@ impl Delivery {
 
     /// Commits the part as started before the call. From then on it may have arrived.
     fn start(&mut self, attempt: Attempt, now: Timestamp) -> DeliveryPlan {
-        self.advance(PartEvent::Started, now);
+        self.apply(PartEvent::Started, now);
         (vec![DeliveryEffect::Save], Continuation::Perform(DeliveryAction::Call(attempt)))
     }
 
@@ -254,7 +256,7 @@ impl Delivery {
                 if let Err(error) = &answer {
                     self.record_failed_retry(attempt, error);
                 }
-                self.advance(PartEvent::RetryEnded(answer), now);
+                self.apply(PartEvent::RetryEnded(answer), now);
             }
             (Attempt::Plain | Attempt::Complete, Err(SendError::Refused { refusal, reason })) => {
                 return perform(DeliveryAction::Replan(refusal, FailureReason::Refused { reason }));
@@ -266,7 +268,7 @@ impl Delivery {
                 let refusal = Refusal::TooLarge { limit: None };
                 return perform(DeliveryAction::Replan(refusal, FailureReason::Unreadable { reason }));
             }
-            (Attempt::Plain | Attempt::Complete, answer) => self.advance(PartEvent::AttemptEnded(answer), now),
+            (Attempt::Plain | Attempt::Complete, answer) => self.apply(PartEvent::AttemptEnded(answer), now),
         }
         match &self.part.state {
             PartState::Sent { .. } if self.part.searched => {
@@ -298,7 +300,7 @@ impl Delivery {
     /// Nothing is stored: the part is in doubt already, and a restart would probe again.
     fn on_unreachable(&mut self, error: SendError, now: Timestamp) -> DeliveryPlan {
         self.probes += 1;
-        self.advance(PartEvent::StillUnreachable { error, probes: self.probes }, now);
+        self.apply(PartEvent::StillUnreachable { error, probes: self.probes }, now);
         self.proceed(now)
     }
 
@@ -309,11 +311,11 @@ impl Delivery {
                 self.start(Attempt::Plain, now)
             }
             Ok(SearchResult::Found(messages)) => {
-                self.advance(PartEvent::Found(messages), now);
+                self.apply(PartEvent::Found(messages), now);
                 settle()
             }
             Ok(SearchResult::Absent) => {
-                self.advance(PartEvent::Absent, now);
+                self.apply(PartEvent::Absent, now);
                 self.start(Attempt::Plain, now)
             }
             Ok(SearchResult::Uncertain)
@@ -335,7 +337,7 @@ impl Delivery {
             DoubtStep::Resend | DoubtStep::GiveUp(_) if self.can_retry_text(now) => self.start(Attempt::RetryText, now),
             DoubtStep::GiveUp(reason) => self.give_up(reason, now),
             DoubtStep::Resend => {
-                self.advance(PartEvent::Relabelled, now);
+                self.apply(PartEvent::Relabelled, now);
                 (vec![DeliveryEffect::Save, DeliveryEffect::Publish], self.wait(now))
             }
         }
@@ -380,17 +382,17 @@ impl Delivery {
         if is_voice(&self.part.content) && !children.iter().any(|child| is_voice(&child.content)) {
             children.push(PlannedPart { content: self.part.content.clone(), failure: Some(reason) });
         }
-        self.advance(PartEvent::Replaced(Vec::new()), now);
+        self.apply(PartEvent::Replaced(Vec::new()), now);
         (Vec::new(), Continuation::Replace(children))
     }
 
     fn give_up(&mut self, reason: FailureReason, now: Timestamp) -> DeliveryPlan {
-        self.advance(PartEvent::GivenUp(reason), now);
+        self.apply(PartEvent::GivenUp(reason), now);
         settle()
     }
 
-    fn advance(&mut self, event: PartEvent, now: Timestamp) {
-        self.part = advance(&self.part, event, now, &self.rules);
+    fn apply(&mut self, event: PartEvent, now: Timestamp) {
+        apply(&mut self.part, event, now, &self.rules);
     }
 
     /// Whether the message that a key or a search finds may show less than the part: what had been streamed by then.
@@ -424,5 +426,7 @@ fn has_more_than_one_file(content: &PartContent) -> bool {
     }
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

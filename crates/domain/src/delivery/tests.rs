@@ -2,11 +2,19 @@
 
 mod attempts;
 
-use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::*;
-use crate::{PartId, TurnId};
+use super::{
+    doubt::{DoubtRules, DoubtStep, doubt_step_without_match, next_doubt_step},
+    step::{DeliveryStep, next_step},
+    transition::{PartEvent, apply},
+    *,
+};
+use crate::{
+    MessageRef, Part, PartContent, PartId, PartState, Timestamp, TurnId,
+    capabilities::{Idempotency, LookupRule},
+    part::FailureReason,
+};
 
 pub(super) const RULES: DeliveryRules = DeliveryRules {
     max_age: Duration::from_secs(60),
@@ -42,6 +50,12 @@ pub(super) fn part(state: PartState) -> Part {
         reply_to: None,
         created_at: Timestamp(0),
     }
+}
+
+fn advance(part: &Part, event: PartEvent, now: Timestamp, rules: &DeliveryRules) -> Part {
+    let mut next = part.clone();
+    apply(&mut next, event, now, rules);
+    next
 }
 
 fn doubtful() -> Part {
@@ -224,107 +238,4 @@ fn notice_is_tried_once_at_any_age() {
     let tried = PartState::Waiting { until: now, reason: "502".into() };
     let tried = next_step(&Part { state: tried, ..notice }, now, &RULES);
     assert!(matches!(tried, DeliveryStep::GiveUp(FailureReason::Expired { .. })), "{tried:?}");
-}
-
-fn answers() -> impl Strategy<Value = Result<Vec<MessageRef>, SendError>> {
-    let reason = || "scripted".to_owned();
-    prop_oneof![
-        1 => Just(Ok(vec![MessageRef("1".into())])),
-        4 => proptest::option::of(0u64..3_000)
-            .prop_map(move |retry_after_ms| Err(SendError::NotSent { retry_after_ms, reason: reason() })),
-        4 => Just(Err(SendError::InDoubt { reason: reason() })),
-        1 => Just(Err(SendError::Refused { refusal: Refusal::Other, reason: reason() })),
-        1 => Just(Err(SendError::Forbidden { reason: reason() })),
-        1 => Just(Err(SendError::Unreadable { reason: reason() })),
-    ]
-}
-
-proptest! {
-    /// A driver that does only what the steps say always settles the part, sends it again unlabelled after a doubt
-    /// only where that can't arrive twice, never waits beyond the largest age, and never calls a failure certain
-    /// that follows a doubt.
-    #[test]
-    fn random_events_always_settle(
-        answers in proptest::collection::vec((answers(), any::<bool>(), any::<bool>()), 1..60),
-        channel in prop_oneof![Just(NO_KEY), Just(NONCE), Just(IDS)], hold in any::<bool>(), edit in any::<bool>(),
-    ) {
-        let (mut channel, ids) = (channel, channel == IDS);
-        let rules = DeliveryRules { on_doubt: if hold { OnDoubt::Hold } else { OnDoubt::Resend }, ..RULES };
-        let mut now = Timestamp(0);
-        let mut part = part(PartState::Pending);
-        part.attempts = 0;
-        part.first_attempt_at = None;
-        part.target = edit.then(|| MessageRef("9".into()));
-        let mut script = answers.into_iter().cycle();
-        let mut doubts_without_key = 0;
-        let mut doubted = false;
-        for _ in 0..5_000 {
-            let (answer, crash, reachable) = script.next().expect("a cycle has no end");
-            match next_step(&part, now, &rules) {
-                DeliveryStep::Done => break,
-                DeliveryStep::Prepare => prop_assert!(false, "a text needs no preparation"),
-                DeliveryStep::Wait(until) => {
-                    prop_assert!(until > now);
-                    now = until;
-                }
-                DeliveryStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
-                DeliveryStep::Start => {
-                    part = advance(&part, PartEvent::Started, now, &rules);
-                    let refused = matches!(answer, Err(SendError::Refused { .. }));
-                    let doubt = crash || matches!(answer, Err(SendError::InDoubt { .. }));
-                    let outcome = if crash { PartEvent::Interrupted } else { PartEvent::AttemptEnded(answer) };
-                    part = advance(&part, outcome, now, &rules);
-                    if doubt && !edit && channel == NO_KEY {
-                        doubts_without_key += 1;
-                    } else if refused && !crash {
-                        let reason = FailureReason::Refused { reason: "scripted".into() };
-                        part = advance(&part, PartEvent::GivenUp(reason), now, &rules);
-                    }
-                }
-                DeliveryStep::Probe if !reachable => {
-                    let down = PartEvent::StillUnreachable { error: down(None), probes: 1 };
-                    part = advance(&part, down, now, &rules);
-                }
-                DeliveryStep::Probe => match next_doubt_step(&part, now, &rules, channel) {
-                    DoubtStep::Retry => {
-                        part = advance(&part, PartEvent::Started, now, &rules);
-                        prop_assert!(channel.idempotency != Idempotency::None || edit, "a refused repeat was repeated");
-                        if let Err(error) = &answer {
-                            channel = channel.after_failed_retry(error);
-                        }
-                        part = advance(&part, PartEvent::RetryEnded(answer), now, &rules);
-                    }
-                    DoubtStep::LookUp if ids && answer.is_ok() => {
-                        part = advance(&part, PartEvent::Absent, now, &rules);
-                        // What follows a label stays uncertain.
-                        doubted = part.labelled;
-                        continue;
-                    }
-                    DoubtStep::LookUp => match doubt_step_without_match(&part, &rules, channel) {
-                        DoubtStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
-                        _ => part = advance(&part, PartEvent::Relabelled, now, &rules),
-                    },
-                    DoubtStep::Resend => {
-                        prop_assert!(!hold && part.labelled_sends < 3);
-                        part = advance(&part, PartEvent::Relabelled, now, &rules);
-                    }
-                    DoubtStep::GiveUp(reason) => part = advance(&part, PartEvent::GivenUp(reason), now, &rules),
-                },
-            }
-            // A part that is still `Sending` here was begun again after a doubt: the process dies once more.
-            if part.state == PartState::Sending {
-                part = advance(&part, PartEvent::Interrupted, now, &rules);
-            }
-            doubted |= matches!(part.state, PartState::InDoubt { .. });
-            // Restarts and answers take their time too.
-            now = now.saturating_add(Duration::from_millis(25));
-        }
-        prop_assert!(part.state.is_settled(), "{:?} after {} attempts", part.state, part.attempts);
-        if let PartState::Failed { reason } = &part.state && doubted && !edit {
-            prop_assert!(matches!(reason, FailureReason::MayHaveArrived { .. }), "{reason:?}");
-        }
-        prop_assert!(doubts_without_key <= 4, "sent again more than three times without a key");
-        prop_assert!(part.labelled_sends <= 3 && part.labelled == (part.labelled_sends > 0));
-        prop_assert!(!edit || !part.labelled, "an edit was labelled");
-    }
 }

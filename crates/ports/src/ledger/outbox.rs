@@ -12,7 +12,7 @@ use super::{Lease, LedgerError};
 /// # Contract
 /// Besides that of [all ports](super):
 /// - `settle_part` settles a part once, puts its children in its place, writes the one closing notice at the end of its
-///   response, starts the lane's next part if [`satchel_domain::delivery::next_step`] says so, and releases an idle
+///   response, starts the lane's next part if it [can start](satchel_domain::Part::can_start), and releases an idle
 ///   lane.
 /// - `list_recorded_messages` returns the bot's newest thousands of messages in the part's chat, with questions and
 ///   streamed ones, and whether another send there is in doubt or was left in doubt within two days.

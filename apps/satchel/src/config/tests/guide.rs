@@ -8,7 +8,7 @@ const BEGIN: &str = "<!-- settings: written by `cargo xtask docs` -->\n";
 const END: &str = "<!-- end of settings -->\n";
 
 /// Set by `cargo xtask docs`.
-const WRITE: &str = "SATCHEL_WRITE_GUIDE";
+const WRITE: &str = "SATCHEL_WRITE_DOCS";
 
 fn code(value: &Value) -> String {
     format!("`{}`", value.as_str().map_or_else(|| value.to_string(), str::to_owned))

@@ -193,7 +193,7 @@ impl World {
     /// The platform's side of a call: whether it takes effect and whether its answer comes back are two things.
     fn call(&mut self, part: &Part, attempt: Attempt) -> Result<Vec<MessageRef>, SendError> {
         let reason = || "scripted".to_owned();
-        match self.chance.below(9) {
+        match self.chance.below(10) {
             0..3 => Ok(vec![self.take_effect(part, attempt)]),
             3 | 4 => {
                 self.take_effect(part, attempt);
@@ -206,6 +206,7 @@ impl World {
             }
             6 => Err(SendError::NotSent { retry_after_ms: Some(self.chance.below(3_000)), reason: reason() }),
             7 => Err(SendError::Refused { refusal: Refusal::Other, reason: reason() }),
+            8 => Err(SendError::Unreadable { reason: reason() }),
             _ => Err(SendError::Forbidden { reason: reason() }),
         }
     }
@@ -392,7 +393,7 @@ impl World {
     }
 }
 
-fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> ChannelCapabilities {
+pub(super) fn capabilities(idempotency: Idempotency, look_up: LookupRule) -> ChannelCapabilities {
     ChannelCapabilities {
         text: TextLimit { unit: TextUnit::Chars, max: None, entities: None },
         caption: CaptionRule::Hidden,

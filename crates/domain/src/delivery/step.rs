@@ -1,0 +1,53 @@
+//! What a part's state asks for at a moment.
+
+use super::DeliveryRules;
+use crate::{Part, PartContent, PartState, Timestamp, part::FailureReason};
+
+/// What is to be done with an unsettled part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DeliveryStep {
+    /// Prepare its bytes, then decide again.
+    Prepare,
+    /// Commit it as started, and send it.
+    Start,
+    /// Do nothing before this moment.
+    Wait(Timestamp),
+    /// Make a harmless call; when it succeeds, the doubt can be resolved.
+    Probe,
+    /// Give it up.
+    GiveUp(FailureReason),
+    /// Nothing: it is settled.
+    Done,
+}
+
+/// Says what is to be done with a part now.
+pub(super) fn next_step(part: &Part, now: Timestamp, rules: &DeliveryRules) -> DeliveryStep {
+    let is_expired = now.saturating_duration_since(part.created_at) >= rules.max_age;
+    match &part.state {
+        state if state.is_settled() => DeliveryStep::Done,
+        PartState::InDoubt { reason, .. } if is_expired => {
+            DeliveryStep::GiveUp(FailureReason::MayHaveArrived { reason: reason.clone() })
+        }
+        PartState::Waiting { reason, .. } if is_expired => {
+            DeliveryStep::GiveUp(FailureReason::Expired { reason: reason.clone() })
+        }
+        // A notice without an attempt is sent at any age: it reports what became of the other parts.
+        PartState::Pending if is_expired && !matches!(part.content, PartContent::Notice { .. }) => {
+            DeliveryStep::GiveUp(FailureReason::Expired { reason: "it waited too long in the queue".to_owned() })
+        }
+        PartState::Waiting { until, .. } | PartState::InDoubt { until, .. } if now < *until => {
+            DeliveryStep::Wait((*until).min(part.created_at.saturating_add(rules.max_age)))
+        }
+        PartState::InDoubt { .. } => DeliveryStep::Probe,
+        _ if part.content.needs_preparation() => DeliveryStep::Prepare,
+        _ => DeliveryStep::Start,
+    }
+}
+
+impl Part {
+    /// Returns whether it may be started now without anything done before: nothing to prepare, no wait, no doubt.
+    #[must_use]
+    pub fn can_start(&self, now: Timestamp, rules: &DeliveryRules) -> bool {
+        next_step(self, now, rules) == DeliveryStep::Start && self.state != PartState::Sending
+    }
+}
