@@ -10,7 +10,7 @@ use crate::{
     batch::Batch,
     error::Result,
     journal::{Standing, standing},
-    parts,
+    lanes, parts,
     process::Process,
     session::Session,
 };
@@ -46,6 +46,9 @@ pub(crate) async fn complete_turn(
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
     write_history(&mut batch, lease, &completed);
+    if let Some(setting) = &completed.setting {
+        lanes::change_setting(&mut batch, &lease.conversation, setting);
+    }
     end(&mut batch, lease, &completed, now, way);
     audit::insert(&mut batch, &lease.conversation, completed.turn, &completed.changes, now);
     if !completed.reported_failures.is_empty() {

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
-use satchel_ports::ledger::{HolderId, Lease, ReleaseMode};
+use satchel_ports::ledger::{ConversationSetting, HolderId, Lease, ReleaseMode};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -48,20 +48,16 @@ pub(crate) fn create(batch: &mut Batch, conversation: &ConversationId) {
         .bind(conversation.channel().as_str());
 }
 
-/// Stores the agent that was chosen for a conversation, or that none is.
-pub(crate) async fn set_agent(
-    session: &mut Session<'_>,
-    conversation: &ConversationId,
-    agent: Option<String>,
-) -> Result<()> {
-    let set = sqlx::query("UPDATE lanes SET agent = $2 WHERE conversation = $1")
-        .bind(conversation.to_string())
-        .bind(agent)
-        .execute(session.connection().await?)
-        .await?;
-    match set.rows_affected() {
-        0 => Err(Error::unknown(format!("conversation {conversation}"))),
-        _ => Ok(()),
+/// Changes a setting of a conversation.
+pub(crate) fn change_setting(batch: &mut Batch, conversation: &ConversationId, setting: &ConversationSetting) {
+    let of = conversation.to_string();
+    match setting {
+        ConversationSetting::VoiceReplies(on) => {
+            batch.add("UPDATE lanes SET voice = $2 WHERE conversation = $1").bind(of).bind(*on);
+        }
+        ConversationSetting::Agent(agent) => {
+            batch.add("UPDATE lanes SET agent = $2 WHERE conversation = $1").bind(of).bind(agent.clone());
+        }
     }
 }
 

@@ -29,6 +29,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         response: OutgoingResponse::from_text("reply"),
         plan: Plan { parts: texts.iter().map(|text| PlannedPart::new(PartContent::from_text(*text))).collect() },
         history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
+        setting: None,
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: None,

@@ -1,14 +1,10 @@
-//! Words that were spoken: those of voice notes, and whether a conversation's replies are spoken too.
+//! The transcriptions of voice notes.
 
-use satchel_domain::{ConversationId, InboxId};
+use satchel_domain::InboxId;
 use satchel_ports::ledger::{Lease, Transcription};
 use sqlx::types::Json;
 
-use crate::{
-    error::{Error, Result},
-    inbox,
-    session::Session,
-};
+use crate::{error::Result, inbox, session::Session};
 
 /// Records what became of the words of a voice note.
 pub(crate) async fn record_transcription(
@@ -26,17 +22,4 @@ pub(crate) async fn record_transcription(
         .execute(session.connection().await?)
         .await?;
     inbox::require_file(recorded.rows_affected(), message, index)
-}
-
-/// Sets whether the replies of a conversation are spoken too.
-pub(crate) async fn set(session: &mut Session<'_>, conversation: &ConversationId, on: bool) -> Result<()> {
-    let set = sqlx::query("UPDATE lanes SET voice = $2 WHERE conversation = $1")
-        .bind(conversation.to_string())
-        .bind(on)
-        .execute(session.connection().await?)
-        .await?;
-    match set.rows_affected() {
-        0 => Err(Error::unknown(format!("conversation {conversation}"))),
-        _ => Ok(()),
-    }
 }

@@ -8,7 +8,7 @@ use satchel_domain::{
 };
 use satchel_ports::{
     BusEvent, FileChange, LedgerError,
-    ledger::{CompletedTurn, HistoryChange},
+    ledger::{CompletedTurn, ConversationSetting, HistoryChange},
 };
 use satchel_routing::{plan::plan_with_links, retry::retry_until_stored};
 
@@ -25,6 +25,8 @@ pub struct TurnResult {
     pub refused: Vec<RefusedFile>,
     /// How the history changes.
     pub history: HistoryChange,
+    /// The setting of the conversation that changes, if one does.
+    pub setting: Option<ConversationSetting>,
     pub steered: Vec<InboxId>,
     /// The failures that were reported to the model.
     pub reported_failures: Vec<PartId>,
@@ -60,6 +62,7 @@ pub async fn complete_turn(
         response,
         plan: if result.streamed { reuse_streamed_message(plan) } else { plan },
         history: result.history,
+        setting: result.setting,
         steered: result.steered,
         reported_failures: result.reported_failures,
         reply_to: result.reply_to,
@@ -214,6 +217,7 @@ mod tests {
             response: OutgoingResponse { attachments: vec![file(64_000_000)], ..OutgoingResponse::from_text("Here.") },
             refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
+            setting: None,
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to: None,

@@ -140,6 +140,7 @@ pub async fn run_turn(
         response: voice_notes::append_transcription_failure(folded, &turn),
         refused: rounds::refused_files(&turn),
         history: HistoryChange::Append(rounds.to_history(&turn, &loop_end.ending)),
+        setting: None,
         ending: loop_end.ending,
         steered: rounds
             .steered_ids()
@@ -427,6 +428,7 @@ async fn complete_immediate_replies(
             response: OutgoingResponse::from_text(text),
             refused: Vec::new(),
             history: HistoryChange::Append(Vec::new()),
+            setting: None,
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to,

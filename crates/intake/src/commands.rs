@@ -13,8 +13,8 @@ use satchel_domain::{
     Button, ConversationId, OutgoingResponse, Part, PartState, TaskDirectory, TaskRequest, task::TASK_COMMAND,
 };
 use satchel_ports::{
-    Archive, ChangeLog, FileChange, FileLinks, Ledger, LedgerError, Turns,
-    ledger::{HistoryChange, OutboxQuery},
+    Archive, ChangeLog, FileChange, FileLinks, Ledger, LedgerError,
+    ledger::{ConversationSetting, HistoryChange, OutboxQuery},
 };
 
 pub use self::agents::AgentChoice;
@@ -143,6 +143,8 @@ pub struct CommandReply {
     pub response: OutgoingResponse,
     /// What the history becomes; commands themselves are not kept in it.
     pub history: HistoryChange,
+    /// The setting that the command changes, if it changes one.
+    pub setting: Option<ConversationSetting>,
     /// The buttons under the reply.
     pub buttons: Vec<Button>,
     /// The files that the command changed.
@@ -184,6 +186,7 @@ pub async fn handle_command(
     let features =
         CommandFeatures { links: links.is_some(), agents: agents.directory.has_choice(), tasks: !tasks.is_empty() };
     let changes = ChangeLog::default();
+    let mut setting = None;
     let response = match command {
         ChatCommand::Files => list_files(&*ledger.archive, conversation).await?,
         ChatCommand::Resend(numbers) => resend_files(&*ledger.archive, conversation, numbers).await?,
@@ -204,9 +207,9 @@ pub async fn handle_command(
             "There is no open question with that code. It was already answered, it expired, or it is someone else's to \
              decide.",
         ),
-        ChatCommand::Voice(enable) => set_voice_replies(&*ledger.turns, context, *enable, voice_status).await?,
+        ChatCommand::Voice(enable) => change_voice_replies(context, *enable, voice_status, &mut setting),
         ChatCommand::Agent(None) => list_agents(context, agents),
-        ChatCommand::Agent(Some(name)) => choose_agent(&*ledger.turns, context, agents, name).await?,
+        ChatCommand::Agent(Some(name)) => choose_agent(context, agents, name, &mut setting),
         ChatCommand::Task(arguments) => match decide_task(arguments, tasks, *starter) {
             TaskDecision::Run(request) => return Ok(CommandOutcome::RunTask(request)),
             TaskDecision::Reply(response) => response,
@@ -217,7 +220,8 @@ pub async fn handle_command(
         }
     };
     let history = if *command == ChatCommand::New { HistoryChange::Reset } else { HistoryChange::Append(Vec::new()) };
-    Ok(CommandOutcome::Reply(CommandReply { response, history, buttons: Vec::new(), changes: changes.to_vec() }))
+    let changes = changes.to_vec();
+    Ok(CommandOutcome::Reply(CommandReply { response, history, setting, buttons: Vec::new(), changes }))
 }
 
 const VOICE_REPLIES_ON: &str = "\
@@ -237,32 +241,32 @@ async fn list_outbox(archive: &dyn Archive, conversation: &ConversationId) -> Re
     Ok(OutgoingResponse::from_text(text.trim_end()))
 }
 
-/// Sets or reports voice replies. They can't be enabled where synthesis is not configured.
-async fn set_voice_replies(
-    turns: &dyn Turns,
+/// Changes or reports voice replies. They can't be enabled where synthesis is not configured.
+fn change_voice_replies(
     context: &CommandContext<'_>,
     enable: Option<bool>,
     voice_status: VoiceStatus,
-) -> Result<OutgoingResponse, LedgerError> {
+    setting: &mut Option<ConversationSetting>,
+) -> OutgoingResponse {
     let unavailable_text = match context.is_by_owner() {
         true => "I can't send voice messages here. You can turn them on with `speech.speak`.",
         false => "I can't send voice messages here. Please ask the person who runs this bot to turn them on.",
     };
     let Some(enable) = enable else {
-        return Ok(OutgoingResponse::from_text(match voice_status {
+        return OutgoingResponse::from_text(match voice_status {
             VoiceStatus { available: false, .. } => unavailable_text,
             VoiceStatus { enabled: true, .. } => VOICE_REPLIES_ON,
             VoiceStatus { enabled: false, .. } => "Voice replies are off. Turn them on with `/voice on`.",
-        }));
+        });
     };
     if enable && !voice_status.available {
-        return Ok(OutgoingResponse::from_text(unavailable_text));
+        return OutgoingResponse::from_text(unavailable_text);
     }
-    turns.set_voice_replies(context.conversation, enable).await?;
-    Ok(OutgoingResponse::from_text(match enable {
+    *setting = Some(ConversationSetting::VoiceReplies(enable));
+    OutgoingResponse::from_text(match enable {
         true => VOICE_REPLIES_ON,
         false => "Voice replies are off. Turn them on again with `/voice on`.",
-    }))
+    })
 }
 
 fn describe_part(part: &Part) -> String {
@@ -452,18 +456,10 @@ mod tests {
         #[case] says: &str,
         #[case] set: Option<bool>,
     ) {
-        let mut ledger = MockLedger::default();
-        let times = usize::from(set.is_some());
-        ledger
-            .turns
-            .expect_set_voice_replies()
-            .withf(move |_, on| Some(*on) == set)
-            .times(times)
-            .returning(|_, _| Ok(()));
         let speaking = VoiceStatus { available: possible, enabled: wanted };
         let answer = handle_command(
             &ChatCommand::Voice(wish),
-            &ledger.into(),
+            &Ledger::from(MockLedger::default()),
             &command_context(&access()),
             speaking,
             &no_offers(),
@@ -474,6 +470,7 @@ mod tests {
         .unwrap();
         let answer = replied(answer);
         assert!(answer.response.text.as_ref().unwrap().contains(says), "{answer:?}");
+        assert_eq!(answer.setting, set.map(ConversationSetting::VoiceReplies));
         assert_eq!((answer.response.voice, answer.history), (None, HistoryChange::Append(Vec::new())));
     }
 

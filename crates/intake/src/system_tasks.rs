@@ -31,8 +31,13 @@ pub fn system_reply(task: &SystemTask) -> Option<CommandReply> {
         SystemTask::FilesExpired { files, more } => (expired_files_text(files, *more), Vec::new()),
         SystemTask::RunSchedule { .. } => return None,
     };
-    let history = HistoryChange::Append(Vec::new());
-    Some(CommandReply { response: OutgoingResponse::from_text(text), history, buttons, changes: Vec::new() })
+    Some(CommandReply {
+        response: OutgoingResponse::from_text(text),
+        history: HistoryChange::Append(Vec::new()),
+        setting: None,
+        buttons,
+        changes: Vec::new(),
+    })
 }
 
 fn expired_files_text(files: &[String], more: u32) -> String {

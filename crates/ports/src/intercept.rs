@@ -80,8 +80,6 @@ intercept! {
         fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
         fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
         fn record_transcription(lease: &Lease, message: InboxId, index: u32, transcription: &Transcription) -> ();
-        fn set_voice_replies(conversation: &ConversationId, on: bool) -> ();
-        fn set_agent(conversation: &ConversationId, agent: Option<String>) -> ();
         fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
         fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> ToolOutcome;
         fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;

@@ -40,8 +40,8 @@ pub use self::{
         Usage, UsageQuery, UsageScope,
     },
     turns::{
-        CompletedTurn, HistoryChange, ImmediateReply, InboundFileState, JournalEntry, QueuedMessage, QueuedTurn,
-        SteeringMessage, SteeringRequests, ToolDecision, Transcription, Turns,
+        CompletedTurn, ConversationSetting, HistoryChange, ImmediateReply, InboundFileState, JournalEntry,
+        QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests, ToolDecision, Transcription, Turns,
     },
 };
 

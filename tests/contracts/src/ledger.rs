@@ -31,7 +31,10 @@ use satchel_domain::{
 };
 use satchel_ports::{
     Clock,
-    ledger::{ClaimMode, CompletedTurn, HistoryChange, Lease, Ledger, LedgerError, SettleOutcome, Settlement},
+    ledger::{
+        ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, Lease, Ledger, LedgerError, SettleOutcome,
+        Settlement,
+    },
 };
 use uuid::Uuid;
 
@@ -118,11 +121,19 @@ pub(crate) fn completed_turn(turn: TurnId, parts: Vec<PlannedPart>) -> Completed
             },
             HistoryMessage::Model { text: "reply".into(), calls: Vec::new() },
         ]),
+        setting: None,
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: Some(MessageRef("m-1".into())),
         changes: Vec::new(),
     }
+}
+
+/// Completes the lane's oldest turn, which changes a setting.
+pub(crate) async fn complete_with_setting(ledger: &Ledger, lease: &Lease, setting: ConversationSetting) {
+    let turn = ledger.turns.next_turn(lease).await.unwrap().expect("a turn is queued").id;
+    let completed = CompletedTurn { setting: Some(setting), ..completed_turn(turn, Vec::new()) };
+    ledger.turns.complete_turn(lease, &completed).await.unwrap();
 }
 
 /// Receives a message of its own turn and claims its lane.

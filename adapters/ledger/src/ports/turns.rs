@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ConversationId, InboxId, Part, RefusedFile, ToolOutcome, TurnId};
+use satchel_domain::{Attachment, InboxId, Part, RefusedFile, ToolOutcome, TurnId};
 use satchel_ports::{
     FileChange,
     ledger::{CompletedTurn, JournalEntry, Lease, LedgerError, QueuedMessage, QueuedTurn, Transcription, Turns},
 };
 
 use super::read;
-use crate::{SqliteLedger, inbox, journal, lanes, turns, voice};
+use crate::{SqliteLedger, inbox, journal, turns, voice};
 
 #[async_trait]
 impl Turns for SqliteLedger {
@@ -127,25 +127,5 @@ impl Turns for SqliteLedger {
 
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError> {
         self.end_turn(lease, completed).await
-    }
-
-    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError> {
-        let of = conversation.clone();
-        let set = self
-            .writer
-            .write("setting voice replies", move |s| Box::pin(async move { voice::set(s, &of, on).await }))
-            .await;
-        self.held.turn_changes(conversation);
-        set
-    }
-
-    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError> {
-        let of = conversation.clone();
-        let set = self
-            .writer
-            .write("storing the chosen agent", move |s| Box::pin(async move { lanes::set_agent(s, &of, agent).await }))
-            .await;
-        self.held.turn_changes(conversation);
-        set
     }
 }

@@ -93,6 +93,7 @@ fn completed(turn: TurnId, texts: &[&str]) -> CompletedTurn {
         response: OutgoingResponse::from_text("reply"),
         plan: Plan { parts },
         history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
+        setting: None,
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: None,

@@ -133,6 +133,7 @@ async fn steering_messages_move_into_consuming_turn() {
         response: satchel_domain::OutgoingResponse::from_text("Hi"),
         plan: Default::default(),
         history: satchel_ports::ledger::HistoryChange::Append(Vec::new()),
+        setting: None,
         steered: vec![injected[0].id],
         reported_failures: Vec::new(),
         reply_to: None,

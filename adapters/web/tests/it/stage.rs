@@ -293,6 +293,7 @@ impl Stage {
             response: response.clone(),
             plan: Plan { parts: contents.into_iter().map(PlannedPart::new).collect() },
             history: HistoryChange::Append(vec![HistoryMessage::Note { text: "said".into() }]),
+            setting: None,
             steered: Vec::new(),
             reported_failures: Vec::new(),
             reply_to: None,

@@ -338,7 +338,7 @@ async fn complete_command(
     services: &AgentServices,
     lane: &LaneHandle,
     turn: &QueuedTurn,
-    CommandReply { response, history, buttons, changes }: CommandReply,
+    CommandReply { response, history, setting, buttons, changes }: CommandReply,
 ) -> Result<Option<Part>, LedgerError> {
     let completion = TurnResult {
         turn: turn.id,
@@ -346,6 +346,7 @@ async fn complete_command(
         response,
         refused: refused_files(turn),
         history,
+        setting,
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: reply_to(turn),

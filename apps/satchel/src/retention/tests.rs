@@ -75,6 +75,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
         response: OutgoingResponse::from_text("made"),
         plan: Plan { parts: Vec::new() },
         history: HistoryChange::Append(Vec::new()),
+        setting: None,
         steered: Vec::new(),
         reported_failures: Vec::new(),
         reply_to: None,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use satchel_domain::{
     AgentDirectory, AgentSummary, AllowedPeople, OutgoingResponse, agent::AgentChat, filename::to_inline_code,
 };
-use satchel_ports::{LedgerError, Turns};
+use satchel_ports::ledger::ConversationSetting;
 
 use super::files::MAX_NAME_CHARS;
 use crate::pairing::CommandContext;
@@ -74,34 +74,31 @@ pub(super) fn list_agents(context: &CommandContext<'_>, choice: &AgentChoice<'_>
 }
 
 /// Lets another agent answer from the next turn on.
-pub(super) async fn choose_agent(
-    turns: &dyn Turns,
+pub(super) fn choose_agent(
     context: &CommandContext<'_>,
     choice: &AgentChoice<'_>,
     name: &str,
-) -> Result<OutgoingResponse, LedgerError> {
+    setting: &mut Option<ConversationSetting>,
+) -> OutgoingResponse {
     let Some(agent) = choice.directory.find(name) else {
         let names: Vec<String> = choice.directory.names().map(|name| format!("`{name}`")).collect();
         let name = to_inline_code(name, MAX_NAME_CHARS);
-        return Ok(OutgoingResponse::from_text(match names.as_slice() {
+        return OutgoingResponse::from_text(match names.as_slice() {
             [only] => format!("There is no agent {name}. {only} is the only one."),
             names => format!("There is no agent {name}. The agents are {}.", names.join(", ")),
-        }));
+        });
     };
     // The chat's own agent is not recorded: the chat gets another one with the configuration.
     let chosen = (agent != choice.home()).then_some(agent.name.as_str());
     let is_permitted = choice.is_permitted(context, agent);
-    let has_effect = is_permitted && chosen != choice.chosen;
-    // A command that is repeated after a crash may have stored the choice before, when its sender was permitted to make it.
-    let is_stored = context.repeated && agent == choice.current();
-    if agent == choice.current() && !has_effect && !is_stored {
-        return Ok(OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name)));
+    if agent == choice.current() && !(is_permitted && chosen != choice.chosen) {
+        return OutgoingResponse::from_text(format!("`{}` already answers here.", agent.name));
     }
-    if !is_permitted && !is_stored {
-        return Ok(OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name)));
+    if !is_permitted {
+        return OutgoingResponse::from_text(format!("Only an owner can choose the agent `{}`.", agent.name));
     }
-    turns.set_agent(context.conversation, chosen.map(str::to_owned)).await?;
-    Ok(OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name)))
+    *setting = Some(ConversationSetting::Agent(chosen.map(str::to_owned)));
+    OutgoingResponse::from_text(format!("`{}` answers here from now on.", agent.name))
 }
 
 #[cfg(test)]
@@ -110,7 +107,6 @@ mod tests {
 
     use rstest::rstest;
     use satchel_domain::{ConversationId, Sender, Timestamp, TurnId};
-    use satchel_ports::MockTurns;
     use uuid::Uuid;
 
     use super::*;
@@ -139,7 +135,6 @@ mod tests {
         parents: Vec<ConversationId>,
         sender: Sender,
         group: bool,
-        repeated: bool,
         access: AccessPolicy,
         directory: AgentDirectory,
     }
@@ -154,7 +149,6 @@ mod tests {
                 parents: Vec::new(),
                 sender: Sender::new(sender, "Ada"),
                 group: true,
-                repeated: false,
                 directory: directory(),
             }
         }
@@ -162,7 +156,7 @@ mod tests {
         fn context(&self) -> CommandContext<'_> {
             CommandContext {
                 turn: TurnId(Uuid::nil()),
-                repeated: self.repeated,
+                repeated: false,
                 conversation: &self.conversation,
                 group: self.group,
                 sender: &self.sender,
@@ -181,27 +175,25 @@ mod tests {
             list_agents(&self.context(), &self.choice(chosen)).text.unwrap()
         }
 
-        /// The reply, and what was stored.
-        async fn choose(&self, chosen: Option<&str>, name: &str) -> (String, Option<Option<String>>) {
-            let mut ledger = MockTurns::new();
-            let stored = std::sync::Arc::new(std::sync::Mutex::new(None));
-            let recorded = std::sync::Arc::clone(&stored);
-            ledger.expect_set_agent().returning(move |_, agent| {
-                *recorded.lock().unwrap() = Some(agent);
-                Ok(())
+        /// The reply, and the choice that is to be stored.
+        fn choose(&self, chosen: Option<&str>, name: &str) -> (String, Option<Option<String>>) {
+            let mut setting = None;
+            let reply = choose_agent(&self.context(), &self.choice(chosen), name, &mut setting);
+            let stored = setting.map(|setting| match setting {
+                ConversationSetting::Agent(agent) => agent,
+                other @ ConversationSetting::VoiceReplies(_) => panic!("{other:?}"),
             });
-            let reply = choose_agent(&ledger, &self.context(), &self.choice(chosen), name).await.unwrap();
-            (reply.text.unwrap(), stored.lock().unwrap().take())
+            (reply.text.unwrap(), stored)
         }
     }
 
     /// Anybody may open a thread in a channel.
-    #[tokio::test]
-    async fn thread_has_the_agent_of_its_channel() {
+    #[test]
+    fn thread_has_the_agent_of_its_channel() {
         let thread =
             AgentHarness { parents: vec!["telegram:-8".parse().unwrap()], ..AgentHarness::new("telegram:-9", FRIEND) };
         assert!(thread.list(None).contains("- `admin` (answers here)"), "{}", thread.list(None));
-        let (reply, stored) = thread.choose(None, "default").await;
+        let (reply, stored) = thread.choose(None, "default");
         assert_eq!((reply.as_str(), stored), ("Only an owner can choose the agent `default`.", None));
     }
 
@@ -248,15 +240,14 @@ mod tests {
     #[case::friend_returns_to_closed("-8", FRIEND, Some("kids"), "admin", Some(None))]
     #[case::friend_leaves_closed_of_chat("-8", FRIEND, None, "default", None)]
     #[case::removed_agent_is_forgotten("-5", OWNER, Some("gone"), "default", Some(None))]
-    #[tokio::test]
-    async fn only_owners_choose_closed_agents(
+    fn only_owners_choose_closed_agents(
         #[case] chat: &str,
         #[case] sender: &str,
         #[case] chosen: Option<&str>,
         #[case] name: &str,
         #[case] stored: Option<Option<&str>>,
     ) {
-        let (text, actual) = AgentHarness::new(&format!("telegram:{chat}"), sender).choose(chosen, name).await;
+        let (text, actual) = AgentHarness::new(&format!("telegram:{chat}"), sender).choose(chosen, name);
         assert_eq!(actual, stored.map(|agent| agent.map(str::to_owned)), "{text}");
         match stored {
             Some(_) => assert!(text.ends_with("answers here from now on."), "{text}"),
@@ -264,36 +255,29 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn private_chat_has_agent_of_its_person() {
+    #[test]
+    fn private_chat_has_agent_of_its_person() {
         let private = AgentHarness { group: false, ..AgentHarness::new("telegram:9", FRIEND) };
         assert!(private.list(None).contains("- `kids` (answers here)"));
         let group = AgentHarness::new("telegram:9", FRIEND);
         assert!(group.list(None).contains("- `default` (answers here)"), "others write there too");
     }
 
-    #[tokio::test]
-    async fn unknown_agent_names_existing_ones() {
+    #[test]
+    fn unknown_agent_names_existing_ones() {
         let here = AgentHarness::new("telegram:-5", OWNER);
-        let (text, stored) = here.choose(None, "cook`s").await;
+        let (text, stored) = here.choose(None, "cook`s");
         assert_eq!((text.contains("The agents are `default`, `kids`, `admin`."), stored), (true, None), "{text}");
         let alone = AgentHarness { directory: AgentDirectory::default(), ..here };
-        let (text, _) = alone.choose(None, "cook").await;
+        let (text, _) = alone.choose(None, "cook");
         assert_eq!(text, "There is no agent `cook`. `default` is the only one.");
     }
 
-    #[tokio::test]
-    async fn repeated_command_says_the_same() {
-        let first = AgentHarness::new("telegram:-5", OWNER);
-        let (text, _) = first.choose(None, "kids").await;
-        assert_eq!(first.choose(Some("kids"), "kids").await, ("`kids` already answers here.".into(), None));
+    #[test]
+    fn current_agent_is_not_stored_again() {
+        let owner = AgentHarness::new("telegram:-5", OWNER);
+        assert_eq!(owner.choose(Some("kids"), "kids"), ("`kids` already answers here.".into(), None));
         let friend = AgentHarness::new("telegram:-5", FRIEND);
-        assert_eq!(friend.choose(Some("gone"), "default").await, ("`default` already answers here.".into(), None));
-        let again = AgentHarness { repeated: true, ..first };
-        assert_eq!(again.choose(Some("kids"), "kids").await, (text, Some(Some("kids".into()))));
-        // The friend went back from an open agent to the chat's own, which they couldn't choose now.
-        let friend_again = AgentHarness { repeated: true, ..friend };
-        let expected = ("`default` answers here from now on.".into(), Some(None));
-        assert_eq!(friend_again.choose(None, "default").await, expected);
+        assert_eq!(friend.choose(Some("gone"), "default"), ("`default` already answers here.".into(), None));
     }
 }

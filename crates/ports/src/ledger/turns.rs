@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ConversationId, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin,
-    MessageRef, OutgoingResponse, Part, PartId, RefusedFile, Sender, Timestamp, ToolCall, ToolOutcome, TurnId,
+    Attachment, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin, MessageRef,
+    OutgoingResponse, Part, PartId, RefusedFile, Sender, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{Plan, UndeliveredPart},
 };
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ use crate::FileChange;
 /// # Contract
 /// Besides that of [all ports](super):
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
-/// - `next_turn` returns the transcriptions that `record_transcription` stored, the latest `set_voice_replies` and the latest
-///   `set_agent`.
+/// - `next_turn` returns the transcriptions that `record_transcription` stored, and the settings that the
+///   conversation's last completed turns have left.
 /// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
@@ -27,7 +27,7 @@ use crate::FileChange;
 /// - `store_file`, `journal_outcome` and `register_files` obey the quotas of [`Storage`](super::Storage).
 /// - `register_files` numbers new files as `journal_outcome` does, before the outcome exists; they can be read by id
 ///   from then on, however the turn ends.
-/// - `complete_turn` commits consumed messages, history, response and parts together, and only once.
+/// - `complete_turn` commits consumed messages, history, setting, response and parts together, and only once.
 /// - `complete_turn` starts the first part if it needs no preparation and no earlier part of the lane is unsettled.
 /// - If the turn streamed, the plan's first part takes the streamed part's id, target and doubt.
 /// - A planned part that was refused is stored as failed.
@@ -87,13 +87,6 @@ pub trait Turns: Send + Sync {
 
     /// Completes a turn and returns its first part, if that was started.
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError>;
-
-    /// Turns voice replies of a conversation on or off; an unknown conversation is an error.
-    async fn set_voice_replies(&self, conversation: &ConversationId, on: bool) -> Result<(), LedgerError>;
-
-    /// Stores the name of the agent that was chosen for a conversation; `None` withdraws the choice. An unknown conversation
-    /// is an error, an unknown agent isn't: the ledger knows no agents.
-    async fn set_agent(&self, conversation: &ConversationId, agent: Option<String>) -> Result<(), LedgerError>;
 }
 
 /// The state of a file of a queued message.
@@ -282,6 +275,15 @@ pub enum HistoryChange {
     Reset,
 }
 
+/// A setting of a conversation, which holds from the turn after the one that changes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationSetting {
+    /// Whether every reply is sent as a voice message, too.
+    VoiceReplies(bool),
+    /// The name of the chosen agent; `None` is the chat's own. The ledger knows no agents and takes any name.
+    Agent(Option<String>),
+}
+
 /// The end of a turn, committed at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedTurn {
@@ -295,6 +297,8 @@ pub struct CompletedTurn {
     pub plan: Plan,
     /// The change to the history.
     pub history: HistoryChange,
+    /// The setting that the turn changes, if it changes one.
+    pub setting: Option<ConversationSetting>,
     /// The injected messages that the turn consumed besides its own.
     pub steered: Vec<InboxId>,
     /// The failed parts that were reported to the model in this turn.

@@ -1,9 +1,13 @@
-//! Promises about the agent that was chosen for a conversation.
+//! Promises about the settings of a conversation, such as the agent that was chosen for it.
 
 use satchel_domain::InboundMessage;
-use satchel_ports::ledger::{ClaimMode, LedgerError, ReleaseMode, RenameOutcome};
+use satchel_ports::ledger::{ClaimMode, CompletedTurn, ConversationSetting, LedgerError, ReleaseMode, RenameOutcome};
 
-use super::{LedgerFixture, completed_turn, conversation, message, receive};
+use super::{LedgerFixture, assert_lost, complete_with_setting, completed_turn, conversation, message, receive};
+
+fn agent(name: &str) -> ConversationSetting {
+    ConversationSetting::Agent(Some(name.to_owned()))
+}
 
 /// Catches: a choice that is forgotten at a restart, that holds for every conversation, or that can't be withdrawn.
 pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
@@ -12,8 +16,10 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert_eq!(ledger.turns.next_turn(&here).await.unwrap().unwrap().agent, None, "nobody has chosen");
-    ledger.turns.set_agent(&here.conversation, Some("cook".into())).await.unwrap();
-    ledger.turns.set_agent(&here.conversation, Some("kids".into())).await.unwrap();
+    complete_with_setting(&ledger, &here, agent("cook")).await;
+    ledger.inbox.receive(&message("3", "another"), ClaimMode::IfFree).await.unwrap();
+    complete_with_setting(&ledger, &here, agent("kids")).await;
+    ledger.inbox.receive(&message("4", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
@@ -26,29 +32,45 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
         let expected = (lease.conversation == here.conversation).then_some("kids");
         assert_eq!(agent.as_deref(), expected, "{lease:?}");
     }
-    ledger.turns.set_agent(&here.conversation, None).await.unwrap();
-    for lease in &leases {
-        assert_eq!(ledger.turns.next_turn(lease).await.unwrap().unwrap().agent, None);
-    }
-    let unknown = ledger.turns.set_agent(&conversation("console:nobody"), Some("kids".into())).await;
-    assert!(matches!(unknown, Err(LedgerError::Unknown { .. })), "{unknown:?}");
+    let lease = leases.iter().find(|lease| lease.conversation == here.conversation).unwrap();
+    complete_with_setting(&ledger, lease, ConversationSetting::Agent(None)).await;
+    ledger.inbox.receive(&message("5", "and now?"), ClaimMode::IfFree).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(lease).await.unwrap().unwrap().agent, None);
+}
+
+/// Catches: a setting that is stored without the end of the turn that changes it, or by whoever has lost the lane; and a
+/// queued turn that was read before.
+pub async fn setting_is_stored_with_its_turn(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (lost, turn) = receive(&ledger, &message("1", "/agent kids")).await;
+    ledger.inbox.receive(&message("2", "and now?"), ClaimMode::IfFree).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let lease = ledger.leases.claim_lane(&[lost.conversation.channel().clone()]).await.unwrap().unwrap();
+    let choosing = CompletedTurn { setting: Some(agent("kids")), ..completed_turn(turn, Vec::new()) };
+    assert_lost(ledger.turns.complete_turn(&lost, &choosing).await, "complete_turn");
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent, None, "its turn has not ended");
+    ledger.turns.complete_turn(&lease, &choosing).await.unwrap();
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
+    let again = CompletedTurn { setting: Some(agent("cook")), ..completed_turn(turn, Vec::new()) };
+    let again = ledger.turns.complete_turn(&lease, &again).await;
+    assert!(matches!(again, Err(LedgerError::Unknown { .. })), "{again:?}");
+    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
 }
 
 /// Catches: a turn that is handed over with its message and lacks the choice, or has one that was changed since.
 pub async fn cached_turn_has_chosen_agent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    ledger.turns.set_agent(&lease.conversation, Some("kids".into())).await.unwrap();
-    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    let (lease, _) = receive(&ledger, &message("1", "hello")).await;
+    complete_with_setting(&ledger, &lease, agent("kids")).await;
     assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     let (lease, turn) = receive(&ledger, &message("2", "and this?")).await;
     let cached = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!((cached.id, cached.agent.as_deref()), (turn, Some("kids")));
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap(), cached, "as it is stored");
-    ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
+    complete_with_setting(&ledger, &lease, ConversationSetting::Agent(None)).await;
     assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     let (lease, _) = receive(&ledger, &message("3", "and now?")).await;
-    ledger.turns.set_agent(&lease.conversation, None).await.unwrap();
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent, None, "the choice was withdrawn since");
 }
 
@@ -56,12 +78,11 @@ pub async fn cached_turn_has_chosen_agent(fixture: &impl LedgerFixture) {
 pub async fn renamed_conversation_keeps_its_agent(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
-    ledger
-        .inbox
-        .receive(&InboundMessage { conversation: old.clone(), ..message("1", "") }, ClaimMode::Never)
-        .await
-        .unwrap();
-    ledger.turns.set_agent(&old, Some("kids".into())).await.unwrap();
+    let of_group = |key: &str| InboundMessage { conversation: old.clone(), ..message(key, "") };
+    let (lease, _) = receive(&ledger, &of_group("1")).await;
+    complete_with_setting(&ledger, &lease, agent("kids")).await;
+    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    ledger.inbox.receive(&of_group("2"), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits");
     assert_eq!(lease.conversation, new);

@@ -7,7 +7,9 @@ use satchel_domain::{
     part::{FailureReason, PlannedPart},
     reference_block::AttachmentReference,
 };
-use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode};
+use satchel_ports::ledger::{
+    ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode,
+};
 
 use super::{
     LedgerFixture, assert_lost, attachment, completed_turn, conversation, message, receive, sent_settlement, settle,
@@ -20,8 +22,9 @@ pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
     let (first, turn) = receive(&ledger, &message("1", "hello")).await;
     let refused =
         PlannedPart { failure: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
-    ledger.turns.complete_turn(&first, &completed_turn(turn, vec![refused])).await.unwrap();
-    ledger.turns.set_voice_replies(&first.conversation, true).await.unwrap();
+    let speaking = Some(ConversationSetting::VoiceReplies(true));
+    let completed = CompletedTurn { setting: speaking, ..completed_turn(turn, vec![refused]) };
+    ledger.turns.complete_turn(&first, &completed).await.unwrap();
     assert!(ledger.leases.release(&first, ReleaseMode::IfIdle).await.unwrap());
 
     let referred = AttachmentReference {

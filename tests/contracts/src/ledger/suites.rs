@@ -81,6 +81,7 @@ macro_rules! turns_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
             agents::chosen_agent_is_per_conversation
+            agents::setting_is_stored_with_its_turn
             agents::cached_turn_has_chosen_agent
             audit::changes_are_committed_with_their_outcome
             audit::completed_turn_commits_remaining_changes

@@ -159,6 +159,7 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let done = CompletedTurn {
         response: OutgoingResponse { text: None, voice: None, attachments },
         history: HistoryChange::Append(vec![said]),
+        setting: None,
         ..completed_turn(turn, vec![file_part(&secret)])
     };
     let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it is begun");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{InboundMessage, InboxId};
-use satchel_ports::ledger::{ClaimMode, LedgerError, Transcription};
+use satchel_ports::ledger::{ClaimMode, ConversationSetting, LedgerError, Transcription};
 use uuid::Uuid;
 
-use super::{LedgerFixture, attachment, conversation, message, receive, with_files};
+use super::{LedgerFixture, attachment, complete_with_setting, conversation, message, receive, with_files};
 
 /// Catches: words that are kept in memory only, put to another file, or taken from whoever has lost the lane.
 pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
@@ -43,7 +43,8 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     let there = ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
     assert!(!ledger.turns.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
-    ledger.turns.set_voice_replies(&here.conversation, true).await.unwrap();
+    complete_with_setting(&ledger, &here, ConversationSetting::VoiceReplies(true)).await;
+    ledger.inbox.receive(&message("3", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
@@ -55,10 +56,8 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
         let voice = ledger.turns.next_turn(lease).await.unwrap().unwrap().voice;
         assert_eq!(voice, lease.conversation == here.conversation, "{lease:?} is not {there:?}");
     }
-    ledger.turns.set_voice_replies(&here.conversation, false).await.unwrap();
-    for lease in &leases {
-        assert!(!ledger.turns.next_turn(lease).await.unwrap().unwrap().voice);
-    }
-    let unknown = ledger.turns.set_voice_replies(&conversation("console:nobody"), true).await;
-    assert!(matches!(unknown, Err(LedgerError::Unknown { .. })), "{unknown:?}");
+    let lease = leases.iter().find(|lease| lease.conversation == here.conversation).unwrap();
+    complete_with_setting(&ledger, lease, ConversationSetting::VoiceReplies(false)).await;
+    ledger.inbox.receive(&message("4", "and now?"), ClaimMode::IfFree).await.unwrap();
+    assert!(!ledger.turns.next_turn(lease).await.unwrap().unwrap().voice);
 }

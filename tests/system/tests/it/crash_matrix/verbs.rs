@@ -104,8 +104,6 @@ pub(crate) fn short_scenario_verbs(kind: ShortScenarioKind) -> &'static [&'stati
             "ledger.record_undecodable",
             "ledger.record_transcription",
             "ledger.refuse_file",
-            "ledger.set_agent",
-            "ledger.set_voice_replies",
         ],
         ShortScenarioKind::Moved => &["ledger.rename_conversation"],
         ShortScenarioKind::Confirmed => &[
