@@ -28,8 +28,6 @@ pub mod logging;
 #[cfg(feature = "application")]
 mod media_measuring_blobs;
 #[cfg(feature = "application")]
-pub mod metrics;
-#[cfg(feature = "application")]
 pub mod models;
 #[cfg(feature = "application")]
 pub mod options;

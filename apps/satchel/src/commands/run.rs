@@ -18,10 +18,15 @@ use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
+use satchel_metrics::{
+    MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
+    server::{self as metrics_server, RenderText},
+};
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
+    net::TcpListener,
     process::Command,
     runtime::Handle,
     signal::unix::{SignalKind, signal},
@@ -35,7 +40,6 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     media_measuring_blobs::MediaMeasuringBlobs,
-    metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
     retention::RetentionTask,
@@ -94,16 +98,17 @@ pub async fn run(
     let metrics = Metrics::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen.0 {
-        let listener = metrics::server::bind(address).await?;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("failed to listen on `metrics.listen` {address}"))?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
         let (metrics, ledger, clock) = (Arc::clone(&metrics), stores.ledger.clone(), Arc::clone(&stores.clock));
-        let render: metrics::server::RenderText = Arc::new(move || {
+        let render: RenderText = Arc::new(move || {
             let (metrics, ledger, now) = (Arc::clone(&metrics), ledger.clone(), clock.now());
             Box::pin(async move { metrics.render(&ledger, now).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
-            metrics::server::serve(listener, render, stop).await;
+            metrics_server::serve(listener, render, stop).await;
             Ok(())
         });
     }
