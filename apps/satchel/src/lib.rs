@@ -7,8 +7,6 @@
 pub mod agents;
 pub mod build;
 pub mod embed;
-pub mod lanes;
-pub mod maintenance;
 pub mod metered_workspace;
 pub mod ports;
 pub mod runtime;
@@ -35,10 +33,6 @@ pub mod options;
 pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
-#[cfg(feature = "application")]
-pub mod retention;
-#[cfg(feature = "application")]
-pub mod schedules;
 #[cfg(feature = "application")]
 pub mod stores;
 

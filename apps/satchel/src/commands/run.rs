@@ -24,6 +24,7 @@ use satchel_metrics::{
 };
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
+use satchel_runtime::{retention::RetentionTask, schedules::Scheduler};
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
     net::TcpListener,
@@ -42,8 +43,6 @@ use crate::{
     media_measuring_blobs::MediaMeasuringBlobs,
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    retention::RetentionTask,
-    schedules,
     stores::{self, Stores, file_directories},
 };
 
@@ -218,7 +217,7 @@ async fn start_services(
         tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
     }
     let retention = RetentionTask {
-        retention: config.attachments.retention,
+        limits: config.attachments.retention.limits(),
         inbox: Arc::clone(&stores.ledger.inbox),
         archive: Arc::clone(&stores.ledger.archive),
         storage: Arc::clone(&stores.ledger.storage),
@@ -230,7 +229,7 @@ async fn start_services(
         retention.run_daily(stopping).await;
         Ok(())
     });
-    let scheduler = schedules::open(config, Arc::clone(&stores.clock));
+    let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
     let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {
         scheduled.await;

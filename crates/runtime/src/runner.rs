@@ -1,7 +1,7 @@
-//! The workers: which lanes this process holds, and the loop that begins, wakes, renews and ends them.
+//! The lanes that this process works on, and the loop that starts, wakes, renews and ends them.
 
-mod lane;
 mod turn_slots;
+mod worker;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,9 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::turn_slots::TurnSlots;
 
+/// How many lanes this process works at once; further ones wait in the ledger.
+pub(crate) const DEFAULT_MAX_LANES: usize = 256;
+
 /// What the work on every lane needs.
 #[derive(Clone)]
-pub struct Hosting {
+pub struct WorkerContext {
     /// All ports of the store.
     pub ledger: Ledger,
     pub services: AgentServices,
@@ -48,137 +51,137 @@ pub struct Hosting {
 }
 
 /// The lanes of this process.
-pub struct Lanes {
-    hosting: Hosting,
+pub struct LaneRunner {
+    context: WorkerContext,
     claimed: mpsc::Receiver<ClaimedLane>,
-    timing: Timing,
+    intervals: RunnerIntervals,
 }
 
 /// When what is done.
-struct Timing {
+struct RunnerIntervals {
     /// How often leases are renewed.
     renew: Duration,
-    /// How soon a renewal that failed is tried again.
-    renew_again: Duration,
+    /// How soon a renewal that failed is retried.
+    renew_retry: Duration,
     /// After how long without a renewal this process no longer trusts its leases, which last a little longer.
     trust: Duration,
-    /// How often the ledger is asked for lanes that nobody woke us for.
-    look: Duration,
+    /// How often the ledger is asked for lanes of which no message told.
+    poll: Duration,
     /// How long the parts in flight may take when the process stops.
-    wind_down: Duration,
+    drain: Duration,
 }
 
-impl Default for Timing {
+impl Default for RunnerIntervals {
     fn default() -> Self {
         Self {
             renew: Duration::from_secs(10),
-            renew_again: Duration::from_secs(1),
+            renew_retry: Duration::from_secs(1),
             trust: Duration::from_secs(25),
-            look: Duration::from_secs(2),
-            wind_down: Duration::from_secs(25),
+            poll: Duration::from_secs(2),
+            drain: Duration::from_secs(25),
         }
     }
 }
 
-/// Why the work on a lane begins.
+/// Why the work on a lane starts.
 #[derive(Debug, Clone, Copy)]
-enum Begun {
+enum StartReason {
     /// It was claimed for a message, and parts of it may be unsettled.
-    For { turn: TurnId, unsettled: bool },
+    Message { turn: TurnId, unsettled: bool },
     /// It was found to have work.
-    Found,
+    Polled,
 }
 
 /// A lane that is being worked on.
-struct Held {
+struct ActiveLane {
     lease: Lease,
     /// The turn of the message for which it was claimed, until the bus has told of that message.
-    begun_for: Option<TurnId>,
+    started_for: Option<TurnId>,
     wake: Arc<Notify>,
     lost: CancellationToken,
     task: task::Id,
 }
 
-impl Lanes {
-    /// Takes on the lanes that come through `claimed`, and those found in the ledger.
+impl LaneRunner {
+    /// Works on the lanes that come through `claimed`, and on those found in the ledger.
     #[must_use]
-    pub fn new(hosting: Hosting, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
-        Self { hosting, claimed, timing: Timing::default() }
+    pub fn new(context: WorkerContext, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
+        Self { context, claimed, intervals: RunnerIntervals::default() }
     }
 
-    /// Works until `stop` is cancelled; then finishes the parts in flight, gives the lanes back and returns.
+    /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     pub async fn run(mut self, stop: CancellationToken) {
-        let Timing { renew, renew_again, trust, look, wind_down } = self.timing;
-        let leases = Arc::clone(&self.hosting.ledger.leases);
-        let clock = Arc::clone(&self.hosting.services.clock);
-        let channels: Vec<ChannelName> = self.hosting.channels.keys().cloned().collect();
-        let most = self.claimed.max_capacity();
-        let mut held: HashMap<ConversationId, Held> = HashMap::new();
+        let RunnerIntervals { renew, renew_retry, trust, poll, drain } = self.intervals;
+        let leases = Arc::clone(&self.context.ledger.leases);
+        let clock = Arc::clone(&self.context.services.clock);
+        let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
+        let max_lanes = self.claimed.max_capacity();
+        let mut active: HashMap<ConversationId, ActiveLane> = HashMap::new();
         let mut working: JoinSet<()> = JoinSet::new();
-        let mut events = self.listen().await.fuse();
-        // The ledger is asked beside everything else: while it is slow to answer, a lease must still run out in time.
-        let mut taking: Option<BoxFuture<'_, Option<Lease>>> = None;
+        let mut events = self.subscribe().await.fuse();
+        // The ledger is asked beside everything else: while it is slow to answer, a lease must still expire in time.
+        let mut claiming: Option<BoxFuture<'_, Option<Lease>>> = None;
         let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
-        let mut look = interval(look);
+        let mut poll = interval(poll);
         let mut renew = interval(renew);
-        let mut asked = (Instant::now(), clock.now());
-        let mut trusted_until = asked.0 + trust;
+        let mut renewal_sent = (Instant::now(), clock.now());
+        let mut trusted_until = renewal_sent.0 + trust;
         // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since,
         // as it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
-        let mut renewed_at = asked.1;
+        let mut renewed_at = renewal_sent.1;
         let mut all_claimed = false;
-        let mut cut_off: Option<Instant> = None;
+        let mut drain_deadline: Option<Instant> = None;
         loop {
-            if cut_off.is_some() && all_claimed && taking.is_none() && working.is_empty() {
+            if drain_deadline.is_some() && all_claimed && claiming.is_none() && working.is_empty() {
                 return;
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled(), if cut_off.is_none() => {
-                    cut_off = Some(Instant::now() + wind_down);
-                    // What was claimed and has not begun must be given back too.
+                () = stop.cancelled(), if drain_deadline.is_none() => {
+                    drain_deadline = Some(Instant::now() + drain);
+                    // What was claimed and has not started must be released too.
                     self.claimed.close();
                 }
-                () = sleep_until(cut_off.unwrap_or(trusted_until)), if cut_off.is_some() => {
+                () = sleep_until(drain_deadline.unwrap_or(trusted_until)), if drain_deadline.is_some() => {
                     tracing::warn!(
                         lanes = working.len(),
                         "stopped while parts were in flight; they are checked at the next start"
                     );
                     return;
                 }
-                () = sleep_until(trusted_until), if !held.is_empty() => {
-                    tracing::warn!(lanes = held.len(), "leases expired before renewal; releasing their lanes");
-                    held.values().for_each(|lane| lane.lost.cancel());
+                () = sleep_until(trusted_until), if !active.is_empty() => {
+                    tracing::warn!(lanes = active.len(), "leases expired before renewal; releasing their lanes");
+                    active.values().for_each(|lane| lane.lost.cancel());
                     trusted_until = Instant::now() + trust;
                 }
                 claimed = self.claimed.recv(), if !all_claimed => match claimed {
                     Some(ClaimedLane { lease, turn, unsettled }) => {
-                        self.begin(lease, Begun::For { turn, unsettled }, &mut held, &mut working, &stop);
+                        self.spawn_worker(lease, StartReason::Message { turn, unsettled }, &mut active, &mut working, &stop);
                     }
                     None => all_claimed = true,
                 },
-                Some(ended) = working.join_next_with_id() => forget(ended, &mut held),
+                Some(ended) = working.join_next_with_id() => on_worker_exit(ended, &mut active),
                 Some(event) = events.next() => {
-                    // Of the message that it was claimed for, a lane need not hear twice.
+                    // The message that a lane was claimed for is known to its worker.
                     if let BusEvent::MessageReceived { conversation, turn } = event
-                        && let Some(lane) = held.get_mut(&conversation)
-                        && lane.begun_for.take_if(|begun_for| *begun_for == turn).is_none()
+                        && let Some(lane) = active.get_mut(&conversation)
+                        && lane.started_for.take_if(|started_for| *started_for == turn).is_none()
                     {
                         lane.wake.notify_one();
                     }
                 }
-                Some(found) = OptionFuture::from(taking.as_mut()) => {
-                    taking = None;
+                Some(found) = OptionFuture::from(claiming.as_mut()) => {
+                    claiming = None;
                     if let Some(lease) = found {
-                        self.begin(lease, Begun::Found, &mut held, &mut working, &stop);
-                        if self.busy(&working) < most && cut_off.is_none() && clock.now().saturating_duration_since(renewed_at) < trust {
-                            taking = Some(take(leases.as_ref(), &channels).boxed());
+                        self.spawn_worker(lease, StartReason::Polled, &mut active, &mut working, &stop);
+                        if self.count_busy(&working) < max_lanes && drain_deadline.is_none() && clock.now().saturating_duration_since(renewed_at) < trust {
+                            claiming = Some(claim_next(leases.as_ref(), &channels).boxed());
                         }
                     }
                 }
-                _ = look.tick(), if taking.is_none() && cut_off.is_none() && self.busy(&working) < most => {
+                _ = poll.tick(), if claiming.is_none() && drain_deadline.is_none() && self.count_busy(&working) < max_lanes => {
                     if clock.now().saturating_duration_since(renewed_at) < trust {
-                        taking = Some(take(leases.as_ref(), &channels).boxed());
+                        claiming = Some(claim_next(leases.as_ref(), &channels).boxed());
                     } else if renewing.is_none() {
                         // One that is under way would only be followed by another.
                         renew.reset_immediately();
@@ -188,19 +191,19 @@ impl Lanes {
                     renewing = None;
                     match answer {
                         Ok(lost) => {
-                            trusted_until = asked.0 + trust;
-                            renewed_at = asked.1;
-                            give_up(&held, &lost);
+                            trusted_until = renewal_sent.0 + trust;
+                            renewed_at = renewal_sent.1;
+                            cancel_lost(&active, &lost);
                         }
                         Err(error) => {
                             tracing::warn!(error = &error as &dyn std::error::Error, "renewing leases failed; retrying");
-                            renew.reset_after(renew_again);
+                            renew.reset_after(renew_retry);
                         }
                     }
                 }
                 _ = renew.tick(), if renewing.is_none() => {
-                    asked = (Instant::now(), clock.now());
-                    let renewed: Vec<Lease> = held.values().map(|lane| lane.lease.clone()).collect();
+                    renewal_sent = (Instant::now(), clock.now());
+                    let renewed: Vec<Lease> = active.values().map(|lane| lane.lease.clone()).collect();
                     let leases = Arc::clone(&leases);
                     renewing = Some(async move { leases.renew(&renewed).await }.boxed());
                 }
@@ -209,12 +212,12 @@ impl Lanes {
     }
 
     /// How many lanes are worked on. One whose turn waits behind others of its person leaves its room to somebody else's.
-    fn busy(&self, working: &JoinSet<()>) -> usize {
-        working.len().saturating_sub(self.hosting.turn_slots.waiting())
+    fn count_busy(&self, working: &JoinSet<()>) -> usize {
+        working.len().saturating_sub(self.context.turn_slots.waiting())
     }
 
-    async fn listen(&self) -> satchel_ports::event_bus::EventStream {
-        match self.hosting.services.bus.subscribe().await {
+    async fn subscribe(&self) -> satchel_ports::event_bus::EventStream {
+        match self.context.services.bus.subscribe().await {
             Ok(events) => events,
             Err(error) => {
                 tracing::warn!(
@@ -226,30 +229,31 @@ impl Lanes {
         }
     }
 
-    fn begin(
+    fn spawn_worker(
         &self,
         lease: Lease,
-        begun: Begun,
-        held: &mut HashMap<ConversationId, Held>,
+        reason: StartReason,
+        active: &mut HashMap<ConversationId, ActiveLane>,
         working: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let (begun_for, unsettled) = match begun {
-            Begun::For { turn, unsettled } => (Some(turn), unsettled),
-            Begun::Found => (None, true),
+        let (started_for, unsettled) = match reason {
+            StartReason::Message { turn, unsettled } => (Some(turn), unsettled),
+            StartReason::Polled => (None, true),
         };
-        let lane = lane::Begun { lease: lease.clone(), wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
-        let work = lane::work(self.hosting.clone(), lane, stop.clone());
+        let lane =
+            worker::LaneAssignment { lease: lease.clone(), wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
+        let work = worker::run_worker(self.context.clone(), lane, stop.clone());
         let task = working.spawn(work).id();
-        let lane = Held { lease, begun_for, wake, lost, task };
-        if let Some(former) = held.insert(lane.lease.conversation.clone(), lane) {
+        let lane = ActiveLane { lease, started_for, wake, lost, task };
+        if let Some(former) = active.insert(lane.lease.conversation.clone(), lane) {
             former.lost.cancel();
         }
     }
 }
 
-async fn take(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
+async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
     match leases.claim_lane(channels).await {
         Ok(lease) => lease,
         Err(error) => {
@@ -259,20 +263,20 @@ async fn take(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
     }
 }
 
-/// Ends the work on lanes that have another owner now.
-fn give_up(held: &HashMap<ConversationId, Held>, lost: &[Lease]) {
+/// Ends the work on lanes that have another holder now.
+fn cancel_lost(active: &HashMap<ConversationId, ActiveLane>, lost: &[Lease]) {
     for lease in lost {
         // A lane that ended meanwhile is no longer renewed and counts as lost too; its token matters to nobody.
-        if let Some(lane) = held.get(&lease.conversation).filter(|lane| lane.lease == *lease) {
+        if let Some(lane) = active.get(&lease.conversation).filter(|lane| lane.lease == *lease) {
             tracing::debug!(chat.id = %lease.conversation, "the lane has another holder");
             lane.lost.cancel();
         }
     }
 }
 
-/// Takes a lane off the books whose work has ended. The lease of one that panicked is no longer renewed, so that the
-/// lane is taken again, as after the death of a process.
-fn forget(ended: Result<(task::Id, ()), JoinError>, held: &mut HashMap<ConversationId, Held>) {
+/// Removes a lane whose work has ended. The lease of one that panicked is no longer renewed, so that the lane is claimed
+/// again, as after the death of a process.
+fn on_worker_exit(ended: Result<(task::Id, ()), JoinError>, active: &mut HashMap<ConversationId, ActiveLane>) {
     let id = match ended {
         Ok((id, ())) => id,
         Err(error) => {
@@ -283,7 +287,7 @@ fn forget(ended: Result<(task::Id, ()), JoinError>, held: &mut HashMap<Conversat
             error.id()
         }
     };
-    held.retain(|_, lane| lane.task != id);
+    active.retain(|_, lane| lane.task != id);
 }
 
 fn interval(period: Duration) -> Interval {
@@ -294,5 +298,5 @@ fn interval(period: Duration) -> Interval {
 
 // They run schedules, too.
 #[cfg(test)]
-#[cfg(feature = "application")]
+#[cfg(feature = "schedules")]
 mod tests;
