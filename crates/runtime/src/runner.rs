@@ -1,5 +1,6 @@
-//! The lanes that this process works on, and the loop that starts, wakes, renews and ends them.
+//! The loop of the lanes: it awaits what happens and performs what the [`LaneTable`] decides.
 
+mod lane_table;
 mod turn_slots;
 mod worker;
 
@@ -10,16 +11,17 @@ use futures::{
     future::{BoxFuture, FutureExt, OptionFuture},
 };
 use satchel_agent::AgentServices;
-use satchel_domain::{ChannelName, ConversationId, TurnId, delivery::DeliveryRules};
+use satchel_domain::{ChannelName, delivery::DeliveryRules};
 use satchel_intake::{access::AccessPolicy, inbound_service::ClaimedLane, prepare::InboundLimits};
 use satchel_ports::{Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace, ledger::Quotas};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
-    time::{Instant, Interval, MissedTickBehavior, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
+use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
 pub use self::turn_slots::TurnSlots;
 
 /// How many lanes this process works at once; further ones wait in the ledger.
@@ -58,6 +60,7 @@ pub struct LaneRunner {
 }
 
 /// When what is done.
+#[derive(Debug, Clone, Copy)]
 struct RunnerIntervals {
     /// How often leases are renewed.
     renew: Duration,
@@ -83,23 +86,19 @@ impl Default for RunnerIntervals {
     }
 }
 
-/// Why the work on a lane starts.
-#[derive(Debug, Clone, Copy)]
-enum StartReason {
-    /// It was claimed for a message, and parts of it may be unsettled.
-    Message { turn: TurnId, unsettled: bool },
-    /// It was found to have work.
-    Polled,
+/// The tasks that work on lanes.
+struct Workers {
+    context: WorkerContext,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    handles: HashMap<WorkerId, WorkerHandle>,
+    ids: HashMap<task::Id, WorkerId>,
 }
 
-/// A lane that is being worked on.
-struct ActiveLane {
-    lease: Lease,
-    /// The turn of the message for which it was claimed, until the bus has told of that message.
-    started_for: Option<TurnId>,
+/// How a worker is reached.
+struct WorkerHandle {
     wake: Arc<Notify>,
     lost: CancellationToken,
-    task: task::Id,
 }
 
 impl LaneRunner {
@@ -110,110 +109,85 @@ impl LaneRunner {
     }
 
     /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
+    ///
+    /// The [`LaneTable`] decides. Here its actions are performed, and what happens is awaited.
     pub async fn run(mut self, stop: CancellationToken) {
-        let RunnerIntervals { renew, renew_retry, trust, poll, drain } = self.intervals;
         let leases = Arc::clone(&self.context.ledger.leases);
         let clock = Arc::clone(&self.context.services.clock);
+        let turn_slots = Arc::clone(&self.context.turn_slots);
         let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
-        let max_lanes = self.claimed.max_capacity();
-        let mut active: HashMap<ConversationId, ActiveLane> = HashMap::new();
-        let mut working: JoinSet<()> = JoinSet::new();
         let mut events = self.subscribe().await.fuse();
         // The ledger is asked beside everything else: while it is slow to answer, a lease must still expire in time.
         let mut claiming: Option<BoxFuture<'_, Option<Lease>>> = None;
         let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
-        let mut poll = interval(poll);
-        let mut renew = interval(renew);
-        let mut renewal_sent = (Instant::now(), clock.now());
-        let mut trusted_until = renewal_sent.0 + trust;
-        // When the leases were renewed last, by the clock by which they end for everyone. Where that has leapt since,
-        // as it does when a machine wakes up, our own lanes look free: they are renewed before work is looked for.
-        let mut renewed_at = renewal_sent.1;
-        let mut all_claimed = false;
-        let mut drain_deadline: Option<Instant> = None;
+        let mut workers = Workers::new(self.context.clone(), stop.clone());
+        let started = Instant::now();
+        let now =
+            || EventContext { elapsed: started.elapsed(), clock: clock.now(), waiting_turns: turn_slots.waiting() };
+        let mut table = LaneTable::new(self.intervals, self.claimed.max_capacity(), now());
         loop {
-            if drain_deadline.is_some() && all_claimed && claiming.is_none() && working.is_empty() {
-                return;
-            }
-            tokio::select! {
+            let event = tokio::select! {
                 biased;
-                () = stop.cancelled(), if drain_deadline.is_none() => {
-                    drain_deadline = Some(Instant::now() + drain);
-                    // What was claimed and has not started must be released too.
-                    self.claimed.close();
-                }
-                () = sleep_until(drain_deadline.unwrap_or(trusted_until)), if drain_deadline.is_some() => {
-                    tracing::warn!(
-                        lanes = working.len(),
-                        "stopped while parts were in flight; they are checked at the next start"
-                    );
-                    return;
-                }
-                () = sleep_until(trusted_until), if !active.is_empty() => {
-                    tracing::warn!(lanes = active.len(), "leases expired before renewal; releasing their lanes");
-                    active.values().for_each(|lane| lane.lost.cancel());
-                    trusted_until = Instant::now() + trust;
-                }
-                claimed = self.claimed.recv(), if !all_claimed => match claimed {
-                    Some(ClaimedLane { lease, turn, unsettled }) => {
-                        self.spawn_worker(lease, StartReason::Message { turn, unsettled }, &mut active, &mut working, &stop);
-                    }
-                    None => all_claimed = true,
+                () = stop.cancelled(), if !table.is_stopping() => LaneEvent::Stop,
+                () = wait_until(started, table.next_deadline()) => LaneEvent::Deadline,
+                claimed = self.claimed.recv(), if table.has_claims() => match claimed {
+                    Some(ClaimedLane { lease, turn, unsettled }) => LaneEvent::Claimed { lease, turn, unsettled },
+                    None => LaneEvent::ClaimsEnded,
                 },
-                Some(ended) = working.join_next_with_id() => on_worker_exit(ended, &mut active),
-                Some(event) = events.next() => {
-                    // The message that a lane was claimed for is known to its worker.
-                    if let BusEvent::MessageReceived { conversation, turn } = event
-                        && let Some(lane) = active.get_mut(&conversation)
-                        && lane.started_for.take_if(|started_for| *started_for == turn).is_none()
-                    {
-                        lane.wake.notify_one();
-                    }
-                }
+                Some(ended) = workers.tasks.join_next_with_id() => match workers.on_exit(ended) {
+                    Some(worker) => LaneEvent::WorkerExited(worker),
+                    None => continue,
+                },
+                Some(event) = events.next() => match event {
+                    BusEvent::MessageReceived { conversation, turn } => LaneEvent::MessageReceived { conversation, turn },
+                    _ => continue,
+                },
                 Some(found) = OptionFuture::from(claiming.as_mut()) => {
                     claiming = None;
-                    if let Some(lease) = found {
-                        self.spawn_worker(lease, StartReason::Polled, &mut active, &mut working, &stop);
-                        if self.count_busy(&working) < max_lanes && drain_deadline.is_none() && clock.now().saturating_duration_since(renewed_at) < trust {
-                            claiming = Some(claim_next(leases.as_ref(), &channels).boxed());
-                        }
-                    }
+                    LaneEvent::Polled(found)
                 }
-                _ = poll.tick(), if claiming.is_none() && drain_deadline.is_none() && self.count_busy(&working) < max_lanes => {
-                    if clock.now().saturating_duration_since(renewed_at) < trust {
-                        claiming = Some(claim_next(leases.as_ref(), &channels).boxed());
-                    } else if renewing.is_none() {
-                        // One that is under way would only be followed by another.
-                        renew.reset_immediately();
-                    }
-                }
+                () = wait_until(started, table.next_timer(turn_slots.waiting())) => LaneEvent::Timer,
                 Some(answer) = OptionFuture::from(renewing.as_mut()) => {
                     renewing = None;
                     match answer {
-                        Ok(lost) => {
-                            trusted_until = renewal_sent.0 + trust;
-                            renewed_at = renewal_sent.1;
-                            cancel_lost(&active, &lost);
-                        }
+                        Ok(lost) => LaneEvent::Renewed { lost },
                         Err(error) => {
                             tracing::warn!(error = &error as &dyn std::error::Error, "renewing leases failed; retrying");
-                            renew.reset_after(renew_retry);
+                            LaneEvent::RenewalFailed
                         }
                     }
                 }
-                _ = renew.tick(), if renewing.is_none() => {
-                    renewal_sent = (Instant::now(), clock.now());
-                    let renewed: Vec<Lease> = active.values().map(|lane| lane.lease.clone()).collect();
-                    let leases = Arc::clone(&leases);
-                    renewing = Some(async move { leases.renew(&renewed).await }.boxed());
+            };
+            for action in table.on(event, now()) {
+                match action {
+                    LaneAction::Start { worker, lease, unsettled } => workers.start(worker, lease, unsettled),
+                    LaneAction::Wake(worker) => workers.wake(worker),
+                    LaneAction::CancelReplaced(worker) => workers.cancel(worker),
+                    LaneAction::CancelLost(worker, conversation) => {
+                        tracing::debug!(chat.id = %conversation, "the lane has another holder");
+                        workers.cancel(worker);
+                    }
+                    LaneAction::CancelExpired(expired) => {
+                        tracing::warn!(lanes = expired.len(), "leases expired before renewal; releasing their lanes");
+                        expired.into_iter().for_each(|worker| workers.cancel(worker));
+                    }
+                    LaneAction::Claim => claiming = Some(claim_next(leases.as_ref(), &channels).boxed()),
+                    LaneAction::Renew(renewed) => {
+                        let leases = Arc::clone(&leases);
+                        renewing = Some(async move { leases.renew(&renewed).await }.boxed());
+                    }
+                    LaneAction::CloseClaims => self.claimed.close(),
+                    LaneAction::Exit => return,
+                    LaneAction::Abandon { workers } => {
+                        tracing::warn!(
+                            lanes = workers,
+                            "stopped while parts were in flight; they are checked at the next start"
+                        );
+                        return;
+                    }
                 }
             }
         }
-    }
-
-    /// How many lanes are worked on. One whose turn waits behind others of its person leaves its room to somebody else's.
-    fn count_busy(&self, working: &JoinSet<()>) -> usize {
-        working.len().saturating_sub(self.context.turn_slots.waiting())
     }
 
     async fn subscribe(&self) -> satchel_ports::event_bus::EventStream {
@@ -228,28 +202,49 @@ impl LaneRunner {
             }
         }
     }
+}
 
-    fn spawn_worker(
-        &self,
-        lease: Lease,
-        reason: StartReason,
-        active: &mut HashMap<ConversationId, ActiveLane>,
-        working: &mut JoinSet<()>,
-        stop: &CancellationToken,
-    ) {
+impl Workers {
+    fn new(context: WorkerContext, stop: CancellationToken) -> Self {
+        Self { context, stop, tasks: JoinSet::new(), handles: HashMap::new(), ids: HashMap::new() }
+    }
+
+    fn start(&mut self, id: WorkerId, lease: Lease, unsettled: bool) {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let (started_for, unsettled) = match reason {
-            StartReason::Message { turn, unsettled } => (Some(turn), unsettled),
-            StartReason::Polled => (None, true),
-        };
-        let lane =
-            worker::LaneAssignment { lease: lease.clone(), wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
-        let work = worker::run_worker(self.context.clone(), lane, stop.clone());
-        let task = working.spawn(work).id();
-        let lane = ActiveLane { lease, started_for, wake, lost, task };
-        if let Some(former) = active.insert(lane.lease.conversation.clone(), lane) {
-            former.lost.cancel();
+        let lane = worker::LaneAssignment { lease, wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
+        let task = self.tasks.spawn(worker::run_worker(self.context.clone(), lane, self.stop.clone())).id();
+        self.handles.insert(id, WorkerHandle { wake, lost });
+        self.ids.insert(task, id);
+    }
+
+    fn wake(&self, id: WorkerId) {
+        if let Some(worker) = self.handles.get(&id) {
+            worker.wake.notify_one();
         }
+    }
+
+    fn cancel(&self, id: WorkerId) {
+        if let Some(worker) = self.handles.get(&id) {
+            worker.lost.cancel();
+        }
+    }
+
+    /// Removes a worker that has ended. The lease of one that panicked is no longer renewed, so that the lane is claimed
+    /// again, as after the death of a process.
+    fn on_exit(&mut self, ended: Result<(task::Id, ()), JoinError>) -> Option<WorkerId> {
+        let task = match ended {
+            Ok((task, ())) => task,
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the worker of a lane panicked; its lease will expire"
+                );
+                error.id()
+            }
+        };
+        let id = self.ids.remove(&task)?;
+        self.handles.remove(&id);
+        Some(id)
     }
 }
 
@@ -263,37 +258,12 @@ async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lea
     }
 }
 
-/// Ends the work on lanes that have another holder now.
-fn cancel_lost(active: &HashMap<ConversationId, ActiveLane>, lost: &[Lease]) {
-    for lease in lost {
-        // A lane that ended meanwhile is no longer renewed and counts as lost too; its token matters to nobody.
-        if let Some(lane) = active.get(&lease.conversation).filter(|lane| lane.lease == *lease) {
-            tracing::debug!(chat.id = %lease.conversation, "the lane has another holder");
-            lane.lost.cancel();
-        }
+/// Waits until the loop has run for so long; for ever without a time.
+async fn wait_until(started: Instant, elapsed: Option<Duration>) {
+    match elapsed {
+        Some(elapsed) => sleep_until(started + elapsed).await,
+        None => std::future::pending().await,
     }
-}
-
-/// Removes a lane whose work has ended. The lease of one that panicked is no longer renewed, so that the lane is claimed
-/// again, as after the death of a process.
-fn on_worker_exit(ended: Result<(task::Id, ()), JoinError>, active: &mut HashMap<ConversationId, ActiveLane>) {
-    let id = match ended {
-        Ok((id, ())) => id,
-        Err(error) => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the worker of a lane panicked; its lease will expire"
-            );
-            error.id()
-        }
-    };
-    active.retain(|_, lane| lane.task != id);
-}
-
-fn interval(period: Duration) -> Interval {
-    let mut interval = tokio::time::interval(period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
 }
 
 // They run schedules, too.
