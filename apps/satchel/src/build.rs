@@ -8,30 +8,21 @@ use satchel_agent::{
 use satchel_attachments::{content::ContentServices, order::Playbooks, resolve::ResolutionPolicy};
 use satchel_domain::{ChannelName, ConversationId, agent::InvalidAgentError, delivery::DeliveryRules};
 use satchel_intake::{
-    InboundService, InternalInbound, access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits,
-    steering::plan_steering,
+    access::AccessPolicy, commands::CommandFeatures, prepare::InboundLimits, steering::plan_steering,
 };
-use satchel_ports::{Channel, Inbound, ledger::Quotas};
+use satchel_ports::{Channel, ledger::Quotas};
+use satchel_runtime::WorkerContext;
+pub use satchel_runtime::{Runner, Satchel};
 use satchel_tools::{
     AuditedWorkspace, RegisterError, ScriptRules, ToolLimits, ToolServices, built_in, execute_script, send_voice,
     tool_selection::UnknownToolError,
 };
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::{AgentDeclaration, build_profiles},
-    lanes::{Hosting, Lanes, TurnSlots},
-    maintenance::Maintenance,
     ports::{ExtraTool, Ports},
 };
-
-/// How many lanes this process works at once; further ones wait in the ledger.
-const DEFAULT_MAX_LANES: usize = 256;
-
-/// How many of them may run turns of the same person; that person's further turns wait.
-const MAX_TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
 
 /// The settings of the core.
 #[derive(Debug, Clone, Default)]
@@ -72,39 +63,6 @@ pub struct PlaybookOptions {
     pub environment: Map<String, Value>,
     /// What attachments may resolve to.
     pub policy: ResolutionPolicy,
-}
-
-pub struct Satchel {
-    /// Accepts the messages of the channels.
-    pub inbound: Arc<dyn Inbound>,
-    /// Accepts the turns that Satchel starts itself. Channels have no access to it.
-    pub internal_inbound: InternalInbound,
-    /// Runs turns and deliveries; nothing happens until it is started.
-    pub runner: Runner,
-}
-
-/// Runs the turns and deliveries of the claimed lanes, and the maintenance of the stores.
-pub struct Runner {
-    lanes: Lanes,
-    maintenance: Maintenance,
-}
-
-impl Runner {
-    /// Runs until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
-    pub async fn run(self, stop: CancellationToken) {
-        run_with_maintenance(self.lanes.run(stop.clone()), self.maintenance.run(stop)).await;
-    }
-}
-
-/// Runs `work` to its end. Maintenance is a separate task: a panic there must not abort deliveries in flight.
-async fn run_with_maintenance(work: impl Future<Output = ()>, maintenance: impl Future<Output = ()> + Send + 'static) {
-    let maintenance = tokio::spawn(maintenance);
-    let report = async {
-        if let Err(error) = maintenance.await {
-            tracing::error!(%error, "maintenance failed; unused files are not removed until the next start");
-        }
-    };
-    tokio::join!(work, report);
 }
 
 /// Why the core can't be built from the ports.
@@ -216,46 +174,32 @@ pub fn build(ports: Ports, options: SatchelOptions) -> Result<Satchel, BuildErro
         turns: Arc::clone(&ledger.turns),
         outbox: Arc::clone(&ledger.outbox),
         archive: Arc::clone(&ledger.archive),
-        clock: Arc::clone(&clock),
+        clock,
         ids,
-        bus: Arc::clone(&bus),
+        bus,
         agents,
         playbooks,
         documents,
         plan_steering: steer,
-        links: links.clone(),
+        links,
         is_owner,
         is_owners_chat,
         settings: options.agent,
     };
     let channels = channels_by_name(channels)?;
-    let hosted: Vec<ChannelName> = channels.keys().cloned().collect();
-    let (claim_sender, claim_receiver) = mpsc::channel(DEFAULT_MAX_LANES);
-    let (rules, inbound) = (options.delivery, options.inbound);
-    let hosting = Hosting {
-        ledger: ledger.clone(),
+    Ok(satchel_runtime::build(WorkerContext {
+        ledger,
         services,
         blobs,
-        workspace: Arc::clone(&workspace),
+        workspace,
         quotas: options.quotas.unwrap_or(Quotas::NONE),
         speech,
         channels,
-        rules,
-        inbound,
-        access: Arc::clone(&access),
-        turn_slots: TurnSlots::new(MAX_TURNS_PER_PERSON),
-    };
-    let maintenance = Maintenance {
-        storage: Arc::clone(&ledger.storage),
-        clock: Arc::clone(&clock),
-        blobs: Arc::clone(&hosting.blobs),
-        workspace: Arc::clone(&workspace),
-    };
-    let runner = Runner { lanes: Lanes::new(hosting, claim_receiver), maintenance };
-    let inbound_service =
-        InboundService::new(&ledger, clock, bus, claim_sender, access, workspace, links).with_hosted_channels(hosted);
-    let internal_inbound = inbound_service.internal_inbound();
-    Ok(Satchel { inbound: Arc::new(inbound_service), internal_inbound, runner })
+        rules: options.delivery,
+        inbound: options.inbound,
+        access,
+        turn_slots: Arc::default(),
+    }))
 }
 
 fn channels_by_name(channels: Vec<Arc<dyn Channel>>) -> Result<HashMap<ChannelName, Arc<dyn Channel>>, BuildError> {
@@ -321,24 +265,6 @@ mod tests {
 
     fn error(channels: &[&'static str], tools: &[&'static str]) -> Option<String> {
         build(ports(channels, tools), SatchelOptions::default()).err().map(|error| error.to_string())
-    }
-
-    #[tokio::test]
-    async fn work_outlives_a_panic_of_maintenance() {
-        let (release, released) = tokio::sync::oneshot::channel::<()>();
-        let done = std::cell::Cell::new(false);
-        let work = async {
-            // The sender falls with the panic.
-            let _closed = released.await;
-            tokio::task::yield_now().await;
-            done.set(true);
-        };
-        run_with_maintenance(work, async move {
-            let _release = release;
-            panic!("the store is broken");
-        })
-        .await;
-        assert!(done.get());
     }
 
     #[tokio::test]

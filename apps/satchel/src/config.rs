@@ -51,7 +51,7 @@ use self::{
     schema_walk::CheckReport,
     tree::{ConfigNode, ConfigValue},
 };
-use crate::schedules::Schedule;
+use satchel_runtime::schedules::Schedule;
 
 /// The variable that names the configuration file.
 pub(crate) const CONFIG_VARIABLE: &str = "SATCHEL_CONFIG";

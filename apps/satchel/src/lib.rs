@@ -7,8 +7,6 @@
 pub mod agents;
 pub mod build;
 pub mod embed;
-pub mod lanes;
-pub mod maintenance;
 pub mod metered_workspace;
 pub mod ports;
 pub mod runtime;
@@ -28,8 +26,6 @@ pub mod logging;
 #[cfg(feature = "application")]
 mod media_measuring_blobs;
 #[cfg(feature = "application")]
-pub mod metrics;
-#[cfg(feature = "application")]
 pub mod models;
 #[cfg(feature = "application")]
 pub mod options;
@@ -37,10 +33,6 @@ pub mod options;
 pub mod otel;
 #[cfg(feature = "application")]
 pub mod platforms;
-#[cfg(feature = "application")]
-pub mod retention;
-#[cfg(feature = "application")]
-pub mod schedules;
 #[cfg(feature = "application")]
 pub mod stores;
 

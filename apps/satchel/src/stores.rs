@@ -1,5 +1,4 @@
-//! Opens the ledger, the blobs and the workspaces of a configuration, and measures the disks that hold them. The only
-//! place that knows their adapters.
+//! Opens the ledger, the blobs and the workspaces of a configuration. The only place that knows their adapters.
 
 use std::{
     io,
@@ -8,12 +7,12 @@ use std::{
 };
 
 use anyhow::Context;
-use rustix::fs::statvfs;
 use satchel_decoders::{TextCache, TextEvictingBlobs};
-use satchel_domain::{ChannelName, ConversationId, DiskReserve, DiskSpace, Sender};
+use satchel_domain::{ChannelName, ConversationId, Sender};
 use satchel_files::{DirectoryDeclaredFiles, DirectoryWorkspace, NativeRunner};
 use satchel_ledger::{QuotaRules, Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
+use satchel_metrics::FileDirectory;
 use satchel_ports::{Blobs, Clock, DeclaredFiles, FileRunner, Ids, Ledger, Workspace};
 use uuid::Uuid;
 
@@ -47,16 +46,6 @@ pub struct Stores {
     pub workspace: DirectoryWorkspace,
     /// The same directories, counted against the quotas.
     pub metered_workspace: Arc<dyn Workspace>,
-}
-
-/// A directory for files, and the reserve of its disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileDirectory {
-    /// `data`, `files`, `shared` or `database`; a metric label.
-    pub role: &'static str,
-    pub path: PathBuf,
-    /// How much of its disk files must leave free.
-    pub reserve: DiskReserve,
 }
 
 /// Opens all stores; call it in a Tokio runtime. `only` limits the process to one conversation.
@@ -160,16 +149,6 @@ pub fn file_directories(config: &Config) -> Vec<FileDirectory> {
     }
     directories.extend(config.workspace.shared_dir.as_ref().map(|path| directory("shared", &path.0)));
     directories
-}
-
-/// Reads the total and the free space of a directory's disk.
-///
-/// # Errors
-/// When the system call fails.
-pub fn read_space(directory: &Path) -> io::Result<DiskSpace> {
-    let disk = statvfs(directory)?;
-    let in_bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-    Ok(DiskSpace { total: in_bytes(disk.f_blocks), free: in_bytes(disk.f_bavail) })
 }
 
 /// A directory with people's data.

@@ -13,13 +13,11 @@ use satchel_ports::{
     Archive, Blobs, Ledger, Storage,
     ledger::{AttachmentKey, AttachmentQuery, ForgetOutcome, ForgetRequest, Usage, UsageQuery, UsageScope},
 };
+use satchel_runtime::maintenance::{self, GcReport};
 use tokio::io::AsyncWriteExt;
 
 use super::{UsageError, format_timestamp, one_line, write_json, write_table};
-use crate::{
-    cli::{AttachmentSelector, FileSelectorArg},
-    maintenance::{self, GcReport},
-};
+use crate::cli::{AttachmentSelector, FileSelectorArg};
 
 /// Lists files, the newest first.
 ///

@@ -18,10 +18,16 @@ use futures::future::BoxFuture;
 use satchel_domain::{AllowedPeople, agent::DEFAULT_AGENT};
 use satchel_intake::commands::{CommandFeatures, command_menu};
 use satchel_local::LocalBus;
+use satchel_metrics::{
+    MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics,
+    server::{self as metrics_server, RenderText},
+};
 use satchel_ports::{Channel, EventBus, FileLinks, Inbound};
 use satchel_routing::tables;
+use satchel_runtime::{retention::RetentionTask, schedules::Scheduler};
 use satchel_web::{LoginLinks, WebChannel, WebError, WebLinks, WebServer, WebSettings, load_or_create_token};
 use tokio::{
+    net::TcpListener,
     process::Command,
     runtime::Handle,
     signal::unix::{SignalKind, signal},
@@ -35,11 +41,8 @@ use crate::{
     build::{Satchel, SatchelOptions, build},
     config::{Config, web::WebToken},
     media_measuring_blobs::MediaMeasuringBlobs,
-    metrics::{self, MeasuredBus, MeasuredChannel, MeasuredInbound, MeasuredModel, MeasuredWorkspace, Metrics},
     models::{self, ModelFiles, ModelSelection},
     ports::Ports,
-    retention::RetentionTask,
-    schedules,
     stores::{self, Stores, file_directories},
 };
 
@@ -94,16 +97,17 @@ pub async fn run(
     let metrics = Metrics::new(&CHANNELS, file_directories(config));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if let Some(address) = config.metrics.listen.0 {
-        let listener = metrics::server::bind(address).await?;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("failed to listen on `metrics.listen` {address}"))?;
         tracing::info!(address = %listener.local_addr()?, "the metrics are at http://{}/metrics", listener.local_addr()?);
         let (metrics, ledger, clock) = (Arc::clone(&metrics), stores.ledger.clone(), Arc::clone(&stores.clock));
-        let render: metrics::server::RenderText = Arc::new(move || {
+        let render: RenderText = Arc::new(move || {
             let (metrics, ledger, now) = (Arc::clone(&metrics), ledger.clone(), clock.now());
             Box::pin(async move { metrics.render(&ledger, now).await })
         });
         let stop = stop.clone();
         tasks.spawn(async move {
-            metrics::server::serve(listener, render, stop).await;
+            metrics_server::serve(listener, render, stop).await;
             Ok(())
         });
     }
@@ -213,7 +217,7 @@ async fn start_services(
         tasks.spawn(listen(Arc::clone(&inbound), stop.clone()));
     }
     let retention = RetentionTask {
-        retention: config.attachments.retention,
+        limits: config.attachments.retention.limits(),
         inbox: Arc::clone(&stores.ledger.inbox),
         archive: Arc::clone(&stores.ledger.archive),
         storage: Arc::clone(&stores.ledger.storage),
@@ -225,7 +229,7 @@ async fn start_services(
         retention.run_daily(stopping).await;
         Ok(())
     });
-    let scheduler = schedules::open(config, Arc::clone(&stores.clock));
+    let scheduler = Scheduler::new(config.schedules.iter().cloned(), Arc::clone(&stores.clock));
     let scheduled = scheduler.run(internal_inbound, Arc::clone(&stores.ledger.inbox), stop.clone());
     tasks.spawn(async move {
         scheduled.await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use satchel_attachments::resolve::{AllowedTypes, ResolutionPolicy};
 use satchel_http::AllowedTarget;
 use satchel_ports::ledger::Quotas;
+use satchel_runtime::retention::RetentionLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -116,10 +117,14 @@ impl Default for QuotaConfig {
 }
 
 impl RetentionConfig {
-    /// Whether everything is kept.
     #[must_use]
-    pub fn is_off(&self) -> bool {
-        matches!(self, Self { items: None, bytes: None, days: None })
+    pub fn limits(&self) -> RetentionLimits {
+        let Self { items, bytes, days } = self;
+        RetentionLimits {
+            items: items.map(|items| items.0),
+            bytes: bytes.map(|bytes| bytes.0),
+            days: days.map(|days| days.0),
+        }
     }
 }
 

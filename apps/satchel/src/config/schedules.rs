@@ -5,6 +5,10 @@ use std::path::Path;
 use jiff::tz::{TimeZone, db};
 use satchel_attachments::{order::Playbooks, run::task_directory};
 use satchel_domain::{ConversationId, TaskRequest, script};
+use satchel_runtime::schedules::{
+    Schedule,
+    cron::{CronSchedule, MissedPolicy},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,13 +23,7 @@ use super::{
     resolver::Resolver,
     web::WebConfig,
 };
-use crate::{
-    runtime::machine_zone,
-    schedules::{
-        Schedule,
-        cron::{CronSchedule, MissedPolicy},
-    },
-};
+use crate::runtime::machine_zone;
 
 /// The largest script that is read.
 const MAX_SCRIPT_BYTES: u64 = 250_000;

@@ -16,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;
 
 use super::*;
-use crate::metrics::{MeasuredBus, MeasuredModel, Metrics};
+use satchel_metrics::{MeasuredBus, MeasuredModel, Metrics};
 
 /// Takes one request and hands over its head and body.
 fn collector() -> (String, mpsc::Receiver<Vec<u8>>) {

@@ -1,10 +1,11 @@
 //! Reports when each schedule runs next, and checks whether the script worker is installed and works.
 
 use satchel_domain::{Timestamp, script::parse_script_message};
+use satchel_runtime::schedules::Schedule;
 use satchel_starlark::probe;
 
 use super::Finding;
-use crate::{adapters::worker_path, config::Config, schedules::Schedule};
+use crate::{adapters::worker_path, config::Config};
 
 /// Checks each schedule; mistakes in its settings are reported with the configuration.
 pub(super) fn check_schedules(config: &Config, now: Timestamp) -> Vec<Finding> {

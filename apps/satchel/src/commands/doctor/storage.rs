@@ -10,13 +10,14 @@ use std::{
 use rustix::fs::{Access, access};
 use satchel_domain::{DiskReserve, size::format_bytes};
 use satchel_ledger::{Inspection, OpenError, inspect};
+use satchel_metrics::disk::{FileDirectory, read_space};
 use satchel_ports::ledger::UndecodableCount;
 use tokio::time::timeout;
 
 use super::Finding;
 use crate::{
     config::{Config, storage::DatabaseBackend},
-    stores::{self, FileDirectory},
+    stores,
 };
 
 /// With less free space than this, besides the reserve, the next large file does not fit.
@@ -133,7 +134,7 @@ fn check_disk(FileDirectory { role, path: directory, reserve }: &FileDirectory) 
         let advice = "make it writable for the user that runs Satchel, or choose another path";
         return Finding::problem(CHECK, format!("{name} {display} is not writable: {error}"), advice);
     }
-    let space = match stores::read_space(&existing) {
+    let space = match read_space(&existing) {
         Ok(space) => space,
         Err(error) => {
             let advice = "check the file system with `df`";

@@ -117,7 +117,7 @@ impl Stage {
         (process, schedules)
     }
 
-    async fn look(&self, schedules: &mut Scheduler, process: &Process) -> anyhow::Result<()> {
+    async fn look(&self, schedules: &mut Scheduler, process: &Process) -> Result<(), StoreRunError> {
         schedules.run_due(&process.inbound, &*process.ledger.inbox).await
     }
 

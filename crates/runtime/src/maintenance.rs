@@ -2,13 +2,15 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use satchel_domain::Timestamp;
 use satchel_intake::forget::BLOB_GRACE;
-use satchel_ports::{Blobs, Clock, LedgerError, Storage, Workspace};
+use satchel_ports::{BlobError, Blobs, Clock, LedgerError, Storage, Workspace};
 use tokio_util::sync::CancellationToken;
+
+use crate::error_chain;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
@@ -20,6 +22,17 @@ const TRASH_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// For how long a line of the audit log is kept.
 const AUDIT_TTL: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Why the stores could not be cleaned.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Blobs(#[from] BlobError),
+    #[error(transparent)]
+    Workspace(#[from] std::io::Error),
+}
 
 /// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +49,7 @@ pub struct GcReport {
 ///
 /// # Errors
 /// When the store or the ledger fails; a referenced blob is never removed.
-pub async fn collect_garbage(storage: &dyn Storage, blobs: &dyn Blobs) -> anyhow::Result<GcReport> {
+pub async fn collect_garbage(storage: &dyn Storage, blobs: &dyn Blobs) -> Result<GcReport, MaintenanceError> {
     let stale = blobs.list_stale(BLOB_GRACE).await?;
     let unreferenced = storage.find_unreferenced(&stale).await?;
     blobs.mark(&unreferenced, BLOB_GRACE).await?;
@@ -55,7 +68,7 @@ pub async fn empty_tmp(
     workspace: &dyn Workspace,
     now: Timestamp,
     disk_now: SystemTime,
-) -> anyhow::Result<u64> {
+) -> Result<u64, MaintenanceError> {
     let active = storage.active_conversations(before(now, TMP_TTL)).await?;
     Ok(workspace.sweep_tmp(&active, disk_now).await?)
 }
@@ -81,6 +94,11 @@ fn before(now: Timestamp, duration: Duration) -> Timestamp {
     Timestamp(now.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
 }
 
+/// The time that files written now carry.
+fn disk_time(clock: &dyn Clock) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(clock.wall().0).unwrap_or(0))
+}
+
 /// Cleans up the stores while the lanes are worked.
 pub struct Maintenance {
     /// Where the references to blobs are.
@@ -100,7 +118,7 @@ impl Maintenance {
             let result = collect_garbage(&*self.storage, &*self.blobs).await;
             log_report("unused stored bytes", result.map(|report| report.freed_bytes));
             let now = self.clock.now();
-            let result = empty_tmp(&*self.storage, &*self.workspace, now, SystemTime::now()).await;
+            let result = empty_tmp(&*self.storage, &*self.workspace, now, disk_time(&*self.clock)).await;
             log_report("the /tmp of idle conversations", result);
             log_report("files deleted a day ago", empty_trash(&*self.workspace, now).await);
             log_report("lines of the audit log that are 90 days old", prune_audit(&*self.storage, now).await);
@@ -108,11 +126,11 @@ impl Maintenance {
     }
 }
 
-pub(crate) fn log_report(subject: &str, result: Result<u64, impl std::fmt::Display>) {
+pub(crate) fn log_report(subject: &str, result: Result<u64, impl std::error::Error + 'static>) {
     match result {
         Ok(0) => {}
         Ok(removed) => tracing::info!(removed, "removed {subject}"),
-        Err(error) => tracing::warn!(error = format!("{error:#}"), "failed to remove {subject}"),
+        Err(error) => tracing::warn!(error = error_chain(&error), "failed to remove {subject}"),
     }
 }
 
@@ -129,6 +147,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "files carry the machine's time")]
     async fn tmp_stays_until_its_conversation_is_idle() {
         let directory = tempfile::tempdir().unwrap();
         let workspace = DirectoryWorkspace::open(directory.path(), None, 1 << 20, Arc::new(NativeRunner)).unwrap();

@@ -279,10 +279,10 @@ async fn lost_lease_cancels_request_in_flight() {
         let (stage, here) = (Stage { settings, look: NEVER, ..Stage::new() }, place("main"));
         stage.chat.answers(false);
         let process = stage
-            .start_with(|timing| {
-                timing.renew = Duration::from_millis(if trouble.is_some() { 50 } else { 1_800 });
-                timing.renew_again = Duration::from_millis(20);
-                timing.trust = Duration::from_millis(if trouble.is_some() { 1_000 } else { 60_000 });
+            .start_with(|intervals| {
+                intervals.renew = Duration::from_millis(if trouble.is_some() { 50 } else { 1_800 });
+                intervals.renew_retry = Duration::from_millis(20);
+                intervals.trust = Duration::from_millis(if trouble.is_some() { 1_000 } else { 60_000 });
             })
             .await;
         process.hears(&message(&here, "1", "one")).await;
@@ -312,7 +312,7 @@ async fn a_lease_that_is_renewed_outlasts_its_time() {
     let settings = Settings { lease: Duration::from_millis(1_500), ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
     stage.chat.answers(false);
-    let process = stage.start_with(|timing| timing.renew = Duration::from_millis(50)).await;
+    let process = stage.start_with(|intervals| intervals.renew = Duration::from_millis(50)).await;
     process.hears(&message(&here, "1", "one")).await;
     until("a send", || stage.chat.begun() == 1).await;
     let other = stage.open().await;
@@ -337,8 +337,9 @@ async fn clock_leap_renews_leases_before_new_claims() {
         let (stage, here) = (Stage { look: Duration::from_millis(20), ..Stage::new() }, place("main"));
         stage.chat.answers(false);
         // Looks come often while a renewal that has failed is still to be made again.
-        let process =
-            stage.start_with(|timing| (timing.renew, timing.renew_again) = (NEVER, Duration::from_millis(200))).await;
+        let process = stage
+            .start_with(|intervals| (intervals.renew, intervals.renew_retry) = (NEVER, Duration::from_millis(200)))
+            .await;
         process.hears(&message(&here, "1", "one")).await;
         until("a send", || stage.chat.begun() == 1).await;
         if fails_first {
@@ -460,7 +461,7 @@ async fn ledger_error_is_survived_at_every_call() {
             _ => StreamRule::None,
         });
         let here = place("main");
-        let process = stage.start_with(|timing| timing.renew = Duration::from_millis(20)).await;
+        let process = stage.start_with(|intervals| intervals.renew = Duration::from_millis(20)).await;
         stage.model.paused.send_replace(true);
         process.ledger.hook.trouble(verb, Trouble::FailsOnce);
         match verb {
@@ -519,7 +520,7 @@ async fn turn_error_does_not_cancel_delivery() {
 async fn lane_is_resumed_after_panic() {
     let settings = Settings { lease: Duration::from_millis(300), ..Settings::default() };
     let (stage, here) = (Stage { settings, ..Stage::new() }, place("main"));
-    let process = stage.start_with(|timing| timing.renew = Duration::from_millis(50)).await;
+    let process = stage.start_with(|intervals| intervals.renew = Duration::from_millis(50)).await;
     stage.chat.next_send(Quirk::Panics);
     process.hears(&message(&here, "1", "one")).await;
     until("the answer", || stage.chat.log(&here).len() == 1).await;

@@ -12,12 +12,23 @@ use satchel_domain::InboundMessage;
 use satchel_ports::ledger::PersonKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::DEFAULT_MAX_LANES;
+
+/// How many lanes may run turns of the same person unless it is set; that person's further turns wait.
+const MAX_TURNS_PER_PERSON: usize = DEFAULT_MAX_LANES / 4;
+
 /// The slots for turns of this process, as many for each person.
 #[derive(Debug)]
 pub struct TurnSlots {
     per_person: usize,
     people: Mutex<HashMap<PersonKey, Arc<Semaphore>>>,
     waiting: AtomicUsize,
+}
+
+impl Default for TurnSlots {
+    fn default() -> Self {
+        Self::new(MAX_TURNS_PER_PERSON)
+    }
 }
 
 /// The right to run a turn; dropping it returns the slot.
@@ -31,8 +42,8 @@ pub(super) struct TurnPermit {
 impl TurnSlots {
     /// Gives each person so many slots.
     #[must_use]
-    pub fn new(per_person: usize) -> Arc<Self> {
-        Arc::new(Self { per_person, people: Mutex::default(), waiting: AtomicUsize::new(0) })
+    pub fn new(per_person: usize) -> Self {
+        Self { per_person, people: Mutex::default(), waiting: AtomicUsize::new(0) }
     }
 
     /// Waits until the turn of a message may run; a person's turns get their slots in order. What no person requested
@@ -117,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_person_has_own_slots() {
-        let slots = TurnSlots::new(2);
+        let slots = Arc::new(TurnSlots::new(2));
         let ada = message("telegram", "7");
         let first = slots.acquire(&ada).await;
         let _second = slots.acquire(&ada).await;
@@ -135,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn unused_slots_are_removed() {
-        let slots = TurnSlots::new(1);
+        let slots = Arc::new(TurnSlots::new(1));
         for sender in 0..100 {
             drop(slots.acquire(&message("telegram", &sender.to_string())).await);
         }

@@ -10,7 +10,7 @@ use satchel_agent::{
     AgentServices, LaneHandle,
     complete::{TurnResult, complete_turn},
     rounds::refused_files,
-    run::{MAX_CRASHES, run_turn, wait_for_stop},
+    run::{self, MAX_CRASHES, wait_for_stop},
     streaming::reply_to,
 };
 use satchel_domain::{Ending, InboundMessage, Part, TaskDirectory, TaskRequest, agent::AgentChat};
@@ -34,47 +34,47 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Hosting;
+use super::WorkerContext;
 
-/// The longest wait before a lane whose ledger failed is tried again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest wait before the work on a lane whose ledger failed is retried.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// How often a lane that waits looks for a turn of which nobody woke it.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A lane as it is handed to its worker.
-pub(super) struct Begun {
+pub(super) struct LaneAssignment {
     pub(super) lease: Lease,
     pub(super) wake: Arc<Notify>,
-    /// Cancelled when the lane has another owner.
+    /// Cancelled when the lane has another holder.
     pub(super) lost: CancellationToken,
     /// Whether parts of it may be unsettled.
     pub(super) unsettled: bool,
 }
 
 /// Works on a lane until it is released, lost, or the process stops.
-pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken) {
-    let Begun { lease, wake, lost, mut unsettled } = begun;
-    let Some(channel) = hosting.channels.get(lease.conversation.channel()).map(Arc::clone) else {
+pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, stop: CancellationToken) {
+    let LaneAssignment { lease, wake, lost, mut unsettled } = lane;
+    let Some(channel) = context.channels.get(lease.conversation.channel()).map(Arc::clone) else {
         tracing::error!(chat.id = %lease.conversation, "claimed a lane of a channel that does not run in this process");
         return;
     };
     let mut pause = Duration::from_secs(1);
     loop {
-        // Work is laid down when the process stops, and when one half of it fails: the other finishes what is in flight.
-        let laid_down = stop.child_token();
+        // Work is stopped when the process stops, and when one half of it fails: the other finishes what is in flight.
+        let stopped = stop.child_token();
         let delivery = DeliveryContext {
-            outbox: Arc::clone(&hosting.ledger.outbox),
-            archive: Arc::clone(&hosting.ledger.archive),
-            clock: Arc::clone(&hosting.services.clock),
+            outbox: Arc::clone(&context.ledger.outbox),
+            archive: Arc::clone(&context.ledger.archive),
+            clock: Arc::clone(&context.services.clock),
             channel: Arc::clone(&channel),
-            blobs: Arc::clone(&hosting.blobs),
-            speech: hosting.speech.clone(),
-            bus: Arc::clone(&hosting.services.bus),
-            links: hosting.services.links.clone(),
-            owner_reads: hosting.access.is_owner_chat(&lease.conversation),
-            rules: hosting.rules,
-            stop: laid_down.clone(),
+            blobs: Arc::clone(&context.blobs),
+            speech: context.speech.clone(),
+            bus: Arc::clone(&context.services.bus),
+            links: context.services.links.clone(),
+            owner_reads: context.access.is_owner_chat(&lease.conversation),
+            rules: context.rules,
+            stop: stopped.clone(),
         };
         let lane = LaneHandle {
             lease: lease.clone(),
@@ -82,12 +82,12 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             wake: Arc::clone(&wake),
             woken: Arc::default(),
             planned: Arc::default(),
-            stop: laid_down,
+            stop: stopped,
         };
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
-            ended = turns_and_deliveries(&hosting, &lane, &delivery, unsettled) => ended,
+            ended = run_lane(&context, &lane, &delivery, unsettled) => ended,
         };
         unsettled = true;
         match ended {
@@ -112,21 +112,21 @@ pub(super) async fn work(hosting: Hosting, begun: Begun, stop: CancellationToken
             () = stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_BACKOFF);
     }
 }
 
-/// What came of looking for a turn.
+/// The result of looking for a turn.
 #[expect(clippy::large_enum_variant, reason = "one is made a look and taken apart at once")]
-enum Turned {
+enum TurnPoll {
     /// No turn is queued.
-    Nothing,
-    /// The oldest one may not begin before this time has passed.
+    Idle,
+    /// The oldest one may not start before this time has passed.
     NotReady(Duration),
-    /// It was run, or laid down.
-    Ran {
-        /// Its first part, if that was begun.
-        begun: Option<Part>,
+    /// It was run, or stopped.
+    Completed {
+        /// Its first part, if that was started.
+        started: Option<Part>,
         /// Whether others may wait behind it.
         followed: bool,
     },
@@ -134,19 +134,19 @@ enum Turned {
 
 /// Runs the lane's turns one after the other and delivers its parts one after the other. The two don't wait for each
 /// other: a platform that is down keeps nobody from asking on.
-async fn turns_and_deliveries(
-    hosting: &Hosting,
+async fn run_lane(
+    context: &WorkerContext,
     lane: &LaneHandle,
     delivery: &DeliveryContext,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
     let LaneHandle { lease, stop, .. } = lane;
-    let ledger = &hosting.ledger;
+    let ledger = &context.ledger;
     let mut delivering: Option<BoxFuture<'_, Result<DeliverOutcome, LedgerError>>> = None;
-    let mut turning: Option<BoxFuture<'_, Result<Turned, LedgerError>>> = None;
-    // Whether a turn has planned parts, and perhaps begun one, while an earlier delivery was under way.
+    let mut turning: Option<BoxFuture<'_, Result<TurnPoll, LedgerError>>> = None;
+    // Whether a turn has planned parts, and perhaps started one, while an earlier delivery was under way.
     let mut planned = false;
-    // Whether a delivery was under way since the turn began: it may have come to the part that the turn has begun.
+    // Whether a delivery was under way since the turn started: it may have come to the part that the turn has started.
     let mut crossed = false;
     let mut look_for_parts = unsettled;
     let mut look_for_turn = true;
@@ -156,21 +156,21 @@ async fn turns_and_deliveries(
     let mut failed: Option<LedgerError> = None;
     loop {
         if look_for_parts {
-            // Nothing else is under way: a part that a turn of ours begins can't be taken for one that another process
+            // Nothing else is under way: a part that a turn of ours starts can't be taken for one that another process
             // has left behind.
             look_for_parts = false;
             if ledger.outbox.next_part(lease).await?.is_some() {
                 delivering = Some(deliver(delivery, lease, DeliveryStart::TakenOver).boxed());
             }
         }
-        // Not after a failure: a part that is begun may then have been sent, and is doubted when work goes on.
+        // Not after a failure: a part that was started may then have been sent, and is in doubt when work continues.
         if delivering.is_none() && failed.is_none() && std::mem::take(&mut planned) {
             delivering = Some(deliver(delivery, lease, DeliveryStart::Planned).boxed());
         }
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
             crossed = false;
-            turning = Some(next_turn(hosting, lane).boxed());
+            turning = Some(next_turn(context, lane).boxed());
         }
         if delivering.is_none() && turning.is_none() {
             if let Some(error) = failed {
@@ -198,22 +198,22 @@ async fn turns_and_deliveries(
                     Err(error) => Err(error),
                 }
             }
-            Some(turned) = OptionFuture::from(turning.as_mut()) => {
+            Some(polled) = OptionFuture::from(turning.as_mut()) => {
                 turning = None;
-                next_look = Instant::now() + LOOK;
+                next_look = Instant::now() + POLL_INTERVAL;
                 // What comes while nothing is looked for wakes the lane, and the ledger keeps it with work in it.
-                queued = !matches!(turned, Ok(Turned::Nothing | Turned::Ran { followed: false, .. }));
-                match turned {
-                    Ok(Turned::Nothing) => Ok(()),
-                    Ok(Turned::NotReady(wait)) => {
-                        next_look = Instant::now() + wait.min(LOOK);
+                queued = !matches!(polled, Ok(TurnPoll::Idle | TurnPoll::Completed { followed: false, .. }));
+                match polled {
+                    Ok(TurnPoll::Idle) => Ok(()),
+                    Ok(TurnPoll::NotReady(wait)) => {
+                        next_look = Instant::now() + wait.min(POLL_INTERVAL);
                         Ok(())
                     }
-                    Ok(Turned::Ran { begun, followed }) => {
+                    Ok(TurnPoll::Completed { started, followed }) => {
                         look_for_turn = followed;
-                        match begun {
-                            Some(begun) if !crossed => {
-                                delivering = Some(deliver(delivery, lease, DeliveryStart::Started(begun)).boxed());
+                        match started {
+                            Some(started) if !crossed => {
+                                delivering = Some(deliver(delivery, lease, DeliveryStart::Started(started)).boxed());
                             }
                             _ => planned = true,
                         }
@@ -227,7 +227,7 @@ async fn turns_and_deliveries(
                     Err(error) => Err(error),
                 }
             }
-            // In its place in the queue; the begun part of a later turn is never taken for another process's.
+            // In its place in the queue; the started part of a later turn is never taken for another process's.
             () = lane.planned.notified() => {
                 planned = true;
                 Ok(())
@@ -254,53 +254,57 @@ async fn turns_and_deliveries(
 }
 
 /// Looks for the lane's oldest turn and runs it if it is ready.
-async fn next_turn(hosting: &Hosting, lane: &LaneHandle) -> Result<Turned, LedgerError> {
-    let ledger = &hosting.ledger;
-    let Some(turn) = ledger.turns.next_turn(&lane.lease).await? else { return Ok(Turned::Nothing) };
-    let wait = turn.ready_at.saturating_duration_since(hosting.services.clock.now());
+async fn next_turn(context: &WorkerContext, lane: &LaneHandle) -> Result<TurnPoll, LedgerError> {
+    let ledger = &context.ledger;
+    let Some(turn) = ledger.turns.next_turn(&lane.lease).await? else { return Ok(TurnPoll::Idle) };
+    let wait = turn.ready_at.saturating_duration_since(context.services.clock.now());
     if !wait.is_zero() {
-        return Ok(Turned::NotReady(wait));
+        return Ok(TurnPoll::NotReady(wait));
     }
     lane.woken.store(false, Ordering::Relaxed);
     let followed = turn.has_followers;
-    let begun = turn_of(hosting, lane, turn).await?;
-    Ok(Turned::Ran { begun, followed: followed || lane.woken.load(Ordering::Relaxed) })
+    let started = run_turn(context, lane, turn).await?;
+    Ok(TurnPoll::Completed { started, followed: followed || lane.woken.load(Ordering::Relaxed) })
 }
 
-/// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was begun.
-async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> Result<Option<Part>, LedgerError> {
-    let services = &hosting.services;
+/// Answers a command at once; everything else is fetched and given to the agent. Returns the first part, if it was started.
+async fn run_turn(
+    context: &WorkerContext,
+    lane: &LaneHandle,
+    mut turn: QueuedTurn,
+) -> Result<Option<Part>, LedgerError> {
+    let services = &context.services;
     let speaking = VoiceStatus {
-        available: hosting.speech.as_ref().is_some_and(|speech| speech.can_speak()),
+        available: context.speech.as_ref().is_some_and(|speech| speech.can_speak()),
         enabled: turn.voice,
     };
     // A voice that is there no more is not missed at every reply.
     turn.voice &= speaking.available;
-    let start = begin_turn(hosting, &turn, speaking).await?;
+    let start = start_turn(context, &turn, speaking).await?;
     let has_files = turn.messages.iter().any(|queued| !queued.files.is_empty());
     if matches!(start, TurnStart::Answered(_)) && !has_files {
         return run_started(services, lane, turn, start).await;
     }
     let fetching = PrepareContext {
         channel: lane.channel.as_ref(),
-        blobs: hosting.blobs.as_ref(),
-        turns: hosting.ledger.turns.as_ref(),
+        blobs: context.blobs.as_ref(),
+        turns: context.ledger.turns.as_ref(),
         clock: services.clock.as_ref(),
         ids: services.ids.as_ref(),
         lease: &lane.lease,
-        speech: hosting.speech.as_deref(),
-        limits: hosting.inbound,
-        access: &hosting.access,
+        speech: context.speech.as_deref(),
+        limits: context.inbound,
+        access: &context.access,
     };
     if turn.crashes >= MAX_CRASHES {
         let turn = refuse_files(fetching, turn, "I crashed several times while fetching it").await?;
         return run_started(services, lane, turn, start).await;
     }
     // Nothing waits for a person's word while files come in.
-    let unheard = watch::Sender::default();
+    let unanswered = watch::Sender::default();
     let prepared = async {
         let permit = match turn.messages.first() {
-            Some(first) => hosting.turn_slots.acquire(&first.message).await,
+            Some(first) => context.turn_slots.acquire(&first.message).await,
             None => None,
         };
         Ok::<_, LedgerError>((permit, prepare_turn(fetching, turn.clone()).await?))
@@ -309,17 +313,17 @@ async fn turn_of(hosting: &Hosting, lane: &LaneHandle, mut turn: QueuedTurn) -> 
         biased;
         prepared = prepared => prepared?,
         () = lane.stop.cancelled() => return Ok(None),
-        stop = wait_for_stop(services, lane, &turn, &unheard) => {
+        stop = wait_for_stop(services, lane, &turn, &unanswered) => {
             stop?;
             // Read again: some files may be stored by now.
-            let Some(turn) = hosting.ledger.turns.next_turn(&lane.lease).await? else { return Ok(None) };
+            let Some(turn) = context.ledger.turns.next_turn(&lane.lease).await? else { return Ok(None) };
             (None, refuse_files(fetching, turn, "you stopped me while I was fetching it").await?)
         }
     };
     run_started(services, lane, turn, start).await
 }
 
-/// Runs a turn whose files are all stored or refused, as it was begun.
+/// Runs a turn whose files are all stored or refused, as it was started.
 async fn run_started(
     services: &AgentServices,
     lane: &LaneHandle,
@@ -328,8 +332,8 @@ async fn run_started(
 ) -> Result<Option<Part>, LedgerError> {
     match start {
         TurnStart::Answered(reply) => complete_command(services, lane, &turn, reply).await,
-        TurnStart::Task(request) => run_turn(services, lane, turn, Some(&request)).await,
-        TurnStart::Conversation => run_turn(services, lane, turn, None).await,
+        TurnStart::Task(request) => run::run_turn(services, lane, turn, Some(&request)).await,
+        TurnStart::Conversation => run::run_turn(services, lane, turn, None).await,
     }
 }
 
@@ -366,28 +370,32 @@ enum TurnStart {
     Conversation,
 }
 
-/// Replies to a command, which is never a message with files unless it runs a task, and to what Satchel itself began.
-async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus) -> Result<TurnStart, LedgerError> {
+/// Replies to a command, which is never a message with files unless it runs a task, and to what Satchel itself started.
+async fn start_turn(
+    context: &WorkerContext,
+    turn: &QueuedTurn,
+    speaking: VoiceStatus,
+) -> Result<TurnStart, LedgerError> {
     let system_task = system_tasks::system_task(turn);
     if let Some(reply) = system_task.and_then(system_tasks::system_reply) {
         return Ok(TurnStart::Answered(reply));
     }
     let Some((message, command)) = find_command(turn) else { return Ok(TurnStart::Conversation) };
-    let asked = CommandContext {
+    let command_context = CommandContext {
         turn: turn.id,
         repeated: turn.crashes > 0,
         conversation: &message.conversation,
         group: message.group,
         sender: &message.sender,
-        access: &hosting.access,
-        now: hosting.services.clock.now(),
+        access: &context.access,
+        now: context.services.clock.now(),
     };
     let starter = match turn.journal.is_empty() {
         false => TaskStarter::Resumed,
-        true if system_task.is_some() || asked.is_by_owner() => TaskStarter::Owner,
+        true if system_task.is_some() || command_context.is_by_owner() => TaskStarter::Owner,
         true => TaskStarter::Guest,
     };
-    let AgentServices { links, agents, playbooks, .. } = &hosting.services;
+    let AgentServices { links, agents, playbooks, .. } = &context.services;
     let chat = AgentChat::from_message(message);
     let no_tasks = TaskDirectory::default();
     let offers = CommandOffers {
@@ -396,12 +404,19 @@ async fn begin_turn(hosting: &Hosting, turn: &QueuedTurn, speaking: VoiceStatus)
         starter,
     };
     let storage = StorageServices {
-        blobs: hosting.blobs.as_ref(),
-        workspace: hosting.workspace.as_ref(),
-        quotas: hosting.quotas,
+        blobs: context.blobs.as_ref(),
+        workspace: context.workspace.as_ref(),
+        quotas: context.quotas,
     };
-    let outcome =
-        commands::handle_command(&command, &hosting.ledger, &asked, speaking, &offers, links.as_deref(), &storage);
+    let outcome = commands::handle_command(
+        &command,
+        &context.ledger,
+        &command_context,
+        speaking,
+        &offers,
+        links.as_deref(),
+        &storage,
+    );
     Ok(match outcome.await? {
         CommandOutcome::Reply(reply) => TurnStart::Answered(reply),
         CommandOutcome::RunTask(request) => TurnStart::Task(request),

@@ -10,7 +10,7 @@ mod scheduler;
 use satchel_domain::{ConversationId, InboundMessage, Sender, SystemTask, Timestamp};
 
 use self::cron::{CronSchedule, MissedPolicy};
-pub use self::scheduler::{Scheduler, open};
+pub use self::scheduler::Scheduler;
 
 /// The sender of Satchel's own messages.
 const SYSTEM_SENDER: &str = "satchel";

@@ -11,7 +11,7 @@ use satchel_ports::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::attachments::RetentionConfig, maintenance::log_report};
+use crate::maintenance::log_report;
 
 /// How often it checks whether a new day has started.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -24,9 +24,25 @@ const MAX_FILES_PER_RUN: u32 = 500;
 /// How many of them the message names.
 const MAX_NAMED_FILES: usize = 20;
 
+/// How much a conversation keeps, whichever limit is reached first; `None` sets no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetentionLimits {
+    pub items: Option<u32>,
+    pub bytes: Option<u64>,
+    /// The age at which a file is removed.
+    pub days: Option<u32>,
+}
+
+impl RetentionLimits {
+    /// Whether everything is kept.
+    fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The daily removal of old files.
 pub struct RetentionTask {
-    pub retention: RetentionConfig,
+    pub limits: RetentionLimits,
     pub inbox: Arc<dyn Inbox>,
     pub archive: Arc<dyn Archive>,
     pub storage: Arc<dyn Storage>,
@@ -53,8 +69,8 @@ impl RetentionTask {
     ///
     /// # Errors
     /// When the ledger fails.
-    pub async fn run(&self) -> anyhow::Result<u64> {
-        if self.retention.is_off() {
+    pub async fn run(&self) -> Result<u64, LedgerError> {
+        if self.limits.is_off() {
             return Ok(0);
         }
         let checkpoint_name = ChannelName::new("retention").expect("the name is lower-case letters");
@@ -91,7 +107,7 @@ impl RetentionTask {
             ..AttachmentQuery::default()
         };
         let mut oldest = self.archive.attachments(&query).await?;
-        oldest.truncate(count_expired(&oldest, usage, &self.retention, now));
+        oldest.truncate(count_expired(&oldest, usage, self.limits, now));
         if oldest.is_empty() {
             return Ok(0);
         }
@@ -134,13 +150,13 @@ impl RetentionTask {
 }
 
 /// Counts the oldest files that are beyond a limit.
-fn count_expired(oldest: &[Attachment], usage: &Usage, retention: &RetentionConfig, now: Timestamp) -> usize {
+fn count_expired(oldest: &[Attachment], usage: &Usage, limits: RetentionLimits, now: Timestamp) -> usize {
     let (mut files, mut bytes) = (usage.files, usage.bytes);
     let is_expired = |file: &&Attachment| {
         let is_too_old = |days: u32| now.0 - file.created_at.0 > i64::from(days) * DAY_MS;
-        let expired = retention.items.is_some_and(|items| files > u64::from(items.0))
-            || retention.bytes.is_some_and(|limit| bytes > limit.0)
-            || retention.days.is_some_and(|days| is_too_old(days.0));
+        let expired = limits.items.is_some_and(|items| files > u64::from(items))
+            || limits.bytes.is_some_and(|limit| bytes > limit)
+            || limits.days.is_some_and(is_too_old);
         files = files.saturating_sub(1);
         bytes = bytes.saturating_sub(file.bytes);
         expired

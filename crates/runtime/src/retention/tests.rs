@@ -15,7 +15,6 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::leaf::amount::{Count, Size};
 
 fn place() -> ConversationId {
     "console:main".parse().unwrap()
@@ -43,16 +42,16 @@ fn oldest_files_beyond_a_limit_expire() {
     let files: Vec<Attachment> = (1..=5).map(|day| file(day, Timestamp(day.cast_signed() * DAY_MS))).collect();
     let usage = Usage { scope: UsageScope::Conversation(place()), files: 5, bytes: 500, workspace_bytes: 9_999 };
     let now = Timestamp(10 * DAY_MS + DAY_MS / 2);
-    for (retention, expired) in [
-        (RetentionConfig::default(), 0),
-        (RetentionConfig { items: Some(Count(3)), ..RetentionConfig::default() }, 2),
-        (RetentionConfig { items: Some(Count(5)), ..RetentionConfig::default() }, 0),
-        (RetentionConfig { bytes: Some(Size(399)), ..RetentionConfig::default() }, 2),
-        (RetentionConfig { bytes: Some(Size(500)), ..RetentionConfig::default() }, 0),
-        (RetentionConfig { days: Some(Count(7)), ..RetentionConfig::default() }, 3),
-        (RetentionConfig { items: Some(Count(4)), bytes: Some(Size(100)), days: Some(Count(8)) }, 4),
+    for (limits, expired) in [
+        (RetentionLimits::default(), 0),
+        (RetentionLimits { items: Some(3), ..RetentionLimits::default() }, 2),
+        (RetentionLimits { items: Some(5), ..RetentionLimits::default() }, 0),
+        (RetentionLimits { bytes: Some(399), ..RetentionLimits::default() }, 2),
+        (RetentionLimits { bytes: Some(500), ..RetentionLimits::default() }, 0),
+        (RetentionLimits { days: Some(7), ..RetentionLimits::default() }, 3),
+        (RetentionLimits { items: Some(4), bytes: Some(100), days: Some(8) }, 4),
     ] {
-        assert_eq!(count_expired(&files, &usage, &retention, now), expired, "{retention:?}");
+        assert_eq!(count_expired(&files, &usage, limits, now), expired, "{limits:?}");
     }
 }
 
@@ -85,18 +84,18 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     (directory, ledger)
 }
 
-fn task(ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
-    task_with_notices_in(&Arc::clone(ledger).into(), ledger, retention)
+fn task(ledger: &Arc<SqliteLedger>, limits: RetentionLimits) -> RetentionTask {
+    task_with_notices_in(&Arc::clone(ledger).into(), ledger, limits)
 }
 
 /// A task whose notices go to another ledger than its files.
-fn task_with_notices_in(notices: &Ledger, ledger: &Arc<SqliteLedger>, retention: RetentionConfig) -> RetentionTask {
+fn task_with_notices_in(notices: &Ledger, ledger: &Arc<SqliteLedger>, limits: RetentionLimits) -> RetentionTask {
     let (lanes, _) = mpsc::channel(64);
     let workspace = Arc::new(MockWorkspace::new());
     let (clock, bus) = (Arc::new(SystemClock::new()), Arc::new(LocalBus::new()));
     let intake = InboundService::new(notices, Arc::clone(&clock) as _, bus, lanes, Arc::default(), workspace, None);
     let Ledger { inbox, archive, storage, .. } = Arc::clone(ledger).into();
-    RetentionTask { retention, inbox, archive, storage, clock, inbound: intake.internal_inbound() }
+    RetentionTask { limits, inbox, archive, storage, clock, inbound: intake.internal_inbound() }
 }
 
 /// The files that are left, and what the conversation is told, message by message.
@@ -111,8 +110,8 @@ async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<SystemTask>) {
 #[tokio::test]
 async fn daily_retention_removes_old_files_and_notifies_conversation() {
     let (_directory, ledger) = with_files(4).await;
-    let keep = |items| RetentionConfig { items: Some(Count(items)), ..RetentionConfig::default() };
-    assert_eq!(task(&ledger, RetentionConfig::default()).run().await.unwrap(), 0);
+    let keep = |items| RetentionLimits { items: Some(items), ..RetentionLimits::default() };
+    assert_eq!(task(&ledger, RetentionLimits::default()).run().await.unwrap(), 0);
     assert_eq!(state(&ledger).await, (vec![4, 3, 2, 1], vec![]), "nothing goes by itself");
 
     assert_eq!(task(&ledger, keep(2)).run().await.unwrap(), 2);
@@ -129,7 +128,7 @@ async fn daily_retention_removes_old_files_and_notifies_conversation() {
 #[tokio::test]
 async fn conversation_is_told_once_whatever_the_process_survives() {
     let (_directory, ledger) = with_files(3).await;
-    let task = task(&ledger, RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() });
+    let task = task(&ledger, RetentionLimits { items: Some(1), ..RetentionLimits::default() });
     let query = AttachmentQuery { limit: Some(2), order: AttachmentOrder::Oldest, ..AttachmentQuery::default() };
     task.announce(&place(), &ledger.attachments(&query).await.unwrap(), task.clock.now()).await;
     assert_eq!(task.run().await.unwrap(), 2);
@@ -140,7 +139,7 @@ async fn conversation_is_told_once_whatever_the_process_survives() {
 #[tokio::test]
 async fn files_stay_until_their_removal_is_announced() {
     let (_directory, ledger) = with_files(3).await;
-    let retention = || RetentionConfig { items: Some(Count(1)), ..RetentionConfig::default() };
+    let retention = || RetentionLimits { items: Some(1), ..RetentionLimits::default() };
     let mut full = MockLedger::default();
     full.inbox.expect_receive().returning(|_, _| Err(LedgerError::Full));
     assert_eq!(task_with_notices_in(&full.into(), &ledger, retention()).run().await.unwrap(), 0);

@@ -9,13 +9,13 @@ use std::{
 
 use satchel_domain::{ChannelName, Timestamp};
 use satchel_intake::InternalInbound;
-use satchel_ports::{Clock, Inbox};
+use satchel_ports::{Clock, InboundError, Inbox, LedgerError};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Schedule, cron::DueTimes, progress::ScheduleProgress};
-use crate::config::Config;
+use crate::error_chain;
 
 /// How long it sleeps at most: the clock may be set, and the machine may be suspended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -37,6 +37,15 @@ pub struct Scheduler {
     stored: ScheduleCheckpoint,
 }
 
+/// Why a run or the progress could not be stored.
+#[derive(Debug, thiserror::Error)]
+enum StoreRunError {
+    #[error(transparent)]
+    Inbound(#[from] InboundError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
 /// The progress of each schedule, by its name.
 type ScheduleCheckpoint = BTreeMap<String, ScheduleProgress>;
 
@@ -53,17 +62,13 @@ struct ScheduleState {
     next: Option<Timestamp>,
 }
 
-/// Prepares all enabled schedules of the configuration.
-#[must_use]
-pub fn open(config: &Config, clock: Arc<dyn Clock>) -> Scheduler {
-    let enabled = config.schedules.iter().filter(|schedule| schedule.enabled);
-    Scheduler::new(enabled.cloned(), clock)
-}
-
 impl Scheduler {
-    pub(crate) fn new(schedules: impl IntoIterator<Item = Schedule>, clock: Arc<dyn Clock>) -> Self {
+    /// Prepares those of the schedules that are enabled.
+    #[must_use]
+    pub fn new(schedules: impl IntoIterator<Item = Schedule>, clock: Arc<dyn Clock>) -> Self {
         let now = clock.wall();
-        let schedules = schedules.into_iter().map(|schedule| ScheduleState::new(schedule, now)).collect();
+        let enabled = schedules.into_iter().filter(|schedule| schedule.enabled);
+        let schedules = enabled.map(|schedule| ScheduleState::new(schedule, now)).collect();
         Self { schedules, clock, latest_clock: Timestamp(0), stored: ScheduleCheckpoint::new() }
     }
 
@@ -99,7 +104,7 @@ impl Scheduler {
     }
 
     /// Resumes from the last process. New schedules start now.
-    async fn load_progress(&mut self, inbox: &dyn Inbox) -> anyhow::Result<()> {
+    async fn load_progress(&mut self, inbox: &dyn Inbox) -> Result<(), LedgerError> {
         let stored = inbox.load_checkpoint(&checkpoint_channel()).await?;
         self.stored = match stored.map(serde_json::from_value) {
             None => ScheduleCheckpoint::new(),
@@ -119,17 +124,17 @@ impl Scheduler {
     }
 
     /// Stores the due runs. A schedule that fails does not stop the others.
-    async fn run_due(&mut self, inbound: &InternalInbound, inbox: &dyn Inbox) -> anyhow::Result<()> {
+    async fn run_due(&mut self, inbound: &InternalInbound, inbox: &dyn Inbox) -> Result<(), StoreRunError> {
         let mut result = Ok(());
         for state in &mut self.schedules {
-            result = result.and(state.run_due(inbound, self.clock.wall()).await);
+            result = result.and(state.run_due(inbound, self.clock.wall()).await.map_err(StoreRunError::from));
         }
         // After the runs: a crash in between repeats runs that the ledger drops by their keys.
-        result.and(self.save_progress(inbox).await)
+        result.and(self.save_progress(inbox).await.map_err(StoreRunError::from))
     }
 
     /// Saves the progress if it has changed. Schedules that are no longer configured are dropped.
-    async fn save_progress(&mut self, inbox: &dyn Inbox) -> anyhow::Result<()> {
+    async fn save_progress(&mut self, inbox: &dyn Inbox) -> Result<(), LedgerError> {
         let progress: ScheduleCheckpoint = self.schedules.iter().map(ScheduleState::progress).collect();
         if progress != self.stored {
             inbox.save_checkpoint(&checkpoint_channel(), &json!(progress)).await?;
@@ -170,7 +175,7 @@ impl ScheduleState {
         self.next = self.schedule.cron.next(self.progress.done);
     }
 
-    async fn run_due(&mut self, inbound: &InternalInbound, now: Timestamp) -> anyhow::Result<()> {
+    async fn run_due(&mut self, inbound: &InternalInbound, now: Timestamp) -> Result<(), InboundError> {
         let mut progress = self.progress.clone();
         if progress.on_clock(now) {
             tracing::warn!(schedule = self.schedule.name, "the clock went back by days; the schedule starts from now");
@@ -210,8 +215,8 @@ impl ScheduleState {
     }
 }
 
-fn log_failure(error: &anyhow::Error, message: &str) {
-    tracing::warn!(error = format!("{error:#}"), "{message}");
+fn log_failure(error: &(dyn std::error::Error + 'static), message: &str) {
+    tracing::warn!(error = error_chain(error), "{message}");
 }
 
 /// The name of the checkpoint in the ledger: schedules are a source of messages, like a channel.

@@ -5,6 +5,7 @@
 
 mod bus;
 mod channel;
+pub mod disk;
 mod inbound;
 mod model;
 pub mod server;
@@ -27,10 +28,8 @@ use satchel_ports::{
 };
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
-use crate::stores::{self, FileDirectory};
-
 pub use self::{
-    bus::MeasuredBus, channel::MeasuredChannel, inbound::MeasuredInbound, model::MeasuredModel,
+    bus::MeasuredBus, channel::MeasuredChannel, disk::FileDirectory, inbound::MeasuredInbound, model::MeasuredModel,
     workspace::MeasuredWorkspace,
 };
 
@@ -262,7 +261,7 @@ impl Metrics {
         let directories = self.directories.clone();
         let measure = move || {
             let _guard = guard;
-            directories.into_iter().map(|directory| (stores::read_space(&directory.path), directory)).collect()
+            directories.into_iter().map(|directory| (disk::read_space(&directory.path), directory)).collect()
         };
         let spaces: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
         for (space, FileDirectory { role, reserve, .. }) in spaces.into_iter().flatten().flatten() {

@@ -1,12 +1,11 @@
 //! Serves the metrics at their own address, for readers without access to the page.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{Ipv4Addr, Ipv6Addr},
     sync::Arc,
     time::Duration,
 };
 
-use anyhow::Context;
 use axum::{
     Router,
     extract::{Request, State},
@@ -32,14 +31,6 @@ const MAX_CONNECTIONS: usize = 16;
 
 /// Renders the text that is served.
 pub type RenderText = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
-
-/// Binds the listener.
-///
-/// # Errors
-/// When the address can't be bound.
-pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("failed to listen on `metrics.listen` {address}"))
-}
 
 /// Serves until `stop` is cancelled.
 pub async fn serve(listener: TcpListener, render: RenderText, stop: CancellationToken) {

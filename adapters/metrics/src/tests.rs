@@ -21,7 +21,7 @@ use satchel_ports::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -300,7 +300,7 @@ async fn refused_senders_and_undecodable_updates_are_counted() {
         assert!(text.contains(&format!("satchel_unreadable_updates{{channel=\"telegram\"}} {counted}\n")), "{text}");
         assert!(text.contains("satchel_unreadable_updates{channel=\"other\"} 1\n"), "{text}");
     }
-    let guide = include_str!("../../../../docs/guide/operating.md");
+    let guide = include_str!("../../../docs/guide/operating.md");
     assert!(guide.contains("`satchel_unreadable_updates`"));
 }
 
@@ -331,7 +331,7 @@ async fn kept_files_are_summed_by_channel() {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
     }
-    let guide = include_str!("../../../../docs/guide/operating.md");
+    let guide = include_str!("../../../docs/guide/operating.md");
     assert!(guide.contains("`satchel_kept_files`") && guide.contains("`satchel_kept_bytes`"));
 }
 
@@ -383,7 +383,7 @@ async fn file_changes_are_counted_without_paths() {
             r#"satchel_file_changes_total{action="write",outcome="unknown"} 1"#,
         ]
     );
-    let guide = include_str!("../../../../docs/guide/operating.md");
+    let guide = include_str!("../../../docs/guide/operating.md");
     assert!(guide.contains("`satchel_file_changes_total`"));
 }
 
@@ -420,7 +420,7 @@ async fn every_metric_is_in_the_guide() {
     metrics.model_first_delta_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
     metrics.model_answer_seconds.get_or_create(&ModelLabels { model: model() }).observe(1.0);
     metrics.model_tokens.get_or_create(&TokenLabels { model: model(), direction: OTHER }).inc();
-    let guide = include_str!("../../../../docs/guide/operating.md");
+    let guide = include_str!("../../../docs/guide/operating.md");
     let text = metrics.render(&ledger(None).into(), NOW).await;
     let names: Vec<&str> = text
         .lines()
@@ -439,7 +439,7 @@ async fn every_metric_is_in_the_guide() {
 
 #[tokio::test]
 async fn metrics_server_answers_one_path_and_survives_nonsense() {
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let render: server::RenderText = Arc::new(|| Box::pin(async { "figures 1\n# EOF\n".to_owned() }));

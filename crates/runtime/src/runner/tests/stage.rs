@@ -33,7 +33,7 @@ use super::{
     chat::Chat,
     ledger::{FailingLedger, FailureHook},
 };
-use crate::lanes::{Hosting, Lanes, Timing, TurnSlots};
+use crate::runner::{LaneRunner, RunnerIntervals, TurnSlots, WorkerContext};
 
 /// Longer than anything here takes, unless it never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -165,7 +165,7 @@ impl Stage {
         self.start_with(|_| {}).await
     }
 
-    pub(super) async fn start_with(&self, timing: impl FnOnce(&mut Timing)) -> Process {
+    pub(super) async fn start_with(&self, adjust: impl FnOnce(&mut RunnerIntervals)) -> Process {
         let ledger = Arc::new(FailingLedger { inner: self.open().await, hook: FailureHook::default() });
         let services = AgentServices {
             turns: Arc::clone(&ledger) as _,
@@ -193,7 +193,7 @@ impl Stage {
             DirectoryWorkspace::open(&self.directory.path().join("workspaces"), None, 1 << 20, Arc::new(NativeRunner))
                 .unwrap();
         let workspace: Arc<dyn Workspace> = Arc::new(workspace);
-        let hosting = Hosting {
+        let context = WorkerContext {
             ledger: Arc::clone(&ledger).into(),
             services,
             blobs: Arc::new(DirectoryBlobs::open(&self.directory.path().join("blobs")).unwrap()),
@@ -204,7 +204,7 @@ impl Stage {
             rules: DeliveryRules { backoff: Duration::from_millis(20), ..DeliveryRules::default() },
             inbound: InboundLimits::default(),
             access: Arc::clone(&self.access),
-            turn_slots: TurnSlots::new(self.turns_per_person),
+            turn_slots: Arc::new(TurnSlots::new(self.turns_per_person)),
         };
         let (claim, claimed) = mpsc::channel(64);
         let access = Arc::clone(&self.access);
@@ -217,11 +217,11 @@ impl Stage {
             workspace,
             None,
         );
-        let mut lanes = Lanes::new(hosting, claimed);
-        lanes.timing.look = self.look;
-        timing(&mut lanes.timing);
+        let mut runner = LaneRunner::new(context, claimed);
+        runner.intervals.poll = self.look;
+        adjust(&mut runner.intervals);
         let stop = CancellationToken::new();
-        let running = tokio::spawn(lanes.run(stop.clone()));
+        let running = tokio::spawn(runner.run(stop.clone()));
         Process { ledger, inbound, stop, running }
     }
 }

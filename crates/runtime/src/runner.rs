@@ -1,0 +1,272 @@
+//! The loop of the lanes: it awaits what happens and performs what the [`LaneTable`] decides.
+
+mod lane_table;
+mod turn_slots;
+mod worker;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::{
+    StreamExt,
+    future::{BoxFuture, FutureExt, OptionFuture},
+};
+use satchel_agent::AgentServices;
+use satchel_domain::{ChannelName, delivery::DeliveryRules};
+use satchel_intake::{access::AccessPolicy, inbound_service::ClaimedLane, prepare::InboundLimits};
+use satchel_ports::{Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace, ledger::Quotas};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::{self, JoinError, JoinSet},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::lane_table::{EventContext, LaneAction, LaneEvent, LaneTable, WorkerId};
+pub use self::turn_slots::TurnSlots;
+
+/// How many lanes this process works at once; further ones wait in the ledger.
+pub(crate) const DEFAULT_MAX_LANES: usize = 256;
+
+/// What the work on every lane needs.
+#[derive(Clone)]
+pub struct WorkerContext {
+    /// All ports of the store.
+    pub ledger: Ledger,
+    pub services: AgentServices,
+    /// Where bytes lie.
+    pub blobs: Arc<dyn Blobs>,
+    /// The conversations' own files.
+    pub workspace: Arc<dyn Workspace>,
+    /// How much may be kept.
+    pub quotas: Quotas,
+    pub speech: Option<Arc<dyn Speech>>,
+    /// The channels that this process hosts.
+    pub channels: HashMap<ChannelName, Arc<dyn Channel>>,
+    /// How parts are retried and given up.
+    pub rules: DeliveryRules,
+    /// What may come in.
+    pub inbound: InboundLimits,
+    /// Who may do what.
+    pub access: Arc<AccessPolicy>,
+    /// How many turns of one person run at once.
+    pub turn_slots: Arc<TurnSlots>,
+}
+
+/// The lanes of this process.
+pub struct LaneRunner {
+    context: WorkerContext,
+    claimed: mpsc::Receiver<ClaimedLane>,
+    intervals: RunnerIntervals,
+}
+
+/// When what is done.
+#[derive(Debug, Clone, Copy)]
+struct RunnerIntervals {
+    /// How often leases are renewed.
+    renew: Duration,
+    /// How soon a renewal that failed is retried.
+    renew_retry: Duration,
+    /// After how long without a renewal this process no longer trusts its leases, which last a little longer.
+    trust: Duration,
+    /// How often the ledger is asked for lanes of which no message told.
+    poll: Duration,
+    /// How long the parts in flight may take when the process stops.
+    drain: Duration,
+}
+
+impl Default for RunnerIntervals {
+    fn default() -> Self {
+        Self {
+            renew: Duration::from_secs(10),
+            renew_retry: Duration::from_secs(1),
+            trust: Duration::from_secs(25),
+            poll: Duration::from_secs(2),
+            drain: Duration::from_secs(25),
+        }
+    }
+}
+
+/// The tasks that work on lanes.
+struct Workers {
+    context: WorkerContext,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+    handles: HashMap<WorkerId, WorkerHandle>,
+    ids: HashMap<task::Id, WorkerId>,
+}
+
+/// How a worker is reached.
+struct WorkerHandle {
+    wake: Arc<Notify>,
+    lost: CancellationToken,
+}
+
+impl LaneRunner {
+    /// Works on the lanes that come through `claimed`, and on those found in the ledger.
+    #[must_use]
+    pub fn new(context: WorkerContext, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
+        Self { context, claimed, intervals: RunnerIntervals::default() }
+    }
+
+    /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
+    ///
+    /// The [`LaneTable`] decides. Here its actions are performed, and what happens is awaited.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let leases = Arc::clone(&self.context.ledger.leases);
+        let clock = Arc::clone(&self.context.services.clock);
+        let turn_slots = Arc::clone(&self.context.turn_slots);
+        let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
+        let mut events = self.subscribe().await.fuse();
+        // The ledger is asked beside everything else: while it is slow to answer, a lease must still expire in time.
+        let mut claiming: Option<BoxFuture<'_, Option<Lease>>> = None;
+        let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
+        let mut workers = Workers::new(self.context.clone(), stop.clone());
+        let started = Instant::now();
+        let now =
+            || EventContext { elapsed: started.elapsed(), clock: clock.now(), waiting_turns: turn_slots.waiting() };
+        let mut table = LaneTable::new(self.intervals, self.claimed.max_capacity(), now());
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = stop.cancelled(), if !table.is_stopping() => LaneEvent::Stop,
+                () = wait_until(started, table.next_deadline()) => LaneEvent::Deadline,
+                claimed = self.claimed.recv(), if table.has_claims() => match claimed {
+                    Some(ClaimedLane { lease, turn, unsettled }) => LaneEvent::Claimed { lease, turn, unsettled },
+                    None => LaneEvent::ClaimsEnded,
+                },
+                Some(ended) = workers.tasks.join_next_with_id() => match workers.on_exit(ended) {
+                    Some(worker) => LaneEvent::WorkerExited(worker),
+                    None => continue,
+                },
+                Some(event) = events.next() => match event {
+                    BusEvent::MessageReceived { conversation, turn } => LaneEvent::MessageReceived { conversation, turn },
+                    _ => continue,
+                },
+                Some(found) = OptionFuture::from(claiming.as_mut()) => {
+                    claiming = None;
+                    LaneEvent::Polled(found)
+                }
+                () = wait_until(started, table.next_timer(turn_slots.waiting())) => LaneEvent::Timer,
+                Some(answer) = OptionFuture::from(renewing.as_mut()) => {
+                    renewing = None;
+                    match answer {
+                        Ok(lost) => LaneEvent::Renewed { lost },
+                        Err(error) => {
+                            tracing::warn!(error = &error as &dyn std::error::Error, "renewing leases failed; retrying");
+                            LaneEvent::RenewalFailed
+                        }
+                    }
+                }
+            };
+            for action in table.on(event, now()) {
+                match action {
+                    LaneAction::Start { worker, lease, unsettled } => workers.start(worker, lease, unsettled),
+                    LaneAction::Wake(worker) => workers.wake(worker),
+                    LaneAction::CancelReplaced(worker) => workers.cancel(worker),
+                    LaneAction::CancelLost(worker, conversation) => {
+                        tracing::debug!(chat.id = %conversation, "the lane has another holder");
+                        workers.cancel(worker);
+                    }
+                    LaneAction::CancelExpired(expired) => {
+                        tracing::warn!(lanes = expired.len(), "leases expired before renewal; releasing their lanes");
+                        expired.into_iter().for_each(|worker| workers.cancel(worker));
+                    }
+                    LaneAction::Claim => claiming = Some(claim_next(leases.as_ref(), &channels).boxed()),
+                    LaneAction::Renew(renewed) => {
+                        let leases = Arc::clone(&leases);
+                        renewing = Some(async move { leases.renew(&renewed).await }.boxed());
+                    }
+                    LaneAction::CloseClaims => self.claimed.close(),
+                    LaneAction::Exit => return,
+                    LaneAction::Abandon { workers } => {
+                        tracing::warn!(
+                            lanes = workers,
+                            "stopped while parts were in flight; they are checked at the next start"
+                        );
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn subscribe(&self) -> satchel_ports::event_bus::EventStream {
+        match self.context.services.bus.subscribe().await {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "event bus unavailable; falling back to polling"
+                );
+                Box::pin(futures::stream::pending())
+            }
+        }
+    }
+}
+
+impl Workers {
+    fn new(context: WorkerContext, stop: CancellationToken) -> Self {
+        Self { context, stop, tasks: JoinSet::new(), handles: HashMap::new(), ids: HashMap::new() }
+    }
+
+    fn start(&mut self, id: WorkerId, lease: Lease, unsettled: bool) {
+        let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
+        let lane = worker::LaneAssignment { lease, wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
+        let task = self.tasks.spawn(worker::run_worker(self.context.clone(), lane, self.stop.clone())).id();
+        self.handles.insert(id, WorkerHandle { wake, lost });
+        self.ids.insert(task, id);
+    }
+
+    fn wake(&self, id: WorkerId) {
+        if let Some(worker) = self.handles.get(&id) {
+            worker.wake.notify_one();
+        }
+    }
+
+    fn cancel(&self, id: WorkerId) {
+        if let Some(worker) = self.handles.get(&id) {
+            worker.lost.cancel();
+        }
+    }
+
+    /// Removes a worker that has ended. The lease of one that panicked is no longer renewed, so that the lane is claimed
+    /// again, as after the death of a process.
+    fn on_exit(&mut self, ended: Result<(task::Id, ()), JoinError>) -> Option<WorkerId> {
+        let task = match ended {
+            Ok((task, ())) => task,
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the worker of a lane panicked; its lease will expire"
+                );
+                error.id()
+            }
+        };
+        let id = self.ids.remove(&task)?;
+        self.handles.remove(&id);
+        Some(id)
+    }
+}
+
+async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
+    match leases.claim_lane(channels).await {
+        Ok(lease) => lease,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "claiming a lane failed");
+            None
+        }
+    }
+}
+
+/// Waits until the loop has run for so long; for ever without a time.
+async fn wait_until(started: Instant, elapsed: Option<Duration>) {
+    match elapsed {
+        Some(elapsed) => sleep_until(started + elapsed).await,
+        None => std::future::pending().await,
+    }
+}
+
+// They run schedules, too.
+#[cfg(test)]
+#[cfg(feature = "schedules")]
+mod tests;

@@ -1,0 +1,292 @@
+//! The rules of the lanes as rows: what happens, when, and what is done about it.
+
+use satchel_ports::HolderId;
+use uuid::Uuid;
+
+use super::{
+    LaneAction::{Abandon, CancelExpired, CancelLost, CancelReplaced, Claim, CloseClaims, Exit, Renew, Start, Wake},
+    LaneEvent::{
+        Claimed, ClaimsEnded, Deadline, MessageReceived, Polled, RenewalFailed, Renewed, Stop, Timer, WorkerExited,
+    },
+    *,
+};
+
+/// An event after so many seconds, and the actions that follow.
+type Row = (u64, LaneEvent, Vec<LaneAction>);
+
+/// Renews every 10 s, after a failure after 1 s, trusts for 25 s, looks for work every 2 s and drains for 25 s.
+fn table(max_lanes: usize) -> LaneTable {
+    LaneTable::new(RunnerIntervals::default(), max_lanes, at(0))
+}
+
+/// After so many seconds, by a clock that has not leapt.
+fn at(seconds: u64) -> EventContext {
+    let clock = Timestamp(i64::try_from(seconds).unwrap() * 1_000);
+    EventContext { elapsed: Duration::from_secs(seconds), clock, waiting_turns: 0 }
+}
+
+fn check(table: &mut LaneTable, rows: Vec<Row>) {
+    for (seconds, event, actions) in rows {
+        assert_eq!(table.on(event.clone(), at(seconds)), actions, "{event:?} after {seconds} s");
+    }
+}
+
+fn place(name: &str) -> ConversationId {
+    format!("console:{name}").parse().unwrap()
+}
+
+fn lease(name: &str, token: u64) -> Lease {
+    Lease { conversation: place(name), holder: HolderId(Uuid::nil()), token }
+}
+
+fn turn(number: u128) -> TurnId {
+    TurnId(Uuid::from_u128(number))
+}
+
+fn claimed(name: &str, token: u64) -> LaneEvent {
+    Claimed { lease: lease(name, token), turn: turn(1), unsettled: false }
+}
+
+fn start(worker: u64, name: &str, token: u64) -> LaneAction {
+    Start { worker: WorkerId(worker), lease: lease(name, token), unsettled: false }
+}
+
+fn found(worker: u64, name: &str, token: u64) -> LaneAction {
+    Start { worker: WorkerId(worker), lease: lease(name, token), unsettled: true }
+}
+
+fn exited(worker: u64) -> LaneEvent {
+    WorkerExited(WorkerId(worker))
+}
+
+fn received(name: &str, number: u128) -> LaneEvent {
+    MessageReceived { conversation: place(name), turn: turn(number) }
+}
+
+#[test]
+fn work_is_claimed_until_none_is_found() {
+    let mut table = table(10);
+    assert_eq!(table.next_timer(0), Some(Duration::ZERO), "at once");
+    check(
+        &mut table,
+        vec![
+            (0, Timer, vec![Claim, Renew(vec![])]),
+            (0, Timer, vec![]),
+            (0, Renewed { lost: vec![] }, vec![]),
+            (1, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
+            (1, Polled(Some(lease("b", 1))), vec![found(1, "b", 1), Claim]),
+            (1, Timer, vec![]),
+            (3, Polled(None), vec![]),
+        ],
+    );
+    assert_eq!(table.next_timer(0), Some(Duration::from_secs(2)), "while it claimed, the time has passed");
+    check(&mut table, vec![(3, Timer, vec![Claim]), (4, Polled(None), vec![])]);
+    assert_eq!(table.next_timer(0), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn own_message_does_not_wake_its_worker() {
+    check(
+        &mut table(10),
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (0, received("a", 1), vec![]),
+            (1, received("a", 1), vec![Wake(WorkerId(0))]),
+            (1, received("a", 2), vec![Wake(WorkerId(0))]),
+            (1, received("elsewhere", 3), vec![]),
+            (2, Polled(Some(lease("b", 1))), vec![found(1, "b", 1), Claim]),
+            (2, received("b", 1), vec![Wake(WorkerId(1))]),
+            (3, exited(0), vec![]),
+            (3, received("a", 4), vec![]),
+        ],
+    );
+}
+
+#[test]
+fn newer_claim_replaces_worker() {
+    let mut table = table(10);
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (1, claimed("a", 2), vec![start(1, "a", 2), CancelReplaced(WorkerId(0))]),
+            (1, exited(0), vec![]),
+            (2, received("a", 2), vec![Wake(WorkerId(1))]),
+            (2, Timer, vec![Claim, Renew(vec![lease("a", 2)])]),
+        ],
+    );
+}
+
+#[test]
+fn lost_lease_cancels_only_its_worker() {
+    check(
+        &mut table(10),
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (0, claimed("b", 1), vec![start(1, "b", 1)]),
+            (0, claimed("c", 1), vec![start(2, "c", 1)]),
+            (1, exited(2), vec![]),
+            (1, claimed("b", 3), vec![start(3, "b", 3), CancelReplaced(WorkerId(1))]),
+            (
+                1,
+                Renewed { lost: vec![lease("a", 1), lease("b", 1), lease("c", 1)] },
+                vec![CancelLost(WorkerId(0), place("a"))],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn leases_expire_without_renewal() {
+    let mut table = table(1);
+    assert_eq!(table.next_deadline(), None, "there is nothing to lose");
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (5, Timer, vec![Renew(vec![lease("a", 1)])]),
+            (6, Renewed { lost: vec![] }, vec![]),
+        ],
+    );
+    assert_eq!(table.next_deadline(), Some(Duration::from_secs(30)), "from when the renewal was sent");
+    check(
+        &mut table,
+        vec![
+            (15, Timer, vec![Renew(vec![lease("a", 1)])]),
+            (29, Deadline, vec![]),
+            (30, Deadline, vec![CancelExpired(vec![WorkerId(0)])]),
+            (31, Deadline, vec![]),
+            (32, Renewed { lost: vec![] }, vec![]),
+            (33, exited(0), vec![]),
+        ],
+    );
+    assert_eq!(table.next_deadline(), None);
+}
+
+#[test]
+fn failed_renewal_is_retried_soon() {
+    let mut table = table(1);
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (1, Timer, vec![Renew(vec![lease("a", 1)])]),
+            (2, Timer, vec![]),
+            (3, RenewalFailed, vec![]),
+            (3, Timer, vec![]),
+            (4, Timer, vec![Renew(vec![lease("a", 1)])]),
+            (4, Renewed { lost: vec![] }, vec![]),
+            (13, Timer, vec![]),
+            (14, Timer, vec![Renew(vec![lease("a", 1)])]),
+        ],
+    );
+}
+
+#[test]
+fn clock_leap_renews_before_claims() {
+    let mut table = table(10);
+    let leapt = |seconds| EventContext { clock: Timestamp(3_600_000), ..at(seconds) };
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (0, Timer, vec![Claim, Renew(vec![lease("a", 1)])]),
+            (0, Renewed { lost: vec![] }, vec![]),
+        ],
+    );
+    assert_eq!(table.on(Polled(Some(lease("b", 1))), leapt(1)), [found(1, "b", 1)], "no further claim");
+    let both = |renewed: &LaneAction| matches!(renewed, Renew(leases) if leases.len() == 2);
+    let renewed = table.on(Timer, leapt(2));
+    assert!(renewed.len() == 1 && both(&renewed[0]), "{renewed:?}");
+    assert_eq!(table.on(Timer, leapt(4)), [], "one renewal at a time");
+    assert_eq!(table.on(RenewalFailed, leapt(5)), []);
+    let renewed = table.on(Timer, leapt(6));
+    assert!(renewed.len() == 1 && both(&renewed[0]), "{renewed:?}");
+    assert_eq!(table.on(Renewed { lost: vec![] }, leapt(7)), []);
+    assert_eq!(table.on(Timer, leapt(8)), [Claim]);
+}
+
+#[test]
+fn stop_drains_what_was_claimed() {
+    let mut table = table(10);
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (0, Timer, vec![Claim, Renew(vec![lease("a", 1)])]),
+            (1, Renewed { lost: vec![] }, vec![]),
+            (1, Stop, vec![CloseClaims]),
+            (2, claimed("b", 1), vec![start(1, "b", 1)]),
+            (2, ClaimsEnded, vec![]),
+            (2, Polled(Some(lease("c", 1))), vec![found(2, "c", 1)]),
+            (3, exited(0), vec![]),
+            (3, exited(2), vec![]),
+            (10, Timer, vec![Renew(vec![lease("b", 1)])]),
+            (11, Renewed { lost: vec![] }, vec![]),
+            (12, exited(1), vec![Exit]),
+        ],
+    );
+    assert!(table.is_stopping() && !table.has_claims());
+}
+
+#[test]
+fn stop_without_work_exits_once_claims_end() {
+    check(&mut table(10), vec![(0, Stop, vec![CloseClaims]), (0, ClaimsEnded, vec![Exit])]);
+    // The ledger may be about to give a lane, which must be released.
+    check(
+        &mut table(10),
+        vec![
+            (0, Timer, vec![Claim, Renew(vec![])]),
+            (1, Stop, vec![CloseClaims]),
+            (1, ClaimsEnded, vec![]),
+            (2, Polled(None), vec![Exit]),
+        ],
+    );
+}
+
+#[test]
+fn drain_ends_at_its_deadline() {
+    let mut table = table(10);
+    check(
+        &mut table,
+        vec![
+            (0, claimed("a", 1), vec![start(0, "a", 1)]),
+            (1, claimed("a", 2), vec![start(1, "a", 2), CancelReplaced(WorkerId(0))]),
+            (3, Stop, vec![CloseClaims]),
+        ],
+    );
+    assert_eq!(table.next_deadline(), Some(Duration::from_secs(25)), "leases expire meanwhile, too");
+    check(
+        &mut table,
+        vec![
+            (25, Deadline, vec![CancelExpired(vec![WorkerId(1)])]),
+            (27, Deadline, vec![]),
+            (28, Deadline, vec![Abandon { workers: 2 }]),
+        ],
+    );
+}
+
+#[test]
+fn full_process_claims_no_more() {
+    let mut table = table(2);
+    check(
+        &mut table,
+        vec![
+            (0, Timer, vec![Claim, Renew(vec![])]),
+            (0, Renewed { lost: vec![] }, vec![]),
+            (0, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
+            (0, Polled(Some(lease("b", 1))), vec![found(1, "b", 1)]),
+            (4, Timer, vec![]),
+        ],
+    );
+    assert_eq!(table.next_timer(0), Some(Duration::from_secs(10)), "it only renews");
+    // A message's lane is taken all the same: its slot was reserved when it was claimed.
+    check(&mut table, vec![(5, claimed("c", 1), vec![start(2, "c", 1)]), (6, exited(0), vec![])]);
+    assert_eq!(table.next_timer(0), Some(Duration::from_secs(10)));
+    let waiting = EventContext { waiting_turns: 1, ..at(7) };
+    assert_eq!(table.next_timer(1), Some(Duration::from_secs(2)), "one that waits for its person leaves room");
+    assert_eq!(table.on(Timer, waiting), [Claim]);
+    let waiting = EventContext { waiting_turns: 1, ..at(8) };
+    assert_eq!(table.on(Polled(Some(lease("d", 1))), waiting), [found(3, "d", 1)]);
+    check(&mut table, vec![(8, exited(1), vec![]), (8, exited(2), vec![]), (9, Timer, vec![Claim])]);
+}
