@@ -22,10 +22,7 @@ use self::{
     desk::{Desk, State, Store},
     reader::InboundReader,
 };
-use crate::{
-    DiscordChannel, DiscordError, DiscordSettings,
-    gateway::{GatewayTimeouts, Session},
-};
+use crate::{DiscordChannel, DiscordError, DiscordSettings, GatewayTimeouts, gateway::GatewaySession};
 
 /// How many events may lie between the gateway and the desk.
 const ON_THE_WAY: usize = 16;
@@ -69,7 +66,7 @@ impl DiscordListener {
         let reader = InboundReader::new(us, bookmark.begun_at, settings.answers_in.clone(), Arc::clone(&known), names);
         let over = stop.child_token();
         let position = bookmark.position.clone();
-        let session = Session::new(rest.clone(), waits, position);
+        let session = GatewaySession::new(rest.clone(), waits, position);
         let (events, coming) = mpsc::channel(ON_THE_WAY);
         let listening = async {
             let listened = session.run(events, &over).await;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{cache::BoostedGuild, gateway::Position, snowflake};
+use crate::{cache::BoostedGuild, gateway::ResumeState, snowflake};
 
 /// What survives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bookmark {
     /// The session, and the last event before which all is stored.
-    pub(super) position: Option<Position>,
+    pub(super) position: Option<ResumeState>,
     /// The message up to which all is stored, whatever becomes of the session. Ids grow with time.
     pub(super) seen_up_to: u64,
     /// The message up to which nothing is for us, because we were not there yet.
@@ -79,12 +79,12 @@ impl Bookmark {
                 |BoostedGuild { tier, channels }| json!({ "tier": tier, "channels": ids(channels) }),
             );
         }
-        if let Some(Position { server, session_id, resume_url, seq, content }) = &self.position {
+        if let Some(ResumeState { server, session_id, resume_url, seq, has_message_content }) = &self.position {
             kept["server"] = json!(server);
             kept["session_id"] = json!(session_id);
             kept["resume_url"] = json!(resume_url);
             kept["seq"] = json!(seq);
-            kept["content"] = json!(content);
+            kept["content"] = json!(has_message_content);
         }
         kept
     }
@@ -93,12 +93,12 @@ impl Bookmark {
     pub(super) fn from_json(kept: &Value) -> Option<Self> {
         let text = |field| kept.get(field).and_then(Value::as_str);
         let position = || {
-            Some(Position {
+            Some(ResumeState {
                 server: text("server")?.into(),
                 session_id: text("session_id")?.into(),
                 resume_url: text("resume_url")?.into(),
                 seq: kept.get("seq")?.as_u64()?,
-                content: kept.get("content")?.as_bool()?,
+                has_message_content: kept.get("content")?.as_bool()?,
             })
         };
         Some(Self {
@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_as_it_was() {
-        let position = Position {
+        let position = ResumeState {
             server: "https://x".into(),
             session_id: "abc".into(),
             resume_url: "wss://x".into(),
             seq: 3,
-            content: true,
+            has_message_content: true,
         };
         let whole = Bookmark {
             position: Some(position),

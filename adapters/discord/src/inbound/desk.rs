@@ -33,11 +33,7 @@ use super::{
     interactions,
     marks::{Marks, Ticket},
 };
-use crate::{
-    address::channel_name,
-    gateway::{Dispatch, Event},
-    snowflake,
-};
+use crate::{address::channel_name, gateway::GatewayEvent, snowflake};
 
 pub(super) use store::{Job, State, Store};
 
@@ -111,7 +107,7 @@ impl Desk {
 
     /// Takes in what comes until nothing comes any more, or we are to stop. What was being stored by then is let
     /// finish, for what is durable should be remembered.
-    pub(super) async fn take_all(mut self, mut coming: mpsc::Receiver<Event>) {
+    pub(super) async fn take_all(mut self, mut coming: mpsc::Receiver<GatewayEvent>) {
         let (over, known) = (self.store.over.clone(), Arc::clone(&self.store.known));
         loop {
             let again_at = self.again.due();
@@ -148,13 +144,13 @@ impl Desk {
         }
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: GatewayEvent) {
         match event {
-            Event::Dispatch(Dispatch { position, name, data }) => {
-                self.happened(&name, data, position.content);
-                self.marks.passed(position);
+            GatewayEvent::Dispatch { resume_state, name, data } => {
+                self.happened(&name, data, resume_state.has_message_content);
+                self.marks.passed(resume_state);
             }
-            Event::Garbled { key, reason } => {
+            GatewayEvent::Undecodable { key, reason } => {
                 let ticket = self.marks.open(None);
                 let (channel, reason) = (channel_name(), reason.to_owned());
                 let update = UndecodableUpdate { channel, key, sender: None, raw: Value::Null, reason };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bookmark::{Bookmark, Unread};
-use crate::gateway::Position;
+use crate::gateway::ResumeState;
 
 /// How many direct channels are kept in mind. Their history is read when a session could not go on.
 const MOST_DIRECT: usize = 1_000;
@@ -15,7 +15,7 @@ const MOST_STRANGERS: usize = 100;
 #[derive(Debug)]
 pub(super) struct Marks {
     /// Where the stream stands.
-    latest: Option<Position>,
+    latest: Option<ResumeState>,
     /// The greatest id of a message that came.
     greatest: u64,
     open: BTreeMap<Ticket, Open>,
@@ -32,7 +32,7 @@ pub(super) struct Ticket(u64);
 /// What may be said to be stored while something isn't.
 #[derive(Debug)]
 struct Open {
-    position: Option<Position>,
+    position: Option<ResumeState>,
     seen: u64,
 }
 
@@ -66,7 +66,7 @@ impl Marks {
     }
 
     /// An event has come. What it brought to be stored was opened before.
-    pub(super) fn passed(&mut self, position: Position) {
+    pub(super) fn passed(&mut self, position: ResumeState) {
         self.latest = Some(position);
     }
 
@@ -183,13 +183,13 @@ mod tests {
 
     use super::*;
 
-    fn at(seq: u64) -> Position {
-        Position {
+    fn at(seq: u64) -> ResumeState {
+        ResumeState {
             server: "https://x".into(),
             session_id: "abc".into(),
             resume_url: "wss://x".into(),
             seq,
-            content: true,
+            has_message_content: true,
         }
     }
 
@@ -240,14 +240,14 @@ mod tests {
     fn watermark_stays_until_backfill_completes() {
         let mut marks = fresh();
         let missed = marks.open_what_was_missed();
-        marks.passed(Position { session_id: "new".into(), ..at(1) });
+        marks.passed(ResumeState { session_id: "new".into(), ..at(1) });
         marks.came(2_000);
         let message = marks.open(Some(2_000));
-        marks.passed(Position { session_id: "new".into(), ..at(2) });
+        marks.passed(ResumeState { session_id: "new".into(), ..at(2) });
         marks.close(message);
         assert_eq!(told(&mut marks), (10, 1_000), "neither a session nor a message of now");
         marks.close(missed);
-        assert_eq!(marks.bookmark().position, Some(Position { session_id: "new".into(), ..at(2) }));
+        assert_eq!(marks.bookmark().position, Some(ResumeState { session_id: "new".into(), ..at(2) }));
         assert_eq!(marks.seen(), 2_000);
     }
 

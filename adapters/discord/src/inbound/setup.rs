@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::{bookmark::Bookmark, reader::BotIdentity};
 use crate::{
-    DiscordError,
+    DiscordError, GatewayTimeouts,
     address::channel_name,
-    gateway::{GatewayTimeouts, RetryTracker, delay_after_error, next_delay_logged},
-    rest::{ApiRequest, RestClient},
+    rest::{ApiRequest, RestClient, RetryTracker, delay_after_error, next_delay_logged},
     snowflake,
 };
 
@@ -82,7 +81,7 @@ pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now_ms: u64, timeouts
                     let error: &(dyn Error + 'static) = &error;
                     tracing::error!(error, "loading the checkpoint failed; retrying with backoff");
                 }
-                tokio::time::sleep(timeouts.backoff(failures)).await;
+                tokio::time::sleep(timeouts.retry_delay(failures)).await;
                 failures = failures.saturating_add(1);
             }
         }

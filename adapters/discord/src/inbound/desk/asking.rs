@@ -158,14 +158,14 @@ impl Store {
                         since = Instant::now();
                     }
                     useless += 1;
-                    if useless >= TRIES && since.elapsed() >= self.waits.unreadable {
+                    if useless >= TRIES && since.elapsed() >= self.waits.unavailable_timeout {
                         return Ok(Answer::Nothing(error));
                     }
                     Duration::ZERO
                 }
                 Err(_) => Duration::ZERO,
             };
-            self.pause(wait.max(self.waits.backoff(failures))).await?;
+            self.pause(wait.max(self.waits.retry_delay(failures))).await?;
             failures = failures.saturating_add(1);
         }
     }

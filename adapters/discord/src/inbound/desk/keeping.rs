@@ -16,7 +16,7 @@ impl Desk {
             // The first session at once: who has none begins anew, and reads again what came in between.
             self.keep_at = Some(now);
         } else {
-            self.keep_at.get_or_insert(now + self.store.waits.bookmark);
+            self.keep_at.get_or_insert(now + self.store.waits.checkpoint_interval);
         }
     }
 
@@ -48,7 +48,7 @@ impl Desk {
         if kept {
             self.kept = Some(bookmark);
         } else {
-            self.keep_at = Some(Instant::now() + self.store.waits.bookmark);
+            self.keep_at = Some(Instant::now() + self.store.waits.checkpoint_interval);
         }
     }
 }

@@ -20,7 +20,7 @@ impl Desk {
     pub(super) fn began(&mut self, ready: &Value) {
         tracing::debug!("a new Discord session started; reading missed messages from the history");
         self.something_was_missed();
-        self.guilds_due = Some(Instant::now() + self.store.waits.guilds);
+        self.guilds_due = Some(Instant::now() + self.store.waits.guilds_timeout);
         // Those that had come back tell again what they have to, or have gone out of order since.
         self.returning.clear();
         let told = ready.get("guilds").and_then(Value::as_array);
@@ -266,7 +266,7 @@ impl Desk {
         if let Some(unread) = self.history.withheld(channel) {
             let waits = self.store.waits;
             self.marks.withheld(channel, unread);
-            self.again.later(channel, |failures| waits.again(failures));
+            self.again.later(channel, |failures| waits.recheck_delay(failures));
         }
         self.read_on();
         self.advance(channel);

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::asking::{Asked, Tries};
 use crate::{
+    GatewayTimeouts,
     address::channel_name,
     cache::GuildCache,
     digest::stable_key,
-    gateway::GatewayTimeouts,
     inbound::{
         bookmark::Bookmark,
         interactions::PendingInteraction,
@@ -201,7 +201,7 @@ impl Store {
             if let Ok(is_taken) = stored {
                 break is_taken;
             }
-            self.pause(self.waits.backoff(failures)).await?;
+            self.pause(self.waits.retry_delay(failures)).await?;
             failures = failures.saturating_add(1);
         };
         let directly = match &job {
