@@ -91,12 +91,11 @@ impl GatewaySession {
     async fn connect(&mut self) -> Result<WebSocket, DiscordError> {
         loop {
             let url = self.gateway_url().await?;
-            let reason = match self.rest.open_websocket(url).await {
+            match self.rest.open_websocket(url).await {
                 Ok(socket) => return Ok(socket),
-                Err(reason) => reason,
-            };
+                Err(reason) => sleep(next_delay_logged(&mut self.retries, &reason)).await,
+            }
             self.protocol.on(ProtocolEvent::ConnectFailed, Instant::now().into_std());
-            sleep(next_delay_logged(&mut self.retries, &reason)).await;
         }
     }
 

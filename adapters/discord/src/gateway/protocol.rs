@@ -59,39 +59,30 @@ pub(crate) struct ResumeState {
 /// What the gateway delivers.
 #[derive(Debug, PartialEq)]
 pub(crate) enum GatewayEvent {
-    /// An event with its type, such as `MESSAGE_CREATE`. `READY` starts a new session, which repeats no earlier event.
+    /// An event such as `MESSAGE_CREATE`. `READY` starts a new session, which repeats no earlier event.
     Dispatch { resume_state: ResumeState, name: String, data: Value },
-    /// A frame that could not be decoded: a key that is the same for the same frame, and a reason without its content.
+    /// A frame that could not be decoded. The key is the same for the same frame; the reason contains nothing of it.
     Undecodable { key: String, reason: &'static str },
 }
 
-/// What happens to a connection.
+/// What happens to a connection. Its first heartbeat is due after the share `jitter` of the interval, from 0 to 1; no ack
+/// is missed while nothing is read; without a code it was lost.
 #[derive(Debug)]
 pub(super) enum ProtocolEvent {
-    /// It was opened. Its first heartbeat is due after the share `jitter` of the interval, from 0 to 1.
     Connected { jitter: f64 },
-    /// It could not be opened.
     ConnectFailed,
-    /// A text frame arrived.
     Text(String),
-    /// A binary frame arrived.
     Binary(Vec<u8>),
-    /// The time of [`GatewayProtocol::next_timer`] has come. An ack is not missed while nothing is read.
     Timer { is_reading: bool },
-    /// It was closed with a code, or lost.
     Closed { code: Option<u16>, reason: String },
 }
 
-/// What to do next.
+/// What to do next. Discord works if the session `is_ready`, and reliably if it `has_lasted` until a heartbeat ack.
 #[derive(Debug)]
 pub(super) enum ProtocolAction {
-    /// Wait for the next event.
     None,
-    /// Send a frame.
     Send(ClientFrame),
-    /// Deliver an event. Discord works again if the session is ready.
     Emit { event: GatewayEvent, is_ready: bool },
-    /// Close the connection if it is still open. It has lasted if its session got a heartbeat ack.
     Close { reconnect: Reconnect, reason: String, has_lasted: bool },
 }
 
@@ -135,9 +126,7 @@ impl ServerFrame {
             }
             Opcode::Heartbeat => Self::HeartbeatRequest,
             Opcode::Reconnect => Self::Reconnect,
-            Opcode::InvalidSession => {
-                Self::InvalidSession { is_resumable: frame.get("d").and_then(Value::as_bool).unwrap_or(false) }
-            }
+            Opcode::InvalidSession => Self::InvalidSession { is_resumable: frame.get("d") == Some(&json!(true)) },
             Opcode::Hello => {
                 let interval = frame.pointer("/d/heartbeat_interval").and_then(Value::as_u64);
                 let interval = interval.filter(|interval| *interval > 0).ok_or("a hello without an interval")?;
@@ -312,9 +301,7 @@ impl GatewayProtocol {
             }
             ProtocolEvent::ConnectFailed => {
                 // Says nothing about the session, so it only leads to another address.
-                if self.failed_attempts < MAX_ATTEMPTS {
-                    self.failed_attempts += 1;
-                }
+                self.failed_attempts += u32::from(self.failed_attempts < MAX_ATTEMPTS);
                 ProtocolAction::None
             }
             ProtocolEvent::Text(text) => match ServerFrame::parse(&text) {
@@ -423,11 +410,7 @@ impl GatewayProtocol {
     /// Ends the connection and decides about the next one. Without a close code it was lost, or is to be left.
     fn close(&mut self, code: Option<u16>, reason: impl Into<String>) -> ProtocolAction {
         let ConnectionState { is_ready, has_identified, made_progress, has_lasted, .. } = self.connection;
-        if is_ready {
-            self.failed_attempts = 0;
-        } else if !made_progress {
-            self.failed_attempts += 1;
-        }
+        self.failed_attempts = if is_ready { 0 } else { self.failed_attempts + u32::from(!made_progress) };
         let refused = |reason: &str| Reconnect::Fail(DiscordError::Refused { reason: reason.to_owned() });
         let reconnect = match code {
             // The session may be another bot's.
