@@ -31,8 +31,7 @@ pub(crate) use protocol::{GatewayEvent, ResumeState};
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Logged when Discord refuses the intent.
+const UNTRUSTED_URL_TEXT: &str = "the gateway's address is not one that may receive the token";
 const NO_MESSAGE_CONTENT_TEXT: &str = "the bot can't read guild messages that don't mention it; to change that, turn on \
     the Message Content Intent in the developer portal (discord.com/developers/applications: your application, Bot, \
     Privileged Gateway Intents), and restart Satchel";
@@ -41,7 +40,6 @@ const NO_MESSAGE_CONTENT_TEXT: &str = "the bot can't read guild messages that do
 pub(crate) struct GatewaySession {
     rest: RestClient,
     timeouts: GatewayTimeouts,
-    trusted_hosts: TrustedHosts,
     retries: RetryTracker,
     protocol: GatewayProtocol,
     is_limit_reported: bool,
@@ -50,15 +48,9 @@ pub(crate) struct GatewaySession {
 impl GatewaySession {
     /// Creates a session that resumes another one, if there is one of the same server and with message content.
     pub(crate) fn new(rest: RestClient, timeouts: GatewayTimeouts, resume_state: Option<ResumeState>) -> Self {
-        let (server, response_timeout) = (rest.origin(), rest.timeouts().response);
-        Self {
-            trusted_hosts: TrustedHosts::for_api_server(server),
-            retries: timeouts.new_retry_tracker(),
-            protocol: GatewayProtocol::new(server, resume_state, response_timeout, Instant::now().into_std()),
-            is_limit_reported: false,
-            rest,
-            timeouts,
-        }
+        let (response_timeout, now) = (rest.timeouts().response, Instant::now().into_std());
+        let protocol = GatewayProtocol::new(rest.origin(), resume_state, response_timeout, now);
+        Self { rest, timeouts, retries: timeouts.new_retry_tracker(), protocol, is_limit_reported: false }
     }
 
     /// Delivers events in Discord's order, until `stop` or until nobody takes them any more; retries while Discord can't
@@ -101,8 +93,9 @@ impl GatewaySession {
 
     /// Waits until a connection may be opened, and returns where.
     async fn gateway_url(&mut self) -> Result<Url, DiscordError> {
+        let trusted_hosts = TrustedHosts::for_api_server(self.rest.origin());
         loop {
-            if let Some(url) = self.protocol.resume_url().and_then(|url| self.trusted_hosts.gateway_url(url)) {
+            if let Some(url) = self.protocol.resume_url().and_then(|url| trusted_hosts.gateway_url(url)) {
                 return Ok(url);
             }
             if let (true, Some(identified_at)) = (self.protocol.needs_identify(), self.protocol.identified_at) {
@@ -110,7 +103,7 @@ impl GatewaySession {
             }
             let delay = match get_gateway_bot(&self.rest).await {
                 Err(error) => delay_after_error(&mut self.retries, &error)?,
-                Ok(gateway) => match (gateway.wait_until_reset(), self.trusted_hosts.gateway_url(&gateway.url)) {
+                Ok(gateway) => match (gateway.wait_until_reset(), trusted_hosts.gateway_url(&gateway.url)) {
                     (Some(wait), _) if self.protocol.needs_identify() => {
                         if !std::mem::replace(&mut self.is_limit_reported, true) {
                             let minutes = wait.as_secs().div_ceil(60).max(1);
@@ -123,10 +116,7 @@ impl GatewaySession {
                         self.is_limit_reported = false;
                         return Ok(url);
                     }
-                    (_, None) => next_delay_logged(
-                        &mut self.retries,
-                        &"the gateway's address is not one that may receive the token",
-                    ),
+                    (_, None) => next_delay_logged(&mut self.retries, &UNTRUSTED_URL_TEXT),
                 },
             };
             sleep(delay).await;

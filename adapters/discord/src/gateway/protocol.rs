@@ -32,12 +32,11 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The code with which we close a connection. 1000 and 1001 would end the session, too.
 pub(super) const CLOSE_KEEPING_SESSION: u16 = 4000;
 
-/// Invalid API version; serenity has no name for it (Opcodes and Status Codes, Gateway Close Event Codes).
+/// serenity has no name for it (Opcodes and Status Codes, Gateway Close Event Codes).
 const INVALID_API_VERSION: u16 = 4012;
 
 /// The close code of an invalid session. What shows us the same ends a connection in the same way.
 const SESSION_INVALID: Option<u16> = Some(close_codes::INVALID_SEQUENCE);
-
 const TOO_MANY_GUILDS_TEXT: &str = "the bot is in more guilds than one connection can serve; remove it from some";
 const UNSUPPORTED_VERSION_TEXT: &str = "Discord no longer supports this version's gateway protocol; update Satchel";
 
@@ -48,7 +47,6 @@ pub(crate) struct ResumeState {
     pub(crate) server: Arc<str>,
     /// A secret like the token: with both, anyone can resume the session.
     pub(crate) session_id: Arc<str>,
-    /// The gateway at which the session can be resumed.
     pub(crate) resume_url: Arc<str>,
     /// The sequence number of the last event.
     pub(crate) seq: u64,
@@ -56,7 +54,6 @@ pub(crate) struct ResumeState {
     pub(crate) has_message_content: bool,
 }
 
-/// What the gateway delivers.
 #[derive(Debug, PartialEq)]
 pub(crate) enum GatewayEvent {
     /// An event such as `MESSAGE_CREATE`. `READY` starts a new session, which repeats no earlier event.
@@ -86,7 +83,6 @@ pub(super) enum ProtocolAction {
     Close { reconnect: Reconnect, reason: String, has_lasted: bool },
 }
 
-/// When to connect again.
 #[derive(Debug)]
 pub(super) enum Reconnect {
     /// After a backoff.
@@ -101,7 +97,6 @@ pub(super) enum Reconnect {
     Fail(DiscordError),
 }
 
-/// A frame from Discord.
 #[derive(Debug, PartialEq)]
 enum ServerFrame {
     Hello { interval: Duration },
@@ -138,7 +133,6 @@ impl ServerFrame {
     }
 }
 
-/// A frame to Discord.
 #[derive(Debug, PartialEq)]
 pub(super) enum ClientFrame {
     Heartbeat(Option<u64>),
@@ -221,7 +215,6 @@ impl Heartbeat {
     }
 }
 
-/// The state of one connection.
 #[derive(Debug, Default)]
 struct ConnectionState {
     /// The share of the interval before the first heartbeat.
@@ -244,7 +237,6 @@ pub(super) struct GatewayProtocol {
     timeout: Duration,
     /// Whether to request the text of guild messages: not again after Discord refused.
     has_message_content: bool,
-    /// The session to resume, if there is one.
     resume_state: Option<ResumeState>,
     /// When the last new session was requested.
     pub(super) identified_at: Option<Instant>,
@@ -277,7 +269,6 @@ impl GatewayProtocol {
         state.map(|state| state.resume_url.as_ref())
     }
 
-    /// Whether the next connection starts a new session.
     pub(super) fn needs_identify(&self) -> bool {
         self.resume_state.is_none()
     }
@@ -291,7 +282,6 @@ impl GatewayProtocol {
         }
     }
 
-    /// Advances the state machine.
     pub(super) fn on(&mut self, event: ProtocolEvent, now: Instant) -> ProtocolAction {
         match event {
             ProtocolEvent::Connected { jitter } => {

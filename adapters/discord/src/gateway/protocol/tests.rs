@@ -32,7 +32,6 @@ fn hello(protocol: &mut GatewayProtocol) -> ProtocolAction {
     receive(protocol, json!({ "op": 10, "d": { "heartbeat_interval": 40_000 } }))
 }
 
-/// A protocol that has received its hello.
 fn greeted(resume_state: Option<ResumeState>) -> GatewayProtocol {
     let mut protocol = connected(resume_state, Instant::now());
     hello(&mut protocol);
@@ -181,13 +180,19 @@ fn acked_heartbeat_is_followed_by_next() {
 }
 
 #[rstest]
-#[case::without_ack(&[true, true])]
+#[case::without_ack(&[true, true], false, 1)]
 // The ack may be unread during a pause, and be read only in the interval after it.
-#[case::after_a_pause(&[true, false, false, true, true])]
-fn unacked_heartbeat_means_dead_connection(#[case] readings: &[bool]) {
+#[case::after_a_pause(&[true, false, false, true, true], false, 4)]
+// Three intervals without a pause pass until then; the pauses between them hide that no ack arrives.
+#[case::despite_other_frames(&[true, false, true, true, false, true, true, true, true], true, 7)]
+fn missing_acks_mean_dead_connection(#[case] readings: &[bool], #[case] has_frames: bool, #[case] beats: usize) {
     let mut heartbeat = Heartbeat::new(Instant::now(), INTERVAL, 0.0);
-    let mut is_sent = readings.iter().map(|is_reading| heartbeat.tick(heartbeat.next_at, *is_reading));
-    assert_eq!(is_sent.position(|is_sent| !is_sent), Some(readings.len() - 1));
+    let is_dead = |is_reading: &bool| {
+        let is_sent = heartbeat.tick(heartbeat.next_at, *is_reading);
+        heartbeat.has_received = has_frames;
+        !is_sent
+    };
+    assert_eq!(readings.iter().position(is_dead), Some(beats));
 }
 
 #[test]
@@ -208,21 +213,6 @@ fn backlog_extends_ack_time_while_frames_arrive() {
 }
 
 #[test]
-fn missing_acks_end_connection_despite_other_frames() {
-    let mut heartbeat = Heartbeat::new(Instant::now(), INTERVAL, 0.0);
-    let mut beats = 0;
-    // Pauses in between hide that no ack arrives.
-    for is_reading in [true, false, true, true, false, true, true, true, true] {
-        if !heartbeat.tick(heartbeat.next_at, is_reading) {
-            break;
-        }
-        beats += 1;
-        heartbeat.has_received = true;
-    }
-    assert_eq!(beats, 7, "three intervals were read through by then");
-}
-
-#[test]
 fn new_session_has_resume_state_after_ready() {
     let mut protocol = connected(None, Instant::now());
     assert_eq!(sent(hello(&mut protocol)), ClientFrame::Identify { has_message_content: true });
@@ -238,16 +228,14 @@ fn new_session_has_resume_state_after_ready() {
 fn session_resumes_at_its_position() {
     let mut protocol = connected(Some(resume_state(41)), Instant::now());
     assert_eq!(sent(hello(&mut protocol)), ClientFrame::Resume(resume_state(41)));
+    assert!(matches!(hello(&mut protocol), ProtocolAction::None), "a second hello changes nothing");
+    dispatch(&mut protocol, 41, "MESSAGE_CREATE");
+    assert!(!protocol.connection.made_progress, "this event is no new one");
     let replayed = emitted(dispatch(&mut protocol, 42, "MESSAGE_CREATE"));
     assert_eq!(replayed, (resume_state(42), "MESSAGE_CREATE".to_owned()));
     assert!(!protocol.connection.is_ready);
     assert_eq!(emitted(dispatch(&mut protocol, 43, "RESUMED")).0, resume_state(43));
     assert!(protocol.connection.is_ready && protocol.identified_at.is_none());
-}
-
-#[test]
-fn second_hello_is_ignored() {
-    assert!(matches!(hello(&mut greeted(None)), ProtocolAction::None));
 }
 
 #[test]
@@ -334,27 +322,4 @@ fn stalled_session_is_closed_unless_input_is_unread() {
     assert_eq!(sent(tick(&mut protocol, now + TIMEOUT, false)), ClientFrame::Heartbeat(Some(43)));
     reconnect(tick(&mut protocol, now + TIMEOUT * 2, true));
     assert_eq!(protocol.resume_state, Some(resume_state(43)));
-}
-
-#[test]
-fn repeated_event_is_no_progress() {
-    let mut protocol = greeted(Some(resume_state(41)));
-    dispatch(&mut protocol, 41, "MESSAGE_CREATE");
-    assert!(!protocol.connection.made_progress);
-}
-
-#[test]
-fn session_is_given_up_after_six_failed_resumes() {
-    let now = Instant::now();
-    let mut protocol = connected(Some(resume_state(41)), now);
-    for attempt in 1..=6 {
-        assert_eq!(protocol.resume_url().is_some(), attempt <= 3, "another address is used after three");
-        // Failing to connect says nothing about the session.
-        protocol.on(ProtocolEvent::ConnectFailed, now);
-    }
-    for attempt in 4..=6 {
-        let next = closed(&mut protocol, None);
-        assert!(matches!(next, Reconnect::Outage { is_session_dropped } if is_session_dropped == (attempt == 6)));
-        assert_eq!(protocol.needs_identify(), attempt == 6);
-    }
 }
