@@ -1,246 +1,238 @@
-//! The gateway: the connection over which Discord tells what happens, kept up whatever becomes of it.
+//! The gateway: the connection over which Discord delivers events, opened over and over.
 //!
-//! serenity's client is not used: events that it can't decode vanish, the next process can't go on with its session,
-//! and it looks twice a second whether something is to be done (ADR 0012). Its vocabulary is.
+//! serenity's client is not used: events that it can't decode vanish, the next process can't resume its session, and it
+//! wakes twice a second (ADR 0012). Its vocabulary is.
 
-mod backoff;
-mod closing;
-mod entrance;
-mod frame;
-mod line;
-mod pulse;
-mod talk;
+mod protocol;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use futures::{SinkExt, StreamExt};
 use reqwest::Url;
-use serde_json::Value;
-use tokio::{sync::mpsc, time::Instant};
+use reqwest_websocket::{CloseCode, Message, WebSocket};
+use satchel_platform_http::random_fraction;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::{
+    sync::mpsc::{self, Permit},
+    time::{Instant, sleep, sleep_until, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
-use self::{closing::Next, entrance::Trust, line::Ended, talk::Talk};
-use crate::rest::{DiscordError, RestClient};
-
-pub use backoff::GatewayTimeouts;
-pub(crate) use backoff::{RetryTracker, delay_after_error, next_delay_logged};
-
-/// How often a session is tried in vain where it said that it goes on before Discord is asked for another address, and
-/// how often there before it is given up.
-const TRIES: u32 = 3;
-
-/// What an operator is told when Discord doesn't show the bot what people write.
-const WITHOUT_CONTENT: &str = "the bot can't read guild messages that don't mention it; to change that, turn on the Message \
-    Content Intent in the developer portal (discord.com/developers/applications: your application, Bot, Privileged \
-    Gateway Intents), and restart Satchel";
-
-/// A place in a session's stream: everything up to it has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// The origin of the server whose session it is. The token goes nowhere that another one has named.
-    pub(crate) server: Arc<str>,
-    /// Discord's id of the session. Whoever has it and the token can go on with the session.
-    pub(crate) session_id: Arc<str>,
-    /// Where the session goes on after a connection is lost.
-    pub(crate) resume_url: Arc<str>,
-    /// The number of the last event that came.
-    pub(crate) seq: u64,
-    /// Whether Discord shows this session what people write in guilds.
-    pub(crate) content: bool,
-}
-
-/// Something that happened, as Discord tells it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Dispatch {
-    /// Its place in the stream.
-    pub(crate) position: Position,
-    /// What it is, such as `MESSAGE_CREATE`. `READY` begins a new session, to which nothing is told again of what
-    /// happened before it.
-    pub(crate) name: String,
-    /// What Discord says about it.
-    pub(crate) data: Value,
-}
-
-/// What comes from the gateway.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
-    Dispatch(Dispatch),
-    /// A frame that can't be read.
-    Garbled {
-        /// The same for the same frame.
-        key: String,
-        /// What is wrong with it, without anything of its content.
-        reason: &'static str,
+use self::protocol::{CLOSE_KEEPING_SESSION, ClientFrame, GatewayProtocol, ProtocolAction, ProtocolEvent, Reconnect};
+use crate::{
+    GatewayTimeouts,
+    rest::{
+        DiscordError, RestClient, RetryTracker, TrustedHosts, delay_after_error, describe_websocket_error,
+        get_gateway_bot, next_delay_logged,
     },
-}
+};
 
-/// The connection to the gateway, over and over.
-pub(crate) struct Session {
+pub(crate) use protocol::{GatewayEvent, ResumeState};
+
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const UNTRUSTED_URL_TEXT: &str = "the gateway's address is not one that may receive the token";
+const NO_MESSAGE_CONTENT_TEXT: &str = "the bot can't read guild messages that don't mention it; to change that, turn on \
+    the Message Content Intent in the developer portal (discord.com/developers/applications: your application, Bot, \
+    Privileged Gateway Intents), and restart Satchel";
+
+/// A gateway session, over all of its connections.
+pub(crate) struct GatewaySession {
     rest: RestClient,
-    waits: GatewayTimeouts,
-    /// The origin of the server that is asked where the gateway is.
-    server: Arc<str>,
-    trust: Trust,
+    timeouts: GatewayTimeouts,
     retries: RetryTracker,
-    position: Option<Position>,
-    /// Whether what people write in guilds is asked for; not any more once Discord has refused it.
-    content: bool,
-    /// When a session was begun last.
-    began: Option<Instant>,
-    /// How often in a row the session was tried to go on, and nothing came of it.
-    in_vain: u32,
-    /// Whether it was said that no more sessions may be begun for now.
-    told_closed: bool,
+    protocol: GatewayProtocol,
+    is_limit_reported: bool,
 }
 
-impl Session {
-    /// A session that goes on at a position, if there is one. One that isn't shown what people write doesn't: whoever
-    /// runs the bot may have changed that since. Nor does another server's.
-    pub(crate) fn new(rest: RestClient, waits: GatewayTimeouts, position: Option<Position>) -> Self {
-        let server: Arc<str> = rest.origin().into();
-        let position = position.filter(|position| position.content && position.server == server);
-        Self {
-            rest,
-            waits,
-            trust: Trust::beside(&server),
-            server,
-            retries: waits.new_retry_tracker(),
-            position,
-            content: true,
-            began: None,
-            in_vain: 0,
-            told_closed: false,
-        }
+impl GatewaySession {
+    /// Creates a session that resumes another one, if there is one of the same server and with message content.
+    pub(crate) fn new(rest: RestClient, timeouts: GatewayTimeouts, resume_state: Option<ResumeState>) -> Self {
+        let (response_timeout, now) = (rest.timeouts().response, Instant::now().into_std());
+        let protocol = GatewayProtocol::new(rest.origin(), resume_state, response_timeout, now);
+        Self { rest, timeouts, retries: timeouts.new_retry_tracker(), protocol, is_limit_reported: false }
     }
 
-    /// Hands on what happens, in Discord's order, until `stop` or until nobody takes it any more. While Discord can't
-    /// be reached it goes on trying. In the end the session is left so that it can go on.
+    /// Delivers events in Discord's order, until `stop` or until nobody takes them any more; retries while Discord can't
+    /// be reached. The last connection is closed so that the session can be resumed.
     ///
-    /// While `events` is full nothing is read from the connection; it is kept alive all the same.
+    /// While `events` is full nothing is read from the connection, which is kept alive.
     ///
     /// # Errors
-    /// When Discord refuses the bot and no further try can help.
+    /// If Discord refuses the bot and no further attempt can help.
     pub(crate) async fn run(
         mut self,
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<GatewayEvent>,
         stop: &CancellationToken,
     ) -> Result<(), DiscordError> {
         loop {
-            // A connection from which nothing can be read would look dead.
-            let Some(Ok(room)) = stop.run_until_cancelled(events.reserve()).await else { return Ok(()) };
-            let connected = async {
-                let address = self.address().await?;
-                Ok(self.connect(address).await)
-            };
-            let socket = match stop.run_until_cancelled(connected).await {
-                None => return Ok(()),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(None)) => continue,
-                Some(Ok(Some(socket))) => socket,
-            };
-            let patience = self.rest.timeouts().response;
-            let (server, position) = (Arc::clone(&self.server), self.position.take());
-            let mut talk = Talk::new(self.content, server, position, Instant::now(), patience);
-            let ended = line::hold(self.rest.token(), socket, &mut talk, &mut self.retries, &events, room, stop).await;
-            let Ended::Goes(next, reason) = ended else { return Ok(()) };
+            // A connection that can't be read would look dead.
+            let Some(Ok(permit)) = stop.run_until_cancelled(events.reserve()).await else { return Ok(()) };
+            let Some(connected) = stop.run_until_cancelled(self.connect()).await else { return Ok(()) };
+            let closed = self.run_connection(connected?, &events, permit, stop).await;
+            let Some((reconnect, reason)) = closed else { return Ok(()) };
             tracing::debug!(reason, "the gateway connection closed");
-            let wait = self.after(&talk, next, &reason)?;
-            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+            let delay = self.reconnect_delay(reconnect, &reason)?;
+            if stop.run_until_cancelled(sleep(delay)).await.is_none() {
                 return Ok(());
             }
         }
     }
 
-    /// Where to connect to, once a connection may be made.
-    async fn address(&mut self) -> Result<Url, DiscordError> {
+    /// Opens a connection, with as many attempts as it takes.
+    async fn connect(&mut self) -> Result<WebSocket, DiscordError> {
         loop {
-            if let Some(position) = self.position.as_ref().filter(|_| self.in_vain < TRIES)
-                && let Some(address) = self.trust.address(&position.resume_url)
-            {
-                return Ok(address);
+            let url = self.gateway_url().await?;
+            match self.rest.open_websocket(url).await {
+                Ok(socket) => return Ok(socket),
+                Err(reason) => sleep(next_delay_logged(&mut self.retries, &reason)).await,
             }
-            if let (None, Some(began)) = (&self.position, self.began) {
-                tokio::time::sleep_until(began + self.waits.between_sessions).await;
+            self.protocol.on(ProtocolEvent::ConnectFailed, Instant::now().into_std());
+        }
+    }
+
+    /// Waits until a connection may be opened, and returns where.
+    async fn gateway_url(&mut self) -> Result<Url, DiscordError> {
+        let trusted_hosts = TrustedHosts::for_api_server(self.rest.origin());
+        loop {
+            if let Some(url) = self.protocol.resume_url().and_then(|url| trusted_hosts.gateway_url(url)) {
+                return Ok(url);
             }
-            let wait = match entrance::ask(&self.rest).await {
+            if let (true, Some(identified_at)) = (self.protocol.needs_identify(), self.protocol.identified_at) {
+                sleep_until(Instant::from_std(identified_at) + self.timeouts.identify_interval).await;
+            }
+            let delay = match get_gateway_bot(&self.rest).await {
                 Err(error) => delay_after_error(&mut self.retries, &error)?,
-                Ok(entrance) => match (entrance.closed_for(), self.trust.address(&entrance.url)) {
-                    (Some(closed), _) if self.position.is_none() => {
-                        if !std::mem::replace(&mut self.told_closed, true) {
-                            let minutes = closed.as_secs().div_ceil(60).max(1);
+                Ok(gateway) => match (gateway.wait_until_reset(), trusted_hosts.gateway_url(&gateway.url)) {
+                    (Some(wait), _) if self.protocol.needs_identify() => {
+                        if !std::mem::replace(&mut self.is_limit_reported, true) {
+                            let minutes = wait.as_secs().div_ceil(60).max(1);
                             tracing::warn!(minutes, "session start limit reached; waiting for its reset");
                         }
-                        // A wait that is over at once is none.
-                        closed.max(self.retries.next_delay())
+                        // Discord may name a reset that has just passed.
+                        wait.max(self.retries.next_delay())
                     }
-                    (_, Some(address)) => {
-                        self.told_closed = false;
-                        return Ok(address);
+                    (_, Some(url)) => {
+                        self.is_limit_reported = false;
+                        return Ok(url);
                     }
-                    (_, None) => next_delay_logged(
-                        &mut self.retries,
-                        &"the gateway's address is not one that may receive the token",
-                    ),
+                    (_, None) => next_delay_logged(&mut self.retries, &UNTRUSTED_URL_TEXT),
                 },
             };
-            tokio::time::sleep(wait).await;
+            sleep(delay).await;
         }
     }
 
-    /// Connects; waits where that fails.
-    async fn connect(&mut self, address: Url) -> Option<reqwest_websocket::WebSocket> {
-        match line::connect(&self.rest, address).await {
-            Ok(socket) => Some(socket),
-            Err(reason) => {
-                // Where there is no line nothing is learnt about the session.
-                if self.in_vain < TRIES {
-                    self.in_vain += 1;
+    /// Runs a connection until it is closed. Returns when to open the next one, or `None` to stop.
+    async fn run_connection(
+        &mut self,
+        mut socket: WebSocket,
+        events: &mpsc::Sender<GatewayEvent>,
+        permit: Permit<'_, GatewayEvent>,
+        stop: &CancellationToken,
+    ) -> Option<(Reconnect, String)> {
+        let mut permit = Some(permit);
+        let mut next = Some(ProtocolEvent::Connected { jitter: random_fraction() });
+        while let Some(event) = next.take() {
+            let is_open = !matches!(event, ProtocolEvent::Closed { .. });
+            let sent = match self.protocol.on(event, Instant::now().into_std()) {
+                ProtocolAction::None => Some(Ok(())),
+                ProtocolAction::Send(frame) => {
+                    stop.run_until_cancelled(send_frame(self.rest.token(), &mut socket, &frame)).await
                 }
-                let wait = next_delay_logged(&mut self.retries, &reason);
-                tokio::time::sleep(wait).await;
-                None
-            }
+                ProtocolAction::Emit { event, is_ready } => {
+                    permit.take().expect("nothing is read without a permit").send(event);
+                    if is_ready {
+                        self.retries.mark_recovered();
+                    }
+                    Some(Ok(()))
+                }
+                ProtocolAction::Close { reconnect, reason, has_lasted } => {
+                    if is_open {
+                        close(socket).await;
+                    }
+                    if has_lasted {
+                        self.retries.reset();
+                    }
+                    return Some((reconnect, reason));
+                }
+            };
+            next = match sent {
+                Some(Ok(())) => next_event(&self.protocol, &mut socket, events, &mut permit, stop).await,
+                Some(Err(reason)) => Some(ProtocolEvent::Closed { code: None, reason }),
+                None => None,
+            };
         }
+        close(socket).await;
+        None
     }
 
-    /// Learns from a connection that is over. Returns how long to wait before the next one.
-    fn after(&mut self, talk: &Talk, next: Next, reason: &str) -> Result<Duration, DiscordError> {
-        self.position = talk.position().cloned();
-        self.began = talk.began().or(self.began);
-        if talk.is_established() {
-            self.in_vain = 0;
-        } else if !talk.went_on() {
-            self.in_vain += 1;
-        }
-        if talk.has_lasted() {
-            self.retries.reset();
-        }
-        Ok(match next {
-            Next::Never(words) => return Err(DiscordError::Refused { reason: words.to_owned() }),
-            Next::Resume if talk.is_established() => self.retries.next_delay(),
-            Next::Resume => {
-                if self.in_vain >= 2 * TRIES && self.position.take().is_some() {
+    fn reconnect_delay(&mut self, reconnect: Reconnect, reason: &str) -> Result<Duration, DiscordError> {
+        Ok(match reconnect {
+            Reconnect::Backoff => self.retries.next_delay(),
+            Reconnect::Outage { is_session_dropped } => {
+                if is_session_dropped {
                     tracing::info!("Discord invalidated the session; identifying again");
                 }
                 next_delay_logged(&mut self.retries, &reason)
             }
-            Next::UnknownToken if self.position.is_some() && !talk.is_established() => {
-                self.position = None;
-                next_delay_logged(&mut self.retries, &reason)
+            Reconnect::NewSession { is_outage } => {
+                let delay = if is_outage { next_delay_logged(&mut self.retries, &reason) } else { Duration::ZERO };
+                delay.max(self.timeouts.new_session_delay())
             }
-            Next::UnknownToken => return Err(DiscordError::UnknownToken),
-            Next::Anew => {
-                self.position = None;
-                let refused = talk.began().is_some() && !talk.is_established();
-                let wait = if refused { next_delay_logged(&mut self.retries, &reason) } else { Duration::ZERO };
-                wait.max(self.waits.before_new_session())
-            }
-            Next::WithoutContent if self.content => {
-                tracing::warn!("{WITHOUT_CONTENT}");
-                self.position = None;
-                self.content = false;
+            Reconnect::WithoutMessageContent => {
+                tracing::warn!("{NO_MESSAGE_CONTENT_TEXT}");
                 Duration::ZERO
             }
-            Next::WithoutContent => return Err(DiscordError::Refused { reason: closing::TOO_OLD.to_owned() }),
+            Reconnect::Fail(error) => return Err(error),
         })
     }
+}
+
+/// Waits for the next event of a connection; `None` to stop. Reads nothing without a permit to deliver it.
+async fn next_event<'a>(
+    protocol: &GatewayProtocol,
+    socket: &mut WebSocket,
+    events: &'a mpsc::Sender<GatewayEvent>,
+    permit: &mut Option<Permit<'a, GatewayEvent>>,
+    stop: &CancellationToken,
+) -> Option<ProtocolEvent> {
+    loop {
+        return tokio::select! {
+            () = stop.cancelled() => None,
+            reserved = events.reserve(), if permit.is_none() => {
+                *permit = Some(reserved.ok()?);
+                continue;
+            }
+            () = sleep_until(Instant::from_std(protocol.next_timer())) => {
+                Some(ProtocolEvent::Timer { is_reading: permit.is_some() })
+            }
+            message = socket.next(), if permit.is_some() => Some(match message {
+                Some(Ok(Message::Text(text))) => ProtocolEvent::Text(text),
+                Some(Ok(Message::Binary(bytes))) => ProtocolEvent::Binary(bytes.into()),
+                Some(Ok(Message::Close { code, .. })) => {
+                    let code = u16::from(code);
+                    let reason = format!("Discord closed the connection with close code {code}");
+                    ProtocolEvent::Closed { code: Some(code), reason }
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+                Some(Err(error)) => ProtocolEvent::Closed { code: None, reason: describe_websocket_error(error) },
+                None => ProtocolEvent::Closed { code: None, reason: "it ended".to_owned() },
+            }),
+        };
+    }
+}
+
+async fn send_frame(token: &SecretString, socket: &mut WebSocket, frame: &ClientFrame) -> Result<(), String> {
+    let text = frame.encode(token.expose_secret());
+    match timeout(WRITE_TIMEOUT, socket.send(Message::Text(text))).await {
+        Ok(sent) => sent.map_err(describe_websocket_error),
+        Err(_) => Err("writing to the connection failed".to_owned()),
+    }
+}
+
+/// Closes a connection so that the session can be resumed.
+async fn close(socket: WebSocket) {
+    // If Discord doesn't receive the close frame, it finds the connection gone.
+    let _ = timeout(CLOSE_TIMEOUT, socket.close(CloseCode::from(CLOSE_KEEPING_SESSION), None)).await;
 }

@@ -1,15 +1,15 @@
-//! The way in: listens to what people write, and hands it on.
+//! The inbound side: receives events from the gateway, and hands messages to the port.
 //!
-//! Discord is never told that an event was taken. What survives the process is a bookmark: the session and the last
-//! event before which all is stored. Discord tells again what comes after it; where it doesn't, history does.
+//! Discord gets no acknowledgement of an event. A checkpoint survives the process: the session, and the last event before
+//! which everything is stored. Discord repeats what comes after it; if it can't, the channels' history is read.
 
-mod bookmark;
-mod desk;
-mod history;
+mod backfill;
+mod checkpoint;
+mod intake;
 mod interactions;
-mod marks;
 mod reader;
 mod setup;
+mod store;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -19,22 +19,20 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    desk::{Desk, State, Store},
+    intake::InboundProcessor,
     reader::InboundReader,
+    store::{InboundStore, StoreState},
 };
-use crate::{
-    DiscordChannel, DiscordError, DiscordSettings,
-    gateway::{GatewayTimeouts, Session},
-};
+use crate::{DiscordChannel, DiscordError, DiscordSettings, GatewayTimeouts, gateway::GatewaySession};
 
-/// How many events may lie between the gateway and the desk.
-const ON_THE_WAY: usize = 16;
+/// How many events may be between the gateway and the processor.
+const EVENTS_CAPACITY: usize = 16;
 
-/// Takes in what people write to the bot.
+/// Receives what people write to the bot.
 pub struct DiscordListener {
     settings: DiscordSettings,
     channel: Arc<DiscordChannel>,
-    waits: GatewayTimeouts,
+    timeouts: GatewayTimeouts,
 }
 
 impl DiscordListener {
@@ -46,41 +44,42 @@ impl DiscordListener {
 
     /// A listener with other timeouts.
     #[must_use]
-    pub fn with_timeouts(settings: DiscordSettings, channel: Arc<DiscordChannel>, waits: GatewayTimeouts) -> Self {
-        Self { settings, channel, waits }
+    pub fn with_timeouts(settings: DiscordSettings, channel: Arc<DiscordChannel>, timeouts: GatewayTimeouts) -> Self {
+        Self { settings, channel, timeouts }
     }
 
-    /// Listens until `stop`; how far was read by then is kept in mind, and Discord keeps the session for a while. While
-    /// Discord can't be reached it goes on trying.
+    /// Listens until `stop`, and saves a last checkpoint; Discord keeps the session for a while. Retries while Discord
+    /// can't be reached.
     ///
     /// # Errors
-    /// When Discord doesn't know the token, or refuses the bot for good.
+    /// If Discord rejects the token, or refuses the bot for good.
     pub async fn run(self, inbound: Arc<dyn Inbound>, stop: CancellationToken) -> Result<(), DiscordError> {
-        let Self { settings, channel, waits } = self;
+        let Self { settings, channel, timeouts } = self;
         let rest = channel.client().clone();
-        let asked = async {
-            let (us, now) = setup::identify_bot(&rest, waits).await?;
-            Ok::<_, DiscordError>((us, setup::load_checkpoint(inbound.as_ref(), now, waits).await))
+        let setup = async {
+            let (identity, now_ms) = setup::identify_bot(&rest, timeouts).await?;
+            Ok::<_, DiscordError>((identity, setup::load_checkpoint(inbound.as_ref(), now_ms, timeouts).await))
         };
-        let Some((us, bookmark)) = stop.run_until_cancelled(asked).await.transpose()? else { return Ok(()) };
+        let Some((identity, checkpoint)) = stop.run_until_cancelled(setup).await.transpose()? else { return Ok(()) };
         let names = settings.commands.iter().map(|command| command.name.clone()).collect();
-        let known = Arc::clone(channel.cache());
-        known.restore_boosted(&bookmark.boosted);
-        let reader = InboundReader::new(us, bookmark.begun_at, settings.answers_in.clone(), Arc::clone(&known), names);
-        let over = stop.child_token();
-        let position = bookmark.position.clone();
-        let session = Session::new(rest.clone(), waits, position);
-        let (events, coming) = mpsc::channel(ON_THE_WAY);
+        let cache = Arc::clone(channel.cache());
+        cache.restore_boosted(&checkpoint.boosted_guilds);
+        let (start_id, answers_in) = (checkpoint.start_id, settings.answers_in.clone());
+        let reader = InboundReader::new(identity, start_id, answers_in, Arc::clone(&cache), names);
+        let stop = stop.child_token();
+        let session = GatewaySession::new(rest.clone(), timeouts, checkpoint.resume_state.clone());
+        let (events, received) = mpsc::channel(EVENTS_CAPACITY);
         let listening = async {
-            let listened = session.run(events, &over).await;
-            over.cancel();
-            listened
+            let result = session.run(events, &stop).await;
+            stop.cancel();
+            result
         };
-        let store =
-            Store { inbound, reader, rest: rest.clone(), known, waits, over: over.clone(), state: State::default() };
-        let taking = Desk::new(store, bookmark).take_all(coming);
-        let offering = interactions::register_commands(&rest, us.application_id, &settings.commands, &over);
-        let (listened, (), ()) = tokio::join!(listening, taking, offering);
-        listened
+        let store_stop = stop.clone();
+        let state = StoreState::default();
+        let store = InboundStore { inbound, reader, rest: rest.clone(), cache, timeouts, stop: store_stop, state };
+        let processing = InboundProcessor::new(store, checkpoint).run(received);
+        let registering = interactions::register_commands(&rest, identity.application_id, &settings.commands, &stop);
+        let (result, (), ()) = tokio::join!(listening, processing, registering);
+        result
     }
 }

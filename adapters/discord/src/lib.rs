@@ -22,8 +22,7 @@ mod settings;
 mod snowflake;
 
 pub use channel::DiscordChannel;
-pub use gateway::GatewayTimeouts;
 pub use inbound::DiscordListener;
 pub use rest::DiscordError;
 pub use satchel_platform_http::HttpTimeouts;
-pub use settings::{DiscordSettings, SlashCommand};
+pub use settings::{DiscordSettings, GatewayTimeouts, SlashCommand};

@@ -4,25 +4,31 @@
 //! arrived, and with its rate limiter on calls discord.com despite a configured server (ADR 0012).
 
 mod buckets;
+mod gateway_bot;
 mod rate_limiter;
 mod request;
 mod response;
+mod retry;
 
-use std::{fmt, time::Duration};
+use std::{error::Error, fmt, time::Duration};
 
 use reqwest::{
-    RequestBuilder,
+    RequestBuilder, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
     multipart::Form,
 };
+use reqwest_websocket::{Upgrade, WebSocket};
 use satchel_domain::capabilities::RateLimits;
 use satchel_platform_http::{ApiClient, ApiClientSettings, HttpTimeouts, ServerUrl, UploadProgress, exchange};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
+pub(crate) use gateway_bot::{TrustedHosts, get_gateway_bot};
 use rate_limiter::RateLimiter;
 pub(crate) use request::ApiRequest;
 pub(crate) use response::{ApiError, CallError};
+pub(crate) use retry::{RetryTracker, delay_after_error, next_delay_logged};
 
 /// Discord's server, unless another one is configured.
 const DEFAULT_API_URL: &str = "https://discord.com";
@@ -99,9 +105,15 @@ impl RestClient {
         })
     }
 
-    /// Returns the underlying HTTP client, for the gateway's WebSocket. It adds no token.
-    pub(crate) fn http(&self) -> &reqwest::Client {
-        self.api.http()
+    /// Opens a WebSocket with the same HTTP client, and so through the same proxy. Adds no token. The error is for the
+    /// operator, and contains no URL.
+    pub(crate) async fn open_websocket(&self, url: Url) -> Result<WebSocket, String> {
+        let upgrade = async { self.api.http().get(url).upgrade().send().await?.into_websocket().await };
+        let HttpTimeouts { connect, response, .. } = self.timeouts();
+        match timeout(connect + response, upgrade).await {
+            Ok(opened) => opened.map_err(describe_websocket_error),
+            Err(_) => Err("the gateway did not answer".to_owned()),
+        }
     }
 
     pub(crate) fn token(&self) -> &SecretString {
@@ -190,6 +202,19 @@ impl fmt::Debug for RestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RestClient").field("timeouts", &self.timeouts()).finish_non_exhaustive()
     }
+}
+
+/// Returns the root cause of an error, without a URL.
+pub(crate) fn describe_websocket_error(error: reqwest_websocket::Error) -> String {
+    let error = match error {
+        reqwest_websocket::Error::Reqwest(error) => reqwest_websocket::Error::Reqwest(error.without_url()),
+        error => error,
+    };
+    let mut cause: &dyn Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// Whether a text has the form of a token, which is safe in a header.

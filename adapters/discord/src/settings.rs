@@ -1,7 +1,12 @@
-//! The settings of a bot.
+//! The settings of a bot, and the timeouts of its gateway.
+
+use std::time::Duration;
 
 use satchel_domain::ChannelCapabilities;
+use satchel_platform_http::{Backoff, PlatformError, random_fraction};
 use secrecy::SecretString;
+
+use crate::rest::{ApiError, RetryTracker};
 
 /// A bot, and how it behaves.
 #[derive(Debug, Clone)]
@@ -30,4 +35,83 @@ pub struct SlashCommand {
     pub choices: Vec<String>,
     /// Whether inputs can be written behind a choice.
     pub takes_input: bool,
+}
+
+/// Delays and timeouts of the gateway and of what reads from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatewayTimeouts {
+    /// Between the starts of two sessions: Discord accepts one in five seconds.
+    pub identify_interval: Duration,
+    /// Before a session follows one that Discord invalidated: Discord demands one to five times as much.
+    pub invalid_session_delay: Duration,
+    /// After the first failure; it doubles with each further one.
+    pub min_retry_delay: Duration,
+    pub max_retry_delay: Duration,
+    /// Between two checkpoints.
+    pub checkpoint_interval: Duration,
+    /// For what fails while Discord responds otherwise, such as a channel's history, before it is skipped for now. It is
+    /// also the longest delay before what was skipped is requested again.
+    pub unavailable_timeout: Duration,
+    /// For an unavailable guild, before the backfill of the others is complete without it.
+    pub guilds_timeout: Duration,
+}
+
+impl Default for GatewayTimeouts {
+    fn default() -> Self {
+        Self {
+            identify_interval: Duration::from_secs(5),
+            invalid_session_delay: Duration::from_secs(1),
+            min_retry_delay: Duration::from_millis(250),
+            max_retry_delay: Duration::from_secs(60),
+            checkpoint_interval: Duration::from_secs(1),
+            unavailable_timeout: Duration::from_secs(180),
+            guilds_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl GatewayTimeouts {
+    fn backoff(&self) -> Backoff {
+        Backoff { min_delay: self.min_retry_delay, max_delay: self.max_retry_delay }
+    }
+
+    /// Returns the delay after this many failures.
+    pub(crate) fn retry_delay(&self, failures: u32) -> Duration {
+        self.backoff().delay(failures)
+    }
+
+    /// Returns the delay before what was skipped for now is requested again, after this many failures.
+    pub(crate) fn recheck_delay(&self, failures: u32) -> Duration {
+        Backoff { min_delay: self.min_retry_delay, max_delay: self.unavailable_timeout }.delay(failures)
+    }
+
+    /// Returns the random delay before a session follows one that Discord invalidated.
+    pub(crate) fn new_session_delay(&self) -> Duration {
+        self.invalid_session_delay.mul_f64(1.0 + 4.0 * random_fraction())
+    }
+
+    pub(crate) fn new_retry_tracker(&self) -> RetryTracker {
+        RetryTracker::new(ApiError::PLATFORM, self.backoff())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_delay_is_capped_at_three_minutes() {
+        let timeouts = GatewayTimeouts::default();
+        for (failures, longest) in [(0, 250), (9, 128_000), (10, 180_000), (u32::MAX, 180_000)] {
+            assert!((longest / 2..=longest).contains(&timeouts.recheck_delay(failures).as_millis()), "{failures}");
+        }
+    }
+
+    #[test]
+    fn a_new_session_waits_one_to_five_seconds() {
+        let timeouts = GatewayTimeouts::default();
+        let delays: Vec<u128> = (0..50).map(|_| timeouts.new_session_delay().as_millis()).collect();
+        assert!(delays.iter().all(|delay| (1_000..=5_000).contains(delay)), "{delays:?}");
+        assert!(delays.iter().any(|delay| *delay > 2_000) && delays.iter().any(|delay| *delay < 4_000), "{delays:?}");
+    }
 }

@@ -9,12 +9,11 @@ use satchel_ports::{Inbound, InboundError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{bookmark::Bookmark, reader::BotIdentity};
+use super::{checkpoint::GatewayCheckpoint, reader::BotIdentity};
 use crate::{
-    DiscordError,
+    DiscordError, GatewayTimeouts,
     address::channel_name,
-    gateway::{GatewayTimeouts, RetryTracker, delay_after_error, next_delay_logged},
-    rest::{ApiRequest, RestClient},
+    rest::{ApiRequest, RestClient, RetryTracker, delay_after_error, next_delay_logged},
     snowflake,
 };
 
@@ -72,7 +71,11 @@ async fn request_with_retry<T: DeserializeOwned>(
 
 /// Loads the checkpoint, or creates one at the current time, and retries until it is stored: messages from now on are
 /// found again even if this process dies before it saves another checkpoint.
-pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now_ms: u64, timeouts: GatewayTimeouts) -> Bookmark {
+pub(super) async fn load_checkpoint(
+    inbound: &dyn Inbound,
+    now_ms: u64,
+    timeouts: GatewayTimeouts,
+) -> GatewayCheckpoint {
     let mut failures = 0;
     loop {
         match load_or_create_checkpoint(inbound, now_ms).await {
@@ -82,21 +85,21 @@ pub(super) async fn load_checkpoint(inbound: &dyn Inbound, now_ms: u64, timeouts
                     let error: &(dyn Error + 'static) = &error;
                     tracing::error!(error, "loading the checkpoint failed; retrying with backoff");
                 }
-                tokio::time::sleep(timeouts.backoff(failures)).await;
+                tokio::time::sleep(timeouts.retry_delay(failures)).await;
                 failures = failures.saturating_add(1);
             }
         }
     }
 }
 
-async fn load_or_create_checkpoint(inbound: &dyn Inbound, now_ms: u64) -> Result<Bookmark, InboundError> {
+async fn load_or_create_checkpoint(inbound: &dyn Inbound, now_ms: u64) -> Result<GatewayCheckpoint, InboundError> {
     if let Some(stored) = inbound.load_checkpoint(&channel_name()).await? {
-        if let Some(checkpoint) = Bookmark::from_json(&stored) {
+        if let Some(checkpoint) = GatewayCheckpoint::from_json(&stored) {
             return Ok(checkpoint);
         }
         tracing::warn!("the checkpoint could not be decoded; skipping the backfill");
     }
-    let checkpoint = Bookmark::beginning(snowflake::at_unix_ms(now_ms));
+    let checkpoint = GatewayCheckpoint::starting_at(snowflake::at_unix_ms(now_ms));
     inbound.save_checkpoint(&channel_name(), checkpoint.to_json()).await?;
     Ok(checkpoint)
 }

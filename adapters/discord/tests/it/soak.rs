@@ -347,13 +347,13 @@ impl Listening {
         let channel = DiscordChannel::with_timeouts(settings, blobs, Arc::new(NoFiles), timeouts);
         let channel = Arc::new(channel.expect("the settings are good"));
         let waits = GatewayTimeouts {
-            between_sessions: Duration::from_millis(20),
-            after_invalid: Duration::from_millis(5),
-            first_retry: Duration::from_millis(5),
-            longest_retry: Duration::from_millis(50),
-            bookmark: Duration::from_millis(10),
-            unreadable: Duration::from_millis(400),
-            guilds: Duration::from_millis(300),
+            identify_interval: Duration::from_millis(20),
+            invalid_session_delay: Duration::from_millis(5),
+            min_retry_delay: Duration::from_millis(5),
+            max_retry_delay: Duration::from_millis(50),
+            checkpoint_interval: Duration::from_millis(10),
+            unavailable_timeout: Duration::from_millis(400),
+            guilds_timeout: Duration::from_millis(300),
         };
         let listener = DiscordListener::with_timeouts(settings.clone(), channel, waits);
         let stop = CancellationToken::new();

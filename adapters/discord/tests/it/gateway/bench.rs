@@ -79,13 +79,13 @@ impl Bench {
             }],
         };
         let waits = GatewayTimeouts {
-            between_sessions: Duration::from_millis(10),
-            after_invalid: Duration::from_millis(2),
-            first_retry: Duration::from_millis(4),
-            longest_retry: Duration::from_millis(40),
-            bookmark: Duration::from_millis(10),
-            unreadable: Duration::from_millis(400),
-            guilds: Duration::from_millis(300),
+            identify_interval: Duration::from_millis(10),
+            invalid_session_delay: Duration::from_millis(2),
+            min_retry_delay: Duration::from_millis(4),
+            max_retry_delay: Duration::from_millis(40),
+            checkpoint_interval: Duration::from_millis(10),
+            unavailable_timeout: Duration::from_millis(400),
+            guilds_timeout: Duration::from_millis(300),
         };
         let timeouts = HttpTimeouts {
             connect: Duration::from_secs(5),

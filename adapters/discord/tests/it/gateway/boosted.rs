@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const WORK: u64 = 72;
 
 fn listen(stage: &Stage, channel: &Arc<DiscordChannel>, taker: &Arc<Taker>) -> Listening {
-    let waits = GatewayTimeouts { bookmark: Duration::from_millis(10), ..GatewayTimeouts::default() };
+    let waits = GatewayTimeouts { checkpoint_interval: Duration::from_millis(10), ..GatewayTimeouts::default() };
     let settings = settings(&stage.discord, unpaced());
     Listening::begin(DiscordListener::with_timeouts(settings, Arc::clone(channel), waits), taker)
 }

@@ -98,8 +98,8 @@ async fn failed_connection_attempts_keep_the_session() {
 async fn zero_session_limit_polls_slowly_and_warns_once() {
     let never = GatewayRules { session_starts: 0, session_starts_within: Duration::ZERO, ..GatewayRules::default() };
     let mut bench = Bench::with(|rules| rules.gateway = never).await;
-    bench.waits.first_retry = Duration::from_millis(20);
-    bench.waits.longest_retry = Duration::from_secs(1);
+    bench.waits.min_retry_delay = Duration::from_millis(20);
+    bench.waits.max_retry_delay = Duration::from_secs(1);
     let (log, _guard) = Log::listen();
     let listening = bench.listen(&Taker::new());
     until("it is asked again", || bench.fake.requests("GET /gateway/bot") >= 2).await;

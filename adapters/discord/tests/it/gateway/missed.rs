@@ -136,7 +136,7 @@ async fn checkpoint_stays_until_every_missed_message_is_stored() {
     bench.sessions_begun_and_resumed(2, 0).await;
     bench.fake.person_says(bench.direct, ANN, "said since");
     taker.takes(2).await;
-    tokio::time::sleep(bench.waits.bookmark * 3).await;
+    tokio::time::sleep(bench.waits.checkpoint_interval * 3).await;
     listening.stop().await;
     assert_eq!(taker.bookmark(), before);
     let survivor = taker.of_the_next_process();

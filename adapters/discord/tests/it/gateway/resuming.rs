@@ -31,7 +31,7 @@ async fn the_next_process_goes_on_with_the_session() {
 #[tokio::test]
 async fn message_stored_after_checkpoint_is_redelivered_and_deduplicated() {
     let mut bench = Bench::start().await;
-    bench.waits.bookmark = Duration::from_secs(60);
+    bench.waits.checkpoint_interval = Duration::from_secs(60);
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     let message = bench.fake.person_says(GENERAL, ANN, "hello");
@@ -51,7 +51,7 @@ async fn message_being_stored_at_crash_is_redelivered() {
     let listening = bench.connected(&taker).await;
     bench.fake.person_says(GENERAL, ANN, "hello");
     taker.tried(1).await;
-    tokio::time::sleep(bench.waits.bookmark * 3).await;
+    tokio::time::sleep(bench.waits.checkpoint_interval * 3).await;
     listening.kill().await;
     let survivor = taker.of_the_next_process();
     let listening = bench.listen(&survivor);
@@ -71,7 +71,7 @@ async fn checkpoint_stays_before_message_that_failed_to_store() {
     bench.fake.person_says(OTHER, BOB, "after");
     taker.takes(2).await;
     taker.keeps("the place before what can't be stored", |bookmark| bookmark["seq"] == 3).await;
-    tokio::time::sleep(bench.waits.bookmark * 3).await;
+    tokio::time::sleep(bench.waits.checkpoint_interval * 3).await;
     listening.stop().await;
     assert_eq!(taker.bookmark()["seq"], 3);
     let survivor = taker.of_the_next_process();
@@ -87,7 +87,7 @@ async fn checkpoint_stays_before_message_that_failed_to_store() {
 #[tokio::test]
 async fn the_bookmark_is_kept_when_we_stop() {
     let mut bench = Bench::start().await;
-    bench.waits.bookmark = Duration::from_secs(60);
+    bench.waits.checkpoint_interval = Duration::from_secs(60);
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     let message = bench.fake.person_says(bench.direct, ANN, "hello");
@@ -102,7 +102,7 @@ async fn the_bookmark_is_kept_when_we_stop() {
 #[tokio::test]
 async fn checkpoints_are_saved_periodically_not_per_event() {
     let mut bench = Bench::start().await;
-    bench.waits.bookmark = Duration::from_millis(200);
+    bench.waits.checkpoint_interval = Duration::from_millis(200);
     let (taker, began) = (Taker::new(), Instant::now());
     let listening = bench.connected(&taker).await;
     for number in 0..50 {
@@ -111,10 +111,10 @@ async fn checkpoints_are_saved_periodically_not_per_event() {
     }
     taker.takes(50).await;
     taker.keeps("the last of them", |bookmark| bookmark["seq"] == 52).await;
-    let most = began.elapsed().as_millis() / bench.waits.bookmark.as_millis() + 2;
+    let most = began.elapsed().as_millis() / bench.waits.checkpoint_interval.as_millis() + 2;
     assert!(u128::from(taker.bookmarks()) <= most, "{} times and not {most}", taker.bookmarks());
     let kept = taker.bookmarks();
-    tokio::time::sleep(bench.waits.bookmark * 2).await;
+    tokio::time::sleep(bench.waits.checkpoint_interval * 2).await;
     assert_eq!(taker.bookmarks(), kept, "nothing has changed");
     listening.stop().await;
 }

@@ -69,8 +69,8 @@ async fn full_queue_pauses_reading_and_keeps_connection_alive() {
 #[tokio::test]
 async fn checkpoint_interval_holds_under_load_and_failures() {
     let mut bench = Bench::start().await;
-    bench.waits.bookmark = Duration::from_millis(60);
-    bench.waits.guilds = Duration::from_secs(60);
+    bench.waits.checkpoint_interval = Duration::from_millis(60);
+    bench.waits.guilds_timeout = Duration::from_secs(60);
     bench.fake.person_says(GENERAL, ANN, "missed");
     // What was missed is never stored, so that no session can be kept in mind.
     let taker = Taker::with_bookmark(json!({ "begun_at": "1", "seen_up_to": "1", "direct": [] }));
@@ -89,7 +89,7 @@ async fn checkpoint_interval_holds_under_load_and_failures() {
         }
         taker.takes(taken + 60).await;
         let kept = taker.bookmarks() - before;
-        let most = began.elapsed().as_millis() / bench.waits.bookmark.as_millis() + 2;
+        let most = began.elapsed().as_millis() / bench.waits.checkpoint_interval.as_millis() + 2;
         assert!(kept > 0 && u128::from(kept) <= most, "{kept} times and not {most}; it fails: {keeps_none}");
     }
     assert!(taker.bookmark()["session_id"].is_null());

@@ -273,7 +273,7 @@ async fn sessions_start_no_faster_than_discord_allows() {
     let pause = Duration::from_millis(150);
     let mut bench = Bench::with(|rules| rules.gateway.identify_every = Some(pause)).await;
     // Beginnings leave as far apart as they should, and arrive as far apart as a busy machine lets them.
-    bench.waits.between_sessions = pause + Duration::from_millis(350);
+    bench.waits.identify_interval = pause + Duration::from_millis(350);
     let taker = Taker::new();
     let listening = bench.connected(&taker).await;
     for begun in 2..4 {

@@ -36,7 +36,7 @@ async fn go_on(bench: &Bench, taker: &Taker, words: &str) {
 #[tokio::test]
 async fn released_channel_is_not_held_behind_other_backfills() {
     let mut bench = Bench::start().await;
-    bench.waits.unreadable = Duration::from_secs(3);
+    bench.waits.unavailable_timeout = Duration::from_secs(3);
     let channels: Vec<u64> =
         (9_300..9_320).map(|channel| bench.fake.channel(GUILD, channel, &format!("room {channel}"))).collect();
     let taker = gone(&bench).await;

@@ -75,7 +75,7 @@ async fn message_of_thread_deleted_meanwhile_is_not_private() {
 #[tokio::test]
 async fn unavailable_guild_delays_nothing_and_is_backfilled_later() {
     let mut bench = Bench::start().await;
-    bench.waits.guilds = Duration::from_secs(2);
+    bench.waits.guilds_timeout = Duration::from_secs(2);
     let taker = gone(&bench).await;
     let before = taker.bookmark();
     let missed = bench.fake.person_says(GENERAL, ANN, "missed");

@@ -101,7 +101,7 @@ async fn a_chat_that_satchel_has_opened_is_read() {
 #[tokio::test]
 async fn chat_opened_by_bot_is_saved_at_once() {
     let mut bench = Bench::start().await;
-    bench.waits.bookmark = Duration::from_secs(600);
+    bench.waits.checkpoint_interval = Duration::from_secs(600);
     let taker = Taker::new();
     let channel = bench.channel();
     let listening = Listening::begin(bench.listener_of(Arc::clone(&channel)), &taker);

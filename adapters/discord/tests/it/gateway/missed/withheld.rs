@@ -57,7 +57,7 @@ async fn unavailable_history_holds_channel_briefly_and_is_retried() {
     let asked = bench.fake.requests(HISTORY);
     bench.fake.person_says(GENERAL, ANN, "and on");
     taker.takes(4).await;
-    tokio::time::sleep(bench.waits.unreadable * 2).await;
+    tokio::time::sleep(bench.waits.unavailable_timeout * 2).await;
     assert_eq!(said(&taker), ["said since", "missed", "and on"], "none of them twice");
     assert_eq!(bench.fake.requests(HISTORY), asked, "it is asked for no more");
     assert_eq!((log.lines_with("it will be retried"), log.lines_with("backfill complete")), (2, 1), "{}", log.text());
