@@ -1,4 +1,4 @@
-//! The loop of the lanes: it awaits what happens and performs what the [`LaneTable`] decides.
+//! The loop of the lanes: it awaits what happens and performs what the `LaneTable` decides.
 
 mod lane_table;
 mod turn_slots;
@@ -110,7 +110,7 @@ impl LaneRunner {
 
     /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     ///
-    /// The [`LaneTable`] decides. Here its actions are performed, and what happens is awaited.
+    /// The `LaneTable` decides. Here its actions are performed, and what happens is awaited.
     pub async fn run(mut self, stop: CancellationToken) {
         let leases = Arc::clone(&self.context.ledger.leases);
         let clock = Arc::clone(&self.context.services.clock);
