@@ -53,7 +53,7 @@ pub struct WorkerContext {
 }
 
 /// The lanes of this process.
-pub struct LaneRunner {
+pub(crate) struct LaneRunner {
     context: WorkerContext,
     claimed: mpsc::Receiver<ClaimedLane>,
     intervals: RunnerIntervals,
@@ -103,15 +103,14 @@ struct WorkerHandle {
 
 impl LaneRunner {
     /// Works on the lanes that come through `claimed`, and on those found in the ledger.
-    #[must_use]
-    pub fn new(context: WorkerContext, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
+    pub(crate) fn new(context: WorkerContext, claimed: mpsc::Receiver<ClaimedLane>) -> Self {
         Self { context, claimed, intervals: RunnerIntervals::default() }
     }
 
     /// Works until `stop` is cancelled; then finishes the parts in flight, releases the lanes and returns.
     ///
     /// The `LaneTable` decides. Here its actions are performed, and what happens is awaited.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
         let leases = Arc::clone(&self.context.ledger.leases);
         let clock = Arc::clone(&self.context.services.clock);
         let turn_slots = Arc::clone(&self.context.turn_slots);
@@ -130,7 +129,7 @@ impl LaneRunner {
                 biased;
                 () = stop.cancelled(), if !table.is_stopping() => LaneEvent::Stop,
                 () = wait_until(started, table.next_deadline()) => LaneEvent::Deadline,
-                claimed = self.claimed.recv(), if table.has_claims() => match claimed {
+                claimed = self.claimed.recv(), if table.can_receive_claims() => match claimed {
                     Some(ClaimedLane { lease, turn, unsettled }) => LaneEvent::Claimed { lease, turn, unsettled },
                     None => LaneEvent::ClaimsEnded,
                 },

@@ -1,6 +1,6 @@
 //! Which lanes this process works on, and what follows from each event: pure, without clocks, tasks and I/O.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use satchel_domain::{ConversationId, Timestamp, TurnId};
 use satchel_ports::Lease;
@@ -93,10 +93,10 @@ struct ActiveLane {
 pub(super) struct LaneTable {
     intervals: RunnerIntervals,
     max_lanes: usize,
-    active: HashMap<ConversationId, ActiveLane>,
+    active: BTreeMap<ConversationId, ActiveLane>,
     /// How many workers have not ended; those of lanes that were claimed once more are not `active`.
-    working: usize,
-    started: u64,
+    running_workers: usize,
+    next_worker: u64,
     /// Whether the ledger is being asked for a lane.
     claiming: bool,
     /// When the renewal that is under way was sent, by both times.
@@ -119,9 +119,9 @@ impl LaneTable {
             trusted_until: now.elapsed + intervals.trust,
             intervals,
             max_lanes,
-            active: HashMap::new(),
-            working: 0,
-            started: 0,
+            active: BTreeMap::new(),
+            running_workers: 0,
+            next_worker: 0,
             claiming: false,
             renewal_sent: None,
             poll_at: now.elapsed,
@@ -136,7 +136,7 @@ impl LaneTable {
         self.drain_deadline.is_some()
     }
 
-    pub(super) fn has_claims(&self) -> bool {
+    pub(super) fn can_receive_claims(&self) -> bool {
         !self.claims_ended
     }
 
@@ -172,13 +172,13 @@ impl LaneTable {
                 Vec::new()
             }
             LaneEvent::WorkerExited(worker) => {
-                self.working = self.working.saturating_sub(1);
+                self.running_workers = self.running_workers.saturating_sub(1);
                 self.active.retain(|_, lane| lane.worker != worker);
                 Vec::new()
             }
             LaneEvent::MessageReceived { conversation, turn } => self.on_message(&conversation, turn),
         };
-        if self.is_stopping() && self.claims_ended && !self.claiming && self.working == 0 {
+        if self.is_stopping() && self.claims_ended && !self.claiming && self.running_workers == 0 {
             actions.push(LaneAction::Exit);
         }
         actions
@@ -192,7 +192,7 @@ impl LaneTable {
 
     fn on_deadline(&mut self, now: EventContext) -> Vec<LaneAction> {
         if self.drain_deadline.is_some_and(|deadline| deadline <= now.elapsed) {
-            return vec![LaneAction::Abandon { workers: self.working }];
+            return vec![LaneAction::Abandon { workers: self.running_workers }];
         }
         if self.active.is_empty() || now.elapsed < self.trusted_until {
             return Vec::new();
@@ -205,7 +205,7 @@ impl LaneTable {
         let mut actions = Vec::new();
         if self.has_room(now.waiting_turns) && self.poll_at <= now.elapsed {
             self.poll_at = now.elapsed + self.intervals.poll;
-            if self.is_renewed(now) {
+            if self.has_fresh_renewal(now) {
                 actions.push(self.claim());
             } else if self.renewal_sent.is_none() {
                 // One that is under way would only be followed by another.
@@ -224,7 +224,7 @@ impl LaneTable {
         self.claiming = false;
         let Some(lease) = found else { return Vec::new() };
         let mut actions = self.start(lease, None, true);
-        if self.has_room(now.waiting_turns) && self.is_renewed(now) {
+        if self.has_room(now.waiting_turns) && self.has_fresh_renewal(now) {
             actions.push(self.claim());
         }
         actions
@@ -252,9 +252,9 @@ impl LaneTable {
     }
 
     fn start(&mut self, lease: Lease, started_for: Option<TurnId>, unsettled: bool) -> Vec<LaneAction> {
-        let worker = WorkerId(self.started);
-        self.started += 1;
-        self.working += 1;
+        let worker = WorkerId(self.next_worker);
+        self.next_worker += 1;
+        self.running_workers += 1;
         let lane = ActiveLane { worker, lease: lease.clone(), started_for };
         let former = self.active.insert(lease.conversation.clone(), lane);
         let cancel = former.map(|former| LaneAction::CancelReplaced(former.worker));
@@ -268,12 +268,12 @@ impl LaneTable {
 
     /// Whether it may look for one lane more. A worker that waits for a turn slot leaves its room to another lane.
     fn has_room(&self, waiting_turns: usize) -> bool {
-        let busy = self.working.saturating_sub(waiting_turns);
+        let busy = self.running_workers.saturating_sub(waiting_turns);
         !self.claiming && !self.is_stopping() && busy < self.max_lanes
     }
 
     /// Whether the leases were renewed lately by the clock by which they expire.
-    fn is_renewed(&self, now: EventContext) -> bool {
+    fn has_fresh_renewal(&self, now: EventContext) -> bool {
         now.clock.saturating_duration_since(self.renewed_at) < self.intervals.trust
     }
 }

@@ -117,7 +117,7 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
 }
 
 /// The result of looking for a turn.
-#[expect(clippy::large_enum_variant, reason = "one is made a look and taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "it is matched as soon as it is made")]
 enum TurnPoll {
     /// No turn is queued.
     Idle,

@@ -26,17 +26,35 @@ fn at(seconds: u64) -> EventContext {
 }
 
 fn check(table: &mut LaneTable, rows: Vec<Row>) {
+    check_in(table, at, rows);
+}
+
+fn check_in(table: &mut LaneTable, context: impl Fn(u64) -> EventContext, rows: Vec<Row>) {
     for (seconds, event, actions) in rows {
-        assert_eq!(table.on(event.clone(), at(seconds)), actions, "{event:?} after {seconds} s");
+        assert_eq!(table.on(event.clone(), context(seconds)), actions, "{event:?} after {seconds} s");
     }
 }
 
-fn place(name: &str) -> ConversationId {
+/// Worker 0 works on the lane `a`.
+fn table_with_worker(max_lanes: usize) -> LaneTable {
+    let mut table = table(max_lanes);
+    check(&mut table, vec![(0, claimed("a", 1), vec![start(0, "a", 1)])]);
+    table
+}
+
+/// Worker 1 has replaced worker 0, which has not ended.
+fn table_with_replaced_worker() -> LaneTable {
+    let mut table = table_with_worker(10);
+    check(&mut table, vec![(1, claimed("a", 2), vec![start(1, "a", 2), CancelReplaced(WorkerId(0))])]);
+    table
+}
+
+fn conversation(name: &str) -> ConversationId {
     format!("console:{name}").parse().unwrap()
 }
 
 fn lease(name: &str, token: u64) -> Lease {
-    Lease { conversation: place(name), holder: HolderId(Uuid::nil()), token }
+    Lease { conversation: conversation(name), holder: HolderId(Uuid::nil()), token }
 }
 
 fn turn(number: u128) -> TurnId {
@@ -55,12 +73,16 @@ fn found(worker: u64, name: &str, token: u64) -> LaneAction {
     Start { worker: WorkerId(worker), lease: lease(name, token), unsettled: true }
 }
 
+fn renewed() -> LaneEvent {
+    Renewed { lost: vec![] }
+}
+
 fn exited(worker: u64) -> LaneEvent {
     WorkerExited(WorkerId(worker))
 }
 
 fn received(name: &str, number: u128) -> LaneEvent {
-    MessageReceived { conversation: place(name), turn: turn(number) }
+    MessageReceived { conversation: conversation(name), turn: turn(number) }
 }
 
 #[test]
@@ -72,13 +94,14 @@ fn work_is_claimed_until_none_is_found() {
         vec![
             (0, Timer, vec![Claim, Renew(vec![])]),
             (0, Timer, vec![]),
-            (0, Renewed { lost: vec![] }, vec![]),
+            (0, renewed(), vec![]),
             (1, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
             (1, Polled(Some(lease("b", 1))), vec![found(1, "b", 1), Claim]),
             (1, Timer, vec![]),
-            (3, Polled(None), vec![]),
         ],
     );
+    assert_eq!(table.next_timer(0), Some(Duration::from_secs(10)), "while it claims, it only renews");
+    check(&mut table, vec![(3, Polled(None), vec![])]);
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(2)), "while it claimed, the time has passed");
     check(&mut table, vec![(3, Timer, vec![Claim]), (4, Polled(None), vec![])]);
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(5)));
@@ -87,9 +110,8 @@ fn work_is_claimed_until_none_is_found() {
 #[test]
 fn own_message_does_not_wake_its_worker() {
     check(
-        &mut table(10),
+        &mut table_with_worker(10),
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
             (0, received("a", 1), vec![]),
             (1, received("a", 1), vec![Wake(WorkerId(0))]),
             (1, received("a", 2), vec![Wake(WorkerId(0))]),
@@ -104,12 +126,9 @@ fn own_message_does_not_wake_its_worker() {
 
 #[test]
 fn newer_claim_replaces_worker() {
-    let mut table = table(10);
     check(
-        &mut table,
+        &mut table_with_replaced_worker(),
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
-            (1, claimed("a", 2), vec![start(1, "a", 2), CancelReplaced(WorkerId(0))]),
             (1, exited(0), vec![]),
             (2, received("a", 2), vec![Wake(WorkerId(1))]),
             (2, Timer, vec![Claim, Renew(vec![lease("a", 2)])]),
@@ -120,9 +139,8 @@ fn newer_claim_replaces_worker() {
 #[test]
 fn lost_lease_cancels_only_its_worker() {
     check(
-        &mut table(10),
+        &mut table_with_worker(10),
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
             (0, claimed("b", 1), vec![start(1, "b", 1)]),
             (0, claimed("c", 1), vec![start(2, "c", 1)]),
             (1, exited(2), vec![]),
@@ -130,7 +148,7 @@ fn lost_lease_cancels_only_its_worker() {
             (
                 1,
                 Renewed { lost: vec![lease("a", 1), lease("b", 1), lease("c", 1)] },
-                vec![CancelLost(WorkerId(0), place("a"))],
+                vec![CancelLost(WorkerId(0), conversation("a"))],
             ),
         ],
     );
@@ -138,26 +156,25 @@ fn lost_lease_cancels_only_its_worker() {
 
 #[test]
 fn leases_expire_without_renewal() {
-    let mut table = table(1);
-    assert_eq!(table.next_deadline(), None, "there is nothing to lose");
+    assert_eq!(table(2).next_deadline(), None, "there is nothing to lose");
+    let mut table = table_with_worker(2);
+    let leases = || vec![lease("a", 1), lease("b", 1)];
     check(
         &mut table,
-        vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
-            (5, Timer, vec![Renew(vec![lease("a", 1)])]),
-            (6, Renewed { lost: vec![] }, vec![]),
-        ],
+        vec![(0, claimed("b", 1), vec![start(1, "b", 1)]), (5, Timer, vec![Renew(leases())]), (6, renewed(), vec![])],
     );
     assert_eq!(table.next_deadline(), Some(Duration::from_secs(30)), "from when the renewal was sent");
+    check(&mut table, vec![(15, Timer, vec![Renew(leases())])]);
+    assert_eq!(table.next_timer(0), None, "there is no second renewal beside it");
     check(
         &mut table,
         vec![
-            (15, Timer, vec![Renew(vec![lease("a", 1)])]),
             (29, Deadline, vec![]),
-            (30, Deadline, vec![CancelExpired(vec![WorkerId(0)])]),
+            (30, Deadline, vec![CancelExpired(vec![WorkerId(0), WorkerId(1)])]),
             (31, Deadline, vec![]),
-            (32, Renewed { lost: vec![] }, vec![]),
+            (32, renewed(), vec![]),
             (33, exited(0), vec![]),
+            (33, exited(1), vec![]),
         ],
     );
     assert_eq!(table.next_deadline(), None);
@@ -165,17 +182,15 @@ fn leases_expire_without_renewal() {
 
 #[test]
 fn failed_renewal_is_retried_soon() {
-    let mut table = table(1);
     check(
-        &mut table,
+        &mut table_with_worker(1),
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
             (1, Timer, vec![Renew(vec![lease("a", 1)])]),
             (2, Timer, vec![]),
             (3, RenewalFailed, vec![]),
             (3, Timer, vec![]),
             (4, Timer, vec![Renew(vec![lease("a", 1)])]),
-            (4, Renewed { lost: vec![] }, vec![]),
+            (4, renewed(), vec![]),
             (13, Timer, vec![]),
             (14, Timer, vec![Renew(vec![lease("a", 1)])]),
         ],
@@ -184,37 +199,37 @@ fn failed_renewal_is_retried_soon() {
 
 #[test]
 fn clock_leap_renews_before_claims() {
-    let mut table = table(10);
+    let mut table = table_with_worker(10);
+    check(&mut table, vec![(0, Timer, vec![Claim, Renew(vec![lease("a", 1)])]), (0, renewed(), vec![])]);
     let leapt = |seconds| EventContext { clock: Timestamp(3_600_000), ..at(seconds) };
-    check(
+    let leases = || vec![lease("a", 1), lease("b", 1)];
+    check_in(
         &mut table,
+        leapt,
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
-            (0, Timer, vec![Claim, Renew(vec![lease("a", 1)])]),
-            (0, Renewed { lost: vec![] }, vec![]),
+            // No further claim.
+            (1, Polled(Some(lease("b", 1))), vec![found(1, "b", 1)]),
+            (2, Timer, vec![Renew(leases())]),
+            // One renewal at a time.
+            (4, Timer, vec![]),
+            (5, RenewalFailed, vec![]),
+            (6, Timer, vec![Renew(leases())]),
+            (8, Timer, vec![]),
+            (9, renewed(), vec![]),
+            // Nor does one follow because work was looked for while it was under way.
+            (10, Timer, vec![Claim]),
         ],
     );
-    assert_eq!(table.on(Polled(Some(lease("b", 1))), leapt(1)), [found(1, "b", 1)], "no further claim");
-    let both = |renewed: &LaneAction| matches!(renewed, Renew(leases) if leases.len() == 2);
-    let renewed = table.on(Timer, leapt(2));
-    assert!(renewed.len() == 1 && both(&renewed[0]), "{renewed:?}");
-    assert_eq!(table.on(Timer, leapt(4)), [], "one renewal at a time");
-    assert_eq!(table.on(RenewalFailed, leapt(5)), []);
-    let renewed = table.on(Timer, leapt(6));
-    assert!(renewed.len() == 1 && both(&renewed[0]), "{renewed:?}");
-    assert_eq!(table.on(Renewed { lost: vec![] }, leapt(7)), []);
-    assert_eq!(table.on(Timer, leapt(8)), [Claim]);
 }
 
 #[test]
 fn stop_drains_what_was_claimed() {
-    let mut table = table(10);
+    let mut table = table_with_worker(10);
     check(
         &mut table,
         vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
             (0, Timer, vec![Claim, Renew(vec![lease("a", 1)])]),
-            (1, Renewed { lost: vec![] }, vec![]),
+            (1, renewed(), vec![]),
             (1, Stop, vec![CloseClaims]),
             (2, claimed("b", 1), vec![start(1, "b", 1)]),
             (2, ClaimsEnded, vec![]),
@@ -222,16 +237,18 @@ fn stop_drains_what_was_claimed() {
             (3, exited(0), vec![]),
             (3, exited(2), vec![]),
             (10, Timer, vec![Renew(vec![lease("b", 1)])]),
-            (11, Renewed { lost: vec![] }, vec![]),
+            (11, renewed(), vec![]),
             (12, exited(1), vec![Exit]),
         ],
     );
-    assert!(table.is_stopping() && !table.has_claims());
+    assert!(table.is_stopping() && !table.can_receive_claims());
 }
 
 #[test]
 fn stop_without_work_exits_once_claims_end() {
     check(&mut table(10), vec![(0, Stop, vec![CloseClaims]), (0, ClaimsEnded, vec![Exit])]);
+    // Whoever claims may be gone before that.
+    check(&mut table(10), vec![(0, ClaimsEnded, vec![]), (1, Stop, vec![CloseClaims, Exit])]);
     // The ledger may be about to give a lane, which must be released.
     check(
         &mut table(10),
@@ -246,24 +263,12 @@ fn stop_without_work_exits_once_claims_end() {
 
 #[test]
 fn drain_ends_at_its_deadline() {
-    let mut table = table(10);
-    check(
-        &mut table,
-        vec![
-            (0, claimed("a", 1), vec![start(0, "a", 1)]),
-            (1, claimed("a", 2), vec![start(1, "a", 2), CancelReplaced(WorkerId(0))]),
-            (3, Stop, vec![CloseClaims]),
-        ],
-    );
+    let mut table = table_with_replaced_worker();
+    check(&mut table, vec![(3, Stop, vec![CloseClaims])]);
     assert_eq!(table.next_deadline(), Some(Duration::from_secs(25)), "leases expire meanwhile, too");
-    check(
-        &mut table,
-        vec![
-            (25, Deadline, vec![CancelExpired(vec![WorkerId(1)])]),
-            (27, Deadline, vec![]),
-            (28, Deadline, vec![Abandon { workers: 2 }]),
-        ],
-    );
+    check(&mut table, vec![(25, Deadline, vec![CancelExpired(vec![WorkerId(1)])])]);
+    assert_eq!(table.next_deadline(), Some(Duration::from_secs(28)), "the drain ends before they would once more");
+    check(&mut table, vec![(27, Deadline, vec![]), (28, Deadline, vec![Abandon { workers: 2 }])]);
 }
 
 #[test]
@@ -273,7 +278,7 @@ fn full_process_claims_no_more() {
         &mut table,
         vec![
             (0, Timer, vec![Claim, Renew(vec![])]),
-            (0, Renewed { lost: vec![] }, vec![]),
+            (0, renewed(), vec![]),
             (0, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
             (0, Polled(Some(lease("b", 1))), vec![found(1, "b", 1)]),
             (4, Timer, vec![]),
@@ -283,10 +288,12 @@ fn full_process_claims_no_more() {
     // A message's lane is taken all the same: its slot was reserved when it was claimed.
     check(&mut table, vec![(5, claimed("c", 1), vec![start(2, "c", 1)]), (6, exited(0), vec![])]);
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(10)));
-    let waiting = EventContext { waiting_turns: 1, ..at(7) };
+    let waiting = |seconds| EventContext { waiting_turns: 1, ..at(seconds) };
     assert_eq!(table.next_timer(1), Some(Duration::from_secs(2)), "one that waits for its person leaves room");
-    assert_eq!(table.on(Timer, waiting), [Claim]);
-    let waiting = EventContext { waiting_turns: 1, ..at(8) };
-    assert_eq!(table.on(Polled(Some(lease("d", 1))), waiting), [found(3, "d", 1)]);
+    check_in(
+        &mut table,
+        waiting,
+        vec![(7, Timer, vec![Claim]), (8, Polled(Some(lease("d", 1))), vec![found(3, "d", 1)])],
+    );
     check(&mut table, vec![(8, exited(1), vec![]), (8, exited(2), vec![]), (9, Timer, vec![Claim])]);
 }
