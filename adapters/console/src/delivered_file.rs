@@ -11,6 +11,7 @@ use futures::StreamExt;
 use satchel_domain::{
     Sha256,
     delivery::{Refusal, SendError},
+    error_chain,
 };
 use satchel_ports::{BlobError, Blobs, ByteStream};
 use tokio::{fs, task::JoinHandle};
@@ -98,16 +99,6 @@ pub(crate) fn write_error(error: &io::Error, doing: &str, path: &Path) -> SendEr
         io::ErrorKind::FileTooLarge => SendError::Refused { refusal: Refusal::TooLarge { limit: None }, reason },
         _ => SendError::NotSent { retry_after_ms: None, reason },
     }
-}
-
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// Removes the temporary file of a write that failed or was dropped.

@@ -5,12 +5,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use satchel_domain::Timestamp;
+use satchel_domain::{Timestamp, error_chain};
 use satchel_intake::forget::BLOB_GRACE;
 use satchel_ports::{BlobError, Blobs, Clock, LedgerError, Storage, Workspace};
 use tokio_util::sync::CancellationToken;
-
-use crate::error_chain;
 
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
@@ -179,17 +177,18 @@ mod tests {
         blobs.expect_sweep().times(2).returning(|| Ok(7));
         ledger.expect_active_conversations().times(2).returning(|_| Ok(Vec::new()));
         workspace.expect_sweep_trash().times(2).returning(|_| Ok(3));
-        let is_90_days_ago = |before: &Timestamp| before.0 == -90 * 24 * 60 * 60 * 1000;
+        let is_90_days_ago = |before: &Timestamp| before.0 == 5_000 - 90 * 24 * 60 * 60 * 1000;
         ledger.expect_prune_audit().times(2).withf(is_90_days_ago).returning(|_| Ok(3));
         let (swept, stopping) = (AtomicUsize::new(0), stop.clone());
-        workspace.expect_sweep_tmp().times(2).returning(move |_, _| {
+        let is_wall_time = |read_at: &SystemTime| *read_at == UNIX_EPOCH + Duration::from_secs(5);
+        workspace.expect_sweep_tmp().times(2).withf(move |_, read_at| is_wall_time(read_at)).returning(move |_, _| {
             if swept.fetch_add(1, Ordering::SeqCst) == 1 {
                 stopping.cancel();
             }
             Ok(0)
         });
         let start = tokio::time::Instant::now();
-        let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::default()));
+        let (storage, clock) = (Arc::new(ledger), Arc::new(ManualClock::at(Timestamp(5_000))));
         Maintenance { storage, clock, blobs: Arc::new(blobs), workspace: Arc::new(workspace) }.run(stop).await;
         assert_eq!(start.elapsed().as_secs() / 3600, 2);
     }

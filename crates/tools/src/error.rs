@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use satchel_domain::size::format_bytes;
+use satchel_domain::{error_chain, size::format_bytes};
 use satchel_ports::{OutcomeReader, ToolError, WorkspaceError};
 
 /// The longest error in bytes: what was given may be a whole file, and an error is no place to repeat it.
@@ -20,9 +20,7 @@ pub(crate) fn tool_error(text: impl Into<String>) -> ToolError {
 
 /// Makes an error with all causes on one line.
 pub(crate) fn tool_error_with_cause(message: &str, cause: &(dyn Error + 'static)) -> ToolError {
-    let causes: Vec<String> =
-        std::iter::successors(Some(cause), |&cause| cause.source()).map(ToString::to_string).collect();
-    tool_error(format!("{message}: {}", causes.join(": ")))
+    tool_error(format!("{message}: {}", error_chain(cause)))
 }
 
 /// Makes the error of an answer that is too large for a program.

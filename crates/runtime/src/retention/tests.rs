@@ -139,9 +139,9 @@ async fn conversation_is_told_once_whatever_the_process_survives() {
 #[tokio::test]
 async fn files_stay_until_their_removal_is_announced() {
     let (_directory, ledger) = with_files(3).await;
-    let retention = || RetentionLimits { items: Some(1), ..RetentionLimits::default() };
+    let limits = || RetentionLimits { items: Some(1), ..RetentionLimits::default() };
     let mut full = MockLedger::default();
     full.inbox.expect_receive().returning(|_, _| Err(LedgerError::Full));
-    assert_eq!(task_with_notices_in(&full.into(), &ledger, retention()).run().await.unwrap(), 0);
+    assert_eq!(task_with_notices_in(&full.into(), &ledger, limits()).run().await.unwrap(), 0);
     assert_eq!(state(&ledger).await, (vec![3, 2, 1], vec![]), "nothing goes without a word");
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use satchel_domain::{ChannelName, Timestamp};
+use satchel_domain::{ChannelName, Timestamp, error_chain};
 use satchel_intake::InternalInbound;
 use satchel_ports::{Clock, InboundError, Inbox, LedgerError};
 use serde_json::json;
@@ -15,7 +15,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Schedule, cron::DueTimes, progress::ScheduleProgress};
-use crate::error_chain;
 
 /// How long it sleeps at most: the clock may be set, and the machine may be suspended.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);

@@ -87,10 +87,10 @@ impl Stage {
             false => at_once(inner.load_checkpoint(channel)),
         });
         let (inner, failing) = (Arc::clone(&real), fails);
-        ledger.inbox.expect_save_checkpoint().returning(move |channel, bookmark| {
+        ledger.inbox.expect_save_checkpoint().returning(move |channel, checkpoint| {
             match failing("save_checkpoint", "") {
                 true => Err(LedgerError::Full),
-                false => at_once(inner.save_checkpoint(channel, bookmark)),
+                false => at_once(inner.save_checkpoint(channel, checkpoint)),
             }
         });
         let ledger = Ledger::from(ledger);
@@ -98,7 +98,7 @@ impl Stage {
         Process { ledger, inbound, claimed, real, trouble }
     }
 
-    /// The inbound to a ledger, and the lanes that are claimed by it.
+    /// What stores messages in a ledger, and the lanes that it claims.
     fn inbound(&self, ledger: &Ledger) -> (InternalInbound, mpsc::Receiver<ClaimedLane>) {
         let (lanes, claimed) = mpsc::channel(64);
         let (bus, workspace) = (Arc::clone(&self.bus) as _, Arc::new(MockWorkspace::new()));
@@ -150,7 +150,7 @@ impl Process {
         *self.trouble.lock().unwrap() = None;
     }
 
-    async fn bookmark(&self) -> serde_json::Value {
+    async fn checkpoint(&self) -> serde_json::Value {
         self.real.load_checkpoint(&checkpoint_channel()).await.unwrap().unwrap_or_default()
     }
 }
@@ -183,7 +183,8 @@ fn daily(name: &str) -> Schedule {
 #[tokio::test(flavor = "multi_thread")]
 async fn due_run_is_received_once_and_wakes_worker() {
     let stage = Stage::new();
-    let (mut process, mut schedules) = stage.started(&[daily("report")]).await;
+    let disabled = Schedule { enabled: false, ..daily("disabled") };
+    let (mut process, mut schedules) = stage.started(&[daily("report"), disabled]).await;
     let mut events = stage.bus.subscribe().await.unwrap();
     assert_eq!(stage.runs("report").await, Vec::<String>::new(), "what was never seen makes up for nothing");
     stage.set("2026-11-03T07:59:59Z");
@@ -194,6 +195,7 @@ async fn due_run_is_received_once_and_wakes_worker() {
         stage.look(&mut schedules, &process).await.unwrap();
     }
     assert_eq!(stage.runs("report").await, ["03 08:00"]);
+    assert_eq!(stage.runs("disabled").await, Vec::<String>::new());
     let all = TurnQuery { conversation: "telegram:7".parse().unwrap(), before: None, limit: 9 };
     let turn = process.real.turns(&all).await.unwrap().remove(0);
     let event = timeout(Duration::from_secs(5), events.next()).await.expect("nobody woke");
@@ -208,7 +210,7 @@ async fn due_run_is_received_once_and_wakes_worker() {
     assert_eq!(message.system_task, Some(due));
 }
 
-/// The mutation: the bookmark is kept first, or the key is made of something else than the time.
+/// The mutation: the checkpoint is saved first, or the key is made of something else than the time.
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_between_message_and_checkpoint_runs_exactly_once() {
     for missed in [MissedPolicy::RunOnce, MissedPolicy::RunAll] {
@@ -399,25 +401,25 @@ async fn removed_schedule_is_forgotten_and_changed_one_restarts() {
     stage.set("2026-11-05T12:00:00Z");
     let changed = schedule("changed", "0 9 * * *", MissedPolicy::RunAll);
     let (process, _) = stage.started(&[daily("kept"), changed]).await;
-    let bookmark = process.bookmark().await;
-    let names: Vec<&String> = bookmark.as_object().unwrap().keys().collect();
+    let checkpoint = process.checkpoint().await;
+    let names: Vec<&String> = checkpoint.as_object().unwrap().keys().collect();
     assert_eq!(names, ["changed", "kept"]);
-    assert_eq!(bookmark["kept"]["done"], at("2026-11-05T08:00:00Z").0);
+    assert_eq!(checkpoint["kept"]["done"], at("2026-11-05T08:00:00Z").0);
     assert_eq!(stage.runs("kept").await, ["05 08:00"]);
     assert_eq!(stage.runs("changed").await, Vec::<String>::new(), "of nine o'clock nothing was missed");
     stage.set("2026-11-06T12:00:00Z");
     let (process, _) = stage.started(&[daily("gone")]).await;
     assert_eq!(stage.runs("gone").await, Vec::<String>::new());
     drop(stage.started(&[]).await);
-    assert_eq!(process.bookmark().await, json!({}));
+    assert_eq!(process.checkpoint().await, json!({}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bookmark_that_nobody_can_read_stops_nothing() {
+async fn unreadable_checkpoint_stops_nothing() {
     let stage = Stage::new();
     stage.process().await.real.save_checkpoint(&checkpoint_channel(), &json!([1])).await.unwrap();
     let (process, _) = stage.started(&[daily("report")]).await;
-    assert_eq!(process.bookmark().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
+    assert_eq!(process.checkpoint().await["report"]["done"], at("2026-11-02T08:00:01Z").0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
