@@ -31,9 +31,6 @@ impl SqliteLedger {
             Err(error) => (Err(error), None),
         };
         self.held.put_history(lease, history, change);
-        if completed.setting.is_some() {
-            self.held.turn_changes(&lease.conversation);
-        }
         if let Ok(begun) = &begun {
             self.held.completed(lease, begun.as_ref().map(|part| part.id), completed.plan.parts.len());
         }

@@ -2,7 +2,6 @@
 //!
 //! Each names the mutation that it catches: the change to an adapter that would break the promise unseen.
 
-pub mod agents;
 pub mod audit;
 pub mod cross_port;
 pub mod files;
@@ -13,6 +12,7 @@ pub mod messages;
 pub mod parts;
 pub mod people;
 pub mod rename;
+pub mod settings;
 pub mod streams;
 mod suites;
 pub mod turns;

@@ -48,7 +48,7 @@ macro_rules! inbox_contract {
             rename::rename_onto_existing_is_conflict
             rename::rename_clears_pending_message_refs
             messages::renamed_conversation_lists_no_old_messages
-            agents::renamed_conversation_keeps_its_agent
+            settings::renamed_conversation_keeps_its_agent
             audit::renamed_conversation_keeps_its_audit
             usage::renamed_conversation_keeps_its_usage
         }
@@ -80,9 +80,9 @@ macro_rules! leases_contract {
 macro_rules! turns_contract {
     ($fixture:expr) => {
         $crate::ledger_contract! { @each $fixture;
-            agents::chosen_agent_is_per_conversation
-            agents::setting_is_stored_with_its_turn
-            agents::cached_turn_has_chosen_agent
+            settings::chosen_agent_is_per_conversation
+            settings::setting_is_stored_with_its_turn
+            settings::cached_turn_has_chosen_agent
             audit::changes_are_committed_with_their_outcome
             audit::completed_turn_commits_remaining_changes
             turns::turns_are_fifo_until_completed
@@ -102,7 +102,7 @@ macro_rules! turns_contract {
             files::files_keep_their_position
             files::response_and_parts_have_file_numbers
             voice::transcripts_keep_their_position
-            voice::voice_setting_is_per_conversation
+            settings::voice_setting_is_per_conversation
             parts::first_part_starts_with_turn
             parts::unready_part_is_not_started
             parts::refused_part_is_failed
@@ -192,7 +192,6 @@ mod tests {
     fn every_promise_is_in_one_suite() {
         let list = include_str!("suites.rs");
         for (module, source) in [
-            ("agents", include_str!("agents.rs")),
             ("audit", include_str!("audit.rs")),
             ("cross_port", include_str!("cross_port.rs")),
             ("files", include_str!("files.rs")),
@@ -203,6 +202,7 @@ mod tests {
             ("parts", include_str!("parts.rs")),
             ("people", include_str!("people.rs")),
             ("rename", include_str!("rename.rs")),
+            ("settings", include_str!("settings.rs")),
             ("streams", include_str!("streams.rs")),
             ("turns", include_str!("turns.rs")),
             ("usage", include_str!("usage.rs")),

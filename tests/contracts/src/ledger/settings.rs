@@ -1,4 +1,4 @@
-//! Promises about the settings of a conversation, such as the agent that was chosen for it.
+//! Promises about the settings of a conversation: its agent, and whether its replies are spoken.
 
 use satchel_domain::InboundMessage;
 use satchel_ports::ledger::{ClaimMode, CompletedTurn, ConversationSetting, LedgerError, ReleaseMode, RenameOutcome};
@@ -35,7 +35,9 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     let lease = leases.iter().find(|lease| lease.conversation == here.conversation).unwrap();
     complete_with_setting(&ledger, lease, ConversationSetting::Agent(None)).await;
     ledger.inbox.receive(&message("5", "and now?"), ClaimMode::IfFree).await.unwrap();
-    assert_eq!(ledger.turns.next_turn(lease).await.unwrap().unwrap().agent, None);
+    for lease in &leases {
+        assert_eq!(ledger.turns.next_turn(lease).await.unwrap().unwrap().agent, None);
+    }
 }
 
 /// Catches: a setting that is stored without the end of the turn that changes it, or by whoever has lost the lane; and a
@@ -87,4 +89,32 @@ pub async fn renamed_conversation_keeps_its_agent(fixture: &impl LedgerFixture) 
     let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits");
     assert_eq!(lease.conversation, new);
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
+}
+
+/// Catches: a wish that is forgotten at a restart, or that holds for every conversation.
+pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
+    let ledger = fixture.open().await;
+    let (here, _) = receive(&ledger, &message("1", "hello")).await;
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
+    let there = ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    assert!(!ledger.turns.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
+    complete_with_setting(&ledger, &here, ConversationSetting::VoiceReplies(true)).await;
+    ledger.inbox.receive(&message("3", "and now?"), ClaimMode::IfFree).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open().await;
+    let mut leases = Vec::new();
+    while let Some(lease) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+        leases.push(lease);
+    }
+    assert_eq!(leases.len(), 2);
+    for lease in &leases {
+        let voice = ledger.turns.next_turn(lease).await.unwrap().unwrap().voice;
+        assert_eq!(voice, lease.conversation == here.conversation, "{lease:?} is not {there:?}");
+    }
+    let lease = leases.iter().find(|lease| lease.conversation == here.conversation).unwrap();
+    complete_with_setting(&ledger, lease, ConversationSetting::VoiceReplies(false)).await;
+    ledger.inbox.receive(&message("4", "and now?"), ClaimMode::IfFree).await.unwrap();
+    for lease in &leases {
+        assert!(!ledger.turns.next_turn(lease).await.unwrap().unwrap().voice);
+    }
 }
