@@ -5,7 +5,7 @@
 
 mod bus;
 mod channel;
-pub mod disk;
+mod disk;
 mod inbound;
 mod model;
 pub mod server;
@@ -29,7 +29,11 @@ use satchel_ports::{
 use tokio::{sync::Mutex, task::spawn_blocking, time::timeout};
 
 pub use self::{
-    bus::MeasuredBus, channel::MeasuredChannel, disk::FileDirectory, inbound::MeasuredInbound, model::MeasuredModel,
+    bus::MeasuredBus,
+    channel::MeasuredChannel,
+    disk::{FileDirectory, read_space},
+    inbound::MeasuredInbound,
+    model::MeasuredModel,
     workspace::MeasuredWorkspace,
 };
 
@@ -261,7 +265,7 @@ impl Metrics {
         let directories = self.directories.clone();
         let measure = move || {
             let _guard = guard;
-            directories.into_iter().map(|directory| (disk::read_space(&directory.path), directory)).collect()
+            directories.into_iter().map(|directory| (read_space(&directory.path), directory)).collect()
         };
         let spaces: Result<Result<Vec<_>, _>, _> = timeout(DISK_TIMEOUT, spawn_blocking(measure)).await;
         for (space, FileDirectory { role, reserve, .. }) in spaces.into_iter().flatten().flatten() {

@@ -17,7 +17,8 @@ pub trait Clock: Debug + Send + Sync {
     /// Returns the time for leases, waits and everything that is stored.
     fn now(&self) -> Timestamp;
 
-    /// Returns what the wall clock shows, which may go back. For times that people set, such as those of schedules.
+    /// Returns what the wall clock shows, which may go back. For times that people set, such as those of schedules, and
+    /// those that files carry.
     fn wall(&self) -> Timestamp;
 }
 

@@ -11,12 +11,12 @@ use std::{
 use futures::StreamExt;
 use satchel_domain::{OutgoingResponse, TurnId};
 use satchel_local::{LocalBus, OfflineModel};
+use satchel_metrics::{MeasuredBus, MeasuredModel, Metrics};
 use satchel_ports::{BusEvent, EventBus, LanguageModel, ModelMessage, ModelRequest};
 use tracing_subscriber::layer::SubscriberExt;
 use uuid::Uuid;
 
 use super::*;
-use satchel_metrics::{MeasuredBus, MeasuredModel, Metrics};
 
 /// Takes one request and hands over its head and body.
 fn collector() -> (String, mpsc::Receiver<Vec<u8>>) {

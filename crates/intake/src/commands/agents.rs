@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn current_agent_is_not_stored_again() {
+    fn current_agent_is_not_stored_twice() {
         let owner = AgentHarness::new("telegram:-5", OWNER);
         assert_eq!(owner.choose(Some("kids"), "kids"), ("`kids` already answers here.".into(), None));
         let friend = AgentHarness::new("telegram:-5", FRIEND);

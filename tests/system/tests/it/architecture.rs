@@ -171,9 +171,10 @@ fn dependencies_point_inward() {
                             .push(format!("{name} is new under crates/: add its dependencies to ALLOWED_DEPENDENCIES"));
                         break;
                     };
-                    let of_tests = CRATE_TEST_DEPENDENCIES.iter().find(|(of, _)| *of == name).map(|(_, tests)| tests);
+                    let is_for_tests =
+                        CRATE_TEST_DEPENDENCIES.iter().any(|(package, tests)| *package == name && tests.contains(&of));
                     match (ours, development) {
-                        (_, true) if of_tests.is_some_and(|tests| tests.contains(&of)) => true,
+                        (_, true) if is_for_tests => true,
                         (true, _) => inward.contains(&of),
                         (false, true) => TEST_LIBRARIES.contains(&of) || used_by_code.contains(of),
                         (false, false) => true,
@@ -194,6 +195,15 @@ fn dependencies_point_inward() {
                 complaints.push(format!("{folder} must not depend on {of} ({:?})", dependency.kind));
             }
         }
+    }
+    for (name, tests) in CRATE_TEST_DEPENDENCIES {
+        let package = packages.iter().find(|(_, package)| package.name.as_str() == name).map(|(_, package)| package);
+        let is_used = |test: &&&str| {
+            let mut dependencies = package.iter().flat_map(|package| &package.dependencies);
+            dependencies.any(|used| used.kind == DependencyKind::Development && used.name == **test)
+        };
+        let unused = tests.iter().filter(|test| !is_used(test));
+        complaints.extend(unused.map(|test| format!("the tests of {name} need no {test}: take it off the list")));
     }
     assert_no_complaints(&complaints);
 }
@@ -232,7 +242,18 @@ fn mocks_stay_in_tests() {
 #[test]
 fn embedding_core_links_no_platform() {
     let linked = linked_with(&["--no-default-features"]);
-    let application = ["axum", "clap", "genai", "opus-pure", "rustyline", "serde-saphyr", "serenity", "teloxide"];
+    let application = [
+        "axum",
+        "clap",
+        "croner",
+        "genai",
+        "opus-pure",
+        "prometheus-client",
+        "rustyline",
+        "serde-saphyr",
+        "serenity",
+        "teloxide",
+    ];
     for package in application {
         assert!(!linked.contains_key(package), "{package} is linked into a program that embeds satchel");
     }

@@ -3,7 +3,7 @@
 //! The document is the expectation, written by `cargo xtask docs` and read by people: what changes in the machine shows
 //! there as a changed cell.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use super::{super::tests::part, tests::capabilities, *};
 use crate::{
@@ -26,7 +26,7 @@ const EXPIRED_KEY: Idempotency = Idempotency::Key { window_ms: Some(30_000) };
 
 /// A part on its channel, with what an operator has decided about doubt.
 #[derive(Clone)]
-struct Scene {
+struct Case {
     name: &'static str,
     part: Part,
     channel: ChannelCapabilities,
@@ -35,7 +35,7 @@ struct Scene {
     failed_retry: Option<SendError>,
 }
 
-impl Scene {
+impl Case {
     fn new(name: &'static str, state: PartState) -> Self {
         let rules = DeliveryRules::default();
         Self {
@@ -107,8 +107,8 @@ fn not_sent() -> SendError {
     SendError::NotSent { retry_after_ms: Some(7_000), reason: "429".to_owned() }
 }
 
-fn doubtful(name: &'static str) -> Scene {
-    Scene::new(name, PartState::InDoubt { until: NOW, reason: "reset".to_owned() })
+fn doubtful(name: &'static str) -> Case {
+    Case::new(name, PartState::InDoubt { until: NOW, reason: "reset".to_owned() })
 }
 
 /// A text with a file on its message.
@@ -196,31 +196,73 @@ fn table(corner: &str, columns: &[&str], rows: impl IntoIterator<Item = (&'stati
     text
 }
 
+/// Its number among the states: one that is new doesn't compile, and fails until the table has a row for it.
+fn state_number(state: &PartState) -> usize {
+    match state {
+        PartState::Pending => 0,
+        PartState::Sending => 1,
+        PartState::Waiting { .. } => 2,
+        PartState::InDoubt { .. } => 3,
+        PartState::Sent { .. } => 4,
+        PartState::Failed { .. } => 5,
+        PartState::Replaced { .. } => 6,
+    }
+}
+
+/// Its number among the calls, as of a state.
+fn attempt_number(attempt: Attempt) -> usize {
+    match attempt {
+        Attempt::Plain => 0,
+        Attempt::Retry => 1,
+        Attempt::RetryText => 2,
+        Attempt::Complete => 3,
+    }
+}
+
+/// Its number among the answers, as of a state.
+fn answer_number(answer: &Result<Vec<MessageRef>, SendError>) -> usize {
+    match answer {
+        Ok(_) => 0,
+        Err(SendError::NotSent { .. }) => 1,
+        Err(SendError::Refused { .. }) => 2,
+        Err(SendError::Forbidden { .. }) => 3,
+        Err(SendError::Unreadable { .. }) => 4,
+        Err(SendError::InDoubt { .. }) => 5,
+    }
+}
+
+/// Of so many kinds each is there.
+fn assert_complete(numbers: impl Iterator<Item = usize>, kinds: usize) {
+    assert_eq!(numbers.collect::<BTreeSet<_>>(), (0..kinds).collect());
+}
+
 /// What is done with a part when it is taken up, and when its time comes.
 fn states() -> String {
     let never_started = |part: &mut Part| (part.attempts, part.first_attempt_at) = (0, None);
     let later = NOW.saturating_add(Duration::from_secs(3));
-    let scenes = [
-        Scene::new("pending", PartState::Pending).with(never_started),
-        Scene::new("pending, a voice without its recording", PartState::Pending).with(|part| part.content = voice()),
-        Scene::new("pending, a notice", PartState::Pending)
+    let cases = [
+        Case::new("pending", PartState::Pending).with(never_started),
+        Case::new("pending, a voice without its recording", PartState::Pending).with(|part| part.content = voice()),
+        Case::new("pending, a notice", PartState::Pending)
             .with(|part| part.content = PartContent::Notice { text: "0 of 1 sent".into() }),
-        Scene::new("sending", PartState::Sending),
-        Scene::new("waiting", PartState::Waiting { until: later, reason: "429".to_owned() }),
-        Scene::new("in doubt", PartState::InDoubt { until: later, reason: "reset".to_owned() }),
-        Scene::new("sent", PartState::Sent { messages: Vec::new() }),
-        Scene::new("failed", PartState::Failed { reason: FailureReason::Discarded }),
+        Case::new("sending", PartState::Sending),
+        Case::new("waiting", PartState::Waiting { until: later, reason: "429".to_owned() }),
+        Case::new("in doubt", PartState::InDoubt { until: later, reason: "reset".to_owned() }),
+        Case::new("sent", PartState::Sent { messages: Vec::new() }),
+        Case::new("failed", PartState::Failed { reason: FailureReason::Discarded }),
+        Case::new("replaced", PartState::Replaced { by: Vec::new() }),
     ];
+    assert_complete(cases.iter().map(|case| state_number(&case.part.state)), 7);
     let columns = ["taken up by who started it", "taken up by another", "its time has come", "too old"];
     table(
         "state",
         &columns,
-        scenes.map(|scene| {
+        cases.map(|case| {
             let resumed = |started_here, now| {
-                let (delivery, plan) = scene.resume(started_here, now);
+                let (delivery, plan) = case.resume(started_here, now);
                 describe(&delivery, &plan, now)
             };
-            let (mut delivery, plan) = scene.resume(false, NOW);
+            let (mut delivery, plan) = case.resume(false, NOW);
             let due = match plan.1 {
                 Continuation::Perform(DeliveryAction::Sleep(until)) => {
                     let plan = delivery.on(DeliveryEvent::TimeReached, until);
@@ -228,15 +270,15 @@ fn states() -> String {
                 }
                 _ => "–".to_owned(),
             };
-            let too_old = scene.part.created_at.saturating_add(scene.rules.max_age);
-            (scene.name, vec![resumed(true, NOW), resumed(false, NOW), due, resumed(false, too_old)])
+            let too_old = case.part.created_at.saturating_add(case.rules.max_age);
+            (case.name, vec![resumed(true, NOW), resumed(false, NOW), due, resumed(false, too_old)])
         }),
     )
 }
 
 /// What follows the channel's answer to each call.
 fn answers() -> String {
-    let sending = |name| Scene::new(name, PartState::Sending);
+    let sending = |name| Case::new(name, PartState::Sending);
     let streamed = |part: &mut Part| part.streamed = true;
     let known = |part: &mut Part| part.target = Some(MessageRef("m0".into()));
     let calls = [
@@ -262,17 +304,19 @@ fn answers() -> String {
         ("unreadable file", Err(SendError::Unreadable { reason: reason() })),
         ("in doubt", Err(SendError::InDoubt { reason: reason() })),
     ];
+    assert_complete(calls.iter().map(|(_, attempt)| attempt_number(*attempt)), 4);
+    assert_complete(answers.iter().map(|(_, answer)| answer_number(answer)), 6);
     let columns = answers.each_ref().map(|(name, _)| *name);
     table(
         "call",
         &columns,
-        calls.map(|(scene, attempt)| {
+        calls.map(|(case, attempt)| {
             let cell = |(_, answer): &(&str, Result<Vec<MessageRef>, SendError>)| {
-                let mut delivery = scene.calling(attempt);
+                let mut delivery = case.calling(attempt);
                 let plan = delivery.on(DeliveryEvent::Answered(attempt, answer.clone()), NOW);
                 describe(&delivery, &plan, NOW)
             };
-            (scene.name, answers.iter().map(cell).collect())
+            (case.name, answers.iter().map(cell).collect())
         }),
     )
 }
@@ -318,12 +362,12 @@ fn other_forms() -> String {
         rows.map(|(name, events)| {
             let is_voice = matches!(events[0], DeliveryEvent::NotPrepared(..));
             let cell = |event| {
-                let scene = Scene::new(name, if is_voice { PartState::Pending } else { PartState::Sending });
-                let scene = match is_voice {
-                    true => scene.with(|part| part.content = voice()),
-                    false => scene.with(|part| part.target = Some(MessageRef("m0".into()))),
+                let case = Case::new(name, if is_voice { PartState::Pending } else { PartState::Sending });
+                let case = match is_voice {
+                    true => case.with(|part| part.content = voice()),
+                    false => case.with(|part| part.target = Some(MessageRef("m0".into()))),
                 };
-                let (mut delivery, _) = scene.resume(true, NOW);
+                let (mut delivery, _) = case.resume(true, NOW);
                 let plan = delivery.on(event, NOW);
                 describe(&delivery, &plan, NOW)
             };
@@ -337,12 +381,12 @@ fn doubts() -> String {
     let ids = || doubtful("Telegram").on(Idempotency::None, LookupRule::MessageIds);
     let labelled = |part: &mut Part| (part.labelled, part.labelled_sends) = (true, 1);
     let exhausted = |part: &mut Part| (part.labelled, part.labelled_sends) = (true, 3);
-    let held = |scene: Scene| Scene { rules: DeliveryRules { on_doubt: OnDoubt::Hold, ..scene.rules }, ..scene };
-    let failed = |error, scene| Scene { failed_retry: Some(error), ..scene };
+    let held = |case: Case| Case { rules: DeliveryRules { on_doubt: OnDoubt::Hold, ..case.rules }, ..case };
+    let failed = |error, case| Case { failed_retry: Some(error), ..case };
     let add_file = |part: &mut Part| part.content = with_file();
-    let rename = |scene: Scene, name| Scene { name, ..scene };
+    let rename = |case: Case, name| Case { name, ..case };
     let history = |name| doubtful(name).on(EXPIRED_KEY, LookupRule::History);
-    let scenes = [
+    let cases = [
         rename(ids(), "ids can be looked up"),
         rename(ids().with(exhausted), "ids can be looked up, three labelled sends"),
         rename(held(ids()), "ids can be looked up, doubt is held"),
@@ -371,9 +415,9 @@ fn doubts() -> String {
     table(
         "part in doubt",
         &columns,
-        scenes.map(|scene| {
+        cases.map(|case| {
             let after_probe = |result| {
-                let mut delivery = scene.in_doubt();
+                let mut delivery = case.in_doubt();
                 let plan = delivery.on(DeliveryEvent::ProbeEnded(result), NOW);
                 (delivery, plan)
             };
@@ -389,7 +433,7 @@ fn doubts() -> String {
                 let plan = delivery.on(event.clone(), NOW);
                 describe(&delivery, &plan, NOW)
             }));
-            (scene.name, cells)
+            (case.name, cells)
         }),
     )
 }
