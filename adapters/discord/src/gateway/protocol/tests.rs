@@ -102,7 +102,7 @@ fn invalid_frame_is_rejected_with_reason(#[case] words: &str, #[case] frames: &[
 
 proptest! {
     #[test]
-    fn nothing_that_comes_is_too_odd(text in ".*", op in 0_u8..20, rest in r#"(,"[dst]":(null|-1|7|"x"|\{\}|true)){0,3}"#) {
+    fn no_frame_panics(text in ".*", op in 0_u8..20, rest in r#"(,"[dst]":(null|-1|7|"x"|\{\}|true)){0,3}"#) {
         let _no_panic = ServerFrame::parse(&text);
         let _no_panic = ServerFrame::parse(&format!(r#"{{"op":{op}{rest}}}"#));
     }
@@ -117,7 +117,7 @@ fn identify_requests_message_content_unless_refused() {
 }
 
 #[test]
-fn resuming_and_heartbeats_tell_the_last_event() {
+fn resume_and_heartbeat_carry_last_sequence() {
     let resume = json!({ "op": 6, "d": { "token": "secret", "session_id": "abc", "seq": 41 } });
     assert_eq!(encoded(ClientFrame::Resume(resume_state(41))), resume);
     assert_eq!(encoded(ClientFrame::Heartbeat(Some(41))), json!({ "op": 1, "d": 41 }));
@@ -308,8 +308,7 @@ fn session_without_ready_is_replaced() {
 
 #[test]
 fn stalled_session_is_closed_unless_input_is_unread() {
-    let mut protocol = greeted(Some(resume_state(41)));
-    let mut now = Instant::now();
+    let (mut protocol, mut now) = (greeted(Some(resume_state(41))), Instant::now());
     for seq in [42, 43] {
         now += TIMEOUT - Duration::from_secs(1);
         assert!(!matches!(tick(&mut protocol, now, false), ProtocolAction::Close { .. }));
@@ -320,6 +319,7 @@ fn stalled_session_is_closed_unless_input_is_unread() {
     }
     assert!(protocol.next_timer() <= now + TIMEOUT);
     assert_eq!(sent(tick(&mut protocol, now + TIMEOUT, false)), ClientFrame::Heartbeat(Some(43)));
-    reconnect(tick(&mut protocol, now + TIMEOUT * 2, true));
+    let next = reconnect(tick(&mut protocol, now + TIMEOUT * 2, true));
+    assert!(matches!(next, Reconnect::Outage { is_session_dropped: false }), "{next:?}");
     assert_eq!(protocol.resume_state, Some(resume_state(43)));
 }
