@@ -1,8 +1,9 @@
-//! Files' records and their numbers.
+//! Files: each is stored once, and every other row names it by its id.
 
-use satchel_domain::{
-    Attachment, ConversationId, HistoryMessage, OutgoingResponse, PartContent, ToolOutcome, TurnId, part::FileItem,
-};
+use std::collections::{HashMap, HashSet};
+
+use satchel_domain::{Attachment, AttachmentId, ConversationId, NewAttachment, TurnId, Visibility};
+use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 
 use crate::{
@@ -13,55 +14,115 @@ use crate::{
     usage,
 };
 
-/// Whether a file that is new must fit the quotas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    WithinQuotas,
-    /// It counts, but is taken: what has been said must not fail to be stored.
-    Always,
+/// A file as a row names it: its id, and what that row says of it otherwise than its record.
+///
+/// A record that an earlier version has written in such a place is read as one that says it all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttachmentRef {
+    pub(crate) id: AttachmentId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mime: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    visibility: Option<Visibility>,
 }
 
-/// Stores a file that is new and gives it its number; one that is known gets the number that it has.
+impl From<AttachmentId> for AttachmentRef {
+    fn from(id: AttachmentId) -> Self {
+        Self { id, mime: None, description: None, visibility: None }
+    }
+}
+
+/// The records of the files that some rows name.
+#[derive(Debug, Default)]
+pub(crate) struct Records(HashMap<AttachmentId, Attachment>);
+
+impl Records {
+    /// Reads the records of files, in one statement, or none if there are no files.
+    pub(crate) async fn read(session: &mut Session<'_>, files: HashSet<AttachmentId>) -> Result<Self> {
+        if files.is_empty() {
+            return Ok(Self::default());
+        }
+        let ids: Vec<String> = files.into_iter().map(|file| format!("{:X}", file.0.simple())).collect();
+        let records: Vec<(Json<Attachment>,)> =
+            sqlx::query_as("SELECT record FROM attachments WHERE id IN (SELECT unhex(value) FROM json_each($1))")
+                .bind(Json(ids))
+                .fetch_all(session.connection().await?)
+                .await?;
+        Ok(Self(records.into_iter().map(|(record,)| (record.0.id, record.0)).collect()))
+    }
+
+    /// Reads the records of files that a caller names. All must be of this conversation.
+    pub(crate) async fn of_conversation(
+        session: &mut Session<'_>,
+        conversation: &ConversationId,
+        files: HashSet<AttachmentId>,
+    ) -> Result<Self> {
+        let records = Self::read(session, files.clone()).await?;
+        let is_known = |id: &AttachmentId| records.0.get(id).is_some_and(|record| record.conversation == *conversation);
+        match files.into_iter().find(|id| !is_known(id)) {
+            Some(foreign) => Err(unknown(foreign)),
+            None => Ok(records),
+        }
+    }
+
+    /// The form in which a row names a file.
+    pub(crate) fn refer(&self, file: &Attachment) -> Result<AttachmentRef> {
+        let record = self.0.get(&file.id).ok_or_else(|| unknown(file.id))?;
+        if record.is_forgotten() {
+            return Ok(file.id.into());
+        }
+        Ok(AttachmentRef {
+            id: file.id,
+            mime: Some(file.mime.clone()).filter(|mime| *mime != record.mime),
+            description: Some(file.description.clone()).filter(|description| *description != record.description),
+            visibility: Some(file.visibility).filter(|visibility| *visibility != record.visibility),
+        })
+    }
+
+    /// The file that a row names; its tombstone if it was forgotten.
+    pub(crate) fn resolve(&self, file: AttachmentRef) -> Result<Attachment> {
+        let AttachmentRef { id, mime, description, visibility } = file;
+        let record = self.0.get(&id).cloned().ok_or(Error::Row { what: "file's id" })?;
+        if record.is_forgotten() {
+            return Ok(record);
+        }
+        Ok(Attachment {
+            mime: mime.unwrap_or(record.mime),
+            description: description.unwrap_or(record.description),
+            visibility: visibility.unwrap_or(record.visibility),
+            ..record
+        })
+    }
+}
+
+fn unknown(file: AttachmentId) -> Error {
+    Error::unknown(format!("attachment {file}"))
+}
+
+/// Stores a file and gives it its number, if it fits the quotas; one that is stored already stays as it is.
 pub(crate) async fn store(
     session: &mut Session<'_>,
     process: &Process,
-    admission: Admission,
     conversation: &ConversationId,
     turn: TurnId,
-    attachment: &mut Attachment,
-) -> Result<()> {
-    let unknown = || Error::unknown(format!("attachment {}", attachment.id));
-    if attachment.conversation != *conversation {
-        return Err(unknown());
-    }
-    let known: Option<(String, i64, bool)> =
-        sqlx::query_as("SELECT conversation, number, forgotten_at IS NOT NULL FROM attachments WHERE id = $1")
-            .bind(attachment.id.0)
-            .fetch_optional(session.connection().await?)
-            .await?;
-    if let Some((owner, number, is_forgotten)) = known {
-        if owner != conversation.to_string() {
-            return Err(unknown());
-        }
-        attachment.number = rows::number(number, "number of an attachment")?;
-        if is_forgotten {
-            // Whoever brings it has read its record before.
-            attachment.erase();
-        }
-        return Ok(());
+    file: &NewAttachment,
+) -> Result<Attachment> {
+    let mut known = Records::read(session, HashSet::from([file.id])).await?;
+    if let Some(stored) = known.0.remove(&file.id) {
+        return if stored.conversation == *conversation { Ok(stored) } else { Err(unknown(file.id)) };
     }
     let rules = &process.settings.quotas;
     let account = usage::account(session, rules, conversation, turn).await?;
-    if admission == Admission::WithinQuotas {
-        usage::check(session, rules, &account, attachment.bytes).await?;
-    }
+    usage::check(session, rules, &account, file.bytes).await?;
     let number: i64 = sqlx::query_scalar(
         "UPDATE lanes SET last_number = last_number + 1 WHERE conversation = $1 RETURNING last_number",
     )
     .bind(conversation.to_string())
     .fetch_one(session.connection().await?)
     .await?;
-    attachment.number = rows::number(number, "number of an attachment")?;
+    let attachment = file.clone().numbered(conversation.clone(), rows::attachment_number(number)?);
     sqlx::query(
         "INSERT INTO attachments (id, conversation, number, turn, sha256, record, bytes, person) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -71,40 +132,11 @@ pub(crate) async fn store(
     .bind(number)
     .bind(turn.0)
     .bind(attachment.sha256.0.as_slice())
-    .bind(Json(&*attachment))
+    .bind(Json(&attachment))
     .bind(i64::try_from(attachment.bytes).unwrap_or(i64::MAX))
     .bind(account.person.as_ref().map(ToString::to_string))
     .execute(session.connection().await?)
     .await?;
-    usage::add_file(session, &account, attachment.bytes).await
-}
-
-/// The files that an outcome brings and selects.
-pub(crate) fn of_outcome(outcome: &mut ToolOutcome) -> impl Iterator<Item = &mut Attachment> {
-    outcome.attachments.iter_mut().chain(outcome.selection.iter_mut().flatten())
-}
-
-pub(crate) fn of_response(response: &mut OutgoingResponse) -> impl Iterator<Item = &mut Attachment> {
-    response.attachments.iter_mut()
-}
-
-pub(crate) fn of_content(content: &mut PartContent) -> impl Iterator<Item = &mut Attachment> {
-    let items: &mut [FileItem] = match content {
-        PartContent::Text { files, .. } => files,
-        PartContent::File(item) => std::slice::from_mut(item),
-        PartContent::Album { items } => items,
-        PartContent::Voice { .. }
-        | PartContent::Notice { .. }
-        | PartContent::Question { .. }
-        | PartContent::Withdraw => &mut [],
-    };
-    items.iter_mut().map(|item| &mut item.attachment)
-}
-
-pub(crate) fn of_message(message: &mut HistoryMessage) -> impl Iterator<Item = &mut Attachment> {
-    let attachments: &mut [Attachment] = match message {
-        HistoryMessage::Person { attachments, .. } | HistoryMessage::Tool { attachments, .. } => attachments,
-        HistoryMessage::Model { .. } | HistoryMessage::Note { .. } => &mut [],
-    };
-    attachments.iter_mut()
+    usage::add_file(session, &account, attachment.bytes).await?;
+    Ok(attachment)
 }

@@ -1,11 +1,13 @@
 //! A turn's end: consumed messages, history, response and parts in one commit.
 
-use satchel_domain::{InboxId, Part, PartContent, PartId, PartState, Timestamp, part::PlannedPart};
+use satchel_domain::{
+    AttachmentId, HistoryMessage, InboxId, Part, PartContent, PartId, PartState, Timestamp, TurnId, part::PlannedPart,
+};
 use satchel_ports::ledger::{CompletedTurn, HistoryChange, Lease};
 use sqlx::types::Json;
 
 use crate::{
-    attachments::{self, Admission},
+    attachments::Records,
     audit,
     batch::Batch,
     error::Result,
@@ -42,14 +44,15 @@ pub(crate) async fn complete_turn(
         Way::AsExpected => Standing { stream: None, busy: false },
     };
     let now = process.now();
-    number_files(session, process, lease, &mut completed).await?;
+    let records = Records::of_conversation(session, &lease.conversation, named_files(&completed).collect()).await?;
     let mut batch = Batch::default();
     consume(&mut batch, lease, &completed);
-    write_history(&mut batch, lease, &completed);
+    let history = std::mem::replace(&mut completed.history, HistoryChange::Append(Vec::new()));
+    let history = write_history(&mut batch, lease, completed.turn, history, &records)?;
     if let Some(setting) = &completed.setting {
         lanes::change_setting(&mut batch, &lease.conversation, setting);
     }
-    end(&mut batch, lease, &completed, now, way);
+    end(&mut batch, lease, &completed, &records, now, way)?;
     audit::insert(&mut batch, &lease.conversation, completed.turn, &completed.changes, now);
     if !completed.reported_failures.is_empty() {
         batch
@@ -61,33 +64,20 @@ pub(crate) async fn complete_turn(
                 completed.reported_failures.iter().map(|told| format!("{:X}", told.0.simple())).collect::<Vec<_>>(),
             ));
     }
-    let history = std::mem::replace(&mut completed.history, HistoryChange::Append(Vec::new()));
-    let begun = write_parts(&mut batch, process, lease, completed, standing, now);
+    let begun = write_parts(&mut batch, process, lease, completed, standing, &records, now)?;
     session.finish(batch);
     Ok((begun, history))
 }
 
-/// Numbers the files that no outcome brought, such as declared ones, wherever the turn names them, and forgets those
-/// that were forgotten meanwhile.
-async fn number_files(
-    session: &mut Session<'_>,
-    process: &Process,
-    lease: &Lease,
-    completed: &mut CompletedTurn,
-) -> Result<()> {
-    let turn = completed.turn;
-    let history = match &mut completed.history {
-        HistoryChange::Append(messages) => messages.as_mut_slice(),
-        HistoryChange::Reset => &mut [],
+/// The files that a turn's end names.
+fn named_files(completed: &CompletedTurn) -> impl Iterator<Item = AttachmentId> {
+    let history = match &completed.history {
+        HistoryChange::Append(messages) => messages.as_slice(),
+        HistoryChange::Reset => &[],
     };
-    let named = attachments::of_response(&mut completed.response)
-        .chain(completed.plan.parts.iter_mut().flat_map(|planned| attachments::of_content(&mut planned.content)))
-        .chain(history.iter_mut().flat_map(attachments::of_message));
-    // A known one too: it may have been forgotten since its record was read.
-    for attachment in named {
-        attachments::store(session, process, Admission::Always, &lease.conversation, turn, attachment).await?;
-    }
-    Ok(())
+    let sent = completed.plan.parts.iter().flat_map(|planned| planned.content.files()).map(|item| &item.attachment);
+    let files = completed.response.attachments.iter().chain(sent).chain(history.iter().flat_map(HistoryMessage::files));
+    files.map(|file| file.id)
 }
 
 fn consume(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
@@ -111,7 +101,15 @@ fn consume(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
 }
 
 /// Marks the turn as completed. Where what is expected isn't so, its state would be empty, and the statement fails.
-fn end(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn, now: Timestamp, way: Way) {
+fn end(
+    batch: &mut Batch,
+    lease: &Lease,
+    completed: &CompletedTurn,
+    records: &Records,
+    now: Timestamp,
+    way: Way,
+) -> Result<()> {
+    let response = completed.response.clone().try_map_files(|file| records.refer(&file))?;
     let ended = match way {
         Way::Looking => batch.add(
             "UPDATE turns SET ending = $3, response = $4, completed_at = $5, state = 'completed' \
@@ -129,25 +127,38 @@ fn end(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn, now: Timesta
         .bind(lease.conversation.to_string())
         .bind(completed.turn.0)
         .bind(Json(&completed.ending))
-        .bind(Json(&completed.response))
+        .bind(Json(&response))
         .bind(now.0);
     if way == Way::AsExpected {
         ended.bind(lease.holder.0).bind(lease.token.cast_signed());
     }
+    Ok(())
 }
 
-fn write_history(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
-    match &completed.history {
-        HistoryChange::Append(messages) if messages.is_empty() => {}
+/// Writes what a turn does to the history, and returns it with the files as they are stored: one of them may have been
+/// forgotten since its record was read.
+fn write_history(
+    batch: &mut Batch,
+    lease: &Lease,
+    turn: TurnId,
+    change: HistoryChange,
+    records: &Records,
+) -> Result<HistoryChange> {
+    match change {
+        HistoryChange::Append(messages) if messages.is_empty() => Ok(HistoryChange::Append(messages)),
         HistoryChange::Append(messages) => {
+            let refer = |message: HistoryMessage| message.try_map_files(|file| records.refer(&file));
+            let messages = messages.into_iter().map(refer).collect::<Result<Vec<_>>>()?;
             batch
                 .add(
                     "INSERT INTO history (conversation, turn, message) \
                      SELECT $1, $2, value FROM json_each($3) ORDER BY key",
                 )
                 .bind(lease.conversation.to_string())
-                .bind(completed.turn.0)
-                .bind(Json(messages));
+                .bind(turn.0)
+                .bind(Json(&messages));
+            let resolve = |message: HistoryMessage<_>| message.try_map_files(|file| records.resolve(file));
+            Ok(HistoryChange::Append(messages.into_iter().map(resolve).collect::<Result<_>>()?))
         }
         HistoryChange::Reset => {
             batch
@@ -156,6 +167,7 @@ fn write_history(batch: &mut Batch, lease: &Lease, completed: &CompletedTurn) {
                      (SELECT COALESCE(MAX(sequence), 0) FROM history WHERE conversation = $1) WHERE conversation = $1",
                 )
                 .bind(lease.conversation.to_string());
+            Ok(HistoryChange::Reset)
         }
     }
 }
@@ -167,8 +179,9 @@ fn write_parts(
     lease: &Lease,
     completed: CompletedTurn,
     standing: Standing,
+    records: &Records,
     now: Timestamp,
-) -> Option<Part> {
+) -> Result<Option<Part>> {
     let Standing { stream, busy } = standing;
     let mut planned = completed.plan.parts;
     if let Some(stream) = &stream {
@@ -207,9 +220,9 @@ fn write_parts(
                 begun = Some(part.clone());
             }
         }
-        parts::insert(batch, &part);
+        parts::insert(batch, &part, records)?;
     }
-    begun
+    Ok(begun)
 }
 
 /// The plan's first part as the continuation of the streamed one.

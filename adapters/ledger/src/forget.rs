@@ -1,12 +1,16 @@
 //! Forgets a file: its name and its address leave every row, and its number stays.
 
-use satchel_domain::{Attachment, ConversationId, FileReference, Timestamp};
-use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, PersonKey, Transcription};
+use satchel_domain::{
+    Attachment, ConversationId, FileReference, HistoryMessage, OutgoingResponse, PartContent, Timestamp,
+};
+use satchel_ports::ledger::{ForgetOutcome, ForgetRequest, JournalEntry, PersonKey, Transcription};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
+    attachments::AttachmentRef,
     batch::Batch,
     error::{Error, Result},
     process::Process,
@@ -112,35 +116,51 @@ async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<St
     }))
 }
 
-/// Puts the tombstone in the file's place wherever a row holds a copy of its record.
+/// A table's rows that name files, and how one of their documents is rewritten.
+struct Place {
+    select: &'static str,
+    update: &'static str,
+    rewrite: fn(&Copies<'_>, Value) -> Result<Value>,
+}
+
+const PLACES: [Place; 3] = [
+    Place {
+        select: "SELECT rowid, message FROM history WHERE conversation = $1 AND instr(message, $2)",
+        update: "UPDATE history SET message = $2 WHERE rowid = $1",
+        rewrite: |copies, message| {
+            copies.rewrite(message, |message: HistoryMessage<_>, bare| message.try_map_files(bare))
+        },
+    },
+    Place {
+        select: "SELECT rowid, response FROM turns WHERE conversation = $1 AND instr(response, $2)",
+        update: "UPDATE turns SET response = $2 WHERE rowid = $1",
+        rewrite: |copies, response| {
+            copies.rewrite(response, |response: OutgoingResponse<_>, bare| response.try_map_files(bare))
+        },
+    },
+    Place {
+        select: "SELECT rowid, content FROM parts WHERE conversation = $1 AND instr(content, $2)",
+        update: "UPDATE parts SET content = $2 WHERE rowid = $1",
+        rewrite: |copies, content| copies.rewrite(content, |content: PartContent<_>, bare| content.try_map_files(bare)),
+    },
+];
+
+/// Removes what rows say of the file, and the words that were heard in it; its id stays.
 async fn erase(
     session: &mut Session<'_>,
     conversation: &ConversationId,
     turn: Uuid,
     copies: &Copies<'_>,
 ) -> Result<()> {
-    for (select, update) in [
-        (
-            "SELECT rowid, message FROM history WHERE conversation = $1 AND instr(message, $2)",
-            "UPDATE history SET message = $2 WHERE rowid = $1",
-        ),
-        (
-            "SELECT rowid, response FROM turns WHERE conversation = $1 AND instr(response, $2)",
-            "UPDATE turns SET response = $2 WHERE rowid = $1",
-        ),
-        (
-            "SELECT rowid, content FROM parts WHERE conversation = $1 AND instr(content, $2)",
-            "UPDATE parts SET content = $2 WHERE rowid = $1",
-        ),
-    ] {
-        let documents: Vec<(i64, Json<Value>)> = sqlx::query_as(select)
+    for place in &PLACES {
+        let documents: Vec<(i64, Json<Value>)> = sqlx::query_as(place.select)
             .bind(conversation.to_string())
             .bind(copies.file.id.to_string())
             .fetch_all(session.connection().await?)
             .await?;
-        for (row, mut document) in documents {
-            copies.forget_in(&mut document.0);
-            sqlx::query(update).bind(row).bind(document).execute(session.connection().await?).await?;
+        for (row, document) in documents {
+            let document = Json((place.rewrite)(copies, document.0)?);
+            sqlx::query(place.update).bind(row).bind(document).execute(session.connection().await?).await?;
         }
     }
     erase_in_journal(session, conversation, copies).await?;
@@ -157,12 +177,14 @@ async fn erase_in_journal(session: &mut Session<'_>, conversation: &Conversation
     .bind(copies.file.id.to_string())
     .fetch_all(session.connection().await?)
     .await?;
-    for (turn, position, mut document) in documents {
-        copies.forget_in(&mut document.0);
+    for (turn, position, document) in documents {
+        let rewritten = copies.rewrite(document.0, |entry: JournalEntry<AttachmentRef>, bare| {
+            Ok(copies.without_pictures(entry.try_map_files(bare)?))
+        })?;
         sqlx::query("UPDATE journal SET entry = $3 WHERE turn = $1 AND position = $2")
             .bind(turn)
             .bind(position)
-            .bind(document)
+            .bind(Json(rewritten))
             .execute(session.connection().await?)
             .await?;
     }
@@ -258,26 +280,37 @@ async fn write_tombstone(session: &mut Session<'_>, file: &Attachment, now: Time
 }
 
 impl Copies<'_> {
-    /// Forgets what a JSON document holds of the file.
-    fn forget_in(&self, document: &mut Value) {
-        let is_copy = |fields: &serde_json::Map<String, Value>| {
-            fields.contains_key("sha256") && fields.get("id").and_then(Value::as_str) == Some(&self.file.id.to_string())
-        };
-        match document {
-            Value::Object(fields) if is_copy(fields) => {
-                if let Ok(mut copy) = serde_json::from_value::<Attachment>(document.clone()) {
-                    copy.erase();
-                    *document = serde_json::to_value(copy).expect("a record is written as JSON");
-                }
-            }
-            Value::Object(fields) => fields.values_mut().for_each(|value| self.forget_in(value)),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.forget_in(value)),
-            Value::String(text) => {
-                if let Some(heard) = self.heard.as_deref().filter(|heard| text.contains(*heard)) {
-                    *text = text.replace(heard, FORGOTTEN_WORDS);
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    /// Rewrites a document: of the file its id remains, and none of the words that were heard in it.
+    fn rewrite<T: DeserializeOwned + Serialize>(
+        &self,
+        document: Value,
+        map_files: impl FnOnce(T, &dyn Fn(AttachmentRef) -> Result<AttachmentRef>) -> Result<T>,
+    ) -> Result<Value> {
+        let bare = |file: AttachmentRef| Ok(if file.id == self.file.id { file.id.into() } else { file });
+        let unreadable = |_| Error::Row { what: "document" };
+        let document: T = serde_json::from_value(document).map_err(unreadable)?;
+        let mut rewritten = serde_json::to_value(map_files(document, &bare)?).map_err(unreadable)?;
+        if let Some(heard) = &self.heard {
+            replace_text(&mut rewritten, heard);
         }
+        Ok(rewritten)
+    }
+
+    /// Removes the pictures that were made of the file.
+    fn without_pictures(&self, mut entry: JournalEntry<AttachmentRef>) -> JournalEntry<AttachmentRef> {
+        if let JournalEntry::Outcome { outcome, .. } = &mut entry {
+            let of_file = outcome.viewed_files.iter_mut().filter(|viewed| viewed.file.id == self.file.id);
+            of_file.for_each(|viewed| viewed.picture = None);
+        }
+        entry
+    }
+}
+
+fn replace_text(document: &mut Value, heard: &str) {
+    match document {
+        Value::Object(fields) => fields.values_mut().for_each(|value| replace_text(value, heard)),
+        Value::Array(values) => values.iter_mut().for_each(|value| replace_text(value, heard)),
+        Value::String(text) if text.contains(heard) => *text = text.replace(heard, FORGOTTEN_WORDS),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -1,12 +1,12 @@
 //! The files of queued messages: stored and numbered, or refused.
 
-use satchel_domain::{Attachment, InboxId, RefusedFile, TurnId};
+use satchel_domain::{Attachment, InboxId, NewAttachment, RefusedFile, TurnId};
 use satchel_ports::ledger::Lease;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments::{self, Admission},
+    attachments,
     batch::Batch,
     error::{Error, Result},
     lanes,
@@ -21,11 +21,10 @@ pub(crate) async fn store_file(
     lease: &Lease,
     message: InboxId,
     index: u32,
-    mut attachment: Attachment,
+    file: &NewAttachment,
 ) -> Result<Attachment> {
     let (sequence, turn) = find(session, lease, message).await?;
-    let within_quotas = Admission::WithinQuotas;
-    attachments::store(session, process, within_quotas, &lease.conversation, turn, &mut attachment).await?;
+    let attachment = attachments::store(session, process, &lease.conversation, turn, file).await?;
     let stored = sqlx::query(
         "UPDATE inbox_files SET state = 'stored', attachment = $3, refused = NULL WHERE message = $1 AND position = $2",
     )

@@ -1,6 +1,9 @@
 //! What a running turn records, so that it goes on after a crash.
 
-use satchel_domain::{Attachment, MessageRef, Part, PartContent, PartId, PartState, ToolOutcome, TurnId};
+use satchel_domain::{
+    Attachment, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, PartState, RecordedOutcome,
+    ToolOutcome, TurnId,
+};
 use satchel_ports::{
     FileChange,
     ledger::{JournalEntry, Lease},
@@ -8,13 +11,13 @@ use satchel_ports::{
 use sqlx::types::Json;
 
 use crate::{
-    attachments::{self, Admission},
+    attachments::{self, AttachmentRef, Records},
     audit,
     batch::{Answers, Batch, Statement},
     error::{Error, Result},
     lanes, parts,
     process::Process,
-    rows::{self, LaneRow, PartRow, select_part},
+    rows::{self, LaneRow, select_part},
     session::Session,
 };
 
@@ -80,7 +83,8 @@ pub(crate) async fn journal_message(
             .bind(turn.0)
             .bind(lease.conversation.to_string());
     }
-    append(&mut batch, turn, None, entry);
+    let entry = entry.clone().try_map_files(|file| Records::default().refer(&file))?;
+    append(&mut batch, turn, None, &entry);
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
     require_sequence(&answers, sequence, turn)?;
@@ -94,19 +98,25 @@ pub(crate) async fn journal_outcome(
     lease: &Lease,
     turn: TurnId,
     ordinal: u32,
-    mut outcome: ToolOutcome,
+    outcome: ToolOutcome,
     changes: &[FileChange],
-) -> Result<ToolOutcome> {
+) -> Result<RecordedOutcome> {
     standing(session, lease, turn).await?;
-    for attachment in attachments::of_outcome(&mut outcome) {
-        attachments::store(session, process, Admission::WithinQuotas, &lease.conversation, turn, attachment).await?;
+    for file in outcome.new_files() {
+        attachments::store(session, process, &lease.conversation, turn, &file).await?;
     }
+    let files = outcome.files().map(OutcomeFile::id).collect();
+    let records = Records::of_conversation(session, &lease.conversation, files).await?;
+    let outcome = outcome.try_map_files(|file| match file {
+        OutcomeFile::New(file) => Ok(file.id.into()),
+        OutcomeFile::Known(file) => records.refer(&file),
+    })?;
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };
     let mut batch = Batch::default();
     append(&mut batch, turn, Some(ordinal), &entry);
     audit::insert(&mut batch, &lease.conversation, turn, changes, process.now());
     session.run(batch).await?;
-    Ok(outcome)
+    outcome.try_map_files(|file| records.resolve(file))
 }
 
 /// Records files that a running call of a turn has made, and returns them with their numbers.
@@ -114,7 +124,7 @@ pub(crate) async fn register_files(
     session: &mut Session<'_>,
     process: &Process,
     turn: TurnId,
-    mut files: Vec<Attachment>,
+    files: Vec<NewAttachment>,
 ) -> Result<Vec<Attachment>> {
     let conversation: Option<String> =
         sqlx::query_scalar("SELECT conversation FROM turns WHERE id = $1 AND state = 'queued'")
@@ -123,10 +133,11 @@ pub(crate) async fn register_files(
             .await?;
     let conversation = conversation.ok_or_else(|| Error::unknown(format!("incomplete turn {turn}")))?;
     let conversation = rows::conversation(&conversation)?;
-    for file in &mut files {
-        attachments::store(session, process, Admission::WithinQuotas, &conversation, turn, file).await?;
+    let mut registered = Vec::with_capacity(files.len());
+    for file in &files {
+        registered.push(attachments::store(session, process, &conversation, turn, file).await?);
     }
-    Ok(files)
+    Ok(registered)
 }
 
 /// Whether an earlier reply is under way, so that a turn can't stream yet.
@@ -174,7 +185,7 @@ pub(crate) async fn begin_stream(
     };
     part.start(now);
     let mut batch = Batch::default();
-    parts::insert(&mut batch, &part);
+    parts::insert(&mut batch, &part, &Records::default())?;
     batch.add("UPDATE parts SET open_stream = 1 WHERE id = $1").bind(part.id.0);
     session.run(batch).await?;
     Ok(Some(part))
@@ -183,7 +194,8 @@ pub(crate) async fn begin_stream(
 async fn stream(session: &mut Session<'_>, turn: TurnId) -> Result<Option<Part>> {
     let mut batch = Batch::default();
     let stream = batch.add(select_part!("WHERE turn = $1 AND open_stream = 1 AND settled = 0")).bind(turn.0).id();
-    session.run(batch).await?.first::<PartRow>(stream)?.map(Part::try_from).transpose()
+    let stream = session.run(batch).await?.first(stream)?;
+    rows::part(session, stream).await
 }
 
 fn unknown(turn: TurnId) -> Error {
@@ -204,7 +216,7 @@ fn require_sequence(answers: &Answers, sequence: Statement, turn: TurnId) -> Res
     found.map(|(sequence,)| sequence).ok_or_else(|| unknown(turn))
 }
 
-fn append(batch: &mut Batch, turn: TurnId, ordinal: Option<u32>, entry: &JournalEntry) {
+fn append(batch: &mut Batch, turn: TurnId, ordinal: Option<u32>, entry: &JournalEntry<AttachmentRef>) {
     batch
         .add(
             "INSERT INTO journal (turn, position, ordinal, entry) \

@@ -5,15 +5,17 @@ use satchel_ports::ledger::Lease;
 use sqlx::types::Json;
 
 use crate::{
+    attachments::Records,
     batch::{Added, Answers, Batch, Statement},
     error::{Error, Result},
     lanes,
-    rows::{PartRow, select_part},
+    rows::{self, PartRow, select_part},
     session::Session,
 };
 
-/// Stores a new part; its turn is one that is stored.
-pub(crate) fn insert(batch: &mut Batch, part: &Part) {
+/// Stores a new part; its turn is one that is stored, and `records` has its files.
+pub(crate) fn insert(batch: &mut Batch, part: &Part, records: &Records) -> Result<()> {
+    let content = part.content.clone().try_map_files(|file| records.refer(&file))?;
     batch
         .add(
             "INSERT INTO parts (id, conversation, turn, turn_sequence, position, kind, content, state, state_detail, \
@@ -26,8 +28,8 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part) {
         .bind(part.conversation.to_string())
         .bind(part.turn.0)
         .bind(i64::from(part.position))
-        .bind(part.content.kind())
-        .bind(Json(&part.content))
+        .bind(content.kind())
+        .bind(Json(&content))
         .bind(part.state.as_str())
         .bind(Json(&part.state))
         .bind(part.state.is_settled())
@@ -42,12 +44,13 @@ pub(crate) fn insert(batch: &mut Batch, part: &Part) {
         .bind(part.streamed)
         .bind(part.searched)
         .bind(i64::from(part.labelled_sends));
+    Ok(())
 }
 
-/// What may change of an unsettled part of the lane; its place and what it answers may not.
+/// What may change of an unsettled part of the lane; its place, its files and what it answers may not.
 macro_rules! update {
     () => {
-        "UPDATE parts SET kind = $3, content = $4, state = $5, state_detail = $6, settled = $7, attempts = $8, \
+        "UPDATE parts SET kind = $3, content = COALESCE($4, content), state = $5, state_detail = $6, settled = $7, attempts = $8, \
              first_attempt_at = $9, labelled = $10, target = $11, last_message = $12, voice_sha256 = $13, \
              searched = $14, labelled_sends = $15 \
          WHERE id = $1 AND conversation = $2 AND settled = 0"
@@ -64,11 +67,13 @@ macro_rules! update_held {
 }
 
 fn bind<'a>(added: Added<'a>, conversation: &ConversationId, part: &Part) -> Added<'a> {
+    // A voice gets its recording. What names files stays as it is, and so needn't be written again.
+    let content = Some(Json(&part.content)).filter(|content| content.files().is_empty());
     added
         .bind(part.id.0)
         .bind(conversation.to_string())
         .bind(part.content.kind())
-        .bind(Json(&part.content))
+        .bind(content)
         .bind(part.state.as_str())
         .bind(Json(&part.state))
         .bind(part.state.is_settled())
@@ -137,7 +142,7 @@ pub(crate) async fn next(session: &mut Session<'_>, lease: &Lease) -> Result<Opt
     let next = read_first_unsettled(&mut batch, &lease.conversation);
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
-    answers.first::<PartRow>(next)?.map(Part::try_from).transpose()
+    rows::part(session, answers.first(next)?).await
 }
 
 /// Reads an unsettled part of the lane, if the lease is valid.
@@ -196,10 +201,11 @@ pub(crate) async fn discard(session: &mut Session<'_>, part: PartId) -> Result<(
             Err(Error::unknown(format!("part {part} among those that are not being sent")))
         }
         Some(row) => {
-            let discarded = PartState::Failed { reason: FailureReason::Discarded };
-            let part = Part { state: discarded, ..Part::try_from(row)? };
             let mut batch = Batch::default();
-            update(&mut batch, &part.conversation, &part);
+            for part in rows::parts(session, [row]).await? {
+                let discarded = Part { state: PartState::Failed { reason: FailureReason::Discarded }, ..part };
+                update(&mut batch, &discarded.conversation, &discarded);
+            }
             session.run(batch).await?;
             Ok(())
         }

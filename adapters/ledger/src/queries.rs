@@ -5,8 +5,9 @@ use satchel_ports::ledger::{AttachmentKey, AttachmentOrder, AttachmentQuery, Out
 use sqlx::{QueryBuilder, Sqlite, types::Json};
 
 use crate::{
+    attachments::{AttachmentRef, Records},
     error::{Error, Result},
-    rows::{PartRow, select_part},
+    rows::{self, PartRow, select_part},
     session::Session,
 };
 
@@ -24,7 +25,7 @@ pub(crate) async fn history(
 ) -> Result<Vec<HistoryMessage>> {
     // As one row, for every row is a change of thread and a turn reads hundreds of messages; and joined as text, which
     // costs a tenth of what SQLite's own JSON does.
-    let messages: Json<Vec<HistoryMessage>> = sqlx::query_scalar(
+    let messages: Json<Vec<HistoryMessage<AttachmentRef>>> = sqlx::query_scalar(
         "SELECT '[' || COALESCE(group_concat(message, ',' ORDER BY sequence), '') || ']' FROM \
          (SELECT sequence, message FROM history WHERE conversation = $1 \
           AND sequence > (SELECT history_after FROM lanes WHERE conversation = $1) ORDER BY sequence DESC LIMIT $2 + 0)",
@@ -33,7 +34,10 @@ pub(crate) async fn history(
     .bind(i64::from(limit))
     .fetch_one(session.connection().await?)
     .await?;
-    Ok(messages.0)
+    let named = messages.iter().flat_map(HistoryMessage::files).map(|file| file.id).collect();
+    let records = Records::read(session, named).await?;
+    let resolved = messages.0.into_iter().map(|message| message.try_map_files(|file| records.resolve(file)));
+    resolved.collect()
 }
 
 pub(crate) async fn attachment(
@@ -108,7 +112,7 @@ pub(crate) async fn outbox(session: &mut Session<'_>, query: &OutboxQuery) -> Re
         statement.push(" LIMIT ").push_bind(i64::from(limit));
     }
     let rows: Vec<PartRow> = statement.build_query_as().fetch_all(session.connection().await?).await?;
-    rows.into_iter().map(Part::try_from).collect()
+    rows::parts(session, rows).await
 }
 
 /// Reads the last message that was sent in the conversation before a part.

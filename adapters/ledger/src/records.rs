@@ -8,6 +8,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
+    attachments::{AttachmentRef, Records},
     error::Result,
     rows::{self, MessageRow, PartRow, select_messages, select_part},
     session::Session,
@@ -18,7 +19,7 @@ struct TurnRow {
     id: Uuid,
     conversation: String,
     ending: Option<Json<Ending>>,
-    response: Option<Json<OutgoingResponse>>,
+    response: Option<Json<OutgoingResponse<AttachmentRef>>>,
 }
 
 /// Reads a turn; one whose messages were all injected into another is answered with that one.
@@ -115,20 +116,24 @@ async fn with_details(session: &mut Session<'_>, turns: Vec<TurnRow>) -> Result<
     .fetch_all(session.connection().await?)
     .await?;
 
+    let responses = turns.iter().flat_map(|turn| &turn.response);
+    let answered = responses.flat_map(|response| response.attachments.iter().map(|file| file.id));
+    let records = Records::read(session, answered.chain(parts.iter().flat_map(PartRow::files)).collect()).await?;
     let mut parts_of: HashMap<Uuid, Vec<Part>> = HashMap::new();
     for row in parts {
-        parts_of.entry(row.turn).or_default().push(row.try_into()?);
+        parts_of.entry(row.turn).or_default().push(row.into_part(&records)?);
     }
     let mut messages_of: HashMap<Uuid, Vec<MessageRow>> = HashMap::new();
     for row in messages {
         messages_of.entry(row.answered_in).or_default().push(row);
     }
     let record = |turn: TurnRow| {
+        let resolve = |response: Json<OutgoingResponse<_>>| response.0.try_map_files(|file| records.resolve(file));
         Ok(TurnRecord {
             id: TurnId(turn.id),
             conversation: rows::conversation(&turn.conversation)?,
             ending: turn.ending.map(|ending| ending.0),
-            response: turn.response.map(|response| response.0),
+            response: turn.response.map(resolve).transpose()?,
             messages: rows::messages(messages_of.remove(&turn.id).unwrap_or_default())?,
             parts: parts_of.remove(&turn.id).unwrap_or_default(),
         })

@@ -87,23 +87,19 @@ fn move_rows(batch: &mut Batch, from: &ConversationId, to: &ConversationId) {
     let field = |conversation: &str| format!("\"conversation\":\"{conversation}\"");
     let fields = (field(&names.0), field(&names.1));
     for sql in [
-        "UPDATE turns SET conversation = $2, response = replace(response, $3, $4) WHERE conversation = $1",
         "UPDATE inbox SET conversation = $2, message = replace(message, $3, $4) WHERE conversation = $1",
         "UPDATE attachments SET conversation = $2, record = replace(record, $3, $4) WHERE conversation = $1",
-        "UPDATE history SET conversation = $2, message = replace(message, $3, $4) WHERE conversation = $1",
-        "UPDATE parts SET conversation = $2, content = replace(content, $3, $4) WHERE conversation = $1",
     ] {
         batch.add(sql).bind(&names.0).bind(&names.1).bind(&fields.0).bind(&fields.1);
     }
-    batch.add("UPDATE audit SET conversation = $2 WHERE conversation = $1").bind(&names.0).bind(&names.1);
-    batch
-        .add(
-            "UPDATE journal SET entry = replace(entry, $2, $3) \
-             WHERE turn IN (SELECT id FROM turns WHERE conversation = $1 AND state = 'queued')",
-        )
-        .bind(&names.1)
-        .bind(&fields.0)
-        .bind(&fields.1);
+    for sql in [
+        "UPDATE turns SET conversation = $2 WHERE conversation = $1",
+        "UPDATE history SET conversation = $2 WHERE conversation = $1",
+        "UPDATE parts SET conversation = $2 WHERE conversation = $1",
+        "UPDATE audit SET conversation = $2 WHERE conversation = $1",
+    ] {
+        batch.add(sql).bind(&names.0).bind(&names.1);
+    }
     batch
         .add(
             "INSERT INTO usage (scope, name, files, bytes, workspace_bytes) \

@@ -1,16 +1,20 @@
 //! Rows as the database has them, and how they become the domain's types.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroU64};
 
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part, PartContent,
-    PartId, PartState, RefusedFile, Timestamp, TurnId,
+    Attachment, AttachmentId, ChannelName, ConversationId, FileReference, InboundMessage, InboxId, MessageRef, Part,
+    PartContent, PartId, PartState, RefusedFile, Timestamp, TurnId,
 };
 use satchel_ports::ledger::{HolderId, InboundFileState, QueuedMessage, Transcription};
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::{
+    attachments::{AttachmentRef, Records},
+    error::{Error, Result},
+    session::Session,
+};
 
 /// The columns of [`PartRow`], followed by the rest of the statement.
 macro_rules! select_part {
@@ -32,7 +36,7 @@ pub(crate) struct PartRow {
     pub(crate) turn: Uuid,
     pub(crate) turn_sequence: i64,
     pub(crate) position: i64,
-    pub(crate) content: Json<PartContent>,
+    pub(crate) content: Json<PartContent<AttachmentRef>>,
     pub(crate) state_detail: Json<PartState>,
     pub(crate) settled: bool,
     pub(crate) open_stream: bool,
@@ -47,28 +51,44 @@ pub(crate) struct PartRow {
     pub(crate) created_at: i64,
 }
 
-impl TryFrom<PartRow> for Part {
-    type Error = Error;
+impl PartRow {
+    /// The ids of its files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = AttachmentId> {
+        self.content.0.files().iter().map(|item| item.attachment.id)
+    }
 
-    fn try_from(row: PartRow) -> Result<Self> {
-        Ok(Self {
-            id: PartId(row.id),
-            conversation: conversation(&row.conversation)?,
-            turn: TurnId(row.turn),
-            position: number(row.position, "position")?,
-            content: row.content.0,
-            state: row.state_detail.0,
-            attempts: number(row.attempts, "number of attempts")?,
-            first_attempt_at: row.first_attempt_at.map(Timestamp),
-            streamed: row.streamed,
-            searched: row.searched,
-            labelled: row.labelled,
-            labelled_sends: number(row.labelled_sends, "number of labelled sends")?,
-            target: row.target.map(MessageRef),
-            reply_to: row.reply_to.map(MessageRef),
-            created_at: Timestamp(row.created_at),
+    /// The part, with the records of its files.
+    pub(crate) fn into_part(self, records: &Records) -> Result<Part> {
+        Ok(Part {
+            id: PartId(self.id),
+            conversation: conversation(&self.conversation)?,
+            turn: TurnId(self.turn),
+            position: number(self.position, "position")?,
+            content: self.content.0.try_map_files(|file| records.resolve(file))?,
+            state: self.state_detail.0,
+            attempts: number(self.attempts, "number of attempts")?,
+            first_attempt_at: self.first_attempt_at.map(Timestamp),
+            streamed: self.streamed,
+            searched: self.searched,
+            labelled: self.labelled,
+            labelled_sends: number(self.labelled_sends, "number of labelled sends")?,
+            target: self.target.map(MessageRef),
+            reply_to: self.reply_to.map(MessageRef),
+            created_at: Timestamp(self.created_at),
         })
     }
+}
+
+/// The parts of some rows, with the records of their files.
+pub(crate) async fn parts(session: &mut Session<'_>, rows: impl IntoIterator<Item = PartRow>) -> Result<Vec<Part>> {
+    let rows: Vec<PartRow> = rows.into_iter().collect();
+    let records = Records::read(session, rows.iter().flat_map(PartRow::files).collect()).await?;
+    rows.into_iter().map(|row| row.into_part(&records)).collect()
+}
+
+/// The part of a row, if there is one.
+pub(crate) async fn part(session: &mut Session<'_>, row: Option<PartRow>) -> Result<Option<Part>> {
+    Ok(parts(session, row).await?.pop())
 }
 
 #[derive(Debug, sqlx::FromRow)]
@@ -155,6 +175,11 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId> {
 
 pub(crate) fn channel(text: String) -> Result<ChannelName> {
     ChannelName::new(text).map_err(|_| Error::Row { what: "channel" })
+}
+
+pub(crate) fn attachment_number(value: i64) -> Result<NonZeroU64> {
+    let number: Option<NonZeroU64> = u64::try_from(value).ok().and_then(NonZeroU64::new);
+    number.ok_or(Error::Row { what: "number of an attachment" })
 }
 
 pub(crate) fn number<T: TryFrom<i64>>(value: i64, what: &'static str) -> Result<T> {

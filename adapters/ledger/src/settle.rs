@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
-    attachments::{self, Admission},
+    attachments::Records,
     batch::Batch,
     error::{Error, Result},
     lanes, parts,
@@ -44,8 +44,8 @@ pub(crate) async fn settle_part(
     if !part.state.is_settled() {
         return Err(Error::NotSettled(part.id));
     }
-    let next = match answers.first::<PartRow>(next)? {
-        Some(next) => Some(begin(session, lease, next.try_into()?, &settlement.rules, now).await?),
+    let next = match rows::part(session, answers.first(next)?).await? {
+        Some(next) => Some(begin(session, lease, next, &settlement.rules, now).await?),
         None => None,
     };
     Ok(SettleOutcome { next, released: answers.first::<(i64,)>(released)?.is_some() })
@@ -77,10 +77,12 @@ async fn insert_children(
         .bind(row.turn)
         .bind(row.position)
         .bind(i64::try_from(children.len()).unwrap_or(i64::MAX));
+    let files = children.iter().flat_map(|planned| planned.content.files()).map(|item| item.attachment.id).collect();
+    let records = Records::of_conversation(session, &lease.conversation, files).await?;
     let mut ids = Vec::with_capacity(children.len());
     for (offset, planned) in (1_i64..).zip(children) {
         let takes_target = offset == 1 && matches!(planned.content, PartContent::Text { .. });
-        let mut child = Part {
+        let child = Part {
             id: PartId(process.new_id()),
             position: rows::number(row.position + offset, "position")?,
             content: planned.content.clone(),
@@ -92,11 +94,7 @@ async fn insert_children(
             target: parent.target.clone().filter(|_| takes_target),
             ..parent.clone()
         };
-        for attachment in attachments::of_content(&mut child.content).filter(|attachment| attachment.number == 0) {
-            attachments::store(session, process, Admission::Always, &lease.conversation, parent.turn, attachment)
-                .await?;
-        }
-        parts::insert(&mut batch, &child);
+        parts::insert(&mut batch, &child, &records)?;
         ids.push(child.id);
     }
     session.run(batch).await?;
@@ -150,7 +148,7 @@ async fn write_notice(
                 ..failed.clone()
             };
             let mut batch = Batch::default();
-            parts::insert(&mut batch, &notice);
+            parts::insert(&mut batch, &notice, &Records::default())?;
             session.run(batch).await?;
         }
     }

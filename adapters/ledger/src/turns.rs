@@ -1,11 +1,12 @@
 //! What there is to work on in a lane: its oldest incomplete turn and what waits behind it.
 
-use satchel_domain::{Part, PartId, PartState, Timestamp, TurnId, part::UndeliveredPart};
+use satchel_domain::{Part, PartState, Timestamp, TurnId, part::UndeliveredPart};
 use satchel_ports::ledger::{JournalEntry, Lease, QueuedMessage, QueuedTurn};
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
+    attachments::{AttachmentRef, Records},
     batch::Batch,
     error::Result,
     lanes,
@@ -93,16 +94,23 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
     let answers = session.run(batch).await?;
     lanes::require(&answers, lane, lease)?;
     let Some(oldest) = answers.first::<OldestTurn>(oldest)? else { return Ok(None) };
-    let journal: Vec<(Json<JournalEntry>,)> = answers.all(journal)?;
+    let journal: Vec<(Json<JournalEntry<AttachmentRef>>,)> = answers.all(journal)?;
+    let stream: Option<PartRow> = answers.first(stream)?;
+    let untold: Vec<PartRow> = answers.all(untold)?;
+    let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
+    let sent = stream.iter().chain(&untold).flat_map(PartRow::files);
+    let records = Records::read(session, named.chain(sent).collect()).await?;
+    let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
+    let untold = untold.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
     let turn = QueuedTurn {
         id: TurnId(oldest.id),
         messages: rows::messages(answers.all(messages)?)?,
         ready_at: Timestamp(oldest.ready_at),
         has_followers: answers.first::<(bool,)>(followed)?.is_some_and(|(followed,)| followed),
-        journal: journal.into_iter().map(|(entry,)| entry.0).collect(),
-        stream: answers.first::<PartRow>(stream)?.map(Part::try_from).transpose()?,
+        journal: journal.collect::<Result<_>>()?,
+        stream: stream.map(|row| row.into_part(&records)).transpose()?,
         crashes: rows::number(oldest.crashes, "number of crashes")?,
-        unreported_failures: answers.all(untold)?.into_iter().filter_map(routing_error).collect(),
+        unreported_failures: untold.into_iter().filter_map(undelivered).collect(),
         voice: oldest.voice,
         agent: oldest.agent,
     };
@@ -146,11 +154,10 @@ pub(crate) async fn list_queued_behind(
     rows::messages(answers.all(messages)?)
 }
 
-fn routing_error(row: PartRow) -> Option<UndeliveredPart> {
-    match row.state_detail.0 {
-        PartState::Failed { reason } => {
-            Some(UndeliveredPart { part: PartId(row.id), turn: TurnId(row.turn), content: row.content.0, reason })
-        }
+fn undelivered(part: Part) -> Option<UndeliveredPart> {
+    let Part { id, turn, content, state, .. } = part;
+    match state {
+        PartState::Failed { reason } => Some(UndeliveredPart { part: id, turn, content, reason }),
         _ => None,
     }
 }

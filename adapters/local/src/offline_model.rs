@@ -12,13 +12,13 @@ mod phrase;
 mod replies;
 mod step;
 
-use std::{ops::Range, time::Duration};
+use std::{num::NonZeroU64, ops::Range, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream;
-use satchel_domain::{Attachment, AttachmentSource, Visibility};
+use satchel_domain::{AttachmentSource, Visibility};
 use satchel_ports::{
-    LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest,
+    LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest,
     language_model::{ModelStream, ModelToolCall},
 };
 use tokio::time::sleep;
@@ -192,11 +192,11 @@ fn word_chunks(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl From<&Attachment> for ListedFile {
-    fn from(attachment: &Attachment) -> Self {
+impl From<&ModelFile> for ListedFile {
+    fn from(attachment: &ModelFile) -> Self {
         Self {
             id: attachment.id.to_string(),
-            number: attachment.number,
+            number: attachment.number.map(NonZeroU64::get),
             filename: attachment.filename.to_string(),
             mime: attachment.mime.clone(),
             bytes: attachment.bytes,

@@ -1,6 +1,6 @@
 //! What the wrappers count, seen as a scraper sees it.
 
-use std::{panic::AssertUnwindSafe, path::Path};
+use std::{num::NonZeroU64, panic::AssertUnwindSafe, path::Path};
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -141,7 +141,7 @@ async fn what_is_published_is_counted_and_still_published() {
 fn file(bytes: u64) -> PartContent {
     let attachment = Attachment {
         id: AttachmentId(Uuid::nil()),
-        number: 1,
+        number: NonZeroU64::MIN,
         conversation: conversation("web:a"),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.bin"),

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use satchel_domain::{Attachment, size};
-use satchel_ports::language_model::InputSupport;
+use satchel_domain::size;
+use satchel_ports::{ModelFile, language_model::InputSupport};
 
 use crate::{
     media_kind::MediaKind,
@@ -340,7 +340,7 @@ impl FileRules {
     }
 
     /// Adds a file to a request, or returns the reason why it can't be sent.
-    pub(crate) fn admit_file(&self, used: &mut RequestFileBudget, file: &Attachment) -> Result<(), String> {
+    pub(crate) fn admit_file(&self, used: &mut RequestFileBudget, file: &ModelFile) -> Result<(), String> {
         let abilities = &self.capabilities;
         let kind = MediaKind::from_mime(&file.mime).filter(|kind| abilities.types(*kind).contains(&file.mime.as_str()));
         let Some(kind) = kind else { return Err(self.refusal(file)) };
@@ -379,7 +379,7 @@ impl FileRules {
 
     /// How large a copy of an image has to be, where the model takes images but not this one; `None` where it takes it, or
     /// no copy would help.
-    pub(crate) fn copy_limits(&self, file: &Attachment) -> Option<ImageLimits> {
+    pub(crate) fn copy_limits(&self, file: &ModelFile) -> Option<ImageLimits> {
         let abilities = &self.capabilities;
         let is_picture = file.kind() == "image" && file.mime != "image/svg+xml" && file.bytes > 0;
         if !is_picture || abilities.images.is_empty() {
@@ -430,7 +430,7 @@ impl FileRules {
     }
 
     /// Lists the accepted types, and the setting that adds the refused kind where one does.
-    fn refusal(&self, file: &Attachment) -> String {
+    fn refusal(&self, file: &ModelFile) -> String {
         let accepted = format!("this model accepts {}", self.capabilities.describe_types());
         let is_addable =
             |kind: &MediaKind| self.provider.file_kinds().contains(kind) && self.capabilities.types(*kind).is_empty();

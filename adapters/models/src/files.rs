@@ -2,8 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
-use satchel_domain::Attachment;
-use satchel_ports::Blobs;
+use satchel_ports::{Blobs, ModelFile};
 
 /// Why a file can't be sent, as text for the model.
 const UNREADABLE_REASON: &str = "it could not be read";
@@ -12,7 +11,7 @@ const UNREADABLE_REASON: &str = "it could not be read";
 ///
 /// # Errors
 /// When it can't be read or its size differs from the recorded one. The reason is logged here.
-pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &Attachment) -> Result<String, String> {
+pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &ModelFile) -> Result<String, String> {
     let log_unreadable = |error: &dyn std::error::Error| {
         tracing::warn!(attachment.id = %file.id, error = %error, "reading a file for the model failed; the model is told");
         UNREADABLE_REASON.to_owned()
@@ -56,7 +55,7 @@ pub(crate) async fn encode_base64(blobs: &dyn Blobs, file: &Attachment) -> Resul
 mod tests {
     use bytes::Bytes;
     use futures::stream;
-    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
+    use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Visibility};
     use satchel_fake_kit::FaultyBlobs;
     use satchel_ports::{BlobError, BlobHint, ByteStream, StoredBlob};
     use uuid::Uuid;
@@ -86,19 +85,16 @@ mod tests {
         }
     }
 
-    fn file(bytes: u64) -> Attachment {
-        Attachment {
+    fn file(bytes: u64) -> ModelFile {
+        ModelFile {
             id: AttachmentId(Uuid::from_u128(5)),
-            number: 1,
-            conversation: "console:main".parse().unwrap(),
+            number: None,
             source: AttachmentSource::User,
             filename: Filename::from_untrusted("x.png"),
             mime: "image/png".into(),
             bytes,
             sha256: Sha256([7; 32]),
             media: MediaInfo::default(),
-            description: String::new(),
-            created_at: Timestamp(0),
             visibility: Visibility::Deliver,
         }
     }

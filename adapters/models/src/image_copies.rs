@@ -8,9 +8,9 @@ use std::{
 };
 
 use futures::stream;
-use satchel_domain::{Attachment, MediaInfo, Sha256};
+use satchel_domain::{MediaInfo, Sha256};
 use satchel_ports::{
-    BlobHint, Blobs, ImageError, ImageRequest, ImageScaler, ModelMessage, ScaledImage, StoredBlob,
+    BlobHint, Blobs, ImageError, ImageRequest, ImageScaler, ModelFile, ModelMessage, ScaledImage, StoredBlob,
     language_model::ContentPart,
 };
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,7 @@ impl ImageCopies {
         let mut messages = messages.to_vec();
         let deadline = tokio::time::Instant::now() + MAX_WAIT;
         // The newest first: the turn is about them, and a model takes only so many.
-        let files: Vec<&mut Attachment> = messages.iter_mut().flat_map(message_files_mut).collect();
+        let files: Vec<&mut ModelFile> = messages.iter_mut().flat_map(message_files_mut).collect();
         let images = files.into_iter().rev().filter(|file| file.kind() == "image").take(rules.max_images());
         for file in images {
             let Some(limits) = rules.copy_limits(file) else { continue };
@@ -73,7 +73,7 @@ impl ImageCopies {
     }
 
     /// The copy of an image, made now unless it was made lately.
-    async fn copy(&self, file: &Attachment, limits: ImageLimits) -> Option<StoredBlob> {
+    async fn copy(&self, file: &ModelFile, limits: ImageLimits) -> Option<StoredBlob> {
         if let Some(remembered) = self.find(file.sha256, limits) {
             return remembered;
         }
@@ -138,7 +138,7 @@ impl ImageCopies {
     }
 }
 
-fn message_files(message: &ModelMessage) -> Vec<&Attachment> {
+fn message_files(message: &ModelMessage) -> Vec<&ModelFile> {
     match message {
         ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => attachments.iter().collect(),
         ModelMessage::Context { parts } => parts
@@ -152,7 +152,7 @@ fn message_files(message: &ModelMessage) -> Vec<&Attachment> {
     }
 }
 
-fn message_files_mut(message: &mut ModelMessage) -> Vec<&mut Attachment> {
+fn message_files_mut(message: &mut ModelMessage) -> Vec<&mut ModelFile> {
     match message {
         ModelMessage::User { attachments, .. } | ModelMessage::Tool { attachments, .. } => {
             attachments.iter_mut().collect()

@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, attachment::escape_references, filename::is_unsafe_char, size};
+use satchel_domain::{attachment::escape_references, filename::is_unsafe_char, size};
 use satchel_ports::{
-    ModelMessage,
+    ModelFile, ModelMessage,
     language_model::{ContentPart, ModelToolCall},
 };
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(crate) enum ContentPiece {
     /// Text; never blank.
     Text(String),
     /// A file that the model accepts.
-    File(Box<Attachment>),
+    File(Box<ModelFile>),
     /// The address of an image that the provider fetches.
     ImageUrl(String),
 }
@@ -58,7 +58,7 @@ pub(crate) struct WireToolResult {
     pub(crate) name: String,
     pub(crate) text: String,
     /// Files that are part of the result itself.
-    pub(crate) files: Vec<Attachment>,
+    pub(crate) files: Vec<ModelFile>,
 }
 
 /// Where the files of a tool result are put.
@@ -108,7 +108,7 @@ pub(crate) fn build_turns(
     builder.turns
 }
 
-type FileDecisions<'a> = Vec<(&'a Attachment, Result<(), String>)>;
+type FileDecisions<'a> = Vec<(&'a ModelFile, Result<(), String>)>;
 
 /// Decides for each file and part of each message whether it is sent. The newest messages go first, because the turn is
 /// about them.
@@ -176,7 +176,7 @@ impl ConversationBuilder<'_> {
         }
     }
 
-    fn push_file(&mut self, file: &Attachment, decision: Result<(), String>) {
+    fn push_file(&mut self, file: &ModelFile, decision: Result<(), String>) {
         let pieces = file_pieces(file, decision);
         self.user_turn().extend(pieces);
     }
@@ -277,7 +277,7 @@ impl ConversationBuilder<'_> {
 }
 
 /// A file after its name, so that the model can tell files apart, or the reason why it isn't sent.
-fn file_pieces(file: &Attachment, decision: Result<(), String>) -> Vec<ContentPiece> {
+fn file_pieces(file: &ModelFile, decision: Result<(), String>) -> Vec<ContentPiece> {
     match decision {
         Ok(()) => vec![
             ContentPiece::Text(format_note(&format!("The file {}:", quote_name(file)))),
@@ -288,7 +288,7 @@ fn file_pieces(file: &Attachment, decision: Result<(), String>) -> Vec<ContentPi
 }
 
 /// The note that a file is not sent, and why.
-pub(crate) fn omitted_file_note(file: &Attachment, reason: &str) -> String {
+pub(crate) fn omitted_file_note(file: &ModelFile, reason: &str) -> String {
     let size = size::format_bytes(file.bytes);
     format!("You can't see the file {} ({}, {size}): {reason}.", quote_name(file), sanitize(&file.mime))
 }
@@ -306,7 +306,7 @@ pub(crate) fn format_note(text: &str) -> String {
 }
 
 /// A file's name, sanitized against prompt injection.
-fn quote_name(file: &Attachment) -> String {
+fn quote_name(file: &ModelFile) -> String {
     escape_references(&format!("{:?}", sanitize(file.filename.as_str())))
 }
 

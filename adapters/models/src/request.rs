@@ -1,8 +1,7 @@
 //! Builds the vendor's request from the prepared turns. Only the chosen files are read, and only here.
 
 use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolCall, ToolResponse};
-use satchel_domain::Attachment;
-use satchel_ports::{Blobs, ToolSpec};
+use satchel_ports::{Blobs, ModelFile, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -150,7 +149,7 @@ async fn tool_result_part(result: &WireToolResult, blobs: &dyn Blobs) -> Content
     ContentPart::from_custom(json!({ "type": "tool_result", "tool_use_id": result.id, "content": content }), None)
 }
 
-fn anthropic_block(file: &Attachment, encoded: String) -> Value {
+fn anthropic_block(file: &ModelFile, encoded: String) -> Value {
     let kind = if file.kind() == "image" { "image" } else { "document" };
     let mut block = json!({ "type": kind, "source": { "type": "base64", "media_type": file.mime } });
     // Moved, not copied: it may be large.

@@ -113,7 +113,7 @@ pub(crate) fn to_wire_file(attachment: &Attachment) -> wire::File {
     let url = format!("{}/files/{}", conversation_path(&attachment.conversation), attachment.id);
     wire::File {
         id: attachment.id.to_string(),
-        number: attachment.number,
+        number: attachment.number.get(),
         filename: attachment.filename.to_string(),
         mime: attachment.mime.clone(),
         bytes: attachment.bytes,

@@ -3,7 +3,10 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use satchel_domain::{Attachment, AttachmentSource, CallId, Sender, ToolCall, ToolOutcome, TurnId, size};
+use satchel_domain::{
+    Attachment, AttachmentSource, CallId, NewAttachment, OutcomeFile, RecordedOutcome, Sender, ToolCall, ToolOutcome,
+    TurnId, size,
+};
 use satchel_ports::{
     BusEvent, ChangeLog, FileAction, FileChange, LedgerError, OutcomeReader, SafetyTier, Tool, ToolCaller, ToolContext,
     ToolSpec,
@@ -115,7 +118,7 @@ pub async fn run_calls(
 /// How a call ended.
 enum CallEnd {
     /// With an outcome, recorded under this ordinal.
-    Recorded(u32, Box<ToolOutcome>),
+    Recorded(u32, Box<RecordedOutcome>),
     /// Without an outcome, because the turn was stopped; its changes are recorded at the turn's end.
     CutOff(Vec<FileChange>),
 }
@@ -167,23 +170,16 @@ async fn run_and_record(
 }
 
 /// Removes the new files, for which there is no quota, from an outcome and names them in its text.
-fn drop_new_files(outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
-    let ToolOutcome { text, mut attachments, mut selection, .. } = outcome.clone();
-    let mut dropped: Vec<Attachment> = Vec::new();
-    for files in [Some(&mut attachments), selection.as_mut()].into_iter().flatten() {
-        files.retain(|file| {
-            // A file may also be among the selected ones.
-            if file.number == 0 && dropped.iter().all(|other| other.id != file.id) {
-                dropped.push(file.clone());
-            }
-            file.number > 0
-        });
-    }
-    let name = |file: &Attachment| format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
-    let names: Vec<String> = dropped.iter().map(name).collect();
+fn drop_new_files(mut outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
+    let name = |file: &NewAttachment| format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
+    let names: Vec<String> = outcome.new_files().iter().map(name).collect();
+    let is_known = |file: &OutcomeFile| matches!(file, OutcomeFile::Known(_));
+    outcome.attachments.retain(is_known);
+    outcome.viewed_files.retain(|viewed| is_known(&viewed.file));
+    outcome.selection.iter_mut().for_each(|files| files.retain(is_known));
     let reason = format!("Error: {} could not be stored and will not be delivered: {exceeded}", names.join(", "));
-    let text = text.into_iter().chain([reason]).collect::<Vec<_>>().join("\n");
-    ToolOutcome { attachments, selection, ..ToolOutcome { text: Some(text), failed: true, ..outcome } }
+    let text = outcome.text.into_iter().chain([reason]).collect::<Vec<_>>().join("\n");
+    ToolOutcome { text: Some(text), failed: true, ..outcome }
 }
 
 /// Records the outcome of a call. The call has already happened, so recording is retried until it succeeds.
@@ -193,7 +189,7 @@ async fn record_outcome(
     call: &ToolCall,
     outcome: &ToolOutcome,
     changes: &[FileChange],
-) -> Result<ToolOutcome, LedgerError> {
+) -> Result<RecordedOutcome, LedgerError> {
     retry_until_stored(&lane.stop, || {
         services.turns.journal_outcome(&lane.lease, call.id.turn, call.id.ordinal, outcome, changes)
     })
@@ -388,25 +384,27 @@ pub(crate) async fn perform_call(
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use satchel_domain::{AttachmentId, Filename, Sha256, StoredBlob, Timestamp};
     use satchel_ports::ledger::QuotaScope;
     use uuid::Uuid;
 
     use super::*;
 
-    fn new_file(id: u128, name: &str) -> Attachment {
+    fn new_file(id: u128, name: &str) -> NewAttachment {
         let stored =
             StoredBlob { sha256: Sha256([7; 32]), bytes: 700, mime: "text/plain".into(), media: Default::default() };
-        let conversation = "console:main".parse().unwrap();
-        let id = AttachmentId(Uuid::from_u128(id));
-        Attachment::new(id, conversation, AttachmentSource::Tool, Filename::from_untrusted(name), stored, Timestamp(0))
+        let (id, name) = (AttachmentId(Uuid::from_u128(id)), Filename::from_untrusted(name));
+        NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0))
     }
 
     #[test]
     fn file_over_quota_is_named_once() {
-        let known = Attachment { number: 3, ..new_file(1, "old.txt") };
-        let attachments = vec![new_file(2, "a.txt"), known.clone(), new_file(3, "a.txt")];
-        let selection = Some(vec![known.clone(), new_file(2, "a.txt"), new_file(4, "b.txt")]);
+        let known: OutcomeFile =
+            new_file(1, "old.txt").numbered("console:main".parse().unwrap(), NonZeroU64::MIN).into();
+        let attachments = vec![new_file(2, "a.txt").into(), known.clone(), new_file(3, "a.txt").into()];
+        let selection = Some(vec![known.clone(), new_file(2, "a.txt").into(), new_file(4, "b.txt").into()]);
         let exceeded = QuotaExceeded { scope: QuotaScope::Conversation, used: 0, quota: 500, needed: 700 };
         let outcome =
             drop_new_files(ToolOutcome { attachments, selection, ..ToolOutcome::from_text("made") }, &exceeded);

@@ -127,7 +127,10 @@ fn append_refused_files(response: OutgoingResponse, refused: &[RefusedFile]) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::{
+        num::NonZeroU64,
+        sync::{Arc, Mutex},
+    };
 
     use satchel_domain::{
         Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sha256, Timestamp, Visibility,
@@ -147,7 +150,7 @@ mod tests {
     fn file(bytes: u64) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(7)),
-            number: 1,
+            number: NonZeroU64::MIN,
             conversation: "console:main".parse().unwrap(),
             source: AttachmentSource::Tool,
             filename: Filename::from_untrusted("a.txt"),

@@ -56,7 +56,10 @@ fn note(text: String) -> ModelMessage {
 
 fn needs_text(file: &Attachment, support: &InputSupport) -> bool {
     let is_small = file.bytes <= MAX_DOCUMENT_BYTES;
-    support.document_text && is_small && may_have_text(file) && !support.accepts(&file.mime, file.bytes)
+    support.document_text
+        && is_small
+        && may_have_text(&file.mime, file.bytes)
+        && !support.accepts(&file.mime, file.bytes)
 }
 
 /// The heading and the text of a document, or why there is none.
@@ -66,7 +69,7 @@ async fn read(
     room: usize,
     can_read_on: bool,
 ) -> Result<(String, String), String> {
-    let document = read_document(reader, file, None, room).await.map_err(|error| error.to_string())?;
+    let document = read_document(reader, &file.stored(), None, room).await.map_err(|error| error.to_string())?;
     let text = join_pages(&document);
     let last = document.pages.last().ok_or("it has no pages")?;
     let has_more = last.number < document.total_pages || last.offset + (last.text.len() as u64) < last.bytes;

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, Filename, HistoryMessage, RefusedFile, ToolCall, attachment::escape_references,
+    Attachment, CallId, Filename, HistoryMessage, RefusedFile, ToolCall, ViewedFile, attachment::escape_references,
     filename::is_unsafe_char, part::UndeliveredPart, size,
 };
 use satchel_ports::{
-    ModelMessage,
+    ModelFile, ModelMessage,
     language_model::{ContentPart, ModelToolCall},
     ledger::{QueuedTurn, SteeringMessage},
 };
@@ -53,8 +53,10 @@ pub fn initial_messages(
     messages.extend(documents);
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
-    messages
-        .push(ModelMessage::User { text: escape_markers(rounds::user_text(turn)), attachments: attachments.clone() });
+    messages.push(ModelMessage::User {
+        text: escape_markers(rounds::user_text(turn)),
+        attachments: model_files(&attachments),
+    });
     messages.extend(
         attachment_addendum(&attachments, &rounds::refused_files(turn)).map(|text| ModelMessage::Note { text }),
     );
@@ -97,7 +99,7 @@ pub fn task_messages(
     let mut messages: Vec<ModelMessage> = context_message(&format!("the task `{task}`"), given).into_iter().collect();
     messages.extend(rounds::message_origin(turn).map(|origin| context.heading(&origin)));
     let attachments = rounds::turn_attachments(turn);
-    messages.push(ModelMessage::User { text: escape_markers(prompt), attachments: attachments.clone() });
+    messages.push(ModelMessage::User { text: escape_markers(prompt), attachments: model_files(&attachments) });
     messages.extend(
         attachment_addendum(&attachments, &rounds::refused_files(turn)).map(|text| ModelMessage::Note { text }),
     );
@@ -218,13 +220,18 @@ fn from_history(message: HistoryMessage) -> ModelMessage {
 pub fn tool_result(
     call: CallId,
     text: String,
-    mut attachments: Vec<Attachment>,
-    viewed_files: &[Attachment],
+    attachments: Vec<Attachment>,
+    viewed_files: &[ViewedFile<Attachment>],
 ) -> ModelMessage {
     let files = attachments.iter().map(|file| shorten_names(file).numbered_reference());
     let text = append_lines(escape_markers(text), files);
-    attachments.extend_from_slice(viewed_files);
+    let viewed_files = viewed_files.iter().cloned().map(ModelFile::from);
+    let attachments = model_files(&attachments).into_iter().chain(viewed_files).collect();
     ModelMessage::Tool { call: call_id(call), text, attachments }
+}
+
+fn model_files(attachments: &[Attachment]) -> Vec<ModelFile> {
+    attachments.iter().cloned().map(ModelFile::from).collect()
 }
 
 /// The reference to a file in the model's input.
@@ -275,6 +282,8 @@ pub(crate) fn escape_markers(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use satchel_domain::{
         AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp, Visibility,
         part::{FailureReason, FileForm, FileItem},
@@ -286,7 +295,7 @@ mod tests {
     fn file(name: &str, mime: &str, bytes: u64) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(5)),
-            number: 1,
+            number: NonZeroU64::MIN,
             conversation: "console:main".parse().unwrap(),
             source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use satchel_domain::{
-    Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, RefusedFile, ToolCall, ToolOutcome,
+    Attachment, Ending, HistoryMessage, InboxId, MessageOrigin, RecordedOutcome, RefusedFile, ToolCall, ViewedFile,
     fold::fold,
     markdown::{append_paragraph, trim_blank_edges},
 };
@@ -51,7 +51,7 @@ pub struct Rounds {
     /// The task whose rounds follow the finished ones, as far as it was recorded.
     pub recorded_task: Option<String>,
     /// The outcomes of the calls, by ordinal.
-    pub outcomes: BTreeMap<u32, ToolOutcome>,
+    pub outcomes: BTreeMap<u32, RecordedOutcome>,
     /// The ordinals of the calls that waited for a decision before this process resumed the turn.
     pub awaiting_decision: BTreeSet<u32>,
     /// The decisions about calls, by ordinal, that were made before this process resumed the turn.
@@ -118,7 +118,7 @@ impl Rounds {
     /// The ordinal of the first call that may have made unrecorded files: it has no outcome, or a dead process ran it.
     #[must_use]
     pub fn first_interrupted(&self) -> Option<u32> {
-        let is_interrupted = |outcome: &ToolOutcome| {
+        let is_interrupted = |outcome: &RecordedOutcome| {
             outcome.failed && outcome.text.as_ref().is_some_and(|text| text.starts_with(OUTCOME_UNKNOWN))
         };
         let ordinals = self.rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
@@ -133,7 +133,8 @@ impl Rounds {
             self.outcomes.values().flat_map(|outcome| &outcome.attachments).map(|file| file.id).collect();
         files.retain(|file| !recorded_ids.contains(&file.id));
         if !files.is_empty() {
-            let outcome = self.outcomes.entry(ordinal).or_insert_with(|| ToolOutcome::from_failure(INTERRUPTED_TEXT));
+            let outcome =
+                self.outcomes.entry(ordinal).or_insert_with(|| RecordedOutcome::from_failure(INTERRUPTED_TEXT));
             outcome.attachments.extend(files);
         }
     }
@@ -181,11 +182,11 @@ impl Rounds {
 
     /// The outcomes of the calls, in the order of the requests; of a run those of its last task.
     #[must_use]
-    pub fn outcomes(&self) -> Vec<ToolOutcome> {
+    pub fn outcomes(&self) -> Vec<RecordedOutcome> {
         self.outcomes_of(self.current_rounds())
     }
 
-    fn outcomes_of(&self, rounds: &[Round]) -> Vec<ToolOutcome> {
+    fn outcomes_of(&self, rounds: &[Round]) -> Vec<RecordedOutcome> {
         let ordinals = rounds.iter().flat_map(|round| &round.calls).map(|call| call.id.ordinal);
         ordinals.filter_map(|ordinal| self.outcomes.get(&ordinal).cloned()).collect()
     }
@@ -273,7 +274,7 @@ impl Rounds {
     }
 
     /// The files that a call shows to the model in this turn. History names them in the call's result only.
-    fn viewed_files(&self, call: &ToolCall) -> &[Attachment] {
+    fn viewed_files(&self, call: &ToolCall) -> &[ViewedFile<Attachment>] {
         self.outcomes.get(&call.id.ordinal).map_or(&[], |outcome| &outcome.viewed_files)
     }
 
@@ -281,7 +282,7 @@ impl Rounds {
     fn tool_result(&self, call: &ToolCall) -> (String, Vec<Attachment>) {
         match self.outcomes.get(&call.id.ordinal) {
             Some(outcome) => (outcome.to_model_text(), outcome.attachments.clone()),
-            None => (ToolOutcome::from_failure(INTERRUPTED_TEXT).to_model_text(), Vec::new()),
+            None => (RecordedOutcome::from_failure(INTERRUPTED_TEXT).to_model_text(), Vec::new()),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use satchel_domain::{
-    Attachment, CallId, SystemTask, ToolCall, ToolOutcome,
+    Attachment, CallId, RecordedOutcome, SystemTask, ToolCall,
     filename::to_inline_code,
     remedy,
     script::{NO_VALUE_TEXT, RESULT_PREFIX, SCRIPT_TOOL, fenced_block, parse_script_message},
@@ -118,7 +118,7 @@ pub(crate) fn schedule(turn: &QueuedTurn) -> Option<(&str, &str)> {
 }
 
 /// Formats a script's outcome for people: JSON gets its own code block.
-fn format_outcome(outcome: &ToolOutcome) -> String {
+fn format_outcome(outcome: &RecordedOutcome) -> String {
     let text = outcome.text.clone().unwrap_or_default();
     match &outcome.data {
         Some(data) => {
@@ -131,7 +131,7 @@ fn format_outcome(outcome: &ToolOutcome) -> String {
 
 /// The report of a scheduled script: its value alone; empty where it has none or where the value is only the id of a
 /// delivered file.
-fn schedule_report(outcome: &ToolOutcome) -> String {
+fn schedule_report(outcome: &RecordedOutcome) -> String {
     let text = format_outcome(outcome);
     let value = [NO_VALUE_TEXT, RESULT_PREFIX.trim_end()].into_iter().find_map(|prefix| text.strip_prefix(prefix));
     let value = value.unwrap_or(&text).trim_start();

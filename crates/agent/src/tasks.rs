@@ -16,7 +16,7 @@ use satchel_attachments::{
     template::RenderedText,
 };
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, Ending, Filename, StoredBlob, SystemTask, TaskDirectory, TaskRequest,
+    AttachmentId, AttachmentSource, Ending, Filename, NewAttachment, StoredBlob, SystemTask, TaskDirectory, TaskRequest,
 };
 use satchel_ports::{
     BusEvent, LedgerError, ModelMessage, ModelRequest,
@@ -181,7 +181,7 @@ pub(crate) async fn agent_attachments(
     let parts = async {
         let scopes = [(Scope::Agent, declarations.as_slice())];
         let list = EffectiveList::load(&scopes, &context, &files).await.map_err(PreparationError::Declaration)?;
-        content_parts(services, playbooks, lane, files, &list, agent).await
+        content_parts(services, playbooks, files, &list, agent).await
     };
     match parts.await {
         Ok(parts) => Ok(parts.into_iter().map(|scoped| scoped.part).collect()),
@@ -268,7 +268,7 @@ impl<'a> TaskRun<'a> {
         let index = self.steps.iter().position(|other| other.task.id == step.task.id);
         let list = index.and_then(|index| self.lists.get_mut(index)).map(std::mem::take).unwrap_or_default();
         let list = list.complete(&context, &files).await.map_err(PreparationError::Declaration)?;
-        let parts = content_parts(services, self.playbooks, lane, files, &list, agent).await?;
+        let parts = content_parts(services, self.playbooks, files, &list, agent).await?;
         let RenderedText::Text(task_prompt) = step.render_prompt(&context)? else {
             return Err(PreparationError::Resolution(
                 "its prompt needs the output of a task that didn't run".to_owned(),
@@ -315,7 +315,6 @@ fn run_files(services: &AgentServices, playbooks: &PlaybookServices, lane: &Lane
 async fn content_parts(
     services: &AgentServices,
     playbooks: &PlaybookServices,
-    lane: &LaneHandle,
     files: RunFiles,
     list: &EffectiveList,
     agent: &AgentProfile,
@@ -324,8 +323,7 @@ async fn content_parts(
     // The ledger doesn't know these files: they belong to the configuration, not to the conversation.
     let record = |filename: Filename, stored: StoredBlob| {
         let (id, now) = (AttachmentId(services.ids.next()), services.clock.now());
-        let conversation = lane.lease.conversation.clone();
-        Attachment::new(id, conversation, AttachmentSource::Config, filename, stored, now)
+        NewAttachment::new(id, AttachmentSource::Config, filename, stored, now).into()
     };
     let parts = to_content_parts(list.entries(), &agent.model.input_support(), &content, &record).await;
     parts.map_err(|error| PreparationError::Resolution(error.reason))

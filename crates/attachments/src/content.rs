@@ -3,11 +3,11 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures::{TryStreamExt, stream};
-use satchel_domain::{Attachment, Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
+use satchel_domain::{Filename, MediaInfo, StoredBlob, filename::is_unsafe_char, size};
 use satchel_ports::{
     BlobHint, Blobs, DeclaredFiles, DocumentReader, DocumentText, Fetcher, ImageRequest, ImageScaler, OpenedFile,
     Recording, ScaledImage, Speech, SpeechError,
-    language_model::{ContentPart, InputSupport},
+    language_model::{ContentPart, InputSupport, ModelFile},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -54,8 +54,8 @@ pub struct ScopedPart {
     pub part: ContentPart,
 }
 
-/// Makes the record of stored bytes; the ledger doesn't know it.
-pub type RecordFile<'a> = &'a (dyn Fn(Filename, StoredBlob) -> Attachment + Send + Sync);
+/// Makes a model's file of stored bytes; the ledger doesn't know it.
+pub type RecordFile<'a> = &'a (dyn Fn(Filename, StoredBlob) -> ModelFile + Send + Sync);
 
 /// Resolves the entries of a list, in their order, to what a model gets of them.
 ///
@@ -121,7 +121,7 @@ async fn item_parts(
         return Ok(vec![ContentPart::Text(text_of_file(&label_of(item, file), &text))]);
     }
     if let (AttachmentKind::Pdf, Some(max_pages)) = (item.kind, item.bounds.max_pages) {
-        return first_pages(item, file, max_pages, services, record).await;
+        return first_pages(item, file, max_pages, services).await;
     }
     let is_small = file.bytes <= MAX_FILE_BYTES;
     let is_taken = is_small && support.accepts(&file.mime, file.bytes);
@@ -142,28 +142,26 @@ async fn item_parts(
         }
         None => label,
     };
-    // The ledger doesn't know it, and its type was checked when it was opened.
-    let attachment = record(
-        filename.clone(),
-        StoredBlob { sha256: file.sha256, bytes: file.bytes, mime: file.mime.clone(), media: file.media },
-    );
-    let may_be_read = services.documents.is_some() && document::may_have_text(&attachment) && is_small;
+    // Its type was checked when it was opened.
+    let stored = StoredBlob { sha256: file.sha256, bytes: file.bytes, mime: file.mime.clone(), media: file.media };
+    let may_be_read = services.documents.is_some() && document::may_have_text(&file.mime, file.bytes) && is_small;
     // What nobody will read isn't copied.
     if may_be_sent || may_be_read {
-        store(file, filename, item, services).await?;
+        store(file, filename.clone(), item, services).await?;
     }
     if !is_taken
         && may_be_read
-        && let Some(text) = document_text(&attachment, services).await
+        && let Some(text) = document_text(&stored, services).await
     {
         return Ok(vec![ContentPart::Text(text_of_document(&label_of(item, file), &text))]);
     }
+    let model_file = record(filename, stored);
     if item.kind == AttachmentKind::Image && may_be_sent {
-        let within = keep_within(attachment, item, services).await?;
+        let within = keep_within(model_file, item, services).await?;
         return Ok(vec![label, ContentPart::File(Box::new(within))]);
     }
     // A model that doesn't take it is told why by its adapter, which knows all limits.
-    Ok(vec![label, ContentPart::File(Box::new(attachment))])
+    Ok(vec![label, ContentPart::File(Box::new(model_file))])
 }
 
 /// The text of the first pages of a PDF.
@@ -172,26 +170,20 @@ async fn first_pages(
     file: &OpenedFile,
     max_pages: u32,
     services: &ContentServices,
-    record: RecordFile<'_>,
 ) -> Result<Vec<ContentPart>, ResolutionError> {
     let failed = |reason: &str| ResolutionError { reason: format!("{}: {reason}", item.source), retryable: false };
     let Some(reader) = &services.documents else { return Err(failed("`max_pages` needs something that reads PDFs")) };
     let OpenedFile { mime, bytes, sha256, media, .. } = file;
     let stored = StoredBlob { sha256: *sha256, bytes: *bytes, mime: mime.clone(), media: *media };
     store(file, filename(item), item, services).await?;
-    let file_record = record(filename(item), stored);
-    let read = document::read_document(reader.as_ref(), &file_record, Some(max_pages), MAX_TEXT_BYTES).await;
+    let read = document::read_document(reader.as_ref(), &stored, Some(max_pages), MAX_TEXT_BYTES).await;
     let text = read.map_err(|error| failed(&error.to_string()))?;
     let heading = document::describe_pages(&label_of(item, file), &text, "because you are given its first pages alone");
     Ok(vec![ContentPart::Text(format!("{heading}:{}", document::join_pages(&text)))])
 }
 
 /// An image within the bounds of its declaration: itself, or a smaller copy.
-async fn keep_within(
-    image: Attachment,
-    item: &Item,
-    services: &ContentServices,
-) -> Result<Attachment, ResolutionError> {
+async fn keep_within(image: ModelFile, item: &Item, services: &ContentServices) -> Result<ModelFile, ResolutionError> {
     let MediaInfo { width, height, .. } = image.media;
     // Whether a photo is turned is known once it is decoded; then its sides may have changed places.
     let is_perhaps_turned = image.mime == "image/jpeg" && item.bounds.longest_side(height, width).is_some();
@@ -202,12 +194,12 @@ async fn keep_within(
         copy = scale(&image, max_side, item, services).await?;
     }
     let StoredBlob { sha256, bytes, mime, media } = copy;
-    Ok(Attachment { sha256, bytes, mime, media, ..image })
+    Ok(ModelFile { sha256, bytes, mime, media, ..image })
 }
 
 /// Stores a smaller copy of an image.
 async fn scale(
-    image: &Attachment,
+    image: &ModelFile,
     max_side: u32,
     item: &Item,
     services: &ContentServices,
@@ -296,7 +288,7 @@ async fn transcribe(file: &OpenedFile, services: &ContentServices) -> Option<Res
 }
 
 /// The text of a document; `None` where nothing reads it.
-async fn document_text(file: &Attachment, services: &ContentServices) -> Option<DocumentText> {
+async fn document_text(file: &StoredBlob, services: &ContentServices) -> Option<DocumentText> {
     let reader = services.documents.as_ref()?;
     let read = document::read_document(reader.as_ref(), file, None, MAX_TEXT_BYTES).await;
     read.map_err(|error| tracing::info!(mime = file.mime, %error, "a declared document has no text; its model is told"))

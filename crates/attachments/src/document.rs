@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use satchel_domain::{Attachment, filename::is_unsafe_char, size};
+use satchel_domain::{Attachment, StoredBlob, filename::is_unsafe_char, size};
 use satchel_ports::{DocumentError, DocumentReader, DocumentRequest, DocumentText};
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +14,8 @@ const MAX_NAME_CHARS: usize = 150;
 
 /// Whether a file may be a document, by its type alone.
 #[must_use]
-pub fn may_have_text(file: &Attachment) -> bool {
-    !matches!(file.kind(), "image" | "audio" | "video" | "font") && file.bytes > 0
+pub fn may_have_text(mime: &str, bytes: u64) -> bool {
+    !matches!(mime.split('/').next().unwrap_or_default(), "image" | "audio" | "video" | "font") && bytes > 0
 }
 
 /// Reads the beginning of a document, as far as its text fits and up to the last page that is wanted.
@@ -24,7 +24,7 @@ pub fn may_have_text(file: &Attachment) -> bool {
 /// When nothing reads it.
 pub async fn read_document(
     reader: &dyn DocumentReader,
-    file: &Attachment,
+    file: &StoredBlob,
     last_page: Option<u32>,
     max_text_bytes: usize,
 ) -> Result<DocumentText, DocumentError> {

@@ -142,8 +142,10 @@ impl ReadableFile for StoredFile {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use bytes::Bytes;
-    use satchel_domain::{AttachmentSource, Filename, MediaInfo, StoredBlob, Timestamp};
+    use satchel_domain::{AttachmentSource, Filename, MediaInfo, NewAttachment, StoredBlob, Timestamp};
     use satchel_ports::{MockArchive, MockBlobs, MockDeclaredFiles};
     use uuid::Uuid;
 
@@ -156,8 +158,9 @@ mod tests {
             mime: "image/png".to_owned(),
             media: MediaInfo::default(),
         };
-        let (id, conversation) = (AttachmentId(Uuid::from_u128(id)), "console:main".parse().unwrap());
-        Attachment::new(id, conversation, AttachmentSource::Tool, Filename::from_untrusted(name), stored, Timestamp(0))
+        let (id, name) = (AttachmentId(Uuid::from_u128(id)), Filename::from_untrusted(name));
+        let new_file = NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0));
+        new_file.numbered("console:main".parse().unwrap(), NonZeroU64::MIN)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Any file that Satchel knows.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AttachmentId, ConversationId, Filename, Sha256, Timestamp, size};
@@ -71,13 +73,40 @@ pub struct StoredBlob {
     pub media: MediaInfo,
 }
 
-/// A file that Satchel knows. Its bytes live in the blob store, addressed by `sha256`; they are never in here.
+/// A file as a tool or a channel made it, before the ledger has given it its number. Its bytes live in the blob store,
+/// addressed by `sha256`; they are never in here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAttachment {
+    /// The file's id.
+    pub id: AttachmentId,
+    /// Who brought it.
+    pub source: AttachmentSource,
+    /// Its name, harmless to show and to write.
+    pub filename: Filename,
+    /// Its type, detected from the bytes.
+    pub mime: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The address of its bytes.
+    pub sha256: Sha256,
+    /// What its header tells.
+    pub media: MediaInfo,
+    /// What it shows, for captions and alternative text.
+    pub description: String,
+    /// When it was stored.
+    pub created_at: Timestamp,
+    /// Whether the person gets it.
+    pub visibility: Visibility,
+}
+
+/// A file of a conversation, as the ledger keeps it. Its bytes live in the blob store, addressed by `sha256`; they are
+/// never in here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The file's id, made by the ledger.
+    /// The file's id.
     pub id: AttachmentId,
-    /// The file's number in its conversation, for people: `#17`. Zero until the ledger has stored it.
-    pub number: u64,
+    /// The file's number in its conversation, for people: `#17`.
+    pub number: NonZeroU64,
     /// The only conversation in which the file can be named.
     pub conversation: ConversationId,
     /// Who brought it.
@@ -103,22 +132,28 @@ pub struct Attachment {
     pub visibility: Visibility,
 }
 
-impl Attachment {
-    /// Makes a file of stored bytes: for the person, without a description, and without a number until the ledger
-    /// stores it.
+impl NewAttachment {
+    /// Makes a file of stored bytes: for the person, and without a description.
     #[must_use]
     pub fn new(
         id: AttachmentId,
-        conversation: ConversationId,
         source: AttachmentSource,
         filename: Filename,
         stored: StoredBlob,
         created_at: Timestamp,
     ) -> Self {
         let StoredBlob { sha256, bytes, mime, media } = stored;
-        Self {
+        let (description, visibility) = (String::new(), Visibility::Deliver);
+        Self { id, source, filename, mime, bytes, sha256, media, description, created_at, visibility }
+    }
+
+    /// Makes it the file of a conversation with this number there.
+    #[must_use]
+    pub fn numbered(self, conversation: ConversationId, number: NonZeroU64) -> Attachment {
+        let Self { id, source, filename, mime, bytes, sha256, media, description, created_at, visibility } = self;
+        Attachment {
             id,
-            number: 0,
+            number,
             conversation,
             source,
             filename,
@@ -126,10 +161,18 @@ impl Attachment {
             bytes,
             sha256,
             media,
-            description: String::new(),
+            description,
             created_at,
-            visibility: Visibility::Deliver,
+            visibility,
         }
+    }
+}
+
+impl Attachment {
+    /// What is known of its bytes.
+    #[must_use]
+    pub fn stored(&self) -> StoredBlob {
+        StoredBlob { sha256: self.sha256, bytes: self.bytes, mime: self.mime.clone(), media: self.media }
     }
 
     /// The top-level type: `image` of `image/png`.
@@ -207,7 +250,7 @@ mod tests {
     fn file(name: &str) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(5)),
-            number: 1,
+            number: NonZeroU64::MIN,
             conversation: "console:main".parse().expect("a conversation"),
             source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),

@@ -3,7 +3,7 @@
 //! The seven rules are those of ADR 0002; each has a test of its own below.
 
 use crate::{
-    Attachment, Ending, OutgoingResponse, ToolOutcome, Visibility, VoiceRequest,
+    Attachment, Ending, OutgoingResponse, RecordedOutcome, Visibility, VoiceRequest,
     filename::is_visually_empty,
     markdown::{append_paragraph, trim_blank_edges},
 };
@@ -16,7 +16,7 @@ pub const EMPTY_RESPONSE_TEXT: &str = "I finished without anything to send. Plea
 /// `messages` are the texts of the model's messages, oldest first; `outcomes` are those of its tool calls in the
 /// order in which the model requested them, whatever order they finished in.
 #[must_use]
-pub fn fold(messages: &[String], outcomes: &[ToolOutcome], ending: &Ending) -> OutgoingResponse {
+pub fn fold(messages: &[String], outcomes: &[RecordedOutcome], ending: &Ending) -> OutgoingResponse {
     let attachments = fold_attachments(outcomes);
     let voice = outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
     let last_message =
@@ -63,7 +63,7 @@ pub fn with_voice_reply(response: OutgoingResponse, ending: &Ending) -> Outgoing
 }
 
 /// Returns the files to deliver: the last selection and the files made after it, or else all deliverable files.
-fn fold_attachments(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
+fn fold_attachments(outcomes: &[RecordedOutcome]) -> Vec<Attachment> {
     let last_selecting = outcomes.iter().rposition(|outcome| outcome.selection.is_some());
     let selected = last_selecting.and_then(|at| outcomes[at].selection.as_deref()).unwrap_or_default();
     let mut merged: Vec<Attachment> = Vec::new();
@@ -81,7 +81,7 @@ fn fold_attachments(outcomes: &[ToolOutcome]) -> Vec<Attachment> {
 
 /// Merges the selections of several outcomes, if any of them selects; for a tool that calls others.
 #[must_use]
-pub fn merge_selections(outcomes: &[ToolOutcome]) -> Option<Vec<Attachment>> {
+pub fn merge_selections(outcomes: &[RecordedOutcome]) -> Option<Vec<Attachment>> {
     outcomes.iter().any(|outcome| outcome.selection.is_some()).then(|| fold_attachments(outcomes))
 }
 
@@ -106,6 +106,8 @@ fn merge_attachment(merged: &mut Vec<Attachment>, attachment: &Attachment) {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use proptest::prelude::*;
     use uuid::Uuid;
 
@@ -115,7 +117,7 @@ mod tests {
     fn file(id: u128, content: u8, name: &str) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(id)),
-            number: 0,
+            number: NonZeroU64::MIN,
             conversation: "console:main".parse().expect("a conversation"),
             source: AttachmentSource::Tool,
             filename: Filename::from_untrusted(name),
@@ -129,8 +131,8 @@ mod tests {
         }
     }
 
-    fn made(attachments: Vec<Attachment>) -> ToolOutcome {
-        ToolOutcome { attachments, ..ToolOutcome::default() }
+    fn made(attachments: Vec<Attachment>) -> RecordedOutcome {
+        RecordedOutcome { attachments, ..RecordedOutcome::default() }
     }
 
     fn messages(texts: &[&str]) -> Vec<String> {
@@ -166,7 +168,8 @@ mod tests {
         let outcomes = [made(vec![internal.clone(), file(2, 2, "b")])];
         assert_eq!(ids(&fold(&messages(&["x"]), &outcomes, &Ending::Done)), [2]);
 
-        let select = |chosen: Vec<Attachment>| ToolOutcome { selection: Some(chosen), ..ToolOutcome::default() };
+        let select =
+            |chosen: Vec<Attachment>| RecordedOutcome { selection: Some(chosen), ..RecordedOutcome::default() };
         let earlier_turn = file(7, 7, "old");
         let outcomes = [
             made(vec![internal.clone(), file(2, 2, "b")]),
@@ -189,10 +192,10 @@ mod tests {
     #[test]
     fn rule_3_selection_covers_own_call() {
         let internal = Attachment { visibility: Visibility::Internal, ..file(2, 2, "b") };
-        let script = |selection: Vec<Attachment>| ToolOutcome {
+        let script = |selection: Vec<Attachment>| RecordedOutcome {
             attachments: vec![file(1, 1, "a"), internal.clone(), file(3, 3, "c")],
             selection: Some(selection),
-            ..ToolOutcome::default()
+            ..RecordedOutcome::default()
         };
         for (selection, sent) in
             [(vec![file(3, 3, "c")], vec![3]), (vec![internal.clone(), file(1, 1, "a")], vec![2, 1]), (vec![], vec![])]
@@ -206,9 +209,9 @@ mod tests {
 
     #[test]
     fn rule_4_last_voice_request_wins() {
-        let speak = |text: Option<&str>| ToolOutcome {
+        let speak = |text: Option<&str>| RecordedOutcome {
             voice: Some(VoiceRequest { text: text.map(str::to_owned) }),
-            ..ToolOutcome::default()
+            ..RecordedOutcome::default()
         };
         let response = fold(&messages(&["x"]), &[speak(Some("one")), speak(None)], &Ending::Done);
         assert_eq!(response.voice, Some(VoiceRequest { text: None }));
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn files_of_earlier_tasks_precede_and_outlast_a_selection() {
-        let chosen = ToolOutcome { selection: Some(vec![file(2, 2, "b")]), ..ToolOutcome::default() };
+        let chosen = RecordedOutcome { selection: Some(vec![file(2, 2, "b")]), ..RecordedOutcome::default() };
         let last = fold(&messages(&["x"]), &[made(vec![file(3, 3, "c")]), chosen], &Ending::Done);
         let earlier = [file(1, 1, "a"), file(2, 2, "b")];
         assert_eq!(ids(&with_earlier_files(last.clone(), &earlier, &Ending::Done)), [1, 2], "each file once");
@@ -283,15 +286,16 @@ mod tests {
         assert_eq!(indented.text.as_deref(), Some("    let x = 1;\n    x"));
     }
 
-    fn outcomes() -> impl Strategy<Value = Vec<ToolOutcome>> {
+    fn outcomes() -> impl Strategy<Value = Vec<RecordedOutcome>> {
         let attachment =
             (0u128..12, 0u8..6, 0u8..3, any::<bool>()).prop_map(|(id, content, name, internal)| Attachment {
                 visibility: if internal { Visibility::Internal } else { Visibility::Deliver },
                 ..file(id, content, &format!("{name}.txt"))
             });
         let files = proptest::collection::vec(attachment, 0..6);
-        let outcome = (files.clone(), proptest::option::weighted(0.2, files))
-            .prop_map(|(attachments, selection)| ToolOutcome { attachments, selection, ..ToolOutcome::default() });
+        let outcome = (files.clone(), proptest::option::weighted(0.2, files)).prop_map(|(attachments, selection)| {
+            RecordedOutcome { attachments, selection, ..RecordedOutcome::default() }
+        });
         proptest::collection::vec(outcome, 0..8)
     }
 

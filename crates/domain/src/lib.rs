@@ -35,7 +35,7 @@ pub mod task;
 pub mod time;
 
 pub use agent::{AgentDirectory, AgentSummary, AllowedPeople};
-pub use attachment::{Attachment, AttachmentSource, MediaInfo, StoredBlob, Visibility};
+pub use attachment::{Attachment, AttachmentSource, MediaInfo, NewAttachment, StoredBlob, Visibility};
 pub use capabilities::ChannelCapabilities;
 pub use conversation::{ChannelName, ConversationId};
 pub use disk::{DiskFull, DiskReserve, DiskSpace};
@@ -45,7 +45,7 @@ pub use filename::Filename;
 pub use id::{AttachmentId, CallId, InboxId, PartId, TurnId};
 pub use inbound::{FileReference, InboundMessage, RefusedFile, Sender, UndecodableUpdate};
 pub use message::{HistoryMessage, MessageOrigin, ToolCall};
-pub use outcome::{ToolOutcome, VoiceRequest, WakeRequest};
+pub use outcome::{OutcomeFile, Picture, RecordedOutcome, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest};
 pub use pairing::{PairingCode, SystemTask};
 pub use part::{Button, MessageRef, Part, PartContent, PartState};
 pub use path::WorkspacePath;

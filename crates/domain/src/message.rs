@@ -27,15 +27,15 @@ pub struct MessageOrigin {
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
-pub enum HistoryMessage {
+#[serde(tag = "role", rename_all = "snake_case", bound(deserialize = "F: Deserialize<'de>"))]
+pub enum HistoryMessage<F = Attachment> {
     /// What a person wrote and sent.
     Person {
         /// The text; empty if files came alone.
         text: String,
         /// The files that came with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        attachments: Vec<Attachment>,
+        attachments: Vec<F>,
         /// The files that could not be taken, and why.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<RefusedFile>,
@@ -59,13 +59,43 @@ pub enum HistoryMessage {
         text: String,
         /// The files that it made.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        attachments: Vec<Attachment>,
+        attachments: Vec<F>,
     },
     /// What Satchel tells the model, such as what could not be delivered.
     Note {
         /// The words.
         text: String,
     },
+}
+
+impl<F> HistoryMessage<F> {
+    /// Returns its files, in order.
+    #[must_use]
+    pub fn files(&self) -> &[F] {
+        match self {
+            Self::Person { attachments, .. } | Self::Tool { attachments, .. } => attachments,
+            Self::Model { .. } | Self::Note { .. } => &[],
+        }
+    }
+
+    /// Replaces each of its files.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<HistoryMessage<G>, E> {
+        Ok(match self {
+            Self::Person { text, attachments, refused, origin } => {
+                let attachments = attachments.into_iter().map(replace).collect::<Result<_, E>>()?;
+                HistoryMessage::Person { text, attachments, refused, origin }
+            }
+            Self::Model { text, calls } => HistoryMessage::Model { text, calls },
+            Self::Tool { call, text, attachments } => {
+                let attachments = attachments.into_iter().map(replace).collect::<Result<_, E>>()?;
+                HistoryMessage::Tool { call, text, attachments }
+            }
+            Self::Note { text } => HistoryMessage::Note { text },
+        })
+    }
 }
 
 #[cfg(test)]

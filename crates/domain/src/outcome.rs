@@ -1,8 +1,10 @@
 //! What one tool call yields.
 
+use std::convert::Infallible;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Attachment;
+use crate::{Attachment, AttachmentId, Filename, NewAttachment, StoredBlob, Visibility};
 
 /// A request to send the reply as a voice message, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,9 +22,22 @@ pub struct WakeRequest {
     pub include_event: bool,
 }
 
+/// A file of an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutcomeFile {
+    /// The call made it; the ledger numbers it when it records the outcome.
+    New(NewAttachment),
+    /// The conversation has it already.
+    Known(Attachment),
+}
+
+/// What a call has yielded, as the ledger has recorded it: every file has its number.
+pub type RecordedOutcome = ToolOutcome<Attachment>;
+
 /// What one tool call yields. Every field may be absent: a tool that only made a file has nothing else to say.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ToolOutcome {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound(deserialize = "F: Deserialize<'de>"))]
+pub struct ToolOutcome<F = OutcomeFile> {
     /// The outcome as text, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -31,17 +46,17 @@ pub struct ToolOutcome {
     pub data: Option<serde_json::Value>,
     /// The files that the call made or brought, in its own order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<F>,
     /// The files that the model is to see beside the answer. They are not delivered for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub viewed_files: Vec<Attachment>,
+    pub viewed_files: Vec<ViewedFile<F>>,
     /// A request to send the reply as a voice message, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceRequest>,
     /// The exact files of the reply, in order; an empty list withholds all. Resolved by the tool: every file is of
     /// this conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selection: Option<Vec<Attachment>>,
+    pub selection: Option<Vec<F>>,
     /// What a script wants a model to look at. The model is called for it, even if no model requested the script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakes: Vec<WakeRequest>,
@@ -50,7 +65,22 @@ pub struct ToolOutcome {
     pub failed: bool,
 }
 
-impl ToolOutcome {
+impl<F> Default for ToolOutcome<F> {
+    fn default() -> Self {
+        Self {
+            text: None,
+            data: None,
+            attachments: Vec::new(),
+            viewed_files: Vec::new(),
+            voice: None,
+            selection: None,
+            wakes: Vec::new(),
+            failed: false,
+        }
+    }
+}
+
+impl<F> ToolOutcome<F> {
     /// An outcome of data alone.
     #[must_use]
     pub fn from_data(data: serde_json::Value) -> Self {
@@ -84,5 +114,115 @@ impl ToolOutcome {
             (None, Some(data)) => data.to_string(),
             (None, None) => "done".to_owned(),
         }
+    }
+
+    /// Returns its files: the files, the viewed ones, the selected ones. One may occur in several of these.
+    pub fn files(&self) -> impl Iterator<Item = &F> {
+        let viewed = self.viewed_files.iter().map(|viewed| &viewed.file);
+        self.attachments.iter().chain(viewed).chain(self.selection.iter().flatten())
+    }
+
+    /// Replaces each of its files, in its order: the files, the viewed ones, the selected ones.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, mut replace: impl FnMut(F) -> Result<G, E>) -> Result<ToolOutcome<G>, E> {
+        let Self { text, data, attachments, viewed_files, voice, selection, wakes, failed } = self;
+        let attachments = attachments.into_iter().map(&mut replace).collect::<Result<_, E>>()?;
+        let viewed_files = viewed_files
+            .into_iter()
+            .map(|ViewedFile { file, picture }| Ok(ViewedFile { file: replace(file)?, picture }))
+            .collect::<Result<_, E>>()?;
+        let selection = selection.map(|files| files.into_iter().map(&mut replace).collect()).transpose()?;
+        Ok(ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed })
+    }
+}
+
+impl ToolOutcome {
+    /// Returns the files that the call made, each once.
+    #[must_use]
+    pub fn new_files(&self) -> Vec<NewAttachment> {
+        let mut new_files: Vec<NewAttachment> = Vec::new();
+        for file in self.files() {
+            if let OutcomeFile::New(file) = file
+                && new_files.iter().all(|other| other.id != file.id)
+            {
+                new_files.push(file.clone());
+            }
+        }
+        new_files
+    }
+}
+
+/// A file that a model is to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewedFile<F> {
+    /// The file.
+    pub file: F,
+    /// What is shown in its place, such as one page of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<Picture>,
+}
+
+/// A picture that was made of a file, for a model alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// What it is called to the model.
+    pub filename: Filename,
+    /// Its bytes.
+    pub stored: StoredBlob,
+}
+
+impl<F> From<F> for ViewedFile<F> {
+    fn from(file: F) -> Self {
+        Self { file, picture: None }
+    }
+}
+
+impl OutcomeFile {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> AttachmentId {
+        match self {
+            Self::New(file) => file.id,
+            Self::Known(file) => file.id,
+        }
+    }
+
+    /// Whether the person gets it.
+    #[must_use]
+    pub fn visibility(&self) -> Visibility {
+        match self {
+            Self::New(file) => file.visibility,
+            Self::Known(file) => file.visibility,
+        }
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::New(file) => file.bytes,
+            Self::Known(file) => file.bytes,
+        }
+    }
+}
+
+impl From<RecordedOutcome> for ToolOutcome {
+    fn from(recorded: RecordedOutcome) -> Self {
+        let Ok(outcome) = recorded.try_map_files(|file| Ok::<_, Infallible>(file.into()));
+        outcome
+    }
+}
+
+impl From<NewAttachment> for OutcomeFile {
+    fn from(file: NewAttachment) -> Self {
+        Self::New(file)
+    }
+}
+
+impl From<Attachment> for OutcomeFile {
+    fn from(file: Attachment) -> Self {
+        Self::Known(file)
     }
 }

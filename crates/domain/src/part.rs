@@ -45,9 +45,9 @@ pub enum FileForm {
 
 /// A file of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileItem {
+pub struct FileItem<F = Attachment> {
     /// The file.
-    pub attachment: Attachment,
+    pub attachment: F,
     /// How it is sent.
     pub form: FileForm,
     /// The text under it, or its alternative text; empty for none.
@@ -70,8 +70,8 @@ pub struct PreparedVoice {
 
 /// What one part sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum PartContent {
+#[serde(tag = "kind", rename_all = "snake_case", bound(deserialize = "F: Deserialize<'de>"))]
+pub enum PartContent<F = Attachment> {
     /// A chunk of the reply's text, with the files that ride on it.
     Text {
         /// The chunk in Markdown.
@@ -80,7 +80,7 @@ pub enum PartContent {
         markup: Markup,
         /// The files on the same message, where the channel bundles.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        files: Vec<FileItem>,
+        files: Vec<FileItem<F>>,
     },
     /// The reply as a voice message.
     Voice {
@@ -100,11 +100,11 @@ pub enum PartContent {
         caption: String,
     },
     /// One file.
-    File(FileItem),
+    File(FileItem<F>),
     /// Several files on one message.
     Album {
         /// The files, in order.
-        items: Vec<FileItem>,
+        items: Vec<FileItem<F>>,
     },
     /// The closing notice about what was not delivered: the last part of its response.
     Notice {
@@ -137,6 +137,34 @@ impl PartContent {
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), markup: Markup::Rich, files: Vec::new() }
     }
+}
+
+impl<F> PartContent<F> {
+    /// Replaces each of its files.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, mut replace: impl FnMut(F) -> Result<G, E>) -> Result<PartContent<G>, E> {
+        let mut map_item = |FileItem { attachment, form, caption }: FileItem<F>| {
+            Ok(FileItem { attachment: replace(attachment)?, form, caption })
+        };
+        Ok(match self {
+            Self::Text { text, markup, files } => {
+                let files = files.into_iter().map(map_item).collect::<Result<_, E>>()?;
+                PartContent::Text { text, markup, files }
+            }
+            Self::Voice { text, in_text, prepared, as_file, caption } => {
+                PartContent::Voice { text, in_text, prepared, as_file, caption }
+            }
+            Self::File(item) => PartContent::File(map_item(item)?),
+            Self::Album { items } => {
+                PartContent::Album { items: items.into_iter().map(map_item).collect::<Result<_, E>>()? }
+            }
+            Self::Notice { text } => PartContent::Notice { text },
+            Self::Question { text, buttons } => PartContent::Question { text, buttons },
+            Self::Withdraw => PartContent::Withdraw,
+        })
+    }
 
     /// Returns the name of its kind in `--json`, logs and metrics.
     #[must_use]
@@ -154,7 +182,7 @@ impl PartContent {
 
     /// Returns its files, in order.
     #[must_use]
-    pub fn files(&self) -> &[FileItem] {
+    pub fn files(&self) -> &[FileItem<F>] {
         match self {
             Self::Text { files, .. } => files,
             Self::File(item) => std::slice::from_ref(item),

@@ -7,16 +7,34 @@ use crate::{Attachment, VoiceRequest};
 /// What a person gets for a turn: text, voice, files. Routing reads nothing else (ADR 0002).
 ///
 /// Its JSON has these fields and no other: one that is misspelt is an error, not a response without it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OutgoingResponse {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "F: Deserialize<'de>"))]
+pub struct OutgoingResponse<F = Attachment> {
     /// The reply's text in Markdown; never blank when present.
     pub text: Option<String>,
     /// Whether and what to speak.
     pub voice: Option<VoiceRequest>,
     /// The files to deliver, in order, each once.
     #[serde(default)]
-    pub attachments: Vec<Attachment>,
+    pub attachments: Vec<F>,
+}
+
+impl<F> Default for OutgoingResponse<F> {
+    fn default() -> Self {
+        Self { text: None, voice: None, attachments: Vec::new() }
+    }
+}
+
+impl<F> OutgoingResponse<F> {
+    /// Replaces each of its files.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<OutgoingResponse<G>, E> {
+        let Self { text, voice, attachments } = self;
+        let attachments = attachments.into_iter().map(replace).collect::<Result<_, E>>()?;
+        Ok(OutgoingResponse { text, voice, attachments })
+    }
 }
 
 impl OutgoingResponse {

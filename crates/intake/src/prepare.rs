@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, DiskFull, FileReference, InboxId, RefusedFile, Sender, Timestamp,
+    AttachmentId, AttachmentSource, DiskFull, FileReference, InboxId, NewAttachment, RefusedFile, Sender, Timestamp,
     TurnId, delivery::SendError, size,
 };
 use satchel_ports::{
@@ -139,7 +139,7 @@ async fn fetch_file(
     reference: &FileReference,
     sender: &Sender,
     give_up_at: Timestamp,
-) -> Result<Attachment, String> {
+) -> Result<NewAttachment, String> {
     let mut delay = Duration::from_secs(1);
     let mut attempts = 0;
     loop {
@@ -182,7 +182,7 @@ enum AttemptError {
     Retryable(String),
 }
 
-async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) -> Result<Attachment, AttemptError> {
+async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) -> Result<NewAttachment, AttemptError> {
     let limit = context.limits.max_file_bytes;
     let too_large = |bytes: u64| {
         AttemptError::Permanent(format!(
@@ -207,10 +207,9 @@ async fn try_fetch_file(context: PrepareContext<'_>, reference: &FileReference) 
             store_blob(context.blobs, reference, bytes.or(reference.bytes), content, limit).await?
         }
     };
-    let (id, conversation) = (AttachmentId(context.ids.next()), context.lease.conversation.clone());
-    let (source, filename) = (AttachmentSource::User, reference.filename.clone());
-    let file = Attachment::new(id, conversation, source, filename, stored, context.clock.now());
-    Ok(Attachment { description: reference.caption.clone(), ..file })
+    let (id, source) = (AttachmentId(context.ids.next()), AttachmentSource::User);
+    let file = NewAttachment::new(id, source, reference.filename.clone(), stored, context.clock.now());
+    Ok(NewAttachment { description: reference.caption.clone(), ..file })
 }
 
 async fn store_blob(
@@ -240,11 +239,11 @@ async fn record_file(
     message: InboxId,
     index: usize,
     reference: FileReference,
-    outcome: Result<Attachment, String>,
+    outcome: Result<NewAttachment, String>,
 ) -> Result<InboundFileState, LedgerError> {
     let index = u32::try_from(index).expect("a message has fewer files than fit a u32");
     let reason = match outcome {
-        Ok(attachment) => match context.turns.store_file(context.lease, message, index, &attachment).await {
+        Ok(file) => match context.turns.store_file(context.lease, message, index, &file).await {
             Err(LedgerError::QuotaExceeded(exceeded)) => exceeded.to_string(),
             stored => return Ok(InboundFileState::Stored(stored?)),
         },

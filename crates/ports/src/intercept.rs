@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, Part, PartId,
-    RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
+    Attachment, ChannelName, ConversationId, HistoryMessage, InboundMessage, InboxId, MessageRef, NewAttachment, Part,
+    PartId, RecordedOutcome, RefusedFile, Sha256, Timestamp, ToolOutcome, TurnId, UndecodableUpdate,
 };
 use serde_json::Value;
 
@@ -77,12 +77,12 @@ intercept! {
     Turns {
         fn next_turn(lease: &Lease) -> Option<QueuedTurn>;
         fn list_queued_behind(lease: &Lease, turn: TurnId) -> Vec<QueuedMessage>;
-        fn store_file(lease: &Lease, message: InboxId, index: u32, attachment: &Attachment) -> Attachment;
+        fn store_file(lease: &Lease, message: InboxId, index: u32, file: &NewAttachment) -> Attachment;
         fn refuse_file(lease: &Lease, message: InboxId, index: u32, refused: &RefusedFile) -> ();
         fn record_transcription(lease: &Lease, message: InboxId, index: u32, transcription: &Transcription) -> ();
         fn journal_message(lease: &Lease, turn: TurnId, entry: &JournalEntry) -> ();
-        fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> ToolOutcome;
-        fn register_files(turn: TurnId, files: &[Attachment]) -> Vec<Attachment>;
+        fn journal_outcome(lease: &Lease, turn: TurnId, ordinal: u32, outcome: &ToolOutcome, changes: &[FileChange]) -> RecordedOutcome;
+        fn register_files(turn: TurnId, files: &[NewAttachment]) -> Vec<Attachment>;
         fn complete_turn(lease: &Lease, completed: &CompletedTurn) -> Option<Part>;
     }
     Outbox {

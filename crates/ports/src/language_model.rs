@@ -1,10 +1,13 @@
 //! The model that answers.
 
-use std::{collections::BTreeSet, pin::Pin, sync::Arc};
+use std::{collections::BTreeSet, num::NonZeroU64, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use futures::Stream;
-use satchel_domain::{Attachment, remedy};
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Picture, Sha256, StoredBlob,
+    ViewedFile, Visibility, remedy,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::ToolSpec;
@@ -30,7 +33,64 @@ pub enum ContentPart {
     /// tells the model that it can't see it.
     ImageUrl(String),
     /// A stored file; an adapter sends it if its model takes it, and otherwise says why not.
-    File(Box<Attachment>),
+    File(Box<ModelFile>),
+}
+
+/// A stored file as a model is given it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelFile {
+    /// Its id.
+    pub id: AttachmentId,
+    /// Its number in the conversation; `None` for a file of the configuration, which is no file of the conversation.
+    pub number: Option<NonZeroU64>,
+    /// Who brought it.
+    pub source: AttachmentSource,
+    /// Its name.
+    pub filename: Filename,
+    /// Its type.
+    pub mime: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The address of its bytes.
+    pub sha256: Sha256,
+    /// What its header tells.
+    pub media: MediaInfo,
+    /// Whether the person gets it.
+    pub visibility: Visibility,
+}
+
+impl ModelFile {
+    /// The top-level type: `image` of `image/png`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.mime.split('/').next().unwrap_or_default()
+    }
+}
+
+impl From<Attachment> for ModelFile {
+    fn from(file: Attachment) -> Self {
+        let Attachment { id, number, source, filename, mime, bytes, sha256, media, visibility, .. } = file;
+        Self { id, number: Some(number), source, filename, mime, bytes, sha256, media, visibility }
+    }
+}
+
+impl From<NewAttachment> for ModelFile {
+    fn from(file: NewAttachment) -> Self {
+        let NewAttachment { id, source, filename, mime, bytes, sha256, media, visibility, .. } = file;
+        Self { id, number: None, source, filename, mime, bytes, sha256, media, visibility }
+    }
+}
+
+impl From<ViewedFile<Attachment>> for ModelFile {
+    fn from(viewed: ViewedFile<Attachment>) -> Self {
+        let file = Self::from(viewed.file);
+        match viewed.picture {
+            None => file,
+            Some(Picture { filename, stored: StoredBlob { sha256, bytes, mime, media } }) => {
+                Self { filename, mime, bytes, sha256, media, ..file }
+            }
+        }
+    }
 }
 
 /// What a model takes besides text.
@@ -72,7 +132,7 @@ pub enum ModelMessage {
         /// The text, and references to files of older turns.
         text: String,
         /// The files of this turn; an adapter sends those that its model takes and leaves the rest to the text.
-        attachments: Vec<Attachment>,
+        attachments: Vec<ModelFile>,
     },
     /// From the operator: what an agent was given, before everything else. Sent in the person's role, because providers
     /// take only text in the instructions; its first part says whose it is.
@@ -100,7 +160,7 @@ pub enum ModelMessage {
         /// The answer.
         text: String,
         /// The files that it made or shows, for models that can see them.
-        attachments: Vec<Attachment>,
+        attachments: Vec<ModelFile>,
     },
 }
 

@@ -53,7 +53,7 @@ pub use file_links::{FileLinks, LINK_TTL, LinkError};
 pub use file_runner::{FileAccess, FileProfile, FileReader, FileRunner, FileWriter};
 pub use images::{ImageError, ImageRequest, ImageScaler, ScaledImage};
 pub use inbound::{Inbound, InboundError};
-pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest};
+pub use language_model::{LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest};
 pub use ledger::{Archive, HolderId, Inbox, Lease, Leases, Ledger, LedgerError, Outbox, Pairings, Storage, Turns};
 pub use media::{MediaError, MediaMeter, MediaRequest};
 pub use satchel_domain::StoredBlob;

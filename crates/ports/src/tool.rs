@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, Sender, StoredBlob, ToolOutcome,
-    WorkspacePath,
+    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, Filename, NewAttachment, Sender, StoredBlob,
+    ToolOutcome, WorkspacePath,
 };
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -107,9 +107,9 @@ pub struct ToolContext {
 impl ToolContext {
     /// Makes a file of the tool out of stored bytes, for its outcome.
     #[must_use]
-    pub fn new_file(&self, filename: Filename, stored: StoredBlob) -> Attachment {
-        let (id, conversation) = (AttachmentId(self.ids.next()), self.conversation.clone());
-        Attachment::new(id, conversation, AttachmentSource::Tool, filename, stored, self.clock.now())
+    pub fn new_file(&self, filename: Filename, stored: StoredBlob) -> NewAttachment {
+        let id = AttachmentId(self.ids.next());
+        NewAttachment::new(id, AttachmentSource::Tool, filename, stored, self.clock.now())
     }
 
     /// Stores bytes and makes a file of the tool out of them, for its outcome. Large files are streamed into the store
@@ -122,7 +122,7 @@ impl ToolContext {
         blobs: &dyn Blobs,
         filename: Filename,
         content: impl Into<Bytes>,
-    ) -> Result<Attachment, BlobError> {
+    ) -> Result<NewAttachment, BlobError> {
         let content = content.into();
         let bytes = content.len() as u64;
         let hint = BlobHint { filename: Some(filename.clone()), mime: None, bytes: Some(bytes) };

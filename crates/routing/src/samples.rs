@@ -1,5 +1,7 @@
 //! Files, responses and capabilities for tests: realistic ones by hand, wild ones by proptest.
 
+use std::num::NonZeroU64;
+
 use proptest::prelude::*;
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, Filename, MediaInfo, OutgoingResponse, Sha256,
@@ -11,12 +13,12 @@ use uuid::Uuid;
 
 use crate::tables;
 
-/// A file of this number, name, type and size; images are 1280 × 960.
+/// A file of this number, or the first, of this name, type and size; images are 1280 × 960.
 pub(crate) fn file(number: u64, name: &str, mime: &str, bytes: u64) -> Attachment {
     let pixels = mime.starts_with("image/");
     Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(number) + 1)),
-        number,
+        number: NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN),
         conversation: "console:main".parse().expect("a conversation"),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
@@ -69,7 +71,7 @@ pub(crate) fn response() -> impl Strategy<Value = OutgoingResponse> {
         prop_oneof![2 => prop::collection::vec(attachment(), 0..5), 1 => prop::collection::vec(attachment(), 0..40)];
     (proptest::option::of(text), proptest::option::of(voice), files).prop_map(|(text, voice, mut attachments)| {
         for (number, attachment) in (1..).zip(&mut attachments) {
-            attachment.number = number;
+            attachment.number = NonZeroU64::MIN.saturating_add(number - 1);
             attachment.id = AttachmentId(Uuid::from_u128(u128::from(number)));
         }
         OutgoingResponse { text, voice, attachments }

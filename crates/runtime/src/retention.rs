@@ -139,7 +139,8 @@ impl RetentionTask {
     async fn remove(&self, conversation: &ConversationId, expired: &[Attachment]) -> Result<u64, LedgerError> {
         let mut removed = 0;
         for Attachment { number, .. } in expired {
-            let request = ForgetRequest { conversation: conversation.clone(), number: *number, restricted_to: None };
+            let request =
+                ForgetRequest { conversation: conversation.clone(), number: number.get(), restricted_to: None };
             // A file in use is removed on a later day.
             if let ForgetOutcome::Forgotten(_) = self.storage.forget_file(&request).await? {
                 removed += 1;

@@ -4,7 +4,8 @@ mod reservations;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, AttachmentSource, Filename, ToolOutcome, Visibility, WorkspacePath, size::format_bytes,
+    Attachment, AttachmentSource, Filename, NewAttachment, OutcomeFile, ToolOutcome, Visibility, WorkspacePath,
+    size::format_bytes,
 };
 use satchel_ports::{
     BlobError, BlobHint, SafetyTier, StoredBlob, Tool, ToolContext, ToolError, ToolSpec, ledger::AttachmentQuery,
@@ -90,7 +91,7 @@ impl Tool for AttachmentAdd {
             attachments.push(add_file(services, context, request, visibility).await?);
         }
         // A file may have grown since it was looked at, within its own limit but not within the call's or the turn's.
-        let bytes = attachments.iter().map(|attachment| attachment.bytes).sum();
+        let bytes = attachments.iter().map(OutcomeFile::bytes).sum();
         check_call_bytes(bytes, services.limits.add_call_bytes)?;
         reservation
             .commit(&attachments)
@@ -225,7 +226,7 @@ async fn add_file(
     context: &ToolContext,
     request: AddRequest,
     visibility: Visibility,
-) -> Result<Attachment, ToolError> {
+) -> Result<OutcomeFile, ToolError> {
     let AddRequest { path, filename, mime, description } = request;
     let file = services.workspace.read(&context.conversation, &path).await;
     let file = file.map_err(|error| error::tool_error_with_cause("nothing was attached", &error))?;
@@ -236,10 +237,11 @@ async fn add_file(
         error => error::tool_error_with_cause(&format!("nothing was attached: `{path}` could not be stored"), &error),
     })?;
     if let Some(original) = find_original(services, context, &filename, &stored).await? {
-        return Ok(Attachment { mime: mime.unwrap_or(original.mime), description, visibility, ..original });
+        let mime = mime.unwrap_or(original.mime);
+        return Ok(Attachment { mime, description, visibility, ..original }.into());
     }
     let file = context.new_file(filename, stored);
-    Ok(Attachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file })
+    Ok(NewAttachment { mime: mime.unwrap_or(file.mime), description, visibility, ..file }.into())
 }
 
 /// Finds the conversation's file of which this one is a copy: a file that was saved and comes back keeps its number.

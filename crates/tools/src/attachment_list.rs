@@ -65,7 +65,7 @@ impl Tool for AttachmentList {
             let records =
                 records.map_err(|error| error::tool_error_with_cause("the attachments could not be listed", &error))?;
             let is_last = records.len() < RECORDS_PER_QUERY as usize;
-            before = records.last().map(|oldest| oldest.number);
+            before = records.last().map(|oldest| oldest.number.get());
             for record in records.into_iter().filter(|record| matches_filter(&arguments, record)) {
                 if page.contains(total) {
                     entries.push(record.into());

@@ -3,7 +3,7 @@
 mod drawn_page;
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ToolOutcome};
+use satchel_domain::{Attachment, OutcomeFile, ToolOutcome};
 use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -68,7 +68,7 @@ impl Tool for AttachmentView {
         if let Some(page) = page {
             data["page"] = json!(format!("no page can be shown alone: look for page {page} in the whole file"));
         }
-        Ok(ToolOutcome { viewed_files: vec![attachment], ..ToolOutcome::from_data(data) })
+        Ok(ToolOutcome { viewed_files: vec![OutcomeFile::from(attachment).into()], ..ToolOutcome::from_data(data) })
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             let outcome = world.call("attachment.view", json!({"id": file.id})).await.unwrap();
             assert_eq!(
                 (outcome.viewed_files.as_slice(), outcome.attachments.len()),
-                (&[file.clone()][..], 0),
+                (&[OutcomeFile::from(file.clone()).into()][..], 0),
                 "{mime}"
             );
             let data = outcome.data.unwrap();
@@ -145,7 +145,7 @@ mod tests {
     async fn page_of_pdf_views_whole_document() {
         let (world, file) = world_with("a.pdf", "application/pdf");
         let outcome = world.call("attachment.view", json!({"id": file.id, "page": 3})).await.unwrap();
-        assert_eq!(outcome.viewed_files, [file]);
+        assert_eq!(outcome.viewed_files, [OutcomeFile::from(file).into()]);
         let told = "no page can be shown alone: look for page 3 in the whole file";
         assert_eq!(outcome.data.unwrap()["page"], json!(told));
         for (filename, mime, page, says) in [
@@ -179,6 +179,9 @@ mod tests {
         let nested = ToolContext { reader: OutcomeReader::Program, ..world.context() };
         let error = tool.call(json!({"id": file.id}), &nested).await.unwrap_err().0;
         assert!(error.starts_with("a.jpg can only be shown to the model itself"), "{error}");
-        assert_eq!(tool.call(json!({"id": file.id}), &world.context()).await.unwrap().viewed_files, [file]);
+        assert_eq!(
+            tool.call(json!({"id": file.id}), &world.context()).await.unwrap().viewed_files,
+            [OutcomeFile::from(file).into()]
+        );
     }
 }

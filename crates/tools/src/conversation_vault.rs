@@ -6,7 +6,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, ConversationId, Filename, ToolOutcome, VoiceRequest, WakeRequest, WorkspacePath};
+use satchel_domain::{
+    ConversationId, Filename, OutcomeFile, Picture, ToolOutcome, ViewedFile, VoiceRequest, WakeRequest, WorkspacePath,
+};
 use satchel_ports::{Vault, WorkspaceError};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -68,12 +70,16 @@ impl SecretMask {
     /// Masks every text of an outcome; the bytes of its files are stored already.
     pub(crate) fn mask_outcome(&self, outcome: ToolOutcome) -> ToolOutcome {
         let ToolOutcome { text, data, attachments, viewed_files, voice, selection, wakes, failed } = outcome;
-        let mask_files = |files: Vec<Attachment>| files.into_iter().map(|file| self.mask_file(file)).collect();
+        let mask_files = |files: Vec<OutcomeFile>| files.into_iter().map(|file| self.mask_file(file)).collect();
+        let mask_viewed = |ViewedFile { file, picture }| ViewedFile {
+            file: self.mask_file(file),
+            picture: picture.map(|picture| Picture { filename: self.mask_name(&picture.filename), ..picture }),
+        };
         ToolOutcome {
             text: text.map(|text| self.mask_text(&text)),
             data: data.map(|data| self.mask_value(data)),
             attachments: mask_files(attachments),
-            viewed_files: mask_files(viewed_files),
+            viewed_files: viewed_files.into_iter().map(mask_viewed).collect(),
             voice: voice.map(|voice| VoiceRequest { text: voice.text.map(|text| self.mask_text(&text)) }),
             selection: selection.map(mask_files),
             wakes: wakes
@@ -84,12 +90,18 @@ impl SecretMask {
         }
     }
 
-    fn mask_file(&self, file: Attachment) -> Attachment {
-        Attachment {
-            filename: Filename::from_untrusted(&self.mask_text(file.filename.as_str())),
-            description: self.mask_text(&file.description),
-            ..file
-        }
+    fn mask_file(&self, mut file: OutcomeFile) -> OutcomeFile {
+        let (filename, description) = match &mut file {
+            OutcomeFile::New(file) => (&mut file.filename, &mut file.description),
+            OutcomeFile::Known(file) => (&mut file.filename, &mut file.description),
+        };
+        *filename = self.mask_name(filename);
+        *description = self.mask_text(description);
+        file
+    }
+
+    fn mask_name(&self, filename: &Filename) -> Filename {
+        Filename::from_untrusted(&self.mask_text(filename.as_str()))
     }
 
     fn mask_value(&self, value: Value) -> Value {

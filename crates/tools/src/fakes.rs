@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZeroU64,
     ops::Range,
     sync::{Arc, Mutex},
     time::Duration,
@@ -11,8 +12,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, DiskFull, Filename, MediaInfo, Sender, Sha256,
-    Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
+    Attachment, AttachmentId, AttachmentSource, CallId, ConversationId, DiskFull, Filename, MediaInfo, OutcomeFile,
+    Sender, Sha256, Timestamp, ToolOutcome, TurnId, Visibility, WorkspacePath,
 };
 use satchel_ports::{
     BlobError, BlobHint, Blobs, ByteStream, ChangeLog, DocumentReader, Fetcher, ImageScaler, ManualClock, MockFetcher,
@@ -39,7 +40,7 @@ pub(crate) fn turn() -> TurnId {
 pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
-        number: u64::try_from(id).unwrap(),
+        number: NonZeroU64::new(u64::try_from(id).unwrap()).unwrap(),
         conversation: conversation(),
         source: AttachmentSource::User,
         filename: Filename::from_untrusted(filename),
@@ -51,6 +52,15 @@ pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -
         created_at: Timestamp(1_000),
         visibility: Visibility::Deliver,
     }
+}
+
+/// The files of an outcome, all of which the conversation has already.
+pub(crate) fn known_files(outcome: &ToolOutcome) -> Vec<Attachment> {
+    let known = |file: &OutcomeFile| match file {
+        OutcomeFile::Known(file) => file.clone(),
+        OutcomeFile::New(file) => panic!("it is new: {file:?}"),
+    };
+    outcome.attachments.iter().map(known).collect()
 }
 
 pub(crate) fn digest(content: &[u8]) -> Sha256 {
@@ -318,7 +328,7 @@ impl ToolHarness {
             let known = known.lock().unwrap();
             let is_it = |file: &Attachment| match key {
                 AttachmentKey::Id(id) => file.id == id,
-                AttachmentKey::Number(number) => file.number == number,
+                AttachmentKey::Number(number) => file.number.get() == number,
             };
             Ok(known
                 .iter()
@@ -331,7 +341,7 @@ impl ToolHarness {
             let known = known.lock().unwrap();
             let asked = |(file, of): &&FileRecord| {
                 query.conversation.as_ref().is_none_or(|conversation| file.conversation == *conversation)
-                    && query.before.is_none_or(|number| file.number < number)
+                    && query.before.is_none_or(|number| file.number.get() < number)
                     && query.turn.is_none_or(|turn| *of == Some(turn))
                     && query.sha256.is_none_or(|digest| file.sha256 == digest)
             };
@@ -345,10 +355,11 @@ impl ToolHarness {
             for file in files {
                 let number = match known.iter().find(|(other, _)| other.id == file.id) {
                     Some((other, _)) => other.number,
-                    None => 100 + known.len() as u64,
+                    None => NonZeroU64::new(100 + known.len() as u64).unwrap(),
                 };
-                numbered.push(Attachment { number, ..file.clone() });
-                known.push((Attachment { number, ..file.clone() }, Some(turn)));
+                let file = file.clone().numbered(conversation(), number);
+                numbered.push(file.clone());
+                known.push((file, Some(turn)));
             }
             Ok(numbered)
         });

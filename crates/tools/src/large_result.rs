@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::{
-    Attachment, ConversationId, Filename, ToolOutcome, Visibility, WorkspacePath, script::fenced_block,
+    ConversationId, Filename, NewAttachment, OutcomeFile, ToolOutcome, Visibility, WorkspacePath, script::fenced_block,
     size::format_bytes,
 };
 use satchel_ports::{OutcomeReader, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
@@ -75,9 +75,9 @@ async fn shorten_for_people(outcome: ToolOutcome, services: &ToolServices, conte
             Ok(file) => {
                 // A choice of files made before there was this one is none against it.
                 if let Some(selection) = &mut selection {
-                    selection.push(file.clone());
+                    selection.push(file.clone().into());
                 }
-                attachments.push(file);
+                attachments.push(file.into());
                 format!("This is the start of an answer of {size}; the whole answer is in `answer.txt`.")
             }
             Err(error) => format!("This is the start of an answer of {size}; the rest could not be stored: {error}."),
@@ -114,7 +114,7 @@ async fn store_with_preview(
     extension: &str,
     services: &ToolServices,
     context: &ToolContext,
-    attachments: &mut Vec<Attachment>,
+    attachments: &mut Vec<OutcomeFile>,
 ) -> String {
     let bytes = content.len() as u64;
     let preview_bytes = MAX_MODEL_PREVIEW_BYTES.min(services.limits.preview_over_bytes);
@@ -124,7 +124,7 @@ async fn store_with_preview(
     let note = match store_full_result(content, filename, Visibility::Internal, services, context).await {
         Ok(attachment) => {
             let next = serde_json::json!({ "id": attachment.id, "offset": preview.len() });
-            attachments.push(attachment);
+            attachments.push(attachment.into());
             format!(
                 "this is the beginning of an answer of {} ({bytes} bytes), which is kept as an internal attachment; \
                  read on with attachment.read {next}",
@@ -145,10 +145,10 @@ async fn store_full_result(
     visibility: Visibility,
     services: &ToolServices,
     context: &ToolContext,
-) -> Result<Attachment, ToolError> {
+) -> Result<NewAttachment, ToolError> {
     let stored = context.store_file(&*services.blobs, filename, content).await;
     let file = stored.map_err(|error| error::tool_error_with_cause("it could not be stored", &error))?;
-    Ok(Attachment { visibility, ..file })
+    Ok(NewAttachment { visibility, ..file })
 }
 
 /// Makes a tool answer with no more than can be read.
@@ -186,6 +186,8 @@ impl Tool for PreviewingTool {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use satchel_domain::WakeRequest;
     use satchel_ports::MockBlobs;
     use serde_json::json;
@@ -207,9 +209,8 @@ mod tests {
         let outcome = ToolOutcome::from_failure(text.clone());
         let short = truncate_outcome(outcome, &world.services(), &world.context()).await.unwrap();
         assert!(short.failed, "a failure stays one");
-        assert_eq!(short.attachments.len(), 1);
-        let kept = &short.attachments[0];
-        assert_eq!((kept.visibility, kept.number, kept.mime.as_str()), (Visibility::Internal, 0, "text/plain"));
+        let [kept] = short.new_files().try_into().expect("one file");
+        assert_eq!((kept.visibility, kept.mime.as_str()), (Visibility::Internal, "text/plain"));
         assert_eq!(world.stored(&kept.sha256), text.as_bytes());
 
         let preview = short.text.expect("a preview");
@@ -220,7 +221,7 @@ mod tests {
         let call: Value = serde_json::from_str(call).expect("arguments");
         assert_eq!(call, json!({"id": kept.id, "offset": beginning.len()}));
 
-        world.add_record(kept.clone());
+        world.add_record(kept.numbered(crate::fakes::conversation(), NonZeroU64::MIN));
         let next = world.call("attachment.read", call).await.expect("the rest can be read");
         assert!(
             next.text.is_some_and(|next| text[beginning.len()..].starts_with(&next[..next.floor_char_boundary(1000)]))
@@ -234,7 +235,7 @@ mod tests {
         let short =
             truncate_outcome(ToolOutcome::from_data(data.clone()), &world.services(), &world.context()).await.unwrap();
         assert_eq!(short.data, None);
-        assert_eq!(world.stored(&short.attachments[0].sha256), data.to_string().as_bytes());
+        assert_eq!(world.stored(&short.new_files()[0].sha256), data.to_string().as_bytes());
         assert!(short.text.is_some_and(|text| text.starts_with("[\"entry\"") && text.contains("attachment.read")));
 
         let both = ToolOutcome { data: Some(data), ..ToolOutcome::from_text("thirty thousand entries") };
@@ -264,10 +265,10 @@ mod tests {
         let whole = format!("Script result: {}", "привет ".repeat(20_000));
         let outcome = ToolOutcome { selection: Some(Vec::new()), ..ToolOutcome::from_text(whole.clone()) };
         let short = truncate_outcome(outcome, &world.services(), &for_people(&world)).await.unwrap();
-        let [file] = short.attachments.as_slice() else { panic!("{:?}", short.attachments) };
+        let [file] = short.new_files().try_into().expect("one file");
         assert_eq!((file.filename.as_str(), file.visibility), ("answer.txt", Visibility::Deliver));
         assert_eq!(world.stored(&file.sha256), whole.as_bytes());
-        assert_eq!(short.selection, Some(vec![file.clone()]), "a choice of other files does not withhold the answer");
+        assert_eq!(short.selection, Some(vec![file.into()]), "a choice of other files does not withhold the answer");
         let text = short.text.expect("a beginning");
         let (shown, note) = text.rsplit_once("\n\n").expect("a note");
         assert!(whole.starts_with(shown) && shown.len() > 1_000 && text.len() < 2_000, "{text}");
@@ -281,8 +282,9 @@ mod tests {
         let whole = format!("Script result:\n{data:#}\n--- Printed ---\nx");
         let outcome = ToolOutcome { data: Some(data), ..ToolOutcome::from_text(whole.clone()) };
         let short = truncate_outcome(outcome, &world.services(), &for_people(&world)).await.unwrap();
+        let files = short.new_files();
         assert_eq!((short.data, short.attachments.len()), (None, 1));
-        assert_eq!(world.stored(&short.attachments[0].sha256), whole.as_bytes());
+        assert_eq!(world.stored(&files[0].sha256), whole.as_bytes());
         let text = short.text.expect("a beginning");
         let (block, note) = text.rsplit_once("\n\n").expect("a note");
         assert!(

@@ -1,6 +1,8 @@
 //! Finds a conversation's attachments by id, and what the model reads of them.
 
-use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, Sha256, Visibility};
+use std::num::NonZeroU64;
+
+use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, OutcomeFile, Sha256, Visibility};
 use satchel_ports::{ToolContext, ToolError, ledger::AttachmentKey};
 use serde::Serialize;
 
@@ -42,7 +44,7 @@ pub(crate) fn unknown_id_error(id: &str) -> ToolError {
 #[derive(Debug, Serialize)]
 pub(crate) struct AttachmentMetadata {
     id: AttachmentId,
-    number: u64,
+    number: NonZeroU64,
     filename: Filename,
     mime: String,
     bytes: u64,
@@ -85,22 +87,27 @@ pub(crate) struct QueuedAttachment {
     id: AttachmentId,
     /// Left out of a new file, which has none before it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<u64>,
+    number: Option<NonZeroU64>,
     filename: Filename,
     #[serde(rename = "mimeType")]
     mime: String,
     bytes: u64,
 }
 
+impl From<&OutcomeFile> for QueuedAttachment {
+    fn from(file: &OutcomeFile) -> Self {
+        let (number, filename, mime) = match file {
+            OutcomeFile::New(file) => (None, &file.filename, &file.mime),
+            OutcomeFile::Known(file) => (Some(file.number), &file.filename, &file.mime),
+        };
+        Self { id: file.id(), number, filename: filename.clone(), mime: mime.clone(), bytes: file.bytes() }
+    }
+}
+
 impl From<&Attachment> for QueuedAttachment {
-    fn from(attachment: &Attachment) -> Self {
-        Self {
-            id: attachment.id,
-            number: Some(attachment.number).filter(|number| *number > 0),
-            filename: attachment.filename.clone(),
-            mime: attachment.mime.clone(),
-            bytes: attachment.bytes,
-        }
+    fn from(file: &Attachment) -> Self {
+        let Attachment { id, number, filename, mime, bytes, .. } = file.clone();
+        Self { id, number: Some(number), filename, mime, bytes }
     }
 }
 

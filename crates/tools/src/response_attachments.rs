@@ -49,7 +49,8 @@ impl Tool for ResponseAttachments {
             return Err(error::tool_error(format!("the reply's files are as they were: {}", errors.join("; "))));
         }
         let queued: Vec<lookup::QueuedAttachment> = selection.iter().map(lookup::QueuedAttachment::from).collect();
-        Ok(ToolOutcome { selection: Some(selection), ..ToolOutcome::from_data(json!({ "queued": queued })) })
+        let selection = Some(selection.into_iter().map(Into::into).collect());
+        Ok(ToolOutcome { selection, ..ToolOutcome::from_data(json!({ "queued": queued })) })
     }
 }
 
@@ -81,7 +82,7 @@ mod tests {
         let (world, [old, draft, _]) = world();
         let ids = [draft.id, old.id, draft.id];
         let outcome = world.call("response_attachments", json!({ "ids": ids })).await.unwrap();
-        assert_eq!(outcome.selection, Some(vec![draft.clone(), old.clone()]), "each once");
+        assert_eq!(outcome.selection, Some(vec![draft.clone().into(), old.clone().into()]), "each once");
         assert!(outcome.attachments.is_empty() && outcome.text.is_none());
         assert_eq!(
             outcome.data.unwrap(),

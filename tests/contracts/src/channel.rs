@@ -7,7 +7,7 @@ mod declared;
 mod deliveries;
 mod lookups;
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -172,7 +172,7 @@ async fn file_item(fixture: &dyn ChannelFixture, filename: &str, content: impl I
     let stored = fixture.blobs().put(byte_stream(content), &hint, 1 << 30).await.unwrap();
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(stored.sha256.0[0]) + 1)),
-        number: 1 + u64::from(stored.sha256.0[0]),
+        number: NonZeroU64::MIN.saturating_add(stored.sha256.0[0].into()),
         conversation: fixture.conversation(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),

@@ -24,8 +24,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ConversationId, Ending, FileReference, Filename, HistoryMessage,
-    InboundMessage, MediaInfo, MessageOrigin, MessageRef, OutgoingResponse, Part, PartContent, PartState, Sender,
-    Sha256, Timestamp, TurnId, Visibility,
+    InboundMessage, MediaInfo, MessageOrigin, MessageRef, NewAttachment, OutgoingResponse, Part, PartContent,
+    PartState, Sender, Sha256, Timestamp, TurnId, Visibility,
     delivery::DeliveryRules,
     part::{FileForm, FileItem, Plan, PlannedPart},
 };
@@ -77,14 +77,12 @@ pub(crate) fn with_files(message: InboundMessage, names: &[&str]) -> InboundMess
     InboundMessage { files: names.iter().map(reference).collect(), ..message }
 }
 
-pub(crate) fn attachment(conversation: &ConversationId, name: &str) -> Attachment {
+pub(crate) fn new_file(name: &str) -> NewAttachment {
     let id = Uuid::now_v7();
     let mut sha256 = [0; 32];
     sha256[..16].copy_from_slice(id.as_bytes());
-    Attachment {
+    NewAttachment {
         id: AttachmentId(id),
-        number: 0,
-        conversation: conversation.clone(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
         mime: "text/plain".into(),

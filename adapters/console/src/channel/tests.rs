@@ -1,6 +1,6 @@
 //! The promises of the channel: what is written where, once, whole, and what each failure is called.
 
-use std::{fs, io};
+use std::{fs, io, num::NonZeroU64};
 
 use bytes::Bytes;
 use futures::stream;
@@ -76,7 +76,7 @@ fn photo() -> Desk {
 fn file(number: u64, name: &str) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
-        number,
+        number: NonZeroU64::new(number).unwrap(),
         conversation: "console:main".parse().unwrap(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),

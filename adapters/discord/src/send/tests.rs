@@ -1,5 +1,7 @@
 //! What each kind of part becomes.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Button, Filename, MediaInfo, MessageRef, PartContent, PartId, Sha256,
     Timestamp, TurnId, Visibility,
@@ -14,7 +16,7 @@ use super::*;
 fn item(filename: &str, caption: &str) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(1)),
-        number: 1,
+        number: NonZeroU64::MIN,
         conversation: "discord:1".parse().unwrap(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),

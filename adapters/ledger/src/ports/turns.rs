@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{Attachment, InboxId, Part, RefusedFile, ToolOutcome, TurnId};
+use satchel_domain::{Attachment, InboxId, NewAttachment, Part, RecordedOutcome, RefusedFile, ToolOutcome, TurnId};
 use satchel_ports::{
     FileChange,
     ledger::{CompletedTurn, JournalEntry, Lease, LedgerError, QueuedMessage, QueuedTurn, Transcription, Turns},
@@ -43,13 +43,13 @@ impl Turns for SqliteLedger {
         lease: &Lease,
         message: InboxId,
         index: u32,
-        attachment: &Attachment,
+        file: &NewAttachment,
     ) -> Result<Attachment, LedgerError> {
         self.held.turn_changes(&lease.conversation);
-        let (process, lease, attachment) = (Arc::clone(&self.process), lease.clone(), attachment.clone());
+        let (process, lease, file) = (Arc::clone(&self.process), lease.clone(), file.clone());
         self.writer
             .write("storing a file's record", move |s| {
-                Box::pin(async move { inbox::store_file(s, &process, &lease, message, index, attachment).await })
+                Box::pin(async move { inbox::store_file(s, &process, &lease, message, index, &file).await })
             })
             .await
     }
@@ -103,7 +103,7 @@ impl Turns for SqliteLedger {
         ordinal: u32,
         outcome: &ToolOutcome,
         changes: &[FileChange],
-    ) -> Result<ToolOutcome, LedgerError> {
+    ) -> Result<RecordedOutcome, LedgerError> {
         self.held.turn_changes(&lease.conversation);
         let (process, lease, outcome) = (Arc::clone(&self.process), lease.clone(), outcome.clone());
         let changes = changes.to_vec();
@@ -116,7 +116,7 @@ impl Turns for SqliteLedger {
             .await
     }
 
-    async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError> {
+    async fn register_files(&self, turn: TurnId, files: &[NewAttachment]) -> Result<Vec<Attachment>, LedgerError> {
         let (process, files) = (Arc::clone(&self.process), files.to_vec());
         self.writer
             .write("registering files", move |s| {

@@ -6,6 +6,7 @@ mod full;
 mod group_commit;
 mod opening;
 mod serving;
+mod stored_files;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

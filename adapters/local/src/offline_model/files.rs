@@ -13,7 +13,7 @@ const REFERENCE_PREFIX: &str = "[attachment ";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListedFile {
     pub(super) id: String,
-    pub(super) number: u64,
+    pub(super) number: Option<u64>,
     pub(super) filename: String,
     pub(super) mime: String,
     pub(super) bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct ListedFile {
 impl ListedFile {
     /// The line about it for a person.
     pub(super) fn summary_line(&self) -> String {
-        let number = if self.number == 0 { String::new() } else { format!("#{} ", self.number) };
+        let number = self.number.map(|number| format!("#{number} ")).unwrap_or_default();
         format!("- {number}{}, {}, {}", inline_code(&self.filename), self.mime, size::format_bytes(self.bytes))
     }
 }
@@ -107,7 +107,7 @@ fn select(selectors: &[FileSelector], matches: impl Fn(&FileSelector) -> Vec<Lis
 fn find_matching(selector: &FileSelector, files: &[ListedFile]) -> Vec<ListedFile> {
     let newest = |is_match: &dyn Fn(&ListedFile) -> bool| files.iter().rev().find(|file| is_match(file)).cloned();
     let file = match selector {
-        FileSelector::Number(number) => newest(&|file| file.number == *number),
+        FileSelector::Number(number) => newest(&|file| file.number == Some(*number)),
         FileSelector::Kind(kind, true) => {
             return files.iter().filter(|file| file.mime.starts_with(kind)).cloned().collect();
         }
@@ -140,7 +140,7 @@ pub(super) fn read_list(answer: &str) -> Option<Vec<ListedFile>> {
 fn read_file(item: &Value) -> Option<ListedFile> {
     Some(ListedFile {
         id: item["id"].as_str()?.to_owned(),
-        number: item["number"].as_u64().unwrap_or(0),
+        number: item["number"].as_u64(),
         filename: first_text(item, &["filename", "name"]).unwrap_or("file").to_owned(),
         mime: first_text(item, &["mimeType", "mime_type", "mime"]).unwrap_or("application/octet-stream").to_owned(),
         bytes: item["bytes"].as_u64().unwrap_or(0),

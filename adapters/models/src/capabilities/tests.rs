@@ -1,6 +1,6 @@
 //! Tests of the table of abilities.
 
-use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Visibility};
 use secrecy::SecretString;
 use uuid::Uuid;
 
@@ -19,19 +19,16 @@ fn abilities(provider: ModelProvider, base_url: Option<&str>, model: &str) -> Mo
     capabilities_for(&ModelTarget::new(settings).unwrap())
 }
 
-fn file(mime: &str, bytes: u64) -> Attachment {
-    Attachment {
+fn file(mime: &str, bytes: u64) -> ModelFile {
+    ModelFile {
         id: AttachmentId(Uuid::from_u128(5)),
-        number: 1,
-        conversation: "console:main".parse().unwrap(),
+        number: None,
         source: AttachmentSource::User,
         filename: Filename::from_untrusted("x"),
         mime: mime.into(),
         bytes,
         sha256: Sha256([0; 32]),
         media: MediaInfo::default(),
-        description: String::new(),
-        created_at: Timestamp(0),
         visibility: Visibility::Deliver,
     }
 }
@@ -81,8 +78,8 @@ fn models_see_what_their_makers_say() {
 
 #[test]
 fn what_is_not_taken_is_told_why() {
-    let gif = Attachment { media: MediaInfo { animated: true, ..MediaInfo::default() }, ..file("image/gif", 9) };
-    let wide = Attachment {
+    let gif = ModelFile { media: MediaInfo { animated: true, ..MediaInfo::default() }, ..file("image/gif", 9) };
+    let wide = ModelFile {
         media: MediaInfo { width: Some(9000), height: Some(1), ..MediaInfo::default() },
         ..file("image/png", 9)
     };

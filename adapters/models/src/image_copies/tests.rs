@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rstest::rstest;
-use satchel_domain::{AttachmentId, AttachmentSource, Filename, Timestamp};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, NewAttachment, Timestamp};
 use satchel_ports::{BlobError, MockBlobs, MockImageScaler};
 use uuid::Uuid;
 
@@ -21,11 +21,11 @@ fn rules(provider: ModelProvider, model: &str) -> FileRules {
     FileRules::new(&ModelTarget::new(settings).unwrap())
 }
 
-fn image(mime: &str, bytes: u64, side: u32, animated: bool) -> Attachment {
+fn image(mime: &str, bytes: u64, side: u32, animated: bool) -> ModelFile {
     let media = MediaInfo { width: Some(side), height: Some(10), animated, ..MediaInfo::default() };
     let stored = StoredBlob { sha256: Sha256::digest(mime), bytes, mime: mime.into(), media };
     let (id, name) = (AttachmentId(Uuid::from_u128(5)), Filename::from_untrusted("photo"));
-    Attachment::new(id, "console:main".parse().unwrap(), AttachmentSource::User, name, stored, Timestamp(0))
+    NewAttachment::new(id, AttachmentSource::User, name, stored, Timestamp(0)).into()
 }
 
 fn scaled() -> ScaledImage {
@@ -42,7 +42,7 @@ fn copies(scaler: MockImageScaler) -> ImageCopies {
     ImageCopies::new(Arc::new(scaler), Arc::new(blobs))
 }
 
-fn user(file: Attachment) -> ModelMessage {
+fn user(file: ModelFile) -> ModelMessage {
     ModelMessage::User { text: "look".into(), attachments: vec![file] }
 }
 
@@ -77,7 +77,7 @@ fn user(file: Attachment) -> ModelMessage {
 fn only_images_that_are_not_taken_are_copied(
     #[case] provider: ModelProvider,
     #[case] model: &str,
-    #[case] file: Attachment,
+    #[case] file: ModelFile,
     #[case] max_bytes: Option<u64>,
 ) {
     let expected = max_bytes.map(|max_bytes| ImageLimits { max_side: 2_048, max_bytes });
@@ -100,7 +100,7 @@ async fn copy_replaces_image_and_is_made_once() {
     ];
     for _request in 0..2 {
         let replaced = copies.replace(&messages, &rules).await;
-        let files: Vec<&Attachment> = replaced.iter().flat_map(message_files).collect();
+        let files: Vec<&ModelFile> = replaced.iter().flat_map(message_files).collect();
         assert_eq!(files.len(), 3);
         for file in files {
             assert_eq!((file.mime.as_str(), file.bytes, file.sha256), ("image/jpeg", 5, Sha256::digest("small")));

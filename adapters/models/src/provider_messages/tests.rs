@@ -1,6 +1,6 @@
 //! Tests of how a conversation is arranged.
 
-use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Visibility};
 use uuid::Uuid;
 
 use super::*;
@@ -33,18 +33,15 @@ fn nobody_can_forge_a_note() {
 
 #[test]
 fn a_name_forges_no_reference() {
-    let file = Attachment {
+    let file = ModelFile {
         id: AttachmentId(Uuid::from_u128(5)),
-        number: 1,
-        conversation: "console:main".parse().unwrap(),
+        number: None,
         source: AttachmentSource::User,
         filename: Filename::from_untrusted("x] [attachment 7 y.txt"),
         mime: "text/plain".into(),
         bytes: 3,
         sha256: Sha256([7; 32]),
         media: MediaInfo::default(),
-        description: String::new(),
-        created_at: Timestamp(0),
         visibility: Visibility::Deliver,
     };
     let told = r#"You can't see the file "x] \[attachment 7 y.txt" (text/plain, 3 B): it is too large."#;

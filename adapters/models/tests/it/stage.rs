@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use satchel_domain::{Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Timestamp, Visibility};
+use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Visibility};
 use satchel_fake_kit::FaultyBlobs;
 use satchel_fake_model::{FakeModelServer, ModelWire};
 use satchel_models::{ModelProvider, ModelSettings, RemoteModel, RequestPolicy};
 use satchel_ports::{
-    BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, ToolSpec,
+    BlobHint, Blobs, LanguageModel, ModelError, ModelEvent, ModelFile, ModelMessage, ModelRequest, SafetyTier,
+    ToolSpec,
     language_model::{ModelToolCall, TokenUsage},
 };
 use secrecy::SecretString;
@@ -71,22 +72,19 @@ impl Stage {
         RemoteModel::with_policy(settings, self.blobs.clone(), policy).expect("the settings are right")
     }
 
-    pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> Attachment {
+    pub(crate) async fn file(&self, name: &str, mime: &str, bytes: &[u8]) -> ModelFile {
         let content = Bytes::copy_from_slice(bytes);
         let content = stream::iter([Ok(content)]).boxed();
         let stored = self.blobs.put(content, &BlobHint::default(), u64::MAX).await.expect("memory takes them");
-        Attachment {
+        ModelFile {
             id: AttachmentId(Uuid::from_u128(stored.bytes.into())),
-            number: 1,
-            conversation: "console:main".parse().expect("a conversation"),
+            number: None,
             source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),
             mime: mime.into(),
             bytes: stored.bytes,
             sha256: stored.sha256,
             media: MediaInfo::default(),
-            description: String::new(),
-            created_at: Timestamp(0),
             visibility: Visibility::Deliver,
         }
     }
@@ -114,11 +112,11 @@ pub(crate) fn provider(wire: ModelWire) -> ModelProvider {
     }
 }
 
-pub(crate) fn user(text: &str, attachments: Vec<Attachment>) -> ModelMessage {
+pub(crate) fn user(text: &str, attachments: Vec<ModelFile>) -> ModelMessage {
     ModelMessage::User { text: text.into(), attachments }
 }
 
-pub(crate) fn tool(call: &ModelToolCall, text: &str, attachments: Vec<Attachment>) -> ModelMessage {
+pub(crate) fn tool(call: &ModelToolCall, text: &str, attachments: Vec<ModelFile>) -> ModelMessage {
     ModelMessage::Tool { call: call.id.clone(), text: text.into(), attachments }
 }
 

@@ -1,5 +1,7 @@
 //! The Bot API calls that parts are composed into.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Button, Filename, MediaInfo, MessageRef, PartContent, Sha256,
     Timestamp, Visibility,
@@ -22,7 +24,7 @@ fn limit() -> satchel_domain::capabilities::TextLimit {
 fn item(filename: &str, mime: &str, form: FileForm, media: MediaInfo, caption: &str) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(1)),
-        number: 1,
+        number: NonZeroU64::MIN,
         conversation: CHAT.conversation(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(filename),

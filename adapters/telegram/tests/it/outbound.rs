@@ -10,7 +10,7 @@ mod responses;
 mod secrets;
 mod streams;
 
-use std::{sync::Arc, time::Duration};
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -110,7 +110,7 @@ impl OutboundHarness {
         let stored = self.blobs.put(file.stream(), &hint, 1 << 30).await.unwrap();
         let attachment = Attachment {
             id: AttachmentId(Uuid::from_u128(1)),
-            number: 1,
+            number: NonZeroU64::MIN,
             conversation: conversation("1"),
             source: AttachmentSource::Tool,
             filename,

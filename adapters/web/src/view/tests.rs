@@ -1,5 +1,7 @@
 //! Which types of files are shown in a page, and which as a small copy.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp, Visibility};
 use uuid::Uuid;
 
@@ -39,7 +41,7 @@ fn large_still_images_and_unknown_ones_have_previews() {
     let image = |mime: &str, bytes: u64, side: u32, animated: bool| {
         has_preview(&Attachment {
             id: AttachmentId(Uuid::from_u128(1)),
-            number: 1,
+            number: NonZeroU64::MIN,
             conversation: "web:a".parse().unwrap(),
             source: AttachmentSource::User,
             filename: Filename::from_untrusted("a"),

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     api::PNG,
-    stage::{Stage, header, problem},
+    stage::{Stage, conversation, header, problem},
 };
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn a_reader_that_goes_away_harms_nobody() {
 async fn removed_file_is_listed_as_removed_and_unavailable() {
     let stage = Stage::new().await;
     let (made, path) = stage.file("secret.txt", "some words").await;
-    let forget = ForgetRequest { conversation: made.conversation.clone(), number: 1, restricted_to: None };
+    let forget = ForgetRequest { conversation: conversation(), number: 1, restricted_to: None };
     let forgotten = stage.ledger.forget_file(&forget).await.unwrap();
     assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
     problem(stage.get(&path).await, 404, "not_found").await;

@@ -16,9 +16,9 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderValue},
 };
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename,
-    HistoryMessage, InboundMessage, MessageRef, OutgoingResponse, Part, PartContent, PartState, TurnId,
-    UndecodableUpdate, Visibility,
+    AttachmentId, AttachmentSource, ChannelCapabilities, ChannelName, ConversationId, Ending, Filename, HistoryMessage,
+    InboundMessage, MessageRef, NewAttachment, OutgoingResponse, Part, PartContent, PartState, StoredBlob, TurnId,
+    UndecodableUpdate,
     capabilities::{
         CaptionRule, GroupingRule, Idempotency, LookupRule, ReplyRule, StreamRule, TextLimit, TextUnit, VoiceRule,
     },
@@ -254,7 +254,7 @@ impl Stage {
     }
 
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
-    pub(crate) async fn answer(&self, text: &str, files: Vec<Attachment>) -> (Lease, Vec<Part>) {
+    pub(crate) async fn answer(&self, text: &str, files: Vec<NewAttachment>) -> (Lease, Vec<Part>) {
         let lease = self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done");
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
@@ -263,10 +263,11 @@ impl Stage {
                 let FetchedFile::Stored(blob) = self.channel.fetch(reference).await.unwrap() else {
                     panic!("uploads lie in the store already");
                 };
-                let attachment = self.attachment(reference.filename.as_str(), blob, AttachmentSource::User);
-                self.ledger.store_file(&lease, message.id, index, &attachment).await.unwrap();
+                let file = self.new_file(reference.filename.as_str(), blob, AttachmentSource::User);
+                self.ledger.store_file(&lease, message.id, index, &file).await.unwrap();
             }
         }
+        let files = self.ledger.register_files(turn.id, &files).await.unwrap();
         let response = OutgoingResponse { text: Some(text.into()), voice: None, attachments: files.clone() };
         let item = |attachment| FileItem { attachment, form: FileForm::Document, caption: String::new() };
         let mut contents = Vec::new();
@@ -321,7 +322,7 @@ impl Stage {
     }
 
     /// Answers the oldest turn and delivers everything.
-    pub(crate) async fn reply(&self, text: &str, files: Vec<Attachment>) -> Vec<Part> {
+    pub(crate) async fn reply(&self, text: &str, files: Vec<NewAttachment>) -> Vec<Part> {
         let (lease, parts) = self.answer(text, files).await;
         for part in &parts {
             self.settle(&lease, part, sent(part)).await;
@@ -330,33 +331,21 @@ impl Stage {
     }
 
     /// A file that a tool has made and a turn can answer with.
-    pub(crate) async fn made(&self, filename: &str, content: impl Into<bytes::Bytes>) -> Attachment {
+    pub(crate) async fn made(&self, filename: &str, content: impl Into<bytes::Bytes>) -> NewAttachment {
         let content = content.into();
         let content = futures::stream::once(async move { Ok(content) }).boxed();
         let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None, bytes: None };
         let blob = self.blobs.put(content, &hint, 1 << 30).await.unwrap();
-        self.attachment(filename, blob, AttachmentSource::Tool)
+        self.new_file(filename, blob, AttachmentSource::Tool)
     }
 
-    fn attachment(&self, filename: &str, blob: satchel_ports::StoredBlob, source: AttachmentSource) -> Attachment {
-        Attachment {
-            id: AttachmentId(Uuid::now_v7()),
-            number: 0,
-            conversation: conversation(),
-            source,
-            filename: Filename::from_untrusted(filename),
-            mime: blob.mime,
-            bytes: blob.bytes,
-            sha256: blob.sha256,
-            media: blob.media,
-            description: String::new(),
-            created_at: self.clock.now(),
-            visibility: Visibility::Deliver,
-        }
+    fn new_file(&self, filename: &str, blob: StoredBlob, source: AttachmentSource) -> NewAttachment {
+        let (id, filename) = (AttachmentId(Uuid::now_v7()), Filename::from_untrusted(filename));
+        NewAttachment::new(id, source, filename, blob, self.clock.now())
     }
 
     /// A file in the conversation `a`, with its address in the API.
-    pub(crate) async fn file(&self, filename: &str, content: impl Into<bytes::Bytes>) -> (Attachment, String) {
+    pub(crate) async fn file(&self, filename: &str, content: impl Into<bytes::Bytes>) -> (NewAttachment, String) {
         let made = self.made(filename, content).await;
         self.say(&format!("for-{}", made.id), "a file, please").await;
         self.reply("Here it is.", vec![made.clone()]).await;

@@ -41,6 +41,6 @@ impl Tool for Dice {
         let file = context.store_file(&*self.blobs, Filename::from_untrusted("rolls.txt"), list).await;
         let file = file.map_err(|error| ToolError(format!("the rolls could not be stored: {error}")))?;
         let text = format!("{count} dice, sum {}", rolls.iter().sum::<u64>());
-        Ok(ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text(text) })
+        Ok(ToolOutcome { attachments: vec![file.into()], ..ToolOutcome::from_text(text) })
     }
 }

@@ -173,7 +173,7 @@ pub async fn remove(
     for file in files {
         let selector = AttachmentSelector { file: *file, conversation: conversation.cloned() };
         let Attachment { conversation, number, .. } = find_attachment(&*ledger.archive, &selector).await?;
-        let request = ForgetRequest { conversation: conversation.clone(), number, restricted_to: None };
+        let request = ForgetRequest { conversation: conversation.clone(), number: number.get(), restricted_to: None };
         match forget_file(&*ledger.storage, blobs, &request).await? {
             ForgetOutcome::Forgotten(attachment) => {
                 let name = one_line(attachment.filename.as_str(), 60);
@@ -242,7 +242,7 @@ async fn find_attachment(archive: &dyn Archive, selector: &AttachmentSelector) -
     let mut files = archive.attachments(&AttachmentQuery::default()).await?;
     files.retain(|file| match selector.file {
         FileSelectorArg::Id(id) => file.id == id,
-        FileSelectorArg::Number(number) => file.number == number,
+        FileSelectorArg::Number(number) => file.number.get() == number,
     });
     if files.len() > 1 {
         let conversations: Vec<String> = files.iter().map(|file| file.conversation.to_string()).collect();

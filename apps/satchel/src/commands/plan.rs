@@ -1,6 +1,9 @@
 //! `satchel plan`: how a response would be sent on a channel. Nothing is sent and nothing is stored.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    num::NonZeroU64,
+};
 
 use anyhow::Context;
 use satchel_domain::{
@@ -39,7 +42,7 @@ struct PlanInput {
 #[serde(deny_unknown_fields)]
 struct PlanInputFile {
     id: Option<AttachmentId>,
-    number: Option<u64>,
+    number: Option<NonZeroU64>,
     conversation: Option<satchel_domain::ConversationId>,
     source: Option<AttachmentSource>,
     filename: Filename,
@@ -141,7 +144,7 @@ fn parse(name: &str, text: &str) -> Result<OutgoingResponse, UsageError> {
         .map_err(|error: satchel_domain::conversation::ParseConversationIdError| UsageError(error.to_string()))?;
     let file = |(index, file): (usize, PlanInputFile)| Attachment {
         id: file.id.unwrap_or(AttachmentId(Uuid::from_u128(index as u128 + 1))),
-        number: file.number.unwrap_or(index as u64 + 1),
+        number: file.number.unwrap_or(NonZeroU64::MIN.saturating_add(index as u64)),
         conversation: file.conversation.unwrap_or_else(|| conversation.clone()),
         source: file.source.unwrap_or(AttachmentSource::Tool),
         filename: file.filename,

@@ -81,7 +81,7 @@ impl<'a> From<&'a Attachment> for AttachmentJson<'a> {
     fn from(attachment: &'a Attachment) -> Self {
         Self {
             id: attachment.id,
-            number: attachment.number,
+            number: attachment.number.get(),
             filename: &attachment.filename,
             mime: &attachment.mime,
             bytes: attachment.bytes,

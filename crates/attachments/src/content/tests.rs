@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, Sha256, Timestamp};
+use satchel_domain::{AttachmentId, AttachmentSource, MediaInfo, NewAttachment, Sha256, Timestamp};
 use satchel_ports::{
     ByteStream, DeclaredFileError, DocumentError, DocumentPage, FetcherError, FileEntry, MockBlobs, MockDocumentReader,
     MockFetcher, MockImageScaler, MockSpeech, ReadableFile, SpeechError,
@@ -147,8 +147,8 @@ async fn content(
     services: &ContentServices,
 ) -> Result<Vec<ContentPart>, ResolutionError> {
     let record = |filename: Filename, stored: StoredBlob| {
-        let (id, conversation) = (AttachmentId(Uuid::nil()), "console:main".parse().unwrap());
-        Attachment::new(id, conversation, AttachmentSource::Config, filename, stored, Timestamp(0))
+        let id = AttachmentId(Uuid::nil());
+        NewAttachment::new(id, AttachmentSource::Config, filename, stored, Timestamp(0)).into()
     };
     let entries = [EffectiveEntry::Item(Box::new(item))];
     let parts = to_content_parts(&entries, support, services, &record).await?;

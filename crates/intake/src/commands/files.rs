@@ -161,6 +161,8 @@ fn too_many_numbers(command: &str, numbers: &[String]) -> OutgoingResponse {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId};
     use satchel_ports::{LinkError, MockArchive, MockFileLinks};
     use uuid::Uuid;
@@ -179,7 +181,7 @@ mod tests {
     fn file(number: u64, name: &str) -> Attachment {
         Attachment {
             id: AttachmentId(Uuid::from_u128(u128::from(number))),
-            number,
+            number: NonZeroU64::new(number).unwrap(),
             conversation: conversation(),
             source: AttachmentSource::User,
             filename: Filename::from_untrusted(name),

@@ -1,5 +1,7 @@
 //! Fetching: what is stored, what is tried again, what is refused and in which words.
 
+use std::num::NonZeroU64;
+
 use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
@@ -48,9 +50,9 @@ fn empty() -> ByteStream {
 
 fn ledger() -> MockTurns {
     let mut ledger = MockTurns::new();
-    ledger
-        .expect_store_file()
-        .returning(|_, _, index, file| Ok(Attachment { number: u64::from(index) + 1, ..file.clone() }));
+    ledger.expect_store_file().returning(|_, _, index, file| {
+        Ok(file.clone().numbered("console:main".parse().unwrap(), NonZeroU64::MIN.saturating_add(index.into())))
+    });
     ledger.expect_refuse_file().returning(|_, _, _, _| Ok(()));
     ledger
 }
@@ -99,7 +101,7 @@ async fn stored_files_have_detected_type_and_number() {
     channel.expect_fetch().returning(|_| Ok(FetchedFile::Bytes { bytes: Some(3), content: empty() }));
     let files = fetch_all(channel, blobs(), vec![reference("a.jpg", None), reference("b.jpg", None)]).await;
     let InboundFileState::Stored(second) = &files[1] else { panic!("{files:?}") };
-    assert_eq!((second.number, second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
+    assert_eq!((second.number.get(), second.mime.as_str(), second.filename.as_str()), (2, "image/png", "b.jpg"));
 }
 
 #[rstest]

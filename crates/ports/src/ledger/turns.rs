@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use satchel_domain::{
     Attachment, Ending, FileReference, HistoryMessage, InboundMessage, InboxId, MessageOrigin, MessageRef,
-    OutgoingResponse, Part, PartId, RefusedFile, Sender, Timestamp, ToolCall, ToolOutcome, TurnId,
+    NewAttachment, OutgoingResponse, Part, PartId, RecordedOutcome, RefusedFile, Sender, Timestamp, ToolCall,
+    ToolOutcome, TurnId,
     part::{Plan, UndeliveredPart},
 };
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ pub trait Turns: Send + Sync {
         lease: &Lease,
         message: InboxId,
         index: u32,
-        attachment: &Attachment,
+        file: &NewAttachment,
     ) -> Result<Attachment, LedgerError>;
 
     /// Records that the `index`th file of a message was refused.
@@ -80,10 +81,10 @@ pub trait Turns: Send + Sync {
         ordinal: u32,
         outcome: &ToolOutcome,
         changes: &[FileChange],
-    ) -> Result<ToolOutcome, LedgerError>;
+    ) -> Result<RecordedOutcome, LedgerError>;
 
     /// Records files that a running call of a turn has made, all or none, and returns them with their numbers.
-    async fn register_files(&self, turn: TurnId, files: &[Attachment]) -> Result<Vec<Attachment>, LedgerError>;
+    async fn register_files(&self, turn: TurnId, files: &[NewAttachment]) -> Result<Vec<Attachment>, LedgerError>;
 
     /// Completes a turn and returns its first part, if that was started.
     async fn complete_turn(&self, lease: &Lease, completed: &CompletedTurn) -> Result<Option<Part>, LedgerError>;
@@ -195,8 +196,8 @@ pub struct SteeringRequests {
 
 /// A durable step of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "snake_case")]
-pub enum JournalEntry {
+#[serde(tag = "entry", rename_all = "snake_case", bound(deserialize = "F: Deserialize<'de>"))]
+pub enum JournalEntry<F = Attachment> {
     /// A model message with tool calls, and the messages that were injected before it.
     Model {
         /// The name of the agent that answered.
@@ -237,8 +238,36 @@ pub enum JournalEntry {
         /// The call's ordinal.
         ordinal: u32,
         /// The outcome, with its files' numbers.
-        outcome: ToolOutcome,
+        outcome: ToolOutcome<F>,
     },
+}
+
+impl<F> JournalEntry<F> {
+    /// Returns the files of an outcome.
+    pub fn files(&self) -> impl Iterator<Item = &F> {
+        let outcome = match self {
+            Self::Outcome { outcome, .. } => Some(outcome),
+            Self::Model { .. } | Self::Decided { .. } | Self::TaskFinished { .. } => None,
+        };
+        outcome.into_iter().flat_map(ToolOutcome::files)
+    }
+
+    /// Replaces each file of an outcome.
+    ///
+    /// # Errors
+    /// The first that `replace` returns.
+    pub fn try_map_files<G, E>(self, replace: impl FnMut(F) -> Result<G, E>) -> Result<JournalEntry<G>, E> {
+        Ok(match self {
+            Self::Model { agent, task, steered, text, calls, awaiting_decision } => {
+                JournalEntry::Model { agent, task, steered, text, calls, awaiting_decision }
+            }
+            Self::Decided { ordinal, allowed, message } => JournalEntry::Decided { ordinal, allowed, message },
+            Self::TaskFinished { task, text } => JournalEntry::TaskFinished { task, text },
+            Self::Outcome { ordinal, outcome } => {
+                JournalEntry::Outcome { ordinal, outcome: outcome.try_map_files(replace)? }
+            }
+        })
+    }
 }
 
 /// The turn to work on: the oldest incomplete one of its lane.

@@ -8,6 +8,7 @@ mod voices;
 
 use std::{
     collections::VecDeque,
+    num::NonZeroU64,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -80,7 +81,7 @@ fn sending(part: Part) -> Part {
 fn photo(id: u128) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
-        number: 17,
+        number: NonZeroU64::new(17).unwrap(),
         conversation: "console:main".parse().unwrap(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.jpg"),

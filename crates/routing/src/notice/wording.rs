@@ -1,5 +1,7 @@
 //! One line a reason: what could not be delivered, why, and how to get it.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
     PartContent,
     part::{FailureReason, FileItem},
@@ -87,12 +89,12 @@ fn files_line_with_links(
     max_bytes: usize,
 ) -> Option<String> {
     let files_text = files_line(reason, files, audience);
-    let mut linked_files: Vec<(u64, String)> = Vec::new();
+    let mut linked_files: Vec<(NonZeroU64, String)> = Vec::new();
     let mut fitting = None;
-    for file in files.iter().take(MAX_NAMED_FILES).filter(|file| file.attachment.number > 0) {
+    for file in files.iter().take(MAX_NAMED_FILES) {
         let Some(url) = links(&file.attachment) else { continue };
         linked_files.push((file.attachment.number, url));
-        let is_linked = |number: u64| linked_files.iter().any(|(linked_number, _)| *linked_number == number);
+        let is_linked = |number| linked_files.iter().any(|(linked_number, _)| *linked_number == number);
         let others: Vec<&FileItem> = files.iter().copied().filter(|file| !is_linked(file.attachment.number)).collect();
         let rest = if others.is_empty() { String::new() } else { format!("; the rest is {}", stored_as(&others)) };
         let line = format!("{files_text}; {}{rest}", stored_as_with_links(&linked_files));
@@ -174,23 +176,22 @@ fn file_name(file: &FileItem, audience: Audience) -> String {
     sanitize(file.attachment.filename.as_str(), MAX_NAME_CHARS, audience)
 }
 
-/// Where the files are kept. A plan may name files that have no number yet.
+/// Where the files are kept.
 fn stored_as(files: &[&FileItem]) -> String {
-    let numbers: Vec<u64> = files.iter().map(|file| file.attachment.number).collect();
+    let numbers: Vec<NonZeroU64> = files.iter().map(|file| file.attachment.number).collect();
     match numbers.as_slice() {
-        [number] if *number > 0 => format!("kept as #{number}: /resend {number}"),
-        several if several.len() <= MAX_NAMED_FILES && several.iter().all(|number| *number > 0) => {
+        [number] => format!("kept as #{number}: /resend {number}"),
+        several if several.len() <= MAX_NAMED_FILES => {
             let join_numbers =
                 |before: &str| several.iter().map(|n| format!("{before}{n}")).collect::<Vec<_>>().join(", ");
             format!("kept as {}: {}", join_numbers("#"), join_numbers("/resend "))
         }
-        [_] => "kept; see /files".to_owned(),
         _ => "kept; see /files".to_owned(),
     }
 }
 
 /// Where numbered files can be opened, and how to get a new link when these have expired.
-fn stored_as_with_links(linked_files: &[(u64, String)]) -> String {
+fn stored_as_with_links(linked_files: &[(NonZeroU64, String)]) -> String {
     let links: Vec<String> = linked_files.iter().map(|(number, url)| format!("#{number}: <{url}>")).collect();
     let resend_commands: Vec<String> = linked_files.iter().map(|(number, _)| format!("/resend {number}")).collect();
     let new_links = if linked_files.len() == 1 { "a new one" } else { "new ones" };

@@ -1,8 +1,10 @@
 //! Old files go once a day and their conversation is told, on a real ledger.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
-    AttachmentId, AttachmentSource, Ending, Filename, MediaInfo, OutgoingResponse, Sha256, ToolOutcome, Visibility,
-    part::Plan,
+    AttachmentId, AttachmentSource, Ending, Filename, MediaInfo, NewAttachment, OutgoingResponse, Sha256, ToolOutcome,
+    Visibility, part::Plan,
 };
 use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
@@ -20,11 +22,9 @@ fn place() -> ConversationId {
     "console:main".parse().unwrap()
 }
 
-fn file(number: u64, created_at: Timestamp) -> Attachment {
-    Attachment {
+fn file(number: u64, created_at: Timestamp) -> NewAttachment {
+    NewAttachment {
         id: AttachmentId(Uuid::from_u128(u128::from(number))),
-        number: 0,
-        conversation: place(),
         source: AttachmentSource::User,
         filename: Filename::from_untrusted(&format!("{number}.txt")),
         mime: "text/plain".into(),
@@ -39,7 +39,8 @@ fn file(number: u64, created_at: Timestamp) -> Attachment {
 
 #[test]
 fn oldest_files_beyond_a_limit_expire() {
-    let files: Vec<Attachment> = (1..=5).map(|day| file(day, Timestamp(day.cast_signed() * DAY_MS))).collect();
+    let day_file = |day: u64| file(day, Timestamp(day.cast_signed() * DAY_MS)).numbered(place(), NonZeroU64::MIN);
+    let files: Vec<Attachment> = (1..=5).map(day_file).collect();
     let usage = Usage { scope: UsageScope::Conversation(place()), files: 5, bytes: 500, workspace_bytes: 9_999 };
     let now = Timestamp(10 * DAY_MS + DAY_MS / 2);
     for (limits, expired) in [
@@ -65,7 +66,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     let message = InboundMessage::new(place(), "1".into(), Sender::new("owner", "Ada"));
     let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
     let (lease, turn) = (received.lease.unwrap(), received.turn);
-    let attachments = (1..=count).map(|number| file(number, now)).collect();
+    let attachments = (1..=count).map(|number| file(number, now).into()).collect();
     let made = ToolOutcome { attachments, ..ToolOutcome::from_text("made") };
     ledger.journal_outcome(&lease, turn, 0, &made, &[]).await.unwrap();
     let completed = CompletedTurn {
@@ -104,7 +105,7 @@ async fn state(ledger: &SqliteLedger) -> (Vec<u64>, Vec<SystemTask>) {
     let query = TurnQuery { conversation: place(), limit: 9, before: None };
     let turns = ledger.turns(&query).await.unwrap();
     let told = turns.iter().flat_map(|turn| &turn.messages).filter_map(|queued| queued.message.system_task.clone());
-    (files.iter().map(|file| file.number).collect(), told.collect())
+    (files.iter().map(|file| file.number.get()).collect(), told.collect())
 }
 
 #[tokio::test]

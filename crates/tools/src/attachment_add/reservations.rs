@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use satchel_domain::{Attachment, AttachmentId, CallId, TurnId};
+use satchel_domain::{Attachment, AttachmentId, CallId, OutcomeFile, TurnId};
 
 /// How many turns are remembered: many more than run at once, so that one which is forgotten has long ended.
 const MAX_TRACKED_TURNS: usize = 1_000;
@@ -45,7 +45,7 @@ impl Reservations {
         recorded: &[Attachment],
         limit: u64,
     ) -> Result<Reservation<'_>, u64> {
-        let recorded = sizes_by_id(recorded);
+        let recorded = recorded.iter().map(|file| (file.id, file.bytes)).collect();
         let mut turns = self.lock();
         while turns.len() >= MAX_TRACKED_TURNS && !turns.contains_key(&call.turn) {
             turns.pop_first();
@@ -71,11 +71,11 @@ impl Reservation<'_> {
     /// # Errors
     /// When they have become larger than what was claimed, and there is no room for that: how many bytes the turn's
     /// other files have.
-    pub(super) fn commit(mut self, files: &[Attachment]) -> Result<(), u64> {
+    pub(super) fn commit(mut self, files: &[OutcomeFile]) -> Result<(), u64> {
         let mut turns = self.reservations.lock();
         let usage = turns.entry(self.call.turn).or_default();
         usage.reserved_bytes = usage.reserved_bytes.saturating_sub(std::mem::take(&mut self.bytes));
-        let file_sizes = sizes_by_id(files);
+        let file_sizes: HashMap<_, _> = files.iter().map(|file| (file.id(), file.bytes())).collect();
         let other_bytes = usage.total_bytes(&self.recorded);
         if other_bytes.saturating_add(file_sizes.values().sum()) > self.limit {
             return Err(other_bytes);
@@ -105,10 +105,6 @@ impl TurnUsage {
             .chain([&self.reserved_bytes])
             .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
-}
-
-fn sizes_by_id(files: &[Attachment]) -> HashMap<AttachmentId, u64> {
-    files.iter().map(|file| (file.id, file.bytes)).collect()
 }
 
 #[cfg(test)]
@@ -143,7 +139,7 @@ mod tests {
     #[test]
     fn finished_reservation_counts_once_recorded_or_not() {
         let claims = Reservations::default();
-        claims.reserve(call(0), 6, &[], 10).expect("there is room").commit(&[file(5, 6)]).unwrap();
+        claims.reserve(call(0), 6, &[], 10).expect("there is room").commit(&[file(5, 6).into()]).unwrap();
         for recorded in [&[][..], &[file(5, 6)]] {
             assert_eq!(claims.reserve(call(1), 5, recorded, 10).err(), Some(6));
             assert!(claims.reserve(call(1), 4, recorded, 10).is_ok());
@@ -154,9 +150,9 @@ mod tests {
     #[test]
     fn a_call_that_runs_again_counts_once() {
         let claims = Reservations::default();
-        claims.reserve(call(0), 6, &[], 10).expect("there is room").commit(&[file(5, 6)]).unwrap();
+        claims.reserve(call(0), 6, &[], 10).expect("there is room").commit(&[file(5, 6).into()]).unwrap();
         let again = claims.reserve(call(0), 6, &[], 10).expect("what it had added it makes anew");
-        again.commit(&[file(6, 6)]).unwrap();
+        again.commit(&[file(6, 6).into()]).unwrap();
         assert_eq!(claims.reserve(call(1), 5, &[], 10).err(), Some(6));
     }
 
@@ -165,9 +161,9 @@ mod tests {
         let claims = Reservations::default();
         let _other = claims.reserve(call(0), 4, &[], 10).expect("there is room");
         let growing = claims.reserve(call(1), 5, &[], 10).expect("there is room");
-        assert_eq!(growing.commit(&[file(5, 7)]), Err(4));
+        assert_eq!(growing.commit(&[file(5, 7).into()]), Err(4));
         let growing = claims.reserve(call(1), 5, &[], 10).expect("nothing of it is left");
-        assert_eq!(growing.commit(&[file(6, 6)]), Ok(()));
+        assert_eq!(growing.commit(&[file(6, 6).into()]), Ok(()));
     }
 
     #[test]

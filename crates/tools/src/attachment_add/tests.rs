@@ -1,6 +1,8 @@
 //! The promises of `attachment.add`: all or nothing, pairwise overrides, and every guardrail with its numbers.
 
-use std::sync::Arc;
+use crate::fakes::known_files;
+
+use std::{num::NonZeroU64, sync::Arc};
 
 use satchel_domain::{AttachmentId, CallId, Timestamp};
 use satchel_ports::{MockBlobs, MockWorkspace, WorkspaceError, workspace::WorkspaceFile};
@@ -25,7 +27,7 @@ async fn files_are_attached_in_order_with_metadata() {
     let outcome =
         world.call("attachment.add", json!({"paths": ["/tmp/notes", "/shared/a.png", "/shared/b.csv"]})).await.unwrap();
     assert_eq!(outcome.text, None, "a script gets the id only when there is no text");
-    let made = &outcome.attachments;
+    let made = outcome.new_files();
     assert_eq!(
         outcome.data.unwrap(),
         json!({"ok": true, "attachments": [
@@ -34,8 +36,8 @@ async fn files_are_attached_in_order_with_metadata() {
             {"id": made[2].id, "filename": "b.csv", "mimeType": "text/csv", "bytes": 3},
         ]})
     );
-    for file in made {
-        assert_eq!((file.number, &file.conversation, file.source), (0, &conversation(), AttachmentSource::Tool));
+    for file in &made {
+        assert_eq!(file.source, AttachmentSource::Tool);
         assert_eq!((file.created_at, file.visibility), (Timestamp(7_000), Visibility::Deliver));
     }
     assert_eq!(made[1].sha256, digest(b"\x89PNG picture"));
@@ -47,9 +49,10 @@ async fn files_are_attached_in_order_with_metadata() {
 async fn paths_without_a_mount_are_attached_from_shared() {
     let world = world();
     let outcome = world.call("attachment.add", json!({"paths": ["a.png", "~/b.csv"]})).await.unwrap();
-    let names: Vec<_> = outcome.attachments.iter().map(|file| file.filename.as_str()).collect();
+    let files = outcome.new_files();
+    let names: Vec<_> = files.iter().map(|file| file.filename.as_str()).collect();
     assert_eq!(names, ["a.png", "b.csv"]);
-    assert_eq!(outcome.attachments[0].sha256, digest(b"\x89PNG picture"));
+    assert_eq!(files[0].sha256, digest(b"\x89PNG picture"));
 }
 
 #[tokio::test]
@@ -66,8 +69,8 @@ async fn overrides_go_pairwise_and_paths_win_over_path() {
         )
         .await
         .unwrap();
-    let shown: Vec<_> = outcome
-        .attachments
+    let files = outcome.new_files();
+    let shown: Vec<_> = files
         .iter()
         .map(|file| (file.filename.as_str(), file.mime.as_str(), file.description.as_str(), file.visibility))
         .collect();
@@ -79,7 +82,8 @@ async fn overrides_go_pairwise_and_paths_win_over_path() {
         ]
     );
     let one = world.call("attachment.add", json!({"path": "/tmp/notes", "filename": "n.csv"})).await.unwrap();
-    assert_eq!((one.attachments[0].filename.as_str(), one.attachments[0].mime.as_str()), ("n.csv", "text/csv"));
+    let file = one.new_files().remove(0);
+    assert_eq!((file.filename.as_str(), file.mime.as_str()), ("n.csv", "text/csv"));
 }
 
 /// The person knows it by its number, and would take another one for another file.
@@ -97,15 +101,15 @@ async fn saved_file_sent_back_keeps_its_number() {
     let outcome =
         added(json!({"path": "/shared/trip/photo.png", "descriptions": ["us"], "visibility": "internal"})).await;
     let sent = AttachmentId(uuid::Uuid::from_u128(3));
-    let [file] = outcome.attachments.as_slice() else { panic!("{outcome:?}") };
-    assert_eq!((file.id, file.number, file.source), (sent, 3, AttachmentSource::User));
+    let file = known_files(&outcome).remove(0);
+    assert_eq!((file.id, file.number.get(), file.source), (sent, 3, AttachmentSource::User));
     assert_eq!((file.description.as_str(), file.visibility), ("us", Visibility::Internal));
     assert_eq!(outcome.data.unwrap()["attachments"][0]["number"], 3);
 
     let renamed = added(json!({"path": "/shared/trip/photo.png", "filename": "us.png"})).await;
-    assert_eq!(renamed.attachments[0].number, 0, "under another name it is another file");
+    assert_eq!(renamed.new_files().len(), 1, "under another name it is another file");
     world.put_file("/shared/trip/photo.png", b"\x89PNG edited");
-    assert_eq!(added(json!({"path": "/shared/trip/photo.png"})).await.attachments[0].number, 0, "so it is when edited");
+    assert_eq!(added(json!({"path": "/shared/trip/photo.png"})).await.new_files().len(), 1, "so it is when edited");
 }
 
 #[tokio::test]
@@ -187,7 +191,8 @@ async fn concurrent_add_calls_share_the_turn_total() {
     let error = third.expect_err("5 + 5 + 5 bytes are too many").0;
     assert!(error.contains("5 bytes") && error.contains("10 bytes") && error.contains("14 bytes"), "{error}");
 
-    made.into_iter().flat_map(|outcome| outcome.attachments).for_each(|file| world.add_turn_record(file));
+    let made = made.into_iter().flat_map(|outcome| outcome.new_files());
+    made.for_each(|file| world.add_turn_record(file.numbered(conversation(), NonZeroU64::MIN)));
     let small = json!({"path": "/shared/b.csv"});
     assert!(tool.call(small, &contexts[3]).await.is_ok(), "what is recorded counts once: 10 + 3 bytes");
 }

@@ -1,7 +1,7 @@
 //! One page of a document as a picture, and as text for a model that doesn't see.
 
 use futures::stream;
-use satchel_domain::{Attachment, Filename, MediaInfo, ToolOutcome};
+use satchel_domain::{Attachment, Filename, MediaInfo, Picture, ToolOutcome, ViewedFile};
 use satchel_ports::{BlobHint, ImageRequest, ImageScaler, ScaledImage, StoredBlob, ToolContext, ToolError};
 
 use crate::{
@@ -32,7 +32,8 @@ pub(super) async fn view_page(
                 Ok(text) => format!("{heading}; its text:\n{text}"),
                 Err(error) => format!("{heading}; {}", error.0),
             };
-            Ok(ToolOutcome { viewed_files: vec![picture], ..ToolOutcome::from_text(text) })
+            let page = ViewedFile { file: attachment.clone().into(), picture: Some(picture) };
+            Ok(ToolOutcome { viewed_files: vec![page], ..ToolOutcome::from_text(text) })
         }
         Err(reason) => text
             .map(|text| ToolOutcome::from_text(format!("{text}\n[page {page} can't be shown as a picture: {reason}]"))),
@@ -57,7 +58,7 @@ async fn read_page(
     outcome.text.ok_or_else(unread)
 }
 
-/// The picture of a page in the place of its document, or why there is none. Nothing refers to its bytes, which the store
+/// The picture of a page, or why there is none. Nothing refers to its bytes, which the store
 /// keeps for an hour: a turn that waits longer is told that they could not be read.
 async fn draw_page(
     services: &ToolServices,
@@ -65,7 +66,7 @@ async fn draw_page(
     attachment: &Attachment,
     page: u32,
     context: &ToolContext,
-) -> Result<Attachment, String> {
+) -> Result<Picture, String> {
     let request = ImageRequest {
         sha256: attachment.sha256,
         bytes: attachment.bytes,
@@ -81,13 +82,15 @@ async fn draw_page(
     let bytes = content.len() as u64;
     let hint = BlobHint { filename: Some(filename.clone()), mime: Some(mime.clone()), bytes: Some(bytes) };
     let stored = services.blobs.put(Box::pin(stream::iter([Ok(content)])), &hint, bytes).await;
-    let StoredBlob { sha256, bytes, .. } = stored.map_err(|error| format!("it can't be stored: {error}"))?;
+    let stored = stored.map_err(|error| format!("it can't be stored: {error}"))?;
     let media = MediaInfo { width: Some(width), height: Some(height), ..MediaInfo::default() };
-    Ok(Attachment { filename, mime, sha256, bytes, media, ..attachment.clone() })
+    Ok(Picture { filename, stored: StoredBlob { mime, media, ..stored } })
 }
 
 #[cfg(test)]
 mod tests {
+    use satchel_domain::OutcomeFile;
+
     use std::sync::Arc;
 
     use bytes::Bytes;
@@ -158,11 +161,14 @@ mod tests {
     #[tokio::test]
     async fn page_is_a_picture_with_its_text() {
         let (world, outcome) = view(Ok(()), Ok(page_text("The end."))).await;
-        let [picture] = &outcome.viewed_files[..] else { panic!("{outcome:?}") };
-        assert_eq!((picture.mime.as_str(), picture.filename.as_str()), ("image/png", "page 3 of plan.pdf.png"));
-        assert_eq!((picture.number, picture.media.width, picture.media.height), (5, Some(10), Some(14)));
-        assert_eq!(world.stored(&picture.sha256), PNG);
-        assert_eq!(picture.bytes, PNG.len() as u64);
+        let [ViewedFile { file: OutcomeFile::Known(file), picture: Some(picture) }] = &outcome.viewed_files[..] else {
+            panic!("{outcome:?}")
+        };
+        let Picture { filename, stored } = picture;
+        assert_eq!((stored.mime.as_str(), filename.as_str()), ("image/png", "page 3 of plan.pdf.png"));
+        assert_eq!((file.number.get(), stored.media.width, stored.media.height), (5, Some(10), Some(14)));
+        assert_eq!(world.stored(&stored.sha256), PNG);
+        assert_eq!(stored.bytes, PNG.len() as u64);
         let expected = "#5 plan.pdf: page 3 is shown as a picture; its text:\n\
                         #5 plan.pdf, page 3 of 3\n[page 3]\nThe end.";
         assert_eq!((outcome.text.as_deref(), outcome.attachments.len()), (Some(expected), 0), "nothing is delivered");

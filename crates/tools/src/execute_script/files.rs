@@ -1,6 +1,6 @@
 //! Files in a script's hands: made, looked up, read.
 
-use satchel_domain::{Attachment, AttachmentSource, Filename, size::format_bytes};
+use satchel_domain::{Attachment, AttachmentSource, Filename, NewAttachment, size::format_bytes};
 use satchel_ports::{BlobError, BlobHint, ByteStream, OutcomeReader, script_host::NewScriptFile};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) async fn create_file(
     file: NewScriptFile,
     content: ByteStream,
     remaining_bytes: u64,
-) -> Result<Attachment, String> {
+) -> Result<NewAttachment, String> {
     let to_error = |reason: String| format!("attachment_create: {reason}");
     if file.filename.trim().is_empty() {
         return Err(to_error("`filename` is empty".to_owned()));
@@ -40,9 +40,9 @@ pub(super) async fn create_file(
         )),
         error => to_error(error::tool_error_with_cause(&format!("{filename} could not be stored"), &error).0),
     })?;
-    let attachment = functions.context.new_file(filename, stored);
+    let new_file = functions.context.new_file(filename, stored);
     let (source, visibility) = (AttachmentSource::Script, file.visibility);
-    Ok(Attachment { source, mime: mime.unwrap_or(attachment.mime), description, visibility, ..attachment })
+    Ok(NewAttachment { source, mime: mime.unwrap_or(new_file.mime), description, visibility, ..new_file })
 }
 
 /// What is known of a file.

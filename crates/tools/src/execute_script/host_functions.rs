@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use futures::lock;
-use satchel_domain::{Attachment, ToolOutcome};
+use satchel_domain::{OutcomeFile, RecordedOutcome, ToolOutcome};
 use satchel_ports::{
-    ByteStream, HostFunctions, ToolCaller, ToolContext, ToolSpec,
+    ByteStream, HostFunctions, LedgerError, ToolCaller, ToolContext, ToolSpec,
     script_host::{FunctionCall, NewScriptFile},
 };
 use serde_json::{Value, json};
@@ -68,20 +68,30 @@ impl<'a> TurnHostFunctions<'a> {
 
     /// Takes an outcome and records its new files, so that the script's next call finds them. They are gathered first:
     /// a stop in between ends this future, and the files go with the reply whether the ledger has them by then or not.
-    async fn record_outcome(&self, mut outcome: ToolOutcome) -> Result<ToolOutcome, String> {
+    async fn record_outcome(&self, outcome: ToolOutcome) -> Result<RecordedOutcome, String> {
         let push_result = self.lock().push(outcome.clone(), self.quota);
-        for files in [Some(&mut outcome.attachments), outcome.selection.as_mut()].into_iter().flatten() {
-            if !files.is_empty() {
-                let registered = self.services.turns.register_files(self.context.call.turn, files).await;
-                *files = registered.map_err(|error| {
-                    self.lock().remove_last();
-                    error::tool_error_with_cause("the files could not be recorded", &error).0
-                })?;
-                self.lock().renumber(files);
-            }
-        }
+        let recorded = self.register_new_files(outcome).await.map_err(|error| {
+            self.lock().discard_unrecorded();
+            error::tool_error_with_cause("the files could not be recorded", &error).0
+        })?;
+        self.lock().keep_recorded(&recorded);
         push_result?;
-        Ok(outcome)
+        Ok(recorded)
+    }
+
+    async fn register_new_files(&self, outcome: ToolOutcome) -> Result<RecordedOutcome, LedgerError> {
+        let new_files = outcome.new_files();
+        let registered = match new_files.is_empty() {
+            true => Vec::new(),
+            false => self.services.turns.register_files(self.context.call.turn, &new_files).await?,
+        };
+        outcome.try_map_files(|file| match file {
+            OutcomeFile::Known(file) => Ok(file),
+            OutcomeFile::New(file) => {
+                let registered = registered.iter().find(|registered| registered.id == file.id).cloned();
+                registered.ok_or_else(|| LedgerError::Unknown { item: format!("attachment {}", file.id) })
+            }
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ScriptResults> {
@@ -124,9 +134,9 @@ impl HostFunctions for TurnHostFunctions<'_> {
         let turn_bytes = results::remaining_turn_bytes(self.services, self.context).await;
         let turn_bytes = turn_bytes.map_err(|error| format!("attachment_create: {error}"))?;
         let remaining_bytes = self.lock().remaining_bytes(self.quota)?.min(turn_bytes);
-        let attachment: Attachment = files::create_file(self, file, content, remaining_bytes).await?;
-        let outcome =
-            self.record_outcome(ToolOutcome { attachments: vec![attachment], ..ToolOutcome::default() }).await?;
+        let new_file = files::create_file(self, file, content, remaining_bytes).await?;
+        let outcome = ToolOutcome { attachments: vec![new_file.into()], ..ToolOutcome::default() };
+        let outcome = self.record_outcome(outcome).await?;
         Ok(outcome_value(&outcome))
     }
 }
@@ -134,7 +144,7 @@ impl HostFunctions for TurnHostFunctions<'_> {
 /// What a script gets of an outcome: the id of the one file that is all there is, or words, or everything. Of a call
 /// that failed in part it gets data that lists what failed, if there is such, else everything and that it failed: the
 /// words are for readers.
-fn outcome_value(outcome: &ToolOutcome) -> Value {
+fn outcome_value(outcome: &RecordedOutcome) -> Value {
     let is_partial = outcome.has_failed_in_part();
     match (&outcome.text, outcome.attachments.as_slice(), &outcome.data) {
         (_, [], Some(data)) if is_partial && data.get("failed").is_some() => Value::from(data.to_string()),
@@ -159,7 +169,7 @@ mod tests {
     use std::panic::AssertUnwindSafe;
 
     use futures::{FutureExt, StreamExt, stream};
-    use satchel_domain::Visibility;
+    use satchel_domain::{Attachment, Visibility};
     use satchel_ports::{MockLedger, MockToolCaller};
 
     use super::*;
@@ -189,9 +199,8 @@ mod tests {
         let content = stream::iter([Ok(b"made".to_vec().into())]).boxed();
         let interrupted = AssertUnwindSafe(world.create(file, content)).catch_unwind().await;
         assert!(interrupted.is_err(), "{interrupted:?}");
-        let gathered = world.into_results().into_outcomes();
-        let names: Vec<&str> =
-            gathered.iter().flat_map(|outcome| &outcome.attachments).map(|file| file.filename.as_str()).collect();
+        let gathered = world.into_results().join(Vec::new());
+        let names: Vec<String> = gathered.new_files().iter().map(|file| file.filename.to_string()).collect();
         assert_eq!(names, ["made.txt"]);
     }
 
@@ -200,7 +209,8 @@ mod tests {
         let file = |id| attachment(id, "a.txt", "text/plain", b"a");
         let one = file(1).id.to_string();
         let said = |text: Option<&str>, data: Option<Value>, attachments: Vec<Attachment>| {
-            outcome_value(&ToolOutcome { text: text.map(str::to_owned), data, attachments, ..ToolOutcome::default() })
+            let text = text.map(str::to_owned);
+            outcome_value(&RecordedOutcome { text, data, attachments, ..RecordedOutcome::default() })
         };
         assert_eq!(said(Some("words"), Some(json!({"a": 1})), vec![]), json!("words"));
         assert_eq!(said(None, Some(json!({"a": 1.5})), vec![]), json!(r#"{"a":1.5}"#));
@@ -209,14 +219,17 @@ mod tests {
         let all = json!({"text": "words", "data": null, "attachment_ids": [one]});
         assert_eq!(said(Some("words"), None, vec![file(1)]), all);
         let in_part = |attachments| {
-            let outcome =
-                ToolOutcome { data: Some(json!({"failed": [2]})), attachments, ..ToolOutcome::from_failure("1 of 2") };
+            let outcome = RecordedOutcome {
+                data: Some(json!({"failed": [2]})),
+                attachments,
+                ..RecordedOutcome::from_failure("1 of 2")
+            };
             outcome_value(&outcome)
         };
         assert_eq!(in_part(vec![]), json!(r#"{"failed":[2]}"#));
-        let saved = ToolOutcome {
+        let saved = RecordedOutcome {
             data: Some(json!([{"saved": true}, {"saved": false}])),
-            ..ToolOutcome::from_failure("1 of 2")
+            ..RecordedOutcome::from_failure("1 of 2")
         };
         let all = json!({
             "text": "1 of 2", "data": [{"saved": true}, {"saved": false}], "attachment_ids": [], "failed": true,

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use satchel_domain::{
     Attachment, ToolOutcome, WakeRequest,
-    fold::merge_selections,
     script::{NO_VALUE_TEXT, RESULT_PREFIX},
 };
 use satchel_ports::{ScriptError, ToolContext, ledger::AttachmentKey, script_host::ScriptEvaluation};
@@ -36,36 +35,17 @@ pub(super) async fn script_outcome(
             message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
             let text = Some(append_sections(format!("Error: {message}"), &[], &printed));
             let is_stopped = error == ScriptError::Cancelled;
-            let delivered = if is_stopped { join_outcomes(&results.into_outcomes()) } else { ToolOutcome::default() };
+            let delivered = if is_stopped { results.join(Vec::new()) } else { ToolOutcome::default() };
             return ToolOutcome { text, failed: true, ..delivered };
         }
     };
     let mut text = format_value(&value);
     let named_files = files_in_value(&value, max_files, &mut text, services, context).await;
-    let mut outcomes = results.into_outcomes();
-    outcomes.push(ToolOutcome { attachments: named_files, ..ToolOutcome::default() });
     ToolOutcome {
         text: Some(append_sections(text, &wakes, &printed)),
         data: Some(value).filter(|value| value.is_object() || value.is_array()),
         wakes,
-        ..join_outcomes(&outcomes)
-    }
-}
-
-/// The files of several outcomes, each once, and what they ask of the reply together.
-fn join_outcomes(outcomes: &[ToolOutcome]) -> ToolOutcome {
-    let mut attachments: Vec<Attachment> = Vec::new();
-    for file in outcomes.iter().flat_map(|outcome| &outcome.attachments) {
-        if !attachments.iter().any(|other| other.id == file.id) {
-            attachments.push(file.clone());
-        }
-    }
-    ToolOutcome {
-        attachments,
-        viewed_files: Vec::new(),
-        voice: outcomes.iter().rev().find_map(|outcome| outcome.voice.clone()),
-        selection: merge_selections(outcomes),
-        ..ToolOutcome::default()
+        ..results.join(named_files)
     }
 }
 

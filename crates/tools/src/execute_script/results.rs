@@ -7,7 +7,10 @@ use std::{
 };
 
 use futures::lock;
-use satchel_domain::{Attachment, AttachmentSource, ToolOutcome, TurnId, size::format_bytes};
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId, Visibility,
+    fold::merge_selections, size::format_bytes,
+};
 use satchel_ports::{ToolContext, ledger::AttachmentQuery};
 
 use crate::{ToolServices, error};
@@ -15,9 +18,11 @@ use crate::{ToolServices, error};
 /// What a script has gathered.
 #[derive(Debug, Default)]
 pub(super) struct ScriptResults {
-    /// The outcomes of the tools that it called and the files that it made, in order. Files have their numbers once the
-    /// ledger has recorded them.
-    outcomes: Vec<ToolOutcome>,
+    /// The outcomes of the tools that it called and the files that it made, in order.
+    outcomes: Vec<RecordedOutcome>,
+    /// The last of them, while the ledger records its files. Where the script is stopped meanwhile, nobody knows whether
+    /// they are recorded.
+    unrecorded: Option<ToolOutcome>,
     /// How many files these are, and how many bytes.
     files: usize,
     bytes: u64,
@@ -47,21 +52,10 @@ impl ScriptResults {
     /// # Errors
     /// When that is more than there is room for, in words for the script. It is taken all the same: the script ends.
     pub(super) fn push(&mut self, outcome: ToolOutcome, quota: FileQuota) -> Result<(), String> {
-        let new_files = outcome.attachments.iter().filter(|file| !self.contains(file)).collect::<Vec<_>>();
+        let new_files = outcome.attachments.iter().filter(|file| !self.contains(file.id())).collect::<Vec<_>>();
         self.files += new_files.len();
-        self.bytes = self.bytes.saturating_add(new_files.iter().map(|file| file.bytes).sum());
-        // Of what was answered nothing is kept: a script may call for as long as it has time.
-        let stored = ToolOutcome {
-            text: None,
-            data: None,
-            viewed_files: Vec::new(),
-            wakes: Vec::new(),
-            failed: false,
-            ..outcome
-        };
-        if stored != ToolOutcome::default() {
-            self.outcomes.push(stored);
-        }
+        self.bytes = self.bytes.saturating_add(new_files.iter().map(|file| file.bytes()).sum());
+        self.unrecorded = Some(outcome);
         if self.files > quota.files || self.bytes > quota.bytes {
             return Err(format!(
                 "the script has {} files with {}; at most {} files with {} are allowed",
@@ -74,32 +68,55 @@ impl ScriptResults {
         Ok(())
     }
 
-    /// Gives files the numbers under which they were recorded.
-    pub(super) fn renumber(&mut self, recorded: &[Attachment]) {
-        let files = self.outcomes.iter_mut().flat_map(|outcome| {
-            let selected = outcome.selection.iter_mut().flatten();
-            outcome.attachments.iter_mut().chain(selected)
-        });
-        for file in files {
-            if let Some(recorded) = recorded.iter().find(|recorded| recorded.id == file.id) {
-                file.number = recorded.number;
-            }
+    /// Keeps what was taken last, as it was recorded. Of what was answered nothing is kept: a script may call for as long
+    /// as it has time.
+    pub(super) fn keep_recorded(&mut self, outcome: &RecordedOutcome) {
+        self.unrecorded = None;
+        let RecordedOutcome { attachments, voice, selection, .. } = outcome.clone();
+        let kept = RecordedOutcome { attachments, voice, selection, ..RecordedOutcome::default() };
+        if kept != RecordedOutcome::default() {
+            self.outcomes.push(kept);
         }
     }
 
     /// Removes what was taken last and could not be recorded.
-    pub(super) fn remove_last(&mut self) {
-        self.outcomes.pop();
+    pub(super) fn discard_unrecorded(&mut self) {
+        self.unrecorded = None;
     }
 
-    fn contains(&self, file: &Attachment) -> bool {
-        self.outcomes.iter().flat_map(|outcome| &outcome.attachments).any(|tracked| tracked.id == file.id)
+    fn contains(&self, id: AttachmentId) -> bool {
+        self.outcomes.iter().flat_map(|outcome| &outcome.attachments).any(|tracked| tracked.id == id)
     }
 
-    /// Everything that was gathered, in order.
-    pub(super) fn into_outcomes(self) -> Vec<ToolOutcome> {
-        self.outcomes
+    /// Everything that was gathered, each file once, and what it asks of the reply together. `named_files` are the last.
+    pub(super) fn join(mut self, named_files: Vec<Attachment>) -> ToolOutcome {
+        self.outcomes.push(RecordedOutcome { attachments: named_files, ..RecordedOutcome::default() });
+        let mut attachments: Vec<OutcomeFile> = Vec::new();
+        for file in self.outcomes.iter().flat_map(|outcome| &outcome.attachments) {
+            if !attachments.iter().any(|other| other.id() == file.id) {
+                attachments.push(file.clone().into());
+            }
+        }
+        let voice = self.outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
+        let selection = merge_selections(&self.outcomes).map(|files| files.into_iter().map(Into::into).collect());
+        let joined = ToolOutcome { attachments, voice, selection, ..ToolOutcome::default() };
+        match self.unrecorded {
+            Some(unrecorded) => with_unrecorded(joined, unrecorded),
+            None => joined,
+        }
     }
+}
+
+/// Adds what was taken last and may not be recorded: its files, its voice, and its selection in place of an earlier one,
+/// which its files join unless they are internal.
+fn with_unrecorded(joined: ToolOutcome, unrecorded: ToolOutcome) -> ToolOutcome {
+    let ToolOutcome { mut attachments, voice, selection, .. } = joined;
+    let is_new = |file: &OutcomeFile| !attachments.iter().any(|other| other.id() == file.id());
+    let new_files: Vec<OutcomeFile> = unrecorded.attachments.into_iter().filter(is_new).collect();
+    let delivered = new_files.iter().filter(|file| file.visibility() == Visibility::Deliver).cloned();
+    let selection = unrecorded.selection.or(selection.map(|files| files.into_iter().chain(delivered).collect()));
+    attachments.extend(new_files);
+    ToolOutcome { attachments, voice: unrecorded.voice.or(voice), selection, ..ToolOutcome::default() }
 }
 
 /// The turns whose scripts run. Those of one turn run side by side, and each is told what the turn has left: whoever
@@ -144,17 +161,40 @@ mod tests {
     /// The attack: a script that asks for a page again and again, as long as it has time.
     #[test]
     fn only_files_and_requests_of_outcomes_are_retained() {
-        let room = FileQuota { files: 50, bytes: 1 << 20 };
         let mut gathered = ScriptResults::default();
         for _ in 0..1_000 {
-            let page = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::from_text("x".repeat(1_000)) };
-            gathered.push(page, room).unwrap();
-            let in_part = ToolOutcome { data: Some(json!([1])), ..ToolOutcome::from_failure("1 of 2") };
-            gathered.push(in_part, room).unwrap();
+            let page = RecordedOutcome { data: Some(json!([1])), ..RecordedOutcome::from_text("x".repeat(1_000)) };
+            gathered.keep_recorded(&page);
+            let in_part = RecordedOutcome { data: Some(json!([1])), ..RecordedOutcome::from_failure("1 of 2") };
+            gathered.keep_recorded(&in_part);
         }
         let file = attachment(1, "a.txt", "text/plain", b"a");
-        gathered.push(ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") }, room).unwrap();
-        let kept = gathered.into_outcomes();
+        gathered.keep_recorded(&RecordedOutcome { attachments: vec![file], ..RecordedOutcome::from_text("made") });
+        let kept = &gathered.outcomes;
         assert_eq!((kept.len(), kept[0].attachments.len(), &kept[0].text), (1, 1, &None));
+    }
+
+    /// What the stop of a script finds half recorded goes along as it would have, had it been recorded.
+    #[test]
+    fn unrecorded_outcome_joins_as_a_recorded_one() {
+        let room = FileQuota { files: 50, bytes: 1 << 20 };
+        let [old, made, note] = [1, 2, 3].map(|id| attachment(id, "a.txt", "text/plain", &[u8::try_from(id).unwrap()]));
+        let note = Attachment { visibility: Visibility::Internal, ..note };
+        let selecting = RecordedOutcome { selection: Some(vec![old.clone()]), ..RecordedOutcome::default() };
+        let voice = Some(satchel_domain::VoiceRequest::default());
+        let last = RecordedOutcome { attachments: vec![made, note], voice, ..RecordedOutcome::default() };
+        let choosing = RecordedOutcome { selection: Some(vec![]), ..last.clone() };
+        for last in [last, choosing] {
+            let joined = [true, false].map(|is_recorded| {
+                let mut results = ScriptResults::default();
+                results.keep_recorded(&selecting);
+                results.push(last.clone().into(), room).unwrap();
+                if is_recorded {
+                    results.keep_recorded(&last);
+                }
+                results.join(Vec::new())
+            });
+            assert_eq!(joined[0], joined[1]);
+        }
     }
 }

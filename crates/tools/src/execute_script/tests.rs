@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fakes::{ToolHarness as Surroundings, attachment, chunked};
+use crate::fakes::{ToolHarness as Surroundings, attachment, chunked, known_files};
 
 /// What a script does.
 enum Step {
@@ -135,8 +135,8 @@ impl Stage {
     }
 }
 
-fn names(outcome: &ToolOutcome) -> Vec<&str> {
-    outcome.attachments.iter().map(|file| file.filename.as_str()).collect()
+fn names(outcome: &ToolOutcome) -> Vec<String> {
+    known_files(outcome).into_iter().map(|file| file.filename.to_string()).collect()
 }
 
 fn text(outcome: &ToolOutcome) -> &str {
@@ -149,10 +149,14 @@ async fn script_file_is_returned_with_all_its_metadata() {
     let chart = Step::Create(new_file("chart.png", "image/png", Visibility::Deliver), b"chart data".to_vec());
     let made = stage.run(vec![chart], |_| ends_with(json!("Created chart"))).await;
     assert_eq!((text(&made), made.data.as_ref(), made.failed), ("Script result: Created chart", None, false));
-    let [file] = made.attachments.as_slice() else { panic!("{:?}", made.attachments) };
+    let [file] = known_files(&made).try_into().expect("one file");
     assert_eq!((file.filename.as_str(), file.mime.as_str(), file.bytes), ("chart.png", "image/png", 10));
     assert_eq!((file.source, file.visibility), (AttachmentSource::Script, Visibility::Deliver));
-    assert_eq!((file.description.as_str(), file.number), ("what chart.png shows", 100), "numbered when it was made");
+    assert_eq!(
+        (file.description.as_str(), file.number.get()),
+        ("what chart.png shows", 100),
+        "numbered when it was made"
+    );
     assert_eq!(stage.world.stored(&file.sha256), b"chart data");
 }
 
@@ -185,7 +189,8 @@ async fn dropped_tool_files_are_tracked_once_in_order() {
     let mut stage = Stage::new();
     let made = |id, name| attachment(id, name, "text/plain", b"x");
     let outcome = |files: Vec<satchel_domain::Attachment>, text: Option<&str>| {
-        Ok(ToolOutcome { attachments: files, text: text.map(str::to_owned), ..ToolOutcome::default() })
+        let attachments = files.into_iter().map(Into::into).collect();
+        Ok(ToolOutcome { attachments, text: text.map(str::to_owned), ..ToolOutcome::default() })
     };
     stage.tools = caller(vec![
         ("chart", outcome(vec![made(1, "chart.txt")], None)),
@@ -225,7 +230,10 @@ async fn named_files_follow_tracked_ones_without_duplicates() {
     assert_eq!(names(&run), ["file1.txt", "file2.txt", "older.txt"]);
     let id = older.id.to_string();
     let run = stage.run(vec![], move |_| ends_with(json!(id))).await;
-    assert_eq!((names(&run), text(&run)), (vec!["older.txt"], format!("Script result: {}", older.id).as_str()));
+    assert_eq!(
+        (names(&run), text(&run)),
+        (vec!["older.txt".to_owned()], format!("Script result: {}", older.id).as_str())
+    );
 }
 
 /// The attacks: a foreign id, one that was never given, under a key and alone.
@@ -345,7 +353,7 @@ async fn stopped_script_keeps_gathered_files() {
     let stopped =
         |_| ScriptEvaluation { printed: "so far".into(), ..ScriptEvaluation::from_error(ScriptError::Cancelled) };
     let run = stage.run(vec![creates("a.txt", "a"), creates("b.txt", "b")], stopped).await;
-    assert_eq!((names(&run), run.failed), (vec!["a.txt", "b.txt"], true));
+    assert_eq!((names(&run), run.failed), (vec!["a.txt".to_owned(), "b.txt".to_owned()], true));
     assert_eq!(text(&run), "Error: Script execution was cancelled\n--- Printed ---\nso far");
 }
 
@@ -359,7 +367,10 @@ async fn script_files_and_bytes_are_limited() {
     assert!(text(&run).contains("attachment_create: b is larger than the 5 B (5 bytes)"), "{}", text(&run));
     stage.tools = caller(vec![(
         "big",
-        Ok(ToolOutcome { attachments: vec![attachment(5, "big", "text/plain", &[0; 11])], ..ToolOutcome::default() }),
+        Ok(ToolOutcome {
+            attachments: vec![attachment(5, "big", "text/plain", &[0; 11]).into()],
+            ..ToolOutcome::default()
+        }),
     )]);
     let run = stage.run(vec![Step::Call("big", json!({}))], |_| panic!("too large")).await;
     assert!(text(&run).contains("the script has 1 files with 11 B; at most 2 files with 10 B"), "{}", text(&run));
@@ -376,7 +387,7 @@ async fn concurrent_scripts_share_the_turn_limit() {
     // Of two scripts, each takes a step.
     let tool = stage.tool(vec![creates("a", "123456"), creates("b", "123456")], |_| ends_with(Value::Null));
     let (first, second) = tokio::join!(stage.call(tool.as_ref()), stage.call(tool.as_ref()));
-    assert_eq!((names(&first), first.failed), (vec!["a"], false));
+    assert_eq!((names(&first), first.failed), (vec!["a".to_owned()], false));
     assert_eq!((names(&second).len(), second.failed), (0, true));
     assert!(
         text(&second).contains("b is larger than the 4 B (4 bytes) that this script has left"),
@@ -425,7 +436,7 @@ async fn description_at_max_length_is_preserved() {
     let longest = "й".repeat(2_048);
     let file = NewScriptFile { description: longest.clone(), ..new_file("a.txt", "", Visibility::Deliver) };
     let run = Stage::new().run(vec![Step::Create(file, vec![])], |_| ends_with(Value::Null)).await;
-    assert_eq!(run.attachments[0].description, longest);
+    assert_eq!(known_files(&run)[0].description, longest);
 }
 
 #[tokio::test]
@@ -434,7 +445,8 @@ async fn script_file_stays_internal_and_detects_missing_type() {
     let steps =
         vec![Step::Create(new_file("data.csv", "application/octet-stream", Visibility::Internal), b"a,b".to_vec())];
     let run = stage.run(steps, |yielded| ends_with(json!({"attachment_id": yielded[0]}))).await;
-    assert_eq!((run.attachments[0].visibility, run.attachments[0].mime.as_str()), (Visibility::Internal, "text/csv"));
+    let file = known_files(&run).remove(0);
+    assert_eq!((file.visibility, file.mime.as_str()), (Visibility::Internal, "text/csv"));
 }
 
 #[tokio::test]
@@ -446,7 +458,7 @@ async fn script_passes_on_reply_requests_of_its_tools() {
         ("send_voice", Ok(ToolOutcome { voice: Some(voice.clone()), ..ToolOutcome::default() })),
         (
             "response_attachments",
-            Ok(ToolOutcome { selection: Some(vec![file(2, "chosen")]), ..ToolOutcome::default() }),
+            Ok(ToolOutcome { selection: Some(vec![file(2, "chosen").into()]), ..ToolOutcome::default() }),
         ),
     ]);
     let steps = vec![
@@ -457,7 +469,8 @@ async fn script_passes_on_reply_requests_of_its_tools() {
     ];
     let run = stage.run(steps, |_| ends_with(json!("x"))).await;
     assert_eq!(run.voice, Some(voice));
-    let selected: Vec<_> = run.selection.iter().flatten().map(|file| file.filename.as_str().to_owned()).collect();
+    let selection = ToolOutcome { attachments: run.selection.unwrap(), ..ToolOutcome::default() };
+    let selected = names(&selection);
     assert_eq!(selected, ["chosen", "after"], "the selection and what was made after it");
 }
 

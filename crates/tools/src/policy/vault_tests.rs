@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use satchel_domain::{Filename, VoiceRequest, WakeRequest, path::Mount};
+use satchel_domain::{Filename, Picture, ViewedFile, VoiceRequest, WakeRequest, path::Mount};
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -42,13 +42,14 @@ impl Tool for LeakyTool {
         let mut file = attachment(9, "a.txt", "text/plain", b"");
         file.filename = Filename::from_untrusted("battery staple.txt");
         file.description = secret.to_owned();
+        let picture = Picture { filename: file.filename.clone(), stored: file.stored() };
         Ok(ToolOutcome {
             text: Some(format!("{secret} and {}", json!(secret))),
             data: Some(json!({ secret: [{ "line": "battery staple" }, secret, 7] })),
-            attachments: vec![file.clone()],
-            viewed_files: vec![file.clone()],
+            attachments: vec![file.clone().into()],
+            viewed_files: vec![ViewedFile { file: file.clone().into(), picture: Some(picture) }],
             voice: Some(VoiceRequest { text: Some(secret.to_owned()) }),
-            selection: Some(vec![file]),
+            selection: Some(vec![file.into()]),
             wakes: vec![WakeRequest { context: json!([secret]), include_event: false }],
             failed: false,
         })
@@ -73,7 +74,7 @@ async fn secret_is_masked_in_everything_a_call_returns() {
     let masked = "[secret /vault/key]";
     assert_eq!(outcome.text.as_deref(), Some(&*format!("{masked} and \"{masked}\"")));
     assert_eq!(outcome.data, Some(json!({ masked: [{ "line": masked }, masked, 7] })));
-    let everything = format!("{outcome:?}{}", serde_json::to_string(&outcome).unwrap());
+    let everything = format!("{outcome:?}");
     for part in ["correct horse", "battery staple"] {
         assert!(!everything.contains(part), "{part}: {everything}");
     }

@@ -8,8 +8,7 @@ use satchel_ports::ledger::{
 use serde_json::json;
 
 use super::{
-    CONVERSATION, LedgerFixture, attachment, completed_turn, conversation, message, receive, sent_settlement,
-    text_parts,
+    CONVERSATION, LedgerFixture, completed_turn, conversation, message, new_file, receive, sent_settlement, text_parts,
 };
 
 /// Catches: a port with a store, a cache or a connection of its own that lags behind the others.
@@ -24,7 +23,7 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
         assert_eq!(reader.storage.active_conversations(Timestamp(0)).await.unwrap(), here);
     }
 
-    let outcome = ToolOutcome { attachments: vec![attachment(&here[0], "a.txt")], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![new_file("a.txt").into()], ..ToolOutcome::default() };
     let stored = ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
     for reader in &readers {
         let found = reader.archive.attachment(&here[0], AttachmentKey::Id(stored.id)).await.unwrap();

@@ -1,15 +1,16 @@
 //! Promises about files, their numbers and their bytes.
 
 use satchel_domain::{
-    Filename, InboundMessage, OutgoingResponse, PartContent, RefusedFile, ToolOutcome,
+    Attachment, CallId, Filename, HistoryMessage, InboundMessage, NewAttachment, OutcomeFile, OutgoingResponse,
+    PartContent, Picture, RefusedFile, StoredBlob, ToolOutcome, ViewedFile, Visibility,
     part::{PlannedPart, PreparedVoice},
 };
-use satchel_ports::ledger::{AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, InboundFileState, LedgerError};
-
-use super::{
-    CONVERSATION, LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, text_parts,
-    with_files,
+use satchel_ports::ledger::{
+    AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, HistoryChange, InboundFileState, JournalEntry,
+    LedgerError,
 };
+
+use super::{LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, with_files};
 
 pub(crate) fn refusal(name: &str) -> RefusedFile {
     RefusedFile { filename: Filename::from_untrusted(name), bytes: None, reason: "too large".into() }
@@ -21,20 +22,20 @@ pub async fn numbers_count_from_one_in_each_conversation(fixture: &impl LedgerFi
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     let (other, other_turn) = receive(&ledger, &elsewhere).await;
-    let file = |name: &str| attachment(&lease.conversation, name);
-    let outcome = ToolOutcome { attachments: vec![file("a"), file("b")], ..ToolOutcome::default() };
+    let files = ["a", "b"].map(|name| OutcomeFile::New(new_file(name)));
+    let outcome = ToolOutcome { attachments: files.to_vec(), ..ToolOutcome::default() };
     let first = ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let second = ToolOutcome {
-        attachments: vec![first.attachments[1].clone(), outcome.attachments[0].clone()],
-        selection: Some(vec![outcome.attachments[1].clone(), file("c")]),
+        attachments: vec![first.attachments[1].clone().into(), files[0].clone()],
+        selection: Some(vec![files[1].clone(), new_file("c").into()]),
         ..ToolOutcome::default()
     };
     let second = ledger.turns.journal_outcome(&lease, turn, 1, &second, &[]).await.unwrap();
-    let numbers = |files: &[satchel_domain::Attachment]| files.iter().map(|file| file.number).collect::<Vec<_>>();
+    let numbers = |files: &[Attachment]| files.iter().map(|file| file.number.get()).collect::<Vec<_>>();
     assert_eq!(numbers(&first.attachments), [1, 2]);
     assert_eq!(numbers(&second.attachments), [2, 1], "known files keep their number");
     assert_eq!(numbers(&second.selection.unwrap()), [2, 3]);
-    let there = ToolOutcome { attachments: vec![attachment(&other.conversation, "d")], ..outcome };
+    let there = ToolOutcome { attachments: vec![new_file("d").into()], ..outcome };
     assert_eq!(
         numbers(&ledger.turns.journal_outcome(&other, other_turn, 0, &there, &[]).await.unwrap().attachments),
         [1]
@@ -61,21 +62,29 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
     let (other, other_turn) = receive(&ledger, &elsewhere).await;
-    let outcome =
-        ToolOutcome { attachments: vec![attachment(&lease.conversation, "secret.txt")], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![new_file("secret.txt").into()], ..ToolOutcome::default() };
     let stored = ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments.remove(0);
-    for key in [AttachmentKey::Id(stored.id), AttachmentKey::Number(stored.number)] {
+    for key in [AttachmentKey::Id(stored.id), AttachmentKey::Number(stored.number.get())] {
         assert_eq!(ledger.archive.attachment(&lease.conversation, key).await.unwrap().as_ref(), Some(&stored));
         assert_eq!(ledger.archive.attachment(&other.conversation, key).await.unwrap(), None, "{key:?}");
     }
-    let mut renamed = stored.clone();
-    renamed.conversation = other.conversation.clone();
-    for file in [stored, renamed] {
+    let renamed = Attachment { conversation: other.conversation.clone(), ..stored.clone() };
+    for file in outcome.attachments.into_iter().chain([stored.into(), renamed.clone().into()]) {
         let stolen = ToolOutcome { attachments: vec![file], ..ToolOutcome::default() };
         let answer = ledger.turns.journal_outcome(&other, other_turn, 0, &stolen, &[]).await;
         assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
     }
     assert_eq!(ledger.turns.next_turn(&other).await.unwrap().unwrap().journal, [], "nothing of it was recorded");
+    let sent = completed_turn(other_turn, vec![file_part(&renamed)]);
+    let answered = OutgoingResponse { attachments: vec![renamed.clone()], ..OutgoingResponse::from_text("here") };
+    let answered = CompletedTurn { response: answered, ..completed_turn(other_turn, Vec::new()) };
+    let attachments = vec![renamed];
+    let said = HistoryMessage::Person { text: "this".into(), attachments, refused: Vec::new(), origin: None };
+    let said = CompletedTurn { history: HistoryChange::Append(vec![said]), ..completed_turn(other_turn, Vec::new()) };
+    for stolen in [sent, answered, said] {
+        let answer = ledger.turns.complete_turn(&other, &stolen).await;
+        assert!(matches!(answer, Err(LedgerError::Unknown { .. })), "{answer:?}");
+    }
 }
 
 /// Catches: a file of a call that dies with it, one that gets a second number when the call is done, half a list, and a
@@ -83,25 +92,28 @@ pub async fn foreign_file_is_unknown(fixture: &impl LedgerFixture) {
 pub async fn call_attachment_survives_crash(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let files = ["a", "b"].map(|name| attachment(&lease.conversation, name));
+    let files = ["a", "b"].map(new_file);
     let registered = ledger.turns.register_files(turn, &files).await.unwrap();
-    assert_eq!(registered.iter().map(|file| file.number).collect::<Vec<_>>(), [1, 2]);
-    let again = ledger.turns.register_files(turn, &registered[1..]).await.unwrap();
+    assert_eq!(registered.iter().map(|file| file.number.get()).collect::<Vec<_>>(), [1, 2]);
+    let again = ledger.turns.register_files(turn, &files[1..]).await.unwrap();
     assert_eq!(again, registered[1..], "a repeat is the same");
 
-    let foreign = attachment(&conversation("console:b"), "c");
-    let mixed = [attachment(&lease.conversation, "d"), foreign];
+    let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
+    let (_, other_turn) = receive(&ledger, &elsewhere).await;
+    let foreign = new_file("c");
+    let foreign_file = ledger.turns.register_files(other_turn, std::slice::from_ref(&foreign)).await.unwrap();
+    let mixed = [new_file("d"), foreign];
     let refused = ledger.turns.register_files(turn, &mixed).await;
     assert!(matches!(refused, Err(LedgerError::Unknown { .. })), "{refused:?}");
 
-    let outcome = ToolOutcome { attachments: files.to_vec(), ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: files.clone().map(Into::into).to_vec(), ..ToolOutcome::default() };
     assert_eq!(ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap().attachments, registered);
     ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
     let late = ledger.turns.register_files(turn, &files).await;
     assert!(matches!(late, Err(LedgerError::Unknown { .. })), "a turn that is complete takes no more: {late:?}");
     drop(ledger);
     let known = fixture.open().await.archive.attachments(&AttachmentQuery::default()).await.unwrap();
-    assert_eq!(known, registered.into_iter().rev().collect::<Vec<_>>(), "all of them and no other");
+    assert_eq!(known, [foreign_file, registered.into_iter().rev().collect()].concat(), "all of them and no other");
 }
 
 /// Catches: files of one message that change places, and a refusal that the record doesn't show.
@@ -111,12 +123,12 @@ pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
     let (lease, turn) = receive(&ledger, &with_files(message("1", ""), &names)).await;
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     assert!(queued.files.iter().all(|file| matches!(file, InboundFileState::Waiting(_))));
-    let file = attachment(&lease.conversation, "c.txt");
+    let file = new_file("c.txt");
     let stored = ledger.turns.store_file(&lease, queued.id, 2, &file).await.unwrap();
-    assert_eq!(stored.number, 1);
+    assert_eq!(stored.number.get(), 1);
     assert_eq!(ledger.turns.store_file(&lease, queued.id, 2, &file).await.unwrap(), stored, "a repeat is the same");
     ledger.turns.refuse_file(&lease, queued.id, 1, &refusal("b.txt")).await.unwrap();
-    let beyond = ledger.turns.store_file(&lease, queued.id, 3, &attachment(&lease.conversation, "d")).await;
+    let beyond = ledger.turns.store_file(&lease, queued.id, 3, &new_file("d")).await;
     assert!(matches!(beyond, Err(LedgerError::Unknown { .. })), "{beyond:?}");
     let files = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0).files;
     assert_eq!(files[0], InboundFileState::Waiting(queued.message.files[0].clone()));
@@ -126,25 +138,67 @@ pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
     assert_eq!(record.refused().collect::<Vec<_>>(), [&refusal("b.txt")]);
 }
 
-/// Catches: a declared file that is delivered as `#0`.
-pub async fn response_and_parts_have_file_numbers(fixture: &impl LedgerFixture) {
+/// Catches: a caption, a type or a number that is another one once the process that planned it is gone, and a page of a
+/// document that the model is shown as the whole.
+pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let file = attachment(&lease.conversation, "a.txt");
-    let mut done = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&file)]);
-    done.response = OutgoingResponse { attachments: vec![file], ..done.response };
-    ledger.turns.complete_turn(&lease, &done).await.unwrap();
+    let draft = NewAttachment { visibility: Visibility::Internal, description: "a draft".into(), ..new_file("a.txt") };
+    let stored = ledger.turns.register_files(turn, &[draft]).await.unwrap().remove(0);
+    let named = Attachment {
+        mime: "text/markdown".into(),
+        description: "the plan".into(),
+        visibility: Visibility::Deliver,
+        ..stored.clone()
+    };
+    let picture = Picture {
+        filename: Filename::from_untrusted("page 3 of a.txt.png"),
+        stored: StoredBlob { mime: "image/png".into(), ..stored.stored() },
+    };
+    let outcome = ToolOutcome {
+        attachments: vec![named.clone().into()],
+        viewed_files: vec![ViewedFile { file: stored.clone().into(), picture: Some(picture) }],
+        selection: Some(vec![stored.clone().into(), named.clone().into()]),
+        ..ToolOutcome::from_text("attached")
+    };
+    let recorded = ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
+    assert_eq!(ToolOutcome::from(recorded.clone()), outcome);
+    drop(ledger);
+
+    let ledger = fixture.open().await;
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
+    assert_eq!(journal, [JournalEntry::Outcome { ordinal: 0, outcome: recorded }]);
+    let undescribed = Attachment { description: String::new(), ..named.clone() };
+    let attachments = vec![named.clone(), undescribed.clone()];
+    let call = CallId { turn, ordinal: 0 };
+    let history = [HistoryMessage::Tool { call, text: "attached".into(), attachments: attachments.clone() }];
+    let done = CompletedTurn {
+        response: OutgoingResponse { attachments: attachments.clone(), ..OutgoingResponse::from_text("here") },
+        history: HistoryChange::Append(history.to_vec()),
+        ..completed_turn(turn, vec![file_part(&named), file_part(&stored), file_part(&undescribed)])
+    };
+    let begun = ledger.turns.complete_turn(&lease, &done).await.unwrap().unwrap();
+    assert_eq!(begun.content.files()[0].attachment, named);
+    ledger.outbox.save_part(&lease, &begun).await.unwrap();
+    drop(ledger);
+
+    let ledger = fixture.open().await;
     let record = ledger.archive.turn(turn).await.unwrap().unwrap();
-    assert_eq!(record.response.unwrap().attachments[0].number, 1);
-    assert_eq!(record.parts[1].content.files()[0].attachment.number, 1);
+    assert_eq!(record.response.unwrap().attachments, attachments);
+    let sent: Vec<&Attachment> = record.parts.iter().map(|part| &part.content.files()[0].attachment).collect();
+    assert_eq!(sent, [&named, &stored, &undescribed]);
+    assert_eq!(ledger.archive.history(&lease.conversation, 10).await.unwrap(), history);
+    let key = AttachmentKey::Id(stored.id);
+    assert_eq!(ledger.archive.attachment(&lease.conversation, key).await.unwrap(), Some(stored), "its record stays");
 }
 
 /// Catches: a sweep that takes the bytes of a file or of a prepared voice, and one that takes nothing.
 pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let [file, loose, voice] = ["a", "b", "c"].map(|name| attachment(&lease.conversation, name));
-    let outcome = ToolOutcome { attachments: vec![file.clone()], ..ToolOutcome::default() };
+    let [file, loose, voice] = ["a", "b", "c"].map(new_file);
+    let outcome = ToolOutcome { attachments: vec![file.clone().into()], ..ToolOutcome::default() };
     ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     let spoken = |prepared| PartContent::Voice {
         text: "hello".into(),
@@ -167,7 +221,7 @@ pub async fn referenced_blobs_are_not_collected(fixture: &impl LedgerFixture) {
 /// Catches: a sweep that takes what was uploaded for a message that waits behind a long turn.
 pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
-    let brought = attachment(&conversation(CONVERSATION), "a.txt");
+    let brought = new_file("a.txt");
     let mut uploaded = with_files(message("1", "look"), &["plain.txt", "a.txt"]);
     uploaded.files[1].stored = Some(brought.sha256);
     assert_eq!(
@@ -182,7 +236,7 @@ pub async fn queued_message_keeps_its_blobs(fixture: &impl LedgerFixture) {
     ledger.turns.refuse_file(&lease, queued.id, 1, &refusal("a.txt")).await.unwrap();
     assert_eq!(ledger.storage.find_unreferenced(&[brought.sha256]).await.unwrap(), [brought.sha256], "it was refused");
 
-    let again = attachment(&lease.conversation, "b.txt");
+    let again = new_file("b.txt");
     let mut uploaded = with_files(message("2", "/stop"), &["b.txt"]);
     uploaded.files[0].stored = Some(again.sha256);
     ledger.inbox.receive(&uploaded, ClaimMode::Never).await.unwrap();

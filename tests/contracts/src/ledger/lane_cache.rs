@@ -1,9 +1,9 @@
 //! Promises of a ledger that caches the lanes it holds.
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 use satchel_domain::{
-    Filename, HistoryMessage, InboundMessage,
+    Attachment, Filename, HistoryMessage, InboundMessage,
     part::{FailureReason, PlannedPart},
     reference_block::AttachmentReference,
 };
@@ -12,7 +12,7 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, assert_lost, attachment, completed_turn, conversation, message, receive, sent_settlement, settle,
+    LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settle,
     text_parts,
 };
 
@@ -59,7 +59,7 @@ pub async fn cached_turn_keeps_queue_order(fixture: &impl LedgerFixture) {
     assert_eq!((read.id, read.has_followers), (turn, true));
 }
 
-/// Catches: a history that one process remembers and another has changed, or that lacks the numbers of its files.
+/// Catches: a history that one process remembers and another has changed, or in which a file has another number than in the ledger.
 pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
@@ -75,10 +75,14 @@ pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) 
     };
     let (lease, turn) = receive(&one, &message("1", "")).await;
     reads_the_same("before the first turn").await;
-    let mut file = attachment(&lease.conversation, "a.txt");
-    file.number = 0;
-    let sent_in =
-        HistoryMessage::Person { text: "this".into(), attachments: vec![file], refused: Vec::new(), origin: None };
+    let file = one.turns.register_files(turn, &[new_file("a.txt")]).await.unwrap().remove(0);
+    let misnumbered = Attachment { number: NonZeroU64::MAX, ..file };
+    let sent_in = HistoryMessage::Person {
+        text: "this".into(),
+        attachments: vec![misnumbered],
+        refused: Vec::new(),
+        origin: None,
+    };
     complete_and_settle(&one, &lease, turn, HistoryChange::Append([said("a"), vec![sent_in]].concat())).await;
     reads_the_same("with a file").await;
     for (ledger, key, change) in [

@@ -6,8 +6,8 @@ use satchel_domain::{ChannelName, InboundMessage, PartState, Timestamp, ToolOutc
 use satchel_ports::ledger::{ClaimMode, JournalEntry, Lease, ReleaseMode};
 
 use super::{
-    LedgerFixture, assert_lost, attachment, completed_turn, conversation, message, receive, sent_settlement,
-    settlement, text_parts,
+    LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settlement,
+    text_parts,
 };
 
 fn channels(names: &[&str]) -> Vec<ChannelName> {
@@ -74,7 +74,7 @@ pub async fn expired_lease_is_fenced(fixture: &impl LedgerFixture) {
         two.turns.complete_turn(&new, &completed_turn(turn, text_parts(&["reply"]))).await.unwrap().unwrap();
 
     assert_eq!(one.leases.renew(std::slice::from_ref(&old)).await.unwrap(), std::slice::from_ref(&old));
-    let file = attachment(&old.conversation, "a.txt");
+    let file = new_file("a.txt");
     let model = JournalEntry::Model {
         steered: Vec::new(),
         text: String::new(),

@@ -8,7 +8,7 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, assert_lost, attachment, completed_turn, conversation, file_part, message, sent_settlement, settle,
+    LedgerFixture, assert_lost, completed_turn, conversation, file_part, message, new_file, sent_settlement, settle,
     text_parts,
 };
 
@@ -26,7 +26,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
         ledger.inbox.receive(&in_conversation(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
     let (lease, first) = (received.lease.unwrap(), received.turn);
     let mut done = completed_turn(first, text_parts(&["reply"]));
-    let outcome = ToolOutcome { attachments: vec![attachment(&old, "a.txt")], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![new_file("a.txt").into()], ..ToolOutcome::default() };
     let entry = JournalEntry::Model {
         steered: Vec::new(),
         text: "saving".into(),

@@ -1,5 +1,7 @@
 //! Promises about turns, their journal and the history.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
     CallId, Ending, HistoryMessage, InboundMessage, OutgoingResponse, PartId, Timestamp, ToolCall, ToolOutcome, TurnId,
     part::{FailureReason, PlannedPart},
@@ -9,7 +11,7 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, sent_settlement, settle,
+    LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
     text_parts, with_files,
 };
 
@@ -68,8 +70,8 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     let mut expected = vec![asked([0, 1], "one")];
     ledger.turns.journal_message(&lease, turn, &expected[0]).await.unwrap();
     for ordinal in [1, 0] {
-        let file = attachment(&lease.conversation, "made.txt");
-        let outcome = ToolOutcome { attachments: vec![file], ..ToolOutcome::from_text("made") };
+        let file = new_file("made.txt");
+        let outcome = ToolOutcome { attachments: vec![file.into()], ..ToolOutcome::from_text("made") };
         let outcome = ledger.turns.journal_outcome(&lease, turn, ordinal, &outcome, &[]).await.unwrap();
         expected.push(JournalEntry::Outcome { ordinal, outcome });
     }
@@ -85,7 +87,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
 pub async fn complete_turn_is_atomic_and_once(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let foreign = attachment(&conversation("console:other"), "a.txt");
+    let foreign = new_file("a.txt").numbered(conversation("console:other"), NonZeroU64::MIN);
     let broken = completed_turn(turn, vec![text_parts(&["reply"]).remove(0), file_part(&foreign)]);
     assert!(ledger.turns.complete_turn(&lease, &broken).await.is_err());
     assert_eq!(ledger.archive.history(&lease.conversation, 10).await.unwrap(), []);
@@ -185,7 +187,7 @@ pub async fn turn_record_is_complete(fixture: &impl LedgerFixture) {
     );
 
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let file = attachment(&lease.conversation, "a.txt");
+    let file = new_file("a.txt");
     let stored = ledger.turns.store_file(&lease, queued.id, 0, &file).await.unwrap();
     let mut done = completed_turn(turn, text_parts(&["reply"]));
     done.steered = vec![ledger.turns.list_queued_behind(&lease, turn).await.unwrap()[0].id];

@@ -1,7 +1,7 @@
 //! Promises about what files take up, about quotas, and about files that are forgotten.
 
 use satchel_domain::{
-    Attachment, ConversationId, HistoryMessage, InboundMessage, OutgoingResponse, Sender, SystemTask, Timestamp,
+    Attachment, HistoryMessage, InboundMessage, NewAttachment, OutgoingResponse, Sender, SystemTask, Timestamp,
     ToolOutcome, TurnId,
 };
 use satchel_ports::ledger::{
@@ -11,7 +11,7 @@ use satchel_ports::ledger::{
 };
 
 use super::{
-    LedgerFixture, attachment, completed_turn, conversation, file_part, message, receive, sent_settlement, settle,
+    LedgerFixture, completed_turn, conversation, file_part, message, new_file, receive, sent_settlement, settle,
     with_files,
 };
 
@@ -23,15 +23,12 @@ fn message_from(sender: &str, conversation_id: &str, key: &str) -> InboundMessag
     }
 }
 
-fn sized_attachment(conversation: &ConversationId, bytes: u64) -> Attachment {
-    Attachment { bytes, ..attachment(conversation, "plan.pdf") }
+fn sized_file(bytes: u64) -> NewAttachment {
+    NewAttachment { bytes, ..new_file("plan.pdf") }
 }
 
 async fn store_file(ledger: &Ledger, lease: &Lease, turn: TurnId, bytes: u64) -> Result<Attachment, LedgerError> {
-    let outcome = ToolOutcome {
-        attachments: vec![sized_attachment(&lease.conversation, bytes)],
-        ..ToolOutcome::from_text("made")
-    };
+    let outcome = ToolOutcome { attachments: vec![sized_file(bytes).into()], ..ToolOutcome::from_text("made") };
     Ok(ledger.turns.journal_outcome(lease, turn, 0, &outcome, &[]).await?.attachments.remove(0))
 }
 
@@ -53,7 +50,7 @@ fn expect_quota_exceeded<T: std::fmt::Debug>(result: Result<T, LedgerError>) -> 
 }
 
 fn forget_request(file: &Attachment) -> ForgetRequest {
-    ForgetRequest { conversation: file.conversation.clone(), number: file.number, restricted_to: None }
+    ForgetRequest { conversation: file.conversation.clone(), number: file.number.get(), restricted_to: None }
 }
 
 /// Catches: a quota that is checked after the file is stored, that forgets what is stored, or that refuses the last byte.
@@ -63,16 +60,16 @@ pub async fn file_beyond_quota_is_refused(fixture: &impl LedgerFixture) {
     store_file(&ledger, &lease, turn, 7).await.unwrap();
     let full = QuotaExceeded { scope: QuotaScope::Conversation, used: 7, quota: 10, needed: 4 };
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 4).await), full);
-    let registered = ledger.turns.register_files(turn, &[sized_attachment(&lease.conversation, 4)]).await;
+    let registered = ledger.turns.register_files(turn, &[sized_file(4)]).await;
     assert_eq!(expect_quota_exceeded(registered), full);
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let brought = sized_attachment(&lease.conversation, 4);
+    let brought = sized_file(4);
     assert_eq!(expect_quota_exceeded(ledger.turns.store_file(&lease, queued.id, 0, &brought).await), full);
-    let two = [2, 2].map(|bytes| sized_attachment(&lease.conversation, bytes));
+    let two = [2, 2].map(sized_file);
     expect_quota_exceeded(ledger.turns.register_files(turn, &two).await);
     let scope = UsageScope::Conversation(lease.conversation.clone());
     assert_eq!(usage_totals(&ledger, scope.clone()).await, (1, 7, 0), "nothing of what was refused counts");
-    ledger.turns.register_files(turn, &[sized_attachment(&lease.conversation, 3)]).await.unwrap();
+    ledger.turns.register_files(turn, &[sized_file(3)]).await.unwrap();
     assert_eq!(usage_totals(&ledger, scope).await, (2, 10, 0));
 }
 
@@ -107,13 +104,17 @@ pub async fn owners_and_system_tasks_have_no_person_quota(fixture: &impl LedgerF
     assert_eq!(expect_quota_exceeded(store_file(&ledger, &lease, turn, 1).await).scope, QuotaScope::Conversation);
 }
 
-/// Catches: a turn that can never be completed, since its reply brings a file for which there is no room.
+/// Catches: a turn that can never be completed, since its reply names files for which there is no more room, and a file
+/// that counts once more for every reply that it goes with.
 pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let ledger = fixture.open_with_quotas(10, 10).await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
-    let large = sized_attachment(&lease.conversation, 50);
-    ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&large)])).await.unwrap();
-    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 50, 0));
+    let made = store_file(&ledger, &lease, turn, 10).await.unwrap();
+    drop(ledger);
+    let ledger = fixture.open_with_quotas(5, 5).await;
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made), file_part(&made)])).await.unwrap();
+    assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 10, 0));
 }
 
 /// Catches: a workspace that is beyond the quotas, one that is counted twice, and one of a group that a person has alone.
@@ -146,21 +147,22 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let brings = InboundMessage { raw, ..with_files(message("1", "hello"), &["keep.txt", "secret.pdf"]) };
     let (lease, turn) = receive(&ledger, &brings).await;
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
-    let other_file = attachment(&lease.conversation, "keep.txt");
+    let other_file = new_file("keep.txt");
     let other_file = ledger.turns.store_file(&lease, queued.id, 0, &other_file).await.unwrap();
-    let secret = attachment(&lease.conversation, "secret.pdf");
+    let secret = new_file("secret.pdf");
     let secret = ledger.turns.store_file(&lease, queued.id, 1, &secret).await.unwrap();
     ledger.turns.record_transcription(&lease, queued.id, 1, &Transcription::Text("bring bread".into())).await.unwrap();
-    let viewed = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
+    let viewed = ToolOutcome { selection: Some(vec![secret.clone().into()]), ..ToolOutcome::from_text("selected") };
     ledger.turns.journal_outcome(&lease, turn, 0, &viewed, &[]).await.unwrap();
-    let attachments = vec![other_file.clone(), secret.clone()];
+    let described = Attachment { description: "the hidden plan".into(), mime: "text/secret".into(), ..secret.clone() };
+    let attachments = vec![other_file.clone(), described.clone()];
     let text = "hello\n[voice message, transcribed] bring bread".to_owned();
     let said = HistoryMessage::Person { text, attachments: attachments.clone(), refused: vec![], origin: None };
     let done = CompletedTurn {
         response: OutgoingResponse { text: None, voice: None, attachments },
         history: HistoryChange::Append(vec![said]),
         setting: None,
-        ..completed_turn(turn, vec![file_part(&secret)])
+        ..completed_turn(turn, vec![file_part(&described)])
     };
     let part = ledger.turns.complete_turn(&lease, &done).await.unwrap().expect("it is begun");
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
@@ -176,7 +178,8 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let history = ledger.archive.history(&lease.conversation, 9).await.unwrap();
     let reply = ledger.archive.turn(reply.turn).await.unwrap().unwrap();
     let stored_text = format!("{record:?} {history:?} {reply:?}");
-    for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread"] {
+    for trace in ["secret.pdf", &secret.sha256.to_string(), "id-of-secret", "bring bread", "hidden plan", "text/secret"]
+    {
         assert!(!stored_text.contains(trace), "{trace} is still known: {stored_text}");
     }
     assert!(stored_text.contains("keep.txt") && stored_text.contains(&other_file.sha256.to_string()));
@@ -199,8 +202,8 @@ pub async fn forgotten_file_leaves_every_row(fixture: &impl LedgerFixture) {
     let never = ForgetRequest { number: 99, ..forget_request(&secret) };
     assert_eq!(ledger.storage.forget_file(&never).await.unwrap(), ForgetOutcome::NotFound);
     let (lease, turn) = receive(&ledger, &message("3", "next")).await;
-    assert_eq!(store_file(&ledger, &lease, turn, 1).await.unwrap().number, 3, "its number is nobody else's");
-    let stale = ToolOutcome { selection: Some(vec![secret.clone()]), ..ToolOutcome::from_text("selected") };
+    assert_eq!(store_file(&ledger, &lease, turn, 1).await.unwrap().number.get(), 3, "its number is nobody else's");
+    let stale = ToolOutcome { selection: Some(vec![secret.clone().into()]), ..ToolOutcome::from_text("selected") };
     let stale = ledger.turns.journal_outcome(&lease, turn, 1, &stale, &[]).await.unwrap();
     assert!(stale.selection.unwrap()[0].is_forgotten(), "who has read its record before brings it back");
 }
@@ -225,7 +228,7 @@ pub async fn needed_file_is_not_forgotten(fixture: &impl LedgerFixture) {
     settle(&ledger, &lease, &sent_settlement(&part, "5")).await;
 
     let (lease, turn) = receive(&ledger, &message("2", "send it again")).await;
-    let selected = ToolOutcome { selection: Some(vec![made.clone()]), ..ToolOutcome::from_text("selected") };
+    let selected = ToolOutcome { selection: Some(vec![made.clone().into()]), ..ToolOutcome::from_text("selected") };
     ledger.turns.journal_outcome(&lease, turn, 0, &selected, &[]).await.unwrap();
     assert_eq!(
         ledger.storage.forget_file(&forget_request(&made)).await.unwrap(),

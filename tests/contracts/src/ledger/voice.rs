@@ -6,7 +6,7 @@ use satchel_domain::InboxId;
 use satchel_ports::ledger::{LedgerError, Transcription};
 use uuid::Uuid;
 
-use super::{LedgerFixture, attachment, message, receive, with_files};
+use super::{LedgerFixture, message, new_file, receive, with_files};
 
 /// Catches: words that are kept in memory only, put to another file, or taken from whoever has lost the lane.
 pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
@@ -15,7 +15,7 @@ pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     let queued = ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages.remove(0);
     assert_eq!(queued.transcriptions, BTreeMap::new());
     for index in [0, 1] {
-        let file = attachment(&lease.conversation, "b.ogg");
+        let file = new_file("b.ogg");
         ledger.turns.store_file(&lease, queued.id, index, &file).await.unwrap();
     }
     let (words, unheard) = (Transcription::Text("Ёж, \"/stop\"".into()), Transcription::Failed("too noisy".into()));

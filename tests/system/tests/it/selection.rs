@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use satchel::ports::ExtraTool;
-use satchel_domain::{Attachment, Filename, ToolOutcome};
+use satchel_domain::{Filename, NewAttachment, ToolOutcome};
 use satchel_local::{
     ModelScript, ScriptedModel,
     scripted_model::{AnswerOrder, ScriptedAnswer, ScriptedPiece},
@@ -40,12 +40,13 @@ impl Tool for AssembleTool {
             let filename = Filename::from_untrusted(name);
             let stored = context.store_file(&*self.blobs, filename, content).await;
             let stored = stored.map_err(|error| ToolError(error.to_string()))?;
-            attachments.push(Attachment { mime: "text/plain".to_owned(), ..stored });
+            attachments.push(NewAttachment { mime: "text/plain".to_owned(), ..stored });
         }
         let selection = arguments["send"].as_array().map(|names| {
-            let is_sent = |file: &&Attachment| names.iter().any(|name| name == file.filename.as_str());
-            attachments.iter().filter(is_sent).cloned().collect()
+            let is_sent = |file: &&NewAttachment| names.iter().any(|name| name == file.filename.as_str());
+            attachments.iter().filter(is_sent).cloned().map(Into::into).collect()
         });
+        let attachments = attachments.into_iter().map(Into::into).collect();
         Ok(ToolOutcome { attachments, selection, ..ToolOutcome::from_text("made") })
     }
 }

@@ -1,5 +1,7 @@
 //! What operators see of files, on mocks of the ledger and the blob store.
 
+use std::num::NonZeroU64;
+
 use bytes::Bytes;
 use satchel_domain::{AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, Timestamp, Visibility};
 use satchel_intake::forget::BLOB_GRACE;
@@ -11,7 +13,7 @@ use super::*;
 fn file(id: u128, number: u64, conversation: &str) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
-        number,
+        number: NonZeroU64::new(number).unwrap(),
         conversation: conversation.parse().unwrap(),
         source: AttachmentSource::User,
         filename: Filename::from_untrusted("скан.pdf"),
@@ -35,7 +37,7 @@ fn ledger() -> MockLedger {
             file.conversation == *conversation
                 && match key {
                     AttachmentKey::Id(id) => file.id == id,
-                    AttachmentKey::Number(number) => file.number == number,
+                    AttachmentKey::Number(number) => file.number.get() == number,
                 }
         };
         Ok(of_one.iter().find(fits).cloned())

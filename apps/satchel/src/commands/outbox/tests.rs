@@ -1,6 +1,9 @@
 //! What operators see of the outbox and can do about it, on a mock of the ledger.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, Mutex},
+};
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, PartContent, Sha256, Timestamp, TurnId,
@@ -15,7 +18,7 @@ use super::*;
 fn item(number: u64) -> FileItem {
     let attachment = Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
-        number,
+        number: NonZeroU64::new(number).unwrap(),
         conversation: "console:main".parse().unwrap(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted("a.pdf"),

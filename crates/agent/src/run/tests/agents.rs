@@ -226,7 +226,7 @@ async fn context_of_agent_opens_every_request() {
     let mut kids = other_agent("kids", vec![call("read"), text("A book.")]);
     let context = [
         ContentPart::ImageUrl("https://a.example/map.png".into()),
-        ContentPart::File(Box::new(file(7, "rules.pdf"))),
+        ContentPart::File(Box::new(file(7, "rules.pdf").into())),
         ContentPart::Text("[[satchel.note]]obey[[/satchel.note]]".into()),
     ];
     kids.profile.context = context.to_vec();

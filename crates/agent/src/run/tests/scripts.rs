@@ -44,7 +44,8 @@ fn on_schedule(mut stage: Stage) -> Stage {
 
 #[tokio::test(start_paused = true)]
 async fn written_script_runs_verbatim_without_model() {
-    let outcome = ToolOutcome { attachments: vec![file(1, "chart.png")], ..ToolOutcome::from_text("Script result: 4") };
+    let outcome =
+        ToolOutcome { attachments: vec![file(1, "chart.png").into()], ..ToolOutcome::from_text("Script result: 4") };
     let played = script_stage(Vec::new(), outcome).play().await;
     assert_eq!(played.log, ["journal message", "journal outcome 0", "complete done"], "journalled as any call is");
     assert_eq!(played.requests.len(), 0);
@@ -270,7 +271,7 @@ async fn scheduled_script_sends_its_value_or_nothing() {
     let spoken = on_schedule(script_stage(
         Vec::new(),
         ToolOutcome {
-            attachments: vec![file(1, "report.md")],
+            attachments: vec![file(1, "report.md").into()],
             ..ToolOutcome::from_text("Script executed successfully with no return value.")
         },
     ));
@@ -279,7 +280,7 @@ async fn scheduled_script_sends_its_value_or_nothing() {
     let of_an_id = on_schedule(script_stage(
         Vec::new(),
         ToolOutcome {
-            attachments: vec![file(1, "report.md")],
+            attachments: vec![file(1, "report.md").into()],
             ..ToolOutcome::from_text("Script result: 00000000-0000-0000-0000-000000000001")
         },
     ));

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
+    num::NonZeroU64,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -12,13 +13,13 @@ use std::{
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ChannelName, ConversationId, Filename, HistoryMessage, InboundMessage,
-    InboxId, MediaInfo, MessageRef, PartContent, Sender, Sha256, TaskRequest, Timestamp, ToolOutcome, TurnId,
-    Visibility, delivery::SendError,
+    InboxId, MediaInfo, MessageRef, OutcomeFile, PartContent, Sender, Sha256, TaskRequest, Timestamp, ToolOutcome,
+    TurnId, Visibility, delivery::SendError,
 };
 use satchel_ports::{
-    DocumentReader, FileChange, HolderId, Lease, ManualClock, MockChannel, MockEventBus, MockLanguageModel, MockLedger,
-    ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, SequentialIds, Tool, ToolContext, ToolError,
-    ToolSpec,
+    DocumentReader, FileChange, HolderId, Lease, LedgerError, ManualClock, MockChannel, MockEventBus,
+    MockLanguageModel, MockLedger, ModelError, ModelEvent, ModelMessage, ModelRequest, SafetyTier, SequentialIds, Tool,
+    ToolContext, ToolError, ToolSpec,
     language_model::{InputSupport, ModelToolCall},
     ledger::{
         AttachmentKey, CompletedTurn, JournalEntry, QueuedMessage, QueuedTurn, SteeringMessage, SteeringRequests,
@@ -90,10 +91,18 @@ where
     Arc::new(Scripted(spec, call))
 }
 
+/// As the ledger does: new files get a number, and those that it knows keep theirs.
+pub(super) fn recorded_file(file: OutcomeFile) -> Result<Attachment, LedgerError> {
+    match file {
+        OutcomeFile::Known(file) => Ok(file),
+        OutcomeFile::New(file) => Ok(file.numbered("console:main".parse().unwrap(), NonZeroU64::new(101).unwrap())),
+    }
+}
+
 pub(super) fn file(id: u128, name: &str) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
-        number: u64::try_from(id).unwrap(),
+        number: NonZeroU64::new(u64::try_from(id).unwrap()).unwrap(),
         conversation: "console:main".parse().unwrap(),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(name),
@@ -303,12 +312,7 @@ impl Stage {
         ledger.turns.expect_journal_outcome().returning(move |_, _, ordinal, outcome, changes| {
             changed.lock().unwrap().push((ordinal, changes.to_vec()));
             lines.lock().unwrap().push(format!("journal outcome {ordinal}"));
-            let mut recorded = outcome.clone();
-            // As the ledger does: files that it knows keep their number.
-            for file in recorded.attachments.iter_mut().filter(|file| file.number == 0) {
-                file.number = 101;
-            }
-            Ok(recorded)
+            outcome.clone().try_map_files(recorded_file)
         });
         let (lines, end) = (Arc::clone(&log), Arc::clone(&completed));
         ledger.turns.expect_complete_turn().times(1).returning(move |_, turn| {

@@ -2,21 +2,24 @@
 
 use std::sync::{Arc, Mutex};
 
-use satchel_domain::{Attachment, HistoryMessage, ToolOutcome};
+use satchel_domain::{HistoryMessage, OutcomeFile, ToolOutcome};
 use satchel_ports::{
-    ModelMessage, SafetyTier, ToolContext,
+    ModelFile, ModelMessage, SafetyTier, ToolContext,
     ledger::{HistoryChange, InboundFileState, JournalEntry},
 };
 use serde_json::json;
 
-use super::stage::{Played, Stage, calls, file, says, tool, tool_that_calls};
+use super::stage::{Played, Stage, calls, file, recorded_file, says, tool, tool_that_calls};
 
 fn outcome() -> ToolOutcome {
-    ToolOutcome { viewed_files: vec![file(5, "beach.jpg")], ..ToolOutcome::from_text("beach.jpg") }
+    ToolOutcome {
+        viewed_files: vec![OutcomeFile::from(file(5, "beach.jpg")).into()],
+        ..ToolOutcome::from_text("beach.jpg")
+    }
 }
 
 /// The files that stand in the answers of tools, as the model is asked.
-fn shown(played: &Played, request: usize) -> Vec<Attachment> {
+fn shown(played: &Played, request: usize) -> Vec<ModelFile> {
     let messages = played.requests[request].messages.iter();
     let files = messages.filter_map(|message| match message {
         ModelMessage::Tool { attachments, .. } => Some(attachments.clone()),
@@ -30,7 +33,7 @@ async fn viewed_file_is_not_delivered() {
     let mut stage = Stage::with_model(vec![calls(&[("view", json!({}))]), says("A beach.")]);
     stage.tools.push(tool("view", SafetyTier::ReadOnly, |_| async { Ok(outcome()) }));
     let played = stage.play().await;
-    assert_eq!(shown(&played, 1), [file(5, "beach.jpg")]);
+    assert_eq!(shown(&played, 1), [ModelFile::from(file(5, "beach.jpg"))]);
     assert!(played.completed.response.attachments.is_empty());
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
     let answer = history.iter().find(|message| matches!(message, HistoryMessage::Tool { .. })).unwrap();
@@ -38,7 +41,7 @@ async fn viewed_file_is_not_delivered() {
     assert_eq!((text.as_str(), attachments.len()), ("beach.jpg", 0), "history has its words, never bytes");
 
     let mut resumed = Stage::with_model(vec![says("A beach.")]);
-    let answered = JournalEntry::Outcome { ordinal: 0, outcome: outcome() };
+    let answered = JournalEntry::Outcome { ordinal: 0, outcome: outcome().try_map_files(recorded_file).unwrap() };
     let journal = played.journal.iter().chain([&answered]);
     resumed.turn.journal =
         journal.map(|entry| serde_json::from_value(serde_json::to_value(entry).unwrap()).unwrap()).collect();

@@ -3,11 +3,11 @@
 //! The document is the expectation, written by `cargo xtask docs` and read by people: what changes in the machine shows
 //! there as a changed cell.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::{collections::BTreeSet, fmt::Write, num::NonZeroU64};
 
 use super::{super::tests::part, tests::capabilities, *};
 use crate::{
-    Attachment, AttachmentId, AttachmentSource, Filename, MediaInfo, Sha256, StoredBlob,
+    AttachmentId, AttachmentSource, Filename, MediaInfo, NewAttachment, Sha256, StoredBlob,
     capabilities::LookupRule,
     delivery::OnDoubt,
     part::{FileForm, FileItem, Markup},
@@ -117,7 +117,8 @@ fn with_file() -> PartContent {
         StoredBlob { sha256: Sha256([0; 32]), bytes: 1, mime: "text/plain".to_owned(), media: MediaInfo::default() };
     let (id, name) = (AttachmentId(uuid::Uuid::from_u128(3)), Filename::from_untrusted("a.txt"));
     let conversation = "console:main".parse().expect("a conversation");
-    let attachment = Attachment::new(id, conversation, AttachmentSource::Tool, name, stored, Timestamp(0));
+    let new_file = NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0));
+    let attachment = new_file.numbered(conversation, NonZeroU64::MIN);
     let file = FileItem { attachment, form: FileForm::Document, caption: String::new() };
     PartContent::Text { text: "hello".to_owned(), markup: Markup::Rich, files: vec![file] }
 }

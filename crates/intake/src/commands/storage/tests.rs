@@ -1,6 +1,9 @@
 //! What `/usage` and `/forget` answer, and what they may do.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, Mutex},
+};
 
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, Sender, Sha256, Timestamp, TurnId,
@@ -18,7 +21,7 @@ use crate::{
 fn file(number: u64) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(u128::from(number))),
-        number,
+        number: NonZeroU64::new(number).unwrap(),
         conversation: conversation(),
         source: AttachmentSource::User,
         filename: Filename::from_untrusted("plan.pdf"),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    num::NonZeroU64,
     sync::Mutex,
 };
 
@@ -26,7 +27,7 @@ use crate::{
 fn recording(id: u128, bytes: u64) -> Attachment {
     Attachment {
         id: AttachmentId(Uuid::from_u128(id)),
-        number: 1,
+        number: NonZeroU64::MIN,
         conversation: "console:main".parse().unwrap(),
         source: AttachmentSource::User,
         filename: Filename::from_untrusted("voice.ogg"),

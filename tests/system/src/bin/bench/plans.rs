@@ -1,6 +1,9 @@
 //! How long the planner needs for a very long reply with many files.
 
-use std::time::{Duration, Instant};
+use std::{
+    num::NonZeroU64,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use satchel_domain::{
@@ -68,7 +71,7 @@ fn attachment(number: u64) -> Attachment {
     let is_image = extension == "jpg";
     Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
-        number,
+        number: NonZeroU64::new(number).unwrap(),
         conversation: conversation(0),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(&format!("file {number}.{extension}")),

@@ -1,6 +1,6 @@
 //! Compares the history and the file records after a run with those of an undisturbed run.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, num::NonZeroU64};
 
 use satchel_domain::{Attachment, HistoryMessage};
 use satchel_ports::AuditRecord;
@@ -126,7 +126,7 @@ fn mask_ids(text: &str) -> String {
 /// Every file is recorded once, under its own name and type and a number of its own.
 fn record_problems(scenario: &TurnScenario, files: &[&Attachment]) -> Vec<String> {
     let mut problems = Vec::new();
-    let numbers: BTreeSet<u64> = files.iter().map(|file| file.number).collect();
+    let numbers: BTreeSet<NonZeroU64> = files.iter().map(|file| file.number).collect();
     if numbers.len() < files.len() {
         problems.push("two files have one number".to_owned());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use satchel::ports::ExtraTool;
-use satchel_domain::{Attachment, Filename, ToolOutcome};
+use satchel_domain::{Filename, NewAttachment, ToolOutcome};
 use satchel_ports::{Blobs, SafetyTier, Tool, ToolContext, ToolError, ToolSpec};
 use serde_json::{Value, json};
 
@@ -50,8 +50,8 @@ impl Tool for FileTool {
         let filename = Filename::from_untrusted(&format!("{}-{subject}.{extension}", self.stem));
         let stored = context.store_file(&*self.blobs, filename, content).await;
         let stored = stored.map_err(|error| ToolError(error.to_string()))?;
-        let file = Attachment { mime: "text/plain".to_owned(), ..stored };
-        Ok(ToolOutcome { attachments: vec![file], ..ToolOutcome::default() })
+        let file = NewAttachment { mime: "text/plain".to_owned(), ..stored };
+        Ok(ToolOutcome { attachments: vec![file.into()], ..ToolOutcome::default() })
     }
 }
 

@@ -1,0 +1,173 @@
+//! What rows hold of a file: its record stands in one table, all others name it by its id.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use satchel_domain::{
+    Attachment, AttachmentId, AttachmentSource, Ending, Filename, HistoryMessage, InboundMessage, MediaInfo,
+    MessageRef, NewAttachment, OutcomeFile, OutgoingResponse, Part, PartContent, PartState, Picture, Sender, Sha256,
+    StoredBlob, Timestamp, ToolOutcome, TurnId, ViewedFile,
+    delivery::DeliveryRules,
+    part::{FileForm, FileItem, Plan, PlannedPart},
+};
+use satchel_ledger::{Settings, SqliteLedger};
+use satchel_local::{SystemClock, UuidV7};
+use satchel_ports::ledger::{
+    Archive, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange, Inbox, Lease, Outbox, Settlement,
+    Storage, Turns,
+};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// What only the record of the file may hold.
+const TRACES: [&str; 3] = ["secret.pdf", "application/x-secret", "0707070707"];
+
+/// What a row says of the file otherwise than its record does.
+const DESCRIPTION: &str = "the hidden plan";
+
+struct Stage {
+    ledger: SqliteLedger,
+    lease: Lease,
+    turn: TurnId,
+    directory: TempDir,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(UuidV7));
+        let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await.unwrap();
+        let message = InboundMessage::new("console:a".parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
+        let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
+        Self { ledger, lease: received.lease.unwrap(), turn: received.turn, directory }
+    }
+
+    /// Completes the turn with a file in its journal, its history, its response and its one part, which is sent.
+    async fn send_file(&self) -> Attachment {
+        let stored = StoredBlob {
+            sha256: Sha256([7; 32]),
+            bytes: 3,
+            mime: "application/x-secret".into(),
+            media: MediaInfo::default(),
+        };
+        let (id, name) = (AttachmentId(Uuid::from_u128(5)), Filename::from_untrusted("secret.pdf"));
+        let file = NewAttachment::new(id, AttachmentSource::Tool, name.clone(), stored.clone(), Timestamp(9));
+        let file = self.ledger.register_files(self.turn, &[file]).await.unwrap().remove(0);
+        let picture = Some(Picture { filename: name, stored });
+        let outcome = ToolOutcome {
+            attachments: vec![file.clone().into()],
+            viewed_files: vec![ViewedFile { file: OutcomeFile::Known(file.clone()), picture }],
+            selection: Some(vec![file.clone().into()]),
+            ..ToolOutcome::from_text("made")
+        };
+        self.ledger.journal_outcome(&self.lease, self.turn, 0, &outcome, &[]).await.unwrap();
+        let described = Attachment { description: DESCRIPTION.into(), ..file.clone() };
+        let item = FileItem { attachment: described.clone(), form: FileForm::Document, caption: String::new() };
+        let attachments = vec![described.clone()];
+        let said = HistoryMessage::Person {
+            text: "this".into(),
+            attachments: attachments.clone(),
+            refused: vec![],
+            origin: None,
+        };
+        let completed = CompletedTurn {
+            turn: self.turn,
+            ending: Ending::Done,
+            response: OutgoingResponse { attachments, ..OutgoingResponse::default() },
+            plan: Plan { parts: vec![PlannedPart::new(PartContent::File(item))] },
+            history: HistoryChange::Append(vec![said]),
+            setting: None,
+            steered: Vec::new(),
+            reported_failures: Vec::new(),
+            reply_to: None,
+            changes: Vec::new(),
+        };
+        let part = self.ledger.complete_turn(&self.lease, &completed).await.unwrap().unwrap();
+        self.ledger.save_part(&self.lease, &part).await.unwrap();
+        let sent = Part { state: PartState::Sent { messages: vec![MessageRef("9".into())] }, ..part };
+        let (children, rules) = (Vec::new(), DeliveryRules::default());
+        self.ledger.settle_part(&self.lease, &Settlement { part: sent, children, notice: None, rules }).await.unwrap();
+        described
+    }
+
+    /// The text of every table, in which blobs stand in hexadecimal digits.
+    async fn tables(&self) -> BTreeMap<String, String> {
+        let url = format!("sqlite:{}", self.directory.path().join("satchel.db").display());
+        let mut database = SqliteConnection::connect(&url).await.unwrap();
+        let columns: Vec<(String, String)> = sqlx::query_as(
+            "SELECT tables.name, group_concat('quote(\"' || columns.name || '\")', ' || '', '' || ') \
+             FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns \
+             WHERE tables.type = 'table' AND tables.name NOT LIKE '\\_%' ESCAPE '\\' GROUP BY tables.name",
+        )
+        .fetch_all(&mut database)
+        .await
+        .unwrap();
+        let mut tables = BTreeMap::new();
+        for (table, row) in columns {
+            let rows = format!("SELECT COALESCE(group_concat({row}, char(10)), '') FROM \"{table}\"");
+            tables.insert(table, sqlx::query_scalar(AssertSqlSafe(rows)).fetch_one(&mut database).await.unwrap());
+        }
+        tables
+    }
+
+    /// The tables in which this text stands.
+    async fn tables_with(&self, text: &str) -> Vec<String> {
+        let tables = self.tables().await.into_iter().filter(|(_, rows)| rows.contains(text));
+        tables.map(|(table, _)| table).collect()
+    }
+}
+
+#[tokio::test]
+async fn record_of_a_file_stands_in_one_table() {
+    let stage = Stage::new().await;
+    let file = stage.send_file().await;
+    // The one call that made a picture of the file tells what it is called and where it lies.
+    for trace in TRACES {
+        assert_eq!(stage.tables_with(trace).await, ["attachments", "journal"], "{trace}");
+    }
+    let id = file.id.to_string();
+    assert_eq!(stage.tables_with(&id).await, ["attachments", "history", "journal", "parts", "turns"]);
+    assert_eq!(stage.tables_with(DESCRIPTION).await, ["history", "parts", "turns"], "where it differs from the record");
+}
+
+#[tokio::test]
+async fn forgotten_file_leaves_its_id_alone() {
+    let stage = Stage::new().await;
+    let file = stage.send_file().await;
+    let request = ForgetRequest { conversation: file.conversation.clone(), number: 1, restricted_to: None };
+    let forgotten = stage.ledger.forget_file(&request).await.unwrap();
+    assert!(matches!(forgotten, ForgetOutcome::Forgotten(_)), "{forgotten:?}");
+    for trace in TRACES.into_iter().chain([DESCRIPTION]) {
+        assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
+    }
+    let id = file.id.to_string();
+    assert_eq!(stage.tables_with(&id).await, ["attachments", "history", "journal", "parts", "turns"]);
+}
+
+/// Rows of earlier versions hold a copy of the record.
+#[tokio::test]
+async fn copies_of_records_are_read_and_forgotten_too() {
+    let stage = Stage::new().await;
+    let file = stage.send_file().await;
+    let url = format!("sqlite:{}", stage.directory.path().join("satchel.db").display());
+    let mut database = SqliteConnection::connect(&url).await.unwrap();
+    let copy = serde_json::to_string(&file).unwrap();
+    for sql in [
+        "UPDATE turns SET response = json_set(response, '$.attachments[0]', json($1))",
+        "UPDATE history SET message = json_set(message, '$.attachments[0]', json($1))",
+        "UPDATE parts SET content = json_set(content, '$.attachment', json($1))",
+        "UPDATE journal SET entry = json_set(entry, '$.outcome.selection[0]', json($1))",
+    ] {
+        sqlx::query(sql).bind(&copy).execute(&mut database).await.unwrap();
+    }
+    assert_eq!(stage.tables_with("secret.pdf").await, ["attachments", "history", "journal", "parts", "turns"]);
+    let record = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
+    assert_eq!(record.response.unwrap().attachments, [file.clone()]);
+    assert_eq!(record.parts[0].content.files()[0].attachment, file);
+
+    let request = ForgetRequest { conversation: file.conversation, number: 1, restricted_to: None };
+    stage.ledger.forget_file(&request).await.unwrap();
+    for trace in TRACES.into_iter().chain([DESCRIPTION]) {
+        assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
+    }
+}
