@@ -41,7 +41,6 @@ impl SqliteLedger {
     pub(crate) async fn end_part(&self, lease: &Lease, settlement: &Settlement) -> Result<SettleOutcome, LedgerError> {
         let ends = settlement.children.is_empty() && settlement.notice.is_none();
         let is_last = ends && self.held.is_last(lease, settlement.part.id);
-        self.held.turn_changes(&lease.conversation);
         if is_last {
             let settled = self.settle_last(lease, &settlement.part).await;
             if !is_otherwise(&settled) {

@@ -1,4 +1,4 @@
-//! What this process knows of the lanes that it holds, so that a turn needn't read what was written a moment before.
+//! What this process knows of the lanes that it holds, so that a turn needn't read the history that the last one wrote.
 //!
 //! Only a lane's owner completes its turns and changes its history, and its token goes up by one with every claim and
 //! every change of its name. What is known under one token is so while the lease lives, and is so again under the very
@@ -7,19 +7,15 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
 use satchel_domain::{ConversationId, HistoryMessage, PartId};
-use satchel_ports::ledger::{HistoryChange, Lease, QueuedTurn};
+use satchel_ports::ledger::{HistoryChange, Lease};
 
 /// How many bytes of histories are kept, about; those used last stay.
 const ROOM: usize = 4 << 20;
-
-/// How many counts of arrivals there are; conversations that share one cost each other a read now and then.
-const COUNTS: usize = 256;
 
 /// What a lane, a message and a file's record take besides words, about.
 const LANE: usize = 512;
@@ -31,12 +27,9 @@ pub(crate) struct Held {
     lanes: Mutex<Lanes>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lanes {
     of: HashMap<ConversationId, Lane>,
-    /// How often something came that may stand behind a lane's turn, or change it; by the conversation's hash.
-    arrivals: [u64; COUNTS],
-    hasher: RandomState,
     clock: u64,
     /// The room that all histories take.
     bytes: usize,
@@ -47,8 +40,6 @@ struct Lane {
     token: u64,
     /// Until when nobody else can have the lane; `None` once it was given back.
     until: Option<Instant>,
-    /// The lane's oldest turn, whose message was received with the claim; until something may have changed it.
-    turn: Option<QueuedTurn>,
     history: Option<History>,
     /// Whether the turn that is worked on streams, or the one before has found something under way.
     crowded: bool,
@@ -70,10 +61,6 @@ pub(crate) struct History {
     limit: usize,
 }
 
-/// Everything that had come for a conversation when it was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrivals(u64);
-
 /// What a history that is being read will be good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
@@ -89,19 +76,13 @@ pub(crate) enum Known {
 }
 
 impl Held {
-    /// What has come for a conversation; to be asked before a message is received whose turn is to be remembered.
-    pub(crate) fn arrivals(&self, conversation: &ConversationId) -> Arrivals {
-        let lanes = self.lanes();
-        Arrivals(lanes.arrivals[lanes.count_of(conversation)])
-    }
-
     /// A lane was claimed, and is this process's at least until then.
     pub(crate) fn claimed(&self, lease: &Lease, until: Instant) {
         let mut lanes = self.lanes();
         let used = lanes.tick();
         let before = lanes.of.get_mut(&lease.conversation);
         if let Some(lane) = before.filter(|lane| lane.token + 1 == lease.token) {
-            (lane.token, lane.until, lane.turn, lane.used) = (lease.token, Some(until), None, used);
+            (lane.token, lane.until, lane.used) = (lease.token, Some(until), used);
             (lane.crowded, lane.last) = (false, None);
             (lane.completing, lane.changes) = (false, lane.changes + 1);
             return;
@@ -110,7 +91,6 @@ impl Held {
         let lane = Lane {
             token: lease.token,
             until: Some(until),
-            turn: None,
             crowded: false,
             last: None,
             history: None,
@@ -119,17 +99,6 @@ impl Held {
             used,
         };
         lanes.of.insert(lease.conversation.clone(), lane);
-    }
-
-    /// The turn of the message with which a lane was claimed. It is not remembered where more has come since.
-    pub(crate) fn begun_by(&self, lease: &Lease, turn: QueuedTurn, since: Arrivals) {
-        let mut lanes = self.lanes();
-        if Arrivals(lanes.arrivals[lanes.count_of(&lease.conversation)]) != since {
-            return;
-        }
-        if let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) {
-            lane.turn = Some(turn);
-        }
     }
 
     /// Leases were renewed, but for those that are lost.
@@ -153,7 +122,7 @@ impl Held {
     pub(crate) fn given_back(&self, lease: &Lease) {
         let mut lanes = self.lanes();
         let Some(lane) = lanes.of.get_mut(&lease.conversation).filter(|lane| lane.is_of(lease)) else { return };
-        (lane.until, lane.turn, lane.last) = (None, None, None);
+        (lane.until, lane.last) = (None, None);
         if lane.history.is_none() {
             lanes.forget(&lease.conversation);
         }
@@ -161,33 +130,14 @@ impl Held {
 
     /// Evicts a conversation from the cache.
     pub(crate) fn forget(&self, conversation: &ConversationId) {
-        self.turn_changes(conversation);
         self.lanes().forget(conversation);
     }
 
-    /// A conversation's oldest turn may be another than it was, or followed. To be said once that is so, and before
-    /// anybody is told.
-    pub(crate) fn turn_changes(&self, conversation: &ConversationId) {
-        let mut lanes = self.lanes();
-        let count = lanes.count_of(conversation);
-        lanes.arrivals[count] += 1;
-        if let Some(lane) = lanes.of.get_mut(conversation) {
-            (lane.turn, lane.last) = (None, None);
+    /// Something has come to be done behind the part that is being sent.
+    pub(crate) fn expect_more(&self, conversation: &ConversationId) {
+        if let Some(lane) = self.lanes().of.get_mut(conversation) {
+            lane.last = None;
         }
-    }
-
-    /// Any conversation's oldest turn may be another than it was, or followed.
-    pub(crate) fn turns_change(&self) {
-        let mut lanes = self.lanes();
-        lanes.arrivals.iter_mut().for_each(|count| *count += 1);
-        lanes.of.values_mut().for_each(|lane| (lane.turn, lane.last) = (None, None));
-    }
-
-    /// The lane's oldest turn, once: whoever asks again may ask after a change of their own.
-    pub(crate) fn take_turn(&self, lease: &Lease) -> Option<QueuedTurn> {
-        let mut lanes = self.lanes();
-        let lane = lanes.of.get_mut(&lease.conversation)?;
-        lane.turn.take().filter(|_| lane.is_of(lease) && lane.is_held())
     }
 
     /// The turn that is worked on streams.
@@ -251,7 +201,7 @@ impl Held {
     pub(crate) fn take_history(&self, lease: &Lease) -> Option<History> {
         let mut lanes = self.lanes();
         let lane = lanes.of.get_mut(&lease.conversation)?;
-        (lane.completing, lane.turn) = (true, None);
+        lane.completing = true;
         lane.changes += 1;
         let of_lease = lane.is_of(lease);
         lanes.take_history(&lease.conversation).filter(|_| of_lease)
@@ -275,17 +225,7 @@ impl Held {
     }
 }
 
-impl Default for Lanes {
-    fn default() -> Self {
-        Self { of: HashMap::new(), arrivals: [0; COUNTS], hasher: RandomState::new(), clock: 0, bytes: 0 }
-    }
-}
-
 impl Lanes {
-    fn count_of(&self, conversation: &ConversationId) -> usize {
-        usize::try_from(self.hasher.hash_one(conversation) % COUNTS as u64).unwrap_or(0)
-    }
-
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt;
 use satchel_domain::{ChannelName, ConversationId, Timestamp};
-use satchel_ports::ledger::{ConversationSetting, HolderId, Lease, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, ConversationSetting, HolderId, Lease, ReleaseMode};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -12,6 +12,7 @@ use crate::{
     process::Process,
     rows::{self, LaneRow},
     session::Session,
+    turns,
 };
 
 /// How many lanes a search brings back, so that a few that others take meanwhile don't end it.
@@ -144,27 +145,28 @@ pub(crate) async fn take_first(
     session: &mut Session<'_>,
     process: &Process,
     candidates: &[ConversationId],
-) -> Result<Option<Lease>> {
+) -> Result<Option<ClaimedLane>> {
     for conversation in candidates {
         let now = process.now();
         let mut batch = Batch::default();
-        let has_work = batch
+        let work = batch
             .add(
                 "SELECT EXISTS (SELECT 1 FROM turns WHERE conversation = $1 AND state = 'queued' AND ready_at <= $2) \
-                 OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND open_stream = 0)",
+                     OR EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0 AND open_stream = 0), \
+                 EXISTS (SELECT 1 FROM parts WHERE conversation = $1 AND settled = 0)",
             )
             .bind(conversation.to_string())
             .bind(now.0)
             .id();
         let lane = read(&mut batch, conversation);
         let answers = session.run(batch).await?;
-        let has_work = answers.first::<(bool,)>(has_work)?.is_some_and(|(has_work,)| has_work);
+        let (has_work, unsettled) = answers.first(work)?.unwrap_or_default();
         let lane: Option<LaneRow> = answers.first(lane)?;
         if let Some(lane) = lane.filter(|lane| has_work && is_free(process, lane, now)) {
             let mut batch = Batch::default();
             let lease = claim(&mut batch, process, conversation, Some(&lane), now);
-            session.finish(batch);
-            return Ok(Some(lease));
+            let turn = turns::claimed_turn(session, batch, conversation, now).await?;
+            return Ok(Some(ClaimedLane { lease, turn, unsettled }));
         }
     }
     Ok(None)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use satchel_domain::{InboundMessage, InboxId, Timestamp, TurnId};
-use satchel_ports::ledger::{ClaimMode, QueuedMessage, QueuedTurn, ReceiveOutcome};
+use satchel_ports::ledger::{ClaimMode, ClaimedLane, QueuedMessage, QueuedTurn, ReceiveOutcome};
 use sqlx::types::Json;
 use uuid::Uuid;
 
@@ -14,20 +14,19 @@ use crate::{
     process::Process,
     rows::LaneRow,
     session::Session,
+    turns,
 };
 
-/// Stores a message and, if asked, claims its lane. Where all that there is to do in the lane is then a turn with this
-/// message alone, it brings that turn too.
+/// Stores a message and, if asked, claims its lane.
 pub(crate) async fn receive(
     session: &mut Session<'_>,
     process: &Process,
     message: &InboundMessage,
     claim: ClaimMode,
-) -> Result<(ReceiveOutcome, Option<QueuedTurn>)> {
+) -> Result<ReceiveOutcome> {
     let found = look(session, message).await?;
-    let unsettled = found.unsettled;
     if let Some(turn) = found.known.map(TurnId) {
-        return Ok((ReceiveOutcome { turn, duplicate: true, lease: None, unsettled }, None));
+        return Ok(ReceiveOutcome { turn, duplicate: true, claimed: None });
     }
     let lane = found.lane();
     let now = process.now();
@@ -44,25 +43,35 @@ pub(crate) async fn receive(
         ClaimMode::IfFree | ClaimMode::Never => None,
     };
     let place = Place { process, message, now, owned: !free };
-    let (turn, message) = match place.replace(session, &mut batch).await? {
+    let (turn, stored) = match place.replace(session, &mut batch).await? {
         Some(turn) => (turn, None),
         None => place.add(session, &mut batch).await?,
     };
-    session.finish(batch);
-    let stands_alone = lease.is_some() && !unsettled && !found.queued && !found.untold;
-    let queued = message.filter(|_| stands_alone).map(|message| QueuedTurn {
-        id: turn,
-        ready_at: now,
-        messages: vec![message],
-        has_followers: false,
-        journal: Vec::new(),
-        stream: None,
-        crashes: 0,
-        unreported_failures: Vec::new(),
-        voice: lane.is_some_and(|lane| lane.voice),
-        agent: found.agent,
-    });
-    Ok((ReceiveOutcome { turn, duplicate: false, lease, unsettled }, queued))
+    let Some(lease) = lease else {
+        session.finish(batch);
+        return Ok(ReceiveOutcome { turn, duplicate: false, claimed: None });
+    };
+    let handed_over = match stored {
+        // Nothing else is known of the turn than its message, so nothing has to be read.
+        Some(stored) if !found.queued && !found.untold => {
+            session.finish(batch);
+            Some(Box::new(QueuedTurn {
+                id: turn,
+                ready_at: now,
+                messages: vec![stored],
+                has_followers: false,
+                journal: Vec::new(),
+                stream: None,
+                crashes: 0,
+                unreported_failures: Vec::new(),
+                voice: lane.is_some_and(|lane| lane.voice),
+                agent: found.agent,
+            }))
+        }
+        _ => turns::claimed_turn(session, batch, &message.conversation, now).await?,
+    };
+    let claimed = ClaimedLane { lease, turn: handed_over, unsettled: found.unsettled };
+    Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
 }
 
 /// What is there when a message comes.

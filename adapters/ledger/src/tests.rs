@@ -62,7 +62,7 @@ impl Stage {
         let directory = tempfile::tempdir().unwrap();
         let ledger = open(directory.path()).await;
         let received = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
-        Self { lease: received.lease.unwrap(), turn: received.turn, ledger, directory }
+        Self { lease: received.claimed.unwrap().lease, turn: received.turn, ledger, directory }
     }
 
     async fn queue(&self, key: &str) -> TurnId {
@@ -99,7 +99,7 @@ async fn what_is_as_expected_takes_one_trip() {
     let stored = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
     assert_eq!(stored.parts, [sent(&part)]);
     let next = stage.ledger.receive(&message("console:a", "2"), ClaimMode::IfFree).await.unwrap();
-    assert_eq!(next.lease.expect("the lane was given back").token, stage.lease.token + 1);
+    assert_eq!(next.claimed.expect("the lane was given back").lease.token, stage.lease.token + 1);
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn unrelated_commit_failure_is_not_retried() {
     let ledger = SqliteLedger::open(stage.directory.path(), settings, Arc::new(SystemClock::new()), Arc::new(UuidV7))
         .await
         .unwrap();
-    let lease = ledger.claim_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.claim_lane(&[stage.lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
     let began = Instant::now();
     let done = ledger.complete_turn(&lease, &completed(stage.turn, &["reply"])).await;

@@ -1,13 +1,13 @@
 //! What there is to work on in a lane: its oldest incomplete turn and what waits behind it.
 
-use satchel_domain::{Part, PartState, Timestamp, TurnId, part::UndeliveredPart};
+use satchel_domain::{ConversationId, Part, PartState, Timestamp, TurnId, part::UndeliveredPart};
 use satchel_ports::ledger::{JournalEntry, Lease, QueuedMessage, QueuedTurn};
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::{
     attachments::{AttachmentRef, Records},
-    batch::Batch,
+    batch::{Answers, Batch, Statement},
     error::Result,
     lanes,
     rows::{self, PartRow, select_messages, select_part},
@@ -45,10 +45,44 @@ pub(crate) struct ReadTurn {
     pub(crate) is_album: bool,
 }
 
+/// Where a batch has read the rows of a lane's oldest incomplete turn.
+struct TurnStatements {
+    oldest: Statement,
+    messages: Statement,
+    journal: Statement,
+    stream: Statement,
+    unreported: Statement,
+    followed: Statement,
+}
+
 /// Reads the lane's oldest incomplete turn.
 pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Result<Option<ReadTurn>> {
-    let conversation = lease.conversation.to_string();
     let mut batch = Batch::default();
+    let statements = read(&mut batch, &lease.conversation);
+    // Last, because nobody but the lane's owner moves on to another turn: if it still is ours, all rows are of one.
+    let lane = lanes::read(&mut batch, &lease.conversation);
+    let answers = session.run(batch).await?;
+    lanes::require(&answers, lane, lease)?;
+    statements.load(session, &answers).await
+}
+
+/// Runs the statements of a claim, and reads behind them what it hands over: the lane's oldest incomplete turn, unless
+/// that is not ready.
+pub(crate) async fn claimed_turn(
+    session: &mut Session<'_>,
+    mut claim: Batch,
+    conversation: &ConversationId,
+    now: Timestamp,
+) -> Result<Option<Box<QueuedTurn>>> {
+    let statements = read(&mut claim, conversation);
+    let answers = session.run(claim).await?;
+    let turn = statements.load(session, &answers).await?.map(|read| read.turn);
+    // Until it is ready, messages may join it.
+    Ok(turn.filter(|turn| turn.ready_at <= now).map(Box::new))
+}
+
+fn read(batch: &mut Batch, conversation: &ConversationId) -> TurnStatements {
+    let conversation = conversation.to_string();
     let oldest = batch
         .add(concat!(
             "SELECT id, album, ready_at, crashes, lanes.voice, lanes.agent FROM turns \
@@ -73,7 +107,7 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
         .add(select_part!("WHERE turn = ", oldest!(), " AND open_stream = 1 AND settled = 0"))
         .bind(&conversation)
         .id();
-    let untold = batch
+    let unreported = batch
         .add(select_part!(
             "WHERE conversation = $1 AND state = 'failed' AND told = 0 \
              AND turn_sequence < (SELECT MIN(sequence) FROM turns WHERE conversation = $1 AND state = 'queued') \
@@ -89,32 +123,34 @@ pub(crate) async fn next_turn(session: &mut Session<'_>, lease: &Lease) -> Resul
         ))
         .bind(&conversation)
         .id();
-    // Last, because nobody but the lane's owner moves on to another turn: if it still is ours, all rows are of one.
-    let lane = lanes::read(&mut batch, &lease.conversation);
-    let answers = session.run(batch).await?;
-    lanes::require(&answers, lane, lease)?;
-    let Some(oldest) = answers.first::<OldestTurn>(oldest)? else { return Ok(None) };
-    let journal: Vec<(Json<JournalEntry<AttachmentRef>>,)> = answers.all(journal)?;
-    let stream: Option<PartRow> = answers.first(stream)?;
-    let untold: Vec<PartRow> = answers.all(untold)?;
-    let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
-    let sent = stream.iter().chain(&untold).flat_map(PartRow::files);
-    let records = Records::read(session, named.chain(sent).collect()).await?;
-    let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
-    let untold = untold.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
-    let turn = QueuedTurn {
-        id: TurnId(oldest.id),
-        messages: rows::messages(answers.all(messages)?)?,
-        ready_at: Timestamp(oldest.ready_at),
-        has_followers: answers.first::<(bool,)>(followed)?.is_some_and(|(followed,)| followed),
-        journal: journal.collect::<Result<_>>()?,
-        stream: stream.map(|row| row.into_part(&records)).transpose()?,
-        crashes: rows::number(oldest.crashes, "number of crashes")?,
-        unreported_failures: untold.into_iter().filter_map(undelivered).collect(),
-        voice: oldest.voice,
-        agent: oldest.agent,
-    };
-    Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
+    TurnStatements { oldest, messages, journal, stream, unreported, followed }
+}
+
+impl TurnStatements {
+    async fn load(&self, session: &mut Session<'_>, answers: &Answers) -> Result<Option<ReadTurn>> {
+        let Some(oldest) = answers.first::<OldestTurn>(self.oldest)? else { return Ok(None) };
+        let journal: Vec<(Json<JournalEntry<AttachmentRef>>,)> = answers.all(self.journal)?;
+        let stream: Option<PartRow> = answers.first(self.stream)?;
+        let unreported: Vec<PartRow> = answers.all(self.unreported)?;
+        let named = journal.iter().flat_map(|(entry,)| entry.files()).map(|file| file.id);
+        let sent = stream.iter().chain(&unreported).flat_map(PartRow::files);
+        let records = Records::read(session, named.chain(sent).collect()).await?;
+        let journal = journal.into_iter().map(|(entry,)| entry.0.try_map_files(|file| records.resolve(file)));
+        let unreported = unreported.into_iter().map(|row| row.into_part(&records)).collect::<Result<Vec<_>>>()?;
+        let turn = QueuedTurn {
+            id: TurnId(oldest.id),
+            messages: rows::messages(answers.all(self.messages)?)?,
+            ready_at: Timestamp(oldest.ready_at),
+            has_followers: answers.first::<(bool,)>(self.followed)?.is_some_and(|(followed,)| followed),
+            journal: journal.collect::<Result<_>>()?,
+            stream: stream.map(|row| row.into_part(&records)).transpose()?,
+            crashes: rows::number(oldest.crashes, "number of crashes")?,
+            unreported_failures: unreported.into_iter().filter_map(undelivered).collect(),
+            voice: oldest.voice,
+            agent: oldest.agent,
+        };
+        Ok(Some(ReadTurn { turn, is_album: oldest.album.is_some() }))
+    }
 }
 
 /// Reads the messages that wait behind a turn, oldest first: the first of them, and the commands among the newest. Those that were injected into it wait no longer.

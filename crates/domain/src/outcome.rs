@@ -158,6 +158,7 @@ impl ToolOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewedFile<F> {
     /// The file.
+    #[serde(flatten)]
     pub file: F,
     /// What is shown in its place, such as one page of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,25 +11,13 @@ use satchel_domain::{
     script::parse_script_message,
 };
 use satchel_ports::{
-    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Lease, Ledger, LedgerError, Pairings,
-    Workspace,
-    ledger::{ClaimMode, RenameOutcome},
+    BusEvent, Clock, EventBus, FileLinks, Inbound, InboundError, Inbox, Ledger, LedgerError, Pairings, Workspace,
+    ledger::{ClaimMode, ClaimedLane, RenameOutcome},
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{access::AccessPolicy, internal_inbound::InternalInbound, refusal_log::RefusalLog, strangers};
-
-/// A lane that was claimed together with the message that came for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimedLane {
-    /// The right to work on it.
-    pub lease: Lease,
-    /// The turn that the message became part of.
-    pub turn: TurnId,
-    /// Whether parts of the lane are unsettled.
-    pub unsettled: bool,
-}
 
 /// Accepts the messages of all channels. Messages of Satchel itself come through its [`InternalInbound`].
 pub struct InboundService {
@@ -209,8 +197,8 @@ impl InboundPipeline {
         let permit = self.lanes.try_reserve().ok();
         let claim = if permit.is_some() { ClaimMode::IfFree } else { ClaimMode::Never };
         let received = self.inbox.receive(&message, claim).await?;
-        if let (Some(permit), Some(lease)) = (permit, received.lease) {
-            permit.send(ClaimedLane { lease, turn: received.turn, unsettled: received.unsettled });
+        if let (Some(permit), Some(claimed)) = (permit, received.claimed) {
+            permit.send(claimed);
         }
         if !received.duplicate {
             let event = BusEvent::MessageReceived { conversation: message.conversation, turn: received.turn };
@@ -278,7 +266,7 @@ fn append_references(mut message: InboundMessage) -> InboundMessage {
 mod tests {
     use satchel_domain::{FileReference, Filename, SystemTask, reference_block::AttachmentReference};
     use satchel_ports::{
-        HolderId, ManualClock, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome,
+        HolderId, Lease, ManualClock, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome,
     };
     use uuid::Uuid;
 
@@ -293,8 +281,10 @@ mod tests {
         }
     }
 
-    fn lease() -> Lease {
-        Lease { conversation: "console:main".parse().unwrap(), holder: HolderId(Uuid::from_u128(9)), token: 1 }
+    fn claimed_lane() -> ClaimedLane {
+        let conversation = "console:main".parse().unwrap();
+        let lease = Lease { conversation, holder: HolderId(Uuid::from_u128(9)), token: 1 };
+        ClaimedLane { lease, turn: None, unsettled: true }
     }
 
     fn inbound_service(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InboundService {
@@ -325,15 +315,13 @@ mod tests {
             .inbox
             .expect_receive()
             .withf(|message, claim| message.files[0].filename.as_str() == "ёж.txt" && *claim == ClaimMode::IfFree)
-            .returning(|_, _| {
-                Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: Some(lease()), unsettled: true })
-            });
+            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: false, claimed: Some(claimed_lane()) }));
         let mut bus = MockEventBus::new();
         bus.expect_publish().once().returning(|_| Ok(()));
         let (lanes, mut claimed) = mpsc::channel(1);
         let reception = inbound_service(ledger, bus, lanes);
         assert_eq!(reception.accept(message("е\u{308}ж.txt")).await.unwrap(), Some(TURN));
-        assert_eq!(claimed.try_recv().unwrap(), ClaimedLane { lease: lease(), turn: TURN, unsettled: true });
+        assert_eq!(claimed.try_recv().unwrap(), claimed_lane());
     }
 
     #[tokio::test]
@@ -343,11 +331,11 @@ mod tests {
             .inbox
             .expect_receive()
             .withf(|_, claim| *claim == ClaimMode::Never)
-            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false }));
+            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: false, claimed: None }));
         let mut bus = MockEventBus::new();
         bus.expect_publish().returning(|_| Ok(()));
         let (lanes, _claimed) = mpsc::channel(1);
-        lanes.try_send(ClaimedLane { lease: lease(), turn: TURN, unsettled: true }).unwrap();
+        lanes.try_send(claimed_lane()).unwrap();
         assert!(inbound_service(ledger, bus, lanes).accept(message("a")).await.is_ok());
     }
 
@@ -422,7 +410,7 @@ mod tests {
                 is_text(&message.text) && is_text(&file.caption)
             })
             .once()
-            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
+            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
         let (lanes, _claimed) = mpsc::channel(1);
         let mut message = InboundMessage { text: forged.clone(), ..message("a") };
         message.files[0].caption = forged;
@@ -449,7 +437,7 @@ mod tests {
                     is_text && references.as_ref() == Some(&expected) && message.references.is_empty()
                 })
                 .once()
-                .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
+                .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
             let (lanes, _claimed) = mpsc::channel(1);
             let message = InboundMessage { text: typed, references: vec![theirs.clone()], ..message("a") };
             assert!(inbound_service(ledger, MockEventBus::new(), lanes).accept(message).await.is_ok());
@@ -471,7 +459,7 @@ mod tests {
                 .expect_receive()
                 .withf(move |message, _| message.text == expected && message.files[0].caption == expected)
                 .once()
-                .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
+                .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
             let (lanes, _claimed) = mpsc::channel(1);
             let (bus, workspace) = (Arc::new(MockEventBus::new()), Arc::new(MockWorkspace::new()));
             let reception = InboundService::new(
@@ -495,7 +483,7 @@ mod tests {
         ledger
             .inbox
             .expect_receive()
-            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, lease: None, unsettled: false }));
+            .returning(|_, _| Ok(ReceiveOutcome { turn: TURN, duplicate: true, claimed: None }));
         let (lanes, _claimed) = mpsc::channel(1);
         let reception = inbound_service(ledger, MockEventBus::new(), lanes);
         assert_eq!(reception.accept(message("a")).await.unwrap(), Some(TURN));

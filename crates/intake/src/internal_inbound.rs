@@ -40,13 +40,13 @@ mod tests {
     };
     use satchel_ports::{
         BusEvent, HolderId, Lease, ManualClock, MockEventBus, MockLedger, MockWorkspace,
-        ledger::{ClaimMode, ReceiveOutcome},
+        ledger::{ClaimMode, ClaimedLane, ReceiveOutcome},
     };
     use tokio::sync::mpsc;
     use uuid::Uuid;
 
     use super::*;
-    use crate::{InboundService, inbound_service::ClaimedLane};
+    use crate::InboundService;
 
     const TURN: TurnId = TurnId(Uuid::from_u128(1));
 
@@ -74,7 +74,8 @@ mod tests {
     }
 
     fn received(lease: Option<Lease>, duplicate: bool) -> ReceiveOutcome {
-        ReceiveOutcome { turn: TURN, duplicate, lease, unsettled: false }
+        let claimed = lease.map(|lease| ClaimedLane { lease, turn: None, unsettled: false });
+        ReceiveOutcome { turn: TURN, duplicate, claimed }
     }
 
     #[tokio::test]
@@ -96,7 +97,7 @@ mod tests {
         let (lanes, mut claimed) = mpsc::channel(1);
         let door = door(ledger, bus, lanes);
         assert_eq!(door.accept(scheduled(), saying("look")).await.unwrap(), TURN);
-        assert_eq!(claimed.try_recv().unwrap(), ClaimedLane { lease, turn: TURN, unsettled: false });
+        assert_eq!(claimed.try_recv().unwrap(), ClaimedLane { lease, turn: None, unsettled: false });
     }
 
     /// The attack: who is cut off in the middle leaves a lane that was claimed and that nobody works on.

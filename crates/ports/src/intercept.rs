@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::{
     AuditQuery, AuditRecord, FileChange,
     ledger::{
-        Archive, AttachmentKey, AttachmentQuery, ClaimMode, CompletedTurn, ConversationSummary, ForgetOutcome,
-        ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, Outbox, OutboxQuery, Pairing, PairingDecision,
-        PairingOutcome, PairingRequest, PairingRules, Pairings, Person, QueuedMessage, QueuedTurn, ReceiveOutcome,
-        RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement, Storage, Transcription, TurnQuery,
-        TurnRecord, Turns, UndecodableCount, Usage, UsageQuery,
+        Archive, AttachmentKey, AttachmentQuery, ClaimMode, ClaimedLane, CompletedTurn, ConversationSummary,
+        ForgetOutcome, ForgetRequest, Inbox, JournalEntry, Lease, Leases, LedgerError, Outbox, OutboxQuery, Pairing,
+        PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person, QueuedMessage, QueuedTurn,
+        ReceiveOutcome, RecordedMessages, ReleaseMode, RenameOutcome, SettleOutcome, Settlement, Storage,
+        Transcription, TurnQuery, TurnRecord, Turns, UndecodableCount, Usage, UsageQuery,
     },
 };
 
@@ -70,7 +70,7 @@ intercept! {
         fn rename_conversation(from: &ConversationId, to: &ConversationId) -> RenameOutcome;
     }
     Leases {
-        fn claim_lane(channels: &[ChannelName]) -> Option<Lease>;
+        fn claim_lane(channels: &[ChannelName]) -> Option<ClaimedLane>;
         fn renew(leases: &[Lease]) -> Vec<Lease>;
         fn release(lease: &Lease, release: ReleaseMode) -> bool;
     }

@@ -5,8 +5,8 @@
 //!
 //! # Contract of all ports
 //! - A verb that returned `Ok` is durable: it survives power loss. A verb that returned an error changed nothing.
-//! - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `next_turn` and
-//!   `history` may use a cache of a lane that the process holds until its lease expires.
+//! - Every verb that takes a lease fails with [`LedgerError::LeaseLost`] if a newer one exists. `history`
+//!   may use a cache of a lane that the process holds until its lease expires.
 //! - What a verb of one port commits, the next read of any other shows, in every process, but for that cache.
 
 mod archive;
@@ -32,7 +32,7 @@ pub use self::{
         TurnRecord, UndecodableCount,
     },
     inbox::{Inbox, ReceiveOutcome, RenameOutcome},
-    leases::{ClaimMode, HolderId, Lease, Leases, ReleaseMode},
+    leases::{ClaimMode, ClaimedLane, HolderId, Lease, Leases, ReleaseMode},
     outbox::{Outbox, RecordedMessage, RecordedMessages, SettleOutcome, Settlement},
     pairings::{Pairing, PairingDecision, PairingOutcome, PairingRequest, PairingRules, Pairings, Person},
     storage::{

@@ -12,8 +12,11 @@ use futures::{
 };
 use satchel_agent::AgentServices;
 use satchel_domain::{ChannelName, delivery::DeliveryRules};
-use satchel_intake::{access::AccessPolicy, inbound_service::ClaimedLane, prepare::InboundLimits};
-use satchel_ports::{Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace, ledger::Quotas};
+use satchel_intake::{access::AccessPolicy, prepare::InboundLimits};
+use satchel_ports::{
+    Blobs, BusEvent, Channel, Lease, Leases, Ledger, LedgerError, Speech, Workspace,
+    ledger::{ClaimedLane, Quotas},
+};
 use tokio::{
     sync::{Notify, mpsc},
     task::{self, JoinError, JoinSet},
@@ -117,7 +120,7 @@ impl LaneRunner {
         let channels: Vec<ChannelName> = self.context.channels.keys().cloned().collect();
         let mut events = self.subscribe().await.fuse();
         // The ledger is asked beside everything else: while it is slow to answer, a lease must still expire in time.
-        let mut claiming: Option<BoxFuture<'_, Option<Lease>>> = None;
+        let mut claiming: Option<BoxFuture<'_, Option<ClaimedLane>>> = None;
         let mut renewing: Option<BoxFuture<'_, Result<Vec<Lease>, LedgerError>>> = None;
         let mut workers = Workers::new(self.context.clone(), stop.clone());
         let started = Instant::now();
@@ -130,7 +133,7 @@ impl LaneRunner {
                 () = stop.cancelled(), if !table.is_stopping() => LaneEvent::Stop,
                 () = wait_until(started, table.next_deadline()) => LaneEvent::Deadline,
                 claimed = self.claimed.recv(), if table.can_receive_claims() => match claimed {
-                    Some(ClaimedLane { lease, turn, unsettled }) => LaneEvent::Claimed { lease, turn, unsettled },
+                    Some(claimed) => LaneEvent::Claimed(claimed),
                     None => LaneEvent::ClaimsEnded,
                 },
                 Some(ended) = workers.tasks.join_next_with_id() => match workers.on_exit(ended) {
@@ -159,7 +162,7 @@ impl LaneRunner {
             };
             for action in table.on(event, now()) {
                 match action {
-                    LaneAction::Start { worker, lease, unsettled } => workers.start(worker, lease, unsettled),
+                    LaneAction::Start(worker, claimed) => workers.start(worker, claimed),
                     LaneAction::Wake(worker) => workers.wake(worker),
                     LaneAction::CancelReplaced(worker) => workers.cancel(worker),
                     LaneAction::CancelLost(worker, conversation) => {
@@ -208,9 +211,9 @@ impl Workers {
         Self { context, stop, tasks: JoinSet::new(), handles: HashMap::new(), ids: HashMap::new() }
     }
 
-    fn start(&mut self, id: WorkerId, lease: Lease, unsettled: bool) {
+    fn start(&mut self, id: WorkerId, claimed: ClaimedLane) {
         let (wake, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let lane = worker::LaneAssignment { lease, wake: Arc::clone(&wake), lost: lost.clone(), unsettled };
+        let lane = worker::LaneAssignment { claimed, wake: Arc::clone(&wake), lost: lost.clone() };
         let task = self.tasks.spawn(worker::run_worker(self.context.clone(), lane, self.stop.clone())).id();
         self.handles.insert(id, WorkerHandle { wake, lost });
         self.ids.insert(task, id);
@@ -247,9 +250,9 @@ impl Workers {
     }
 }
 
-async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<Lease> {
+async fn claim_next(leases: &dyn Leases, channels: &[ChannelName]) -> Option<ClaimedLane> {
     match leases.claim_lane(channels).await {
-        Ok(lease) => lease,
+        Ok(claimed) => claimed,
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "claiming a lane failed");
             None

@@ -3,6 +3,7 @@
 //! Each names the mutation that it catches: the change to an adapter that would break the promise unseen.
 
 pub mod audit;
+pub mod claimed_turns;
 pub mod cross_port;
 pub mod files;
 pub mod inbox;
@@ -137,7 +138,7 @@ pub(crate) async fn complete_with_setting(ledger: &Ledger, lease: &Lease, settin
 /// Receives a message of its own turn and claims its lane.
 pub(crate) async fn receive(ledger: &Ledger, message: &InboundMessage) -> (Lease, TurnId) {
     let received = ledger.inbox.receive(message, ClaimMode::IfFree).await.unwrap();
-    (received.lease.expect("the lane was free"), received.turn)
+    (received.claimed.expect("the lane was free").lease, received.turn)
 }
 
 pub(crate) fn sent_settlement(part: &Part, id: &str) -> Settlement {

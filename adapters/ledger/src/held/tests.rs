@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use satchel_domain::{Timestamp, TurnId};
 use satchel_ports::ledger::HolderId;
 use uuid::Uuid;
 
@@ -24,21 +23,6 @@ fn note(text: &str) -> HistoryMessage {
 
 fn notes(texts: &[&str]) -> Vec<HistoryMessage> {
     texts.iter().map(|text| note(text)).collect()
-}
-
-fn turn() -> QueuedTurn {
-    QueuedTurn {
-        id: TurnId(Uuid::from_u128(2)),
-        messages: Vec::new(),
-        ready_at: Timestamp(0),
-        has_followers: false,
-        journal: Vec::new(),
-        stream: None,
-        crashes: 0,
-        unreported_failures: Vec::new(),
-        voice: false,
-        agent: None,
-    }
 }
 
 /// What is known of a history of at most ten messages.
@@ -142,43 +126,6 @@ fn history_read_during_completion_is_not_cached() {
 }
 
 #[test]
-fn cached_turn_is_taken_once_and_only_unchanged() {
-    let held = Held::default();
-    let lease = lease("console:main", 1);
-    let claim = || {
-        let before = held.arrivals(&lease.conversation);
-        held.claimed(&lease, later());
-        held.begun_by(&lease, turn(), before);
-    };
-    claim();
-    assert_eq!(held.take_turn(&lease), Some(turn()));
-    assert_eq!(held.take_turn(&lease), None, "once");
-    let changes: [&dyn Fn(); 6] = [
-        &|| held.turn_changes(&lease.conversation),
-        &|| held.turns_change(),
-        &|| held.forget(&lease.conversation),
-        &|| held.given_back(&lease),
-        &|| held.renewed(std::slice::from_ref(&lease), &[], Instant::now()),
-        &|| drop(held.take_history(&lease)),
-    ];
-    for (number, change) in changes.into_iter().enumerate() {
-        held.forget(&lease.conversation);
-        claim();
-        change();
-        assert_eq!(held.take_turn(&lease), None, "change {number}");
-    }
-    held.forget(&lease.conversation);
-    claim();
-    assert_eq!(held.take_turn(&self::lease("console:main", 2)), None, "another lease");
-
-    let before = held.arrivals(&lease.conversation);
-    held.claimed(&lease, later());
-    held.turn_changes(&lease.conversation);
-    held.begun_by(&lease, turn(), before);
-    assert_eq!(held.take_turn(&lease), None, "more came while its message was being stored");
-}
-
-#[test]
 fn cache_is_bounded_and_evicts_least_recently_used() {
     let held = Held::default();
     let of = |n: usize| lease(&format!("console:{n}"), 1);
@@ -217,8 +164,8 @@ fn optimistic_commit_is_allowed_until_state_may_change() {
     assert!(!held.is_quiet(&lease));
     held.completed(&lease, Some(part), 1);
     assert!(held.is_quiet(&lease) && held.is_last(&lease, part));
-    held.turn_changes(&lease.conversation);
-    assert!(!held.is_last(&lease, part), "something may have come behind it");
+    held.expect_more(&lease.conversation);
+    assert!(!held.is_last(&lease, part), "something has come behind it");
     held.completed(&lease, Some(part), 2);
     assert!(!held.is_last(&lease, part), "another part follows");
     held.completed(&lease, None, 1);

@@ -15,19 +15,15 @@ impl Inbox for SqliteLedger {
     async fn receive(&self, message: &InboundMessage, claim: ClaimMode) -> Result<ReceiveOutcome, LedgerError> {
         let (process, conversation) = (Arc::clone(&self.process), &message.conversation);
         let (message, until) = (message.clone(), self.lease_end());
-        let before = self.held.arrivals(conversation);
-        let (received, turn) = self
+        let received = self
             .writer
             .write("receiving a message", move |s| {
                 Box::pin(async move { receive::receive(s, &process, &message, claim).await })
             })
             .await?;
-        match (&received.lease, turn) {
-            (Some(lease), turn) => {
-                self.held.claimed(lease, until);
-                turn.into_iter().for_each(|turn| self.held.begun_by(lease, turn, before));
-            }
-            (None, _) => self.held.turn_changes(conversation),
+        match &received.claimed {
+            Some(claimed) => self.held.claimed(&claimed.lease, until),
+            None => self.held.expect_more(conversation),
         }
         Ok(received)
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use satchel_domain::ChannelName;
-use satchel_ports::ledger::{Lease, Leases, LedgerError, ReleaseMode};
+use satchel_ports::ledger::{ClaimedLane, Lease, Leases, LedgerError, ReleaseMode};
 
 use super::read;
 use crate::{SqliteLedger, lanes};
 
 #[async_trait]
 impl Leases for SqliteLedger {
-    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError> {
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<ClaimedLane>, LedgerError> {
         let candidates = read!(self, "claiming a lane", lanes::find, &self.process, channels)?;
         if candidates.is_empty() {
             return Ok(None);
@@ -23,8 +23,8 @@ impl Leases for SqliteLedger {
                 Box::pin(async move { lanes::take_first(s, &process, &candidates).await })
             })
             .await?;
-        if let Some(lease) = &taken {
-            self.held.claimed(lease, until);
+        if let Some(taken) = &taken {
+            self.held.claimed(&taken.lease, until);
         }
         Ok(taken)
     }

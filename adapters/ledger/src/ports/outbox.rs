@@ -17,7 +17,6 @@ impl Outbox for SqliteLedger {
         turn: TurnId,
         reply_to: Option<MessageRef>,
     ) -> Result<Option<Part>, LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         // Asked again and again while an earlier reply is under way, so that is looked at without a commit.
         if read!(self, "reading parts in progress", journal::must_wait, lease, turn)? {
             return Ok(None);
@@ -49,7 +48,6 @@ impl Outbox for SqliteLedger {
     }
 
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (lease, part) = (lease.clone(), part.clone());
         self.writer.write("saving a part", move |s| Box::pin(async move { parts::save(s, &lease, &part).await })).await
     }
@@ -59,9 +57,7 @@ impl Outbox for SqliteLedger {
     }
 
     async fn discard_part(&self, part: PartId) -> Result<(), LedgerError> {
-        let discarded = self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await;
-        self.held.turns_change();
-        discarded
+        self.writer.write("discarding a part", move |s| Box::pin(parts::discard(s, part))).await
     }
 
     async fn last_sent_before(&self, part: PartId) -> Result<Option<MessageRef>, LedgerError> {

@@ -36,15 +36,11 @@ impl Pairings for SqliteLedger {
         rules: &PairingRules,
     ) -> Result<PairingOutcome, LedgerError> {
         let (process, decision, rules) = (Arc::clone(&self.process), decision.clone(), *rules);
-        let judged = self
-            .writer
+        self.writer
             .write("deciding a pairing code", move |s| {
                 Box::pin(async move { people::judge(s, &process, &decision, &rules).await })
             })
-            .await;
-        // Whoever is let in is welcomed, by a turn.
-        self.held.turns_change();
-        judged
+            .await
     }
 
     async fn list_pairings(&self) -> Result<Vec<Pairing>, LedgerError> {

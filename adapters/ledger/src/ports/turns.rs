@@ -16,9 +16,6 @@ use crate::{SqliteLedger, inbox, journal, turns, voice};
 impl Turns for SqliteLedger {
     async fn next_turn(&self, lease: &Lease) -> Result<Option<QueuedTurn>, LedgerError> {
         const DOING: &str = "reading the next turn";
-        if let Some(turn) = self.held.take_turn(lease) {
-            return Ok(Some(turn));
-        }
         match read!(self, DOING, turns::next_turn, lease)? {
             // The message that would join it may be on its way to the disk: whoever is about to begin an album must
             // read it behind everything that was let in while it could be joined.
@@ -45,7 +42,6 @@ impl Turns for SqliteLedger {
         index: u32,
         file: &NewAttachment,
     ) -> Result<Attachment, LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (process, lease, file) = (Arc::clone(&self.process), lease.clone(), file.clone());
         self.writer
             .write("storing a file's record", move |s| {
@@ -61,7 +57,6 @@ impl Turns for SqliteLedger {
         index: u32,
         refused: &RefusedFile,
     ) -> Result<(), LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (lease, refused) = (lease.clone(), refused.clone());
         self.writer
             .write("recording a refused file", move |s| {
@@ -77,7 +72,6 @@ impl Turns for SqliteLedger {
         index: u32,
         heard: &Transcription,
     ) -> Result<(), LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (lease, heard) = (lease.clone(), heard.clone());
         self.writer
             .write("recording a transcription", move |s| {
@@ -87,7 +81,6 @@ impl Turns for SqliteLedger {
     }
 
     async fn journal_message(&self, lease: &Lease, turn: TurnId, entry: &JournalEntry) -> Result<(), LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (lease, entry) = (lease.clone(), entry.clone());
         self.writer
             .write("journalling a message", move |s| {
@@ -104,7 +97,6 @@ impl Turns for SqliteLedger {
         outcome: &ToolOutcome,
         changes: &[FileChange],
     ) -> Result<RecordedOutcome, LedgerError> {
-        self.held.turn_changes(&lease.conversation);
         let (process, lease, outcome) = (Arc::clone(&self.process), lease.clone(), outcome.clone());
         let changes = changes.to_vec();
         self.writer

@@ -14,7 +14,7 @@ async fn callers_that_wait_at_once_share_commits() {
     let ledger = open(directory.path()).await;
     let messages: Vec<_> = (0..100).map(|number| message(&format!("console:{number}"), "1")).collect();
     let received = join_all(messages.iter().map(|message| ledger.receive(message, ClaimMode::IfFree))).await;
-    assert!(received.iter().all(|received| received.as_ref().unwrap().lease.is_some()));
+    assert!(received.iter().all(|received| received.as_ref().unwrap().claimed.is_some()));
     assert!(ledger.commits() <= 10, "{} commits for 100 messages", ledger.commits());
 }
 
@@ -23,7 +23,7 @@ async fn a_job_that_fails_is_undone_alone() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = open(directory.path()).await;
     let good = ledger.receive(&message("console:a", "1"), ClaimMode::IfFree).await.unwrap();
-    let lease = good.lease.unwrap();
+    let lease = good.claimed.unwrap().lease;
     let lost = Lease { holder: HolderId(uuid::Uuid::now_v7()), ..lease.clone() };
     let others: Vec<_> = (0..10).map(|number| message(&format!("console:b{number}"), "1")).collect();
     let before = ledger.commits();
@@ -50,7 +50,7 @@ async fn turn_costs_two_commits_plus_one_per_part() {
         let before = ledger.commits();
         let received =
             ledger.receive(&message("console:a", &texts.len().to_string()), ClaimMode::IfFree).await.unwrap();
-        let lease = received.lease.unwrap();
+        let lease = received.claimed.unwrap().lease;
         assert!(ledger.next_turn(&lease).await.unwrap().is_some());
         assert!(ledger.list_queued_behind(&lease, received.turn).await.unwrap().is_empty());
         let mut next = ledger.complete_turn(&lease, &completed(received.turn, texts)).await.unwrap();
@@ -77,7 +77,7 @@ async fn two_processes_write_to_one_directory_at_once() {
     );
     let received: Vec<_> = first.into_iter().chain(second).map(Result::unwrap).collect();
     assert_eq!(received.iter().filter(|received| received.duplicate).count(), 50, "each is stored once");
-    assert_eq!(received.iter().filter(|received| received.lease.is_some()).count(), 1, "one of them has the lane");
+    assert_eq!(received.iter().filter(|received| received.claimed.is_some()).count(), 1, "one of them has the lane");
     for (by_one, by_two) in received[..50].iter().zip(&received[50..]) {
         assert_eq!(by_one.turn, by_two.turn);
     }

@@ -39,7 +39,7 @@ impl Stage {
         let ledger = SqliteLedger::open(directory.path(), Settings::default(), clock, ids).await.unwrap();
         let message = InboundMessage::new("console:a".parse().unwrap(), "1".into(), Sender::new("7", "Ada"));
         let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
-        Self { ledger, lease: received.lease.unwrap(), turn: received.turn, directory }
+        Self { ledger, lease: received.claimed.unwrap().lease, turn: received.turn, directory }
     }
 
     /// Completes the turn with a file in its journal, its history, its response and its one part, which is sent.
@@ -156,11 +156,12 @@ async fn copies_of_records_are_read_and_forgotten_too() {
         "UPDATE turns SET response = json_set(response, '$.attachments[0]', json($1))",
         "UPDATE history SET message = json_set(message, '$.attachments[0]', json($1))",
         "UPDATE parts SET content = json_set(content, '$.attachment', json($1))",
-        "UPDATE journal SET entry = json_set(entry, '$.outcome.selection[0]', json($1))",
+        "UPDATE journal SET entry = json_set(entry, '$.outcome.selection[0]', json($1), '$.outcome.viewed_files[0]', json($1))",
     ] {
         sqlx::query(sql).bind(&copy).execute(&mut database).await.unwrap();
     }
     assert_eq!(stage.tables_with("secret.pdf").await, ["attachments", "history", "journal", "parts", "turns"]);
+    assert_eq!(stage.ledger.history(&file.conversation, 9).await.unwrap()[0].files(), [file.clone()]);
     let record = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
     assert_eq!(record.response.unwrap().attachments, [file.clone()]);
     assert_eq!(record.parts[0].content.files()[0].attachment, file);

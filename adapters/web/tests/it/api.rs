@@ -162,7 +162,7 @@ async fn a_voice_is_heard_under_its_part() {
         as_file: false,
         caption: String::new(),
     };
-    let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap();
+    let lease = stage.ledger.claim_lane(&[stage.channel.name()]).await.unwrap().unwrap().lease;
     let turn = stage.ledger.next_turn(&lease).await.unwrap().unwrap().id;
     stage
         .complete(&lease, turn, Default::default(), vec![plain_text("as *it* is"), voice, PartContent::Withdraw])

@@ -111,7 +111,7 @@ async fn steering_messages_move_into_consuming_turn() {
     let second = stage.say("k2", "and quickly").await;
     let mut events = Events::of(&stage).await;
     assert_eq!(events.expect("snapshot").await["turns"].as_array().unwrap().len(), 2);
-    let lease = stage.ledger.claim_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap();
+    let lease = stage.ledger.claim_lane(&[satchel_ports::Channel::name(&*stage.channel)]).await.unwrap().unwrap().lease;
     let injected = stage.ledger.list_queued_behind(&lease, first).await.unwrap();
     let entry = satchel_ports::ledger::JournalEntry::Model {
         awaiting_decision: Vec::new(),

@@ -255,7 +255,8 @@ impl Stage {
 
     /// Works on the oldest turn: fetches its files and answers; nothing is delivered yet.
     pub(crate) async fn answer(&self, text: &str, files: Vec<NewAttachment>) -> (Lease, Vec<Part>) {
-        let lease = self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done");
+        let lease =
+            self.ledger.claim_lane(&[self.channel.name()]).await.unwrap().expect("something is to be done").lease;
         let turn = self.ledger.next_turn(&lease).await.unwrap().expect("a turn waits");
         for message in &turn.messages {
             for (index, file) in (0..).zip(&message.files) {

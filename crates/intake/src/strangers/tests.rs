@@ -56,7 +56,7 @@ fn ledger() -> (MockLedger, Stored) {
     let kept = Arc::clone(&stored);
     ledger.inbox.expect_receive().returning(move |message, _| {
         kept.lock().unwrap().push(message.clone());
-        Ok(ReceiveOutcome { turn: TURN, duplicate: false, lease: None, unsettled: false })
+        Ok(ReceiveOutcome { turn: TURN, duplicate: false, claimed: None })
     });
     (ledger, stored)
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use satchel_domain::{ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use serde_json::Value;
 
-use super::{ClaimMode, Lease, LedgerError};
+use super::{ClaimMode, ClaimedLane, LedgerError};
 
 /// The store of everything that comes in.
 ///
@@ -44,16 +44,14 @@ pub trait Inbox: Send + Sync {
 }
 
 /// The result of receiving a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReceiveOutcome {
     /// The message's turn.
     pub turn: TurnId,
     /// Whether the key was stored already, so that nothing changed.
     pub duplicate: bool,
-    /// The lease, if one was requested and the lane was free.
-    pub lease: Option<Lease>,
-    /// Whether parts of the conversation are unsettled, so that the lane's holder has deliveries to resume.
-    pub unsettled: bool,
+    /// The message's lane, if a claim was requested and the lane was free.
+    pub claimed: Option<ClaimedLane>,
 }
 
 /// The result of renaming a conversation.

@@ -5,7 +5,7 @@ use satchel_domain::{ChannelName, ConversationId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::LedgerError;
+use super::{LedgerError, QueuedTurn};
 
 /// The right to work on a lane, one process at a time.
 ///
@@ -15,11 +15,15 @@ use super::LedgerError;
 /// - A lane whose holder has exited can be claimed; one whose holder renews its lease can't.
 /// - Claiming a lane that was not released adds one crash to its oldest incomplete turn.
 /// - `claim_lane` claims only lanes of the named channels that have a turn ready or a part unsettled.
+/// - A claim hands over the turn that `next_turn` would return, read in the same transaction, unless the turn is an
+///   album that is not ready yet.
+/// - Nobody changes a turn that was handed over while the lease lives: an edit of its message and a late item of its
+///   album are turns of their own.
 #[cfg_attr(feature = "mocks", mockall::automock)]
 #[async_trait]
 pub trait Leases: Send + Sync {
     /// Claims the lane that has waited longest for work, among those of these channels.
-    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<Lease>, LedgerError>;
+    async fn claim_lane(&self, channels: &[ChannelName]) -> Result<Option<ClaimedLane>, LedgerError>;
 
     /// Renews leases and returns those that are lost.
     async fn renew(&self, leases: &[Lease]) -> Result<Vec<Lease>, LedgerError>;
@@ -42,6 +46,17 @@ pub struct Lease {
     pub holder: HolderId,
     /// The fencing token, which grows with every claim of the lane.
     pub token: u64,
+}
+
+/// A lane that was claimed, with the work that waits in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimedLane {
+    /// The right to work on the lane.
+    pub lease: Lease,
+    /// The lane's oldest incomplete turn. `None` if no turn is queued, or the oldest one may not start yet.
+    pub turn: Option<Box<QueuedTurn>>,
+    /// Whether parts of the lane are unsettled, so that there are deliveries to resume.
+    pub unsettled: bool,
 }
 
 /// Whether `receive` may claim the lane for the caller's process.

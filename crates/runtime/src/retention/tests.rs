@@ -65,7 +65,7 @@ async fn with_files(count: u64) -> (tempfile::TempDir, Arc<SqliteLedger>) {
     let ledger = Arc::new(ledger.unwrap());
     let message = InboundMessage::new(place(), "1".into(), Sender::new("owner", "Ada"));
     let received = ledger.receive(&message, ClaimMode::IfFree).await.unwrap();
-    let (lease, turn) = (received.lease.unwrap(), received.turn);
+    let (lease, turn) = (received.claimed.unwrap().lease, received.turn);
     let attachments = (1..=count).map(|number| file(number, now).into()).collect();
     let made = ToolOutcome { attachments, ..ToolOutcome::from_text("made") };
     ledger.journal_outcome(&lease, turn, 0, &made, &[]).await.unwrap();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use satchel_domain::{ConversationId, Timestamp, TurnId};
-use satchel_ports::Lease;
+use satchel_ports::{Lease, ledger::ClaimedLane};
 
 use super::RunnerIntervals;
 
@@ -23,7 +23,7 @@ pub(super) struct EventContext {
 }
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum LaneEvent {
     /// The process stops.
     Stop,
@@ -31,16 +31,12 @@ pub(super) enum LaneEvent {
     Deadline,
     /// The time of [`LaneTable::next_timer`] has come.
     Timer,
-    /// A lane was claimed for a message, and parts of it may be unsettled.
-    Claimed {
-        lease: Lease,
-        turn: TurnId,
-        unsettled: bool,
-    },
+    /// A lane was claimed for a message.
+    Claimed(ClaimedLane),
     /// No lane will be claimed for a message any more.
     ClaimsEnded,
     /// The ledger answered [`LaneAction::Claim`].
-    Polled(Option<Lease>),
+    Polled(Option<ClaimedLane>),
     /// The ledger renewed the leases but for these.
     Renewed {
         lost: Vec<Lease>,
@@ -55,10 +51,10 @@ pub(super) enum LaneEvent {
 }
 
 /// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum LaneAction {
-    /// Start the work on a lane, of which parts may be unsettled.
-    Start { worker: WorkerId, lease: Lease, unsettled: bool },
+    /// Start the work on a lane, with the turn that its claim has handed over.
+    Start(WorkerId, ClaimedLane),
     /// Let the worker look for turns.
     Wake(WorkerId),
     /// Cancel a worker: its lane was claimed once more.
@@ -84,7 +80,7 @@ pub(super) enum LaneAction {
 struct ActiveLane {
     worker: WorkerId,
     lease: Lease,
-    /// The turn of the message for which it was claimed, until the bus has told of that message.
+    /// The turn that its claim has handed over, until the bus has told of that turn's message.
     started_for: Option<TurnId>,
 }
 
@@ -159,7 +155,7 @@ impl LaneTable {
             LaneEvent::Stop => self.on_stop(now),
             LaneEvent::Deadline => self.on_deadline(now),
             LaneEvent::Timer => self.on_timer(now),
-            LaneEvent::Claimed { lease, turn, unsettled } => self.start(lease, Some(turn), unsettled),
+            LaneEvent::Claimed(claimed) => self.start(claimed),
             LaneEvent::ClaimsEnded => {
                 self.claims_ended = true;
                 Vec::new()
@@ -220,10 +216,10 @@ impl LaneTable {
         actions
     }
 
-    fn on_polled(&mut self, found: Option<Lease>, now: EventContext) -> Vec<LaneAction> {
+    fn on_polled(&mut self, found: Option<ClaimedLane>, now: EventContext) -> Vec<LaneAction> {
         self.claiming = false;
-        let Some(lease) = found else { return Vec::new() };
-        let mut actions = self.start(lease, None, true);
+        let Some(claimed) = found else { return Vec::new() };
+        let mut actions = self.start(claimed);
         if self.has_room(now.waiting_turns) && self.has_fresh_renewal(now) {
             actions.push(self.claim());
         }
@@ -244,21 +240,22 @@ impl LaneTable {
 
     fn on_message(&mut self, conversation: &ConversationId, turn: TurnId) -> Vec<LaneAction> {
         let Some(lane) = self.active.get_mut(conversation) else { return Vec::new() };
-        // The message that the lane was claimed for is known to its worker.
+        // The turn that was handed over is known to its worker, with all messages that it will ever have.
         if lane.started_for.take_if(|started_for| *started_for == turn).is_some() {
             return Vec::new();
         }
         vec![LaneAction::Wake(lane.worker)]
     }
 
-    fn start(&mut self, lease: Lease, started_for: Option<TurnId>, unsettled: bool) -> Vec<LaneAction> {
+    fn start(&mut self, claimed: ClaimedLane) -> Vec<LaneAction> {
         let worker = WorkerId(self.next_worker);
         self.next_worker += 1;
         self.running_workers += 1;
-        let lane = ActiveLane { worker, lease: lease.clone(), started_for };
-        let former = self.active.insert(lease.conversation.clone(), lane);
+        let started_for = claimed.turn.as_ref().map(|turn| turn.id);
+        let lane = ActiveLane { worker, lease: claimed.lease.clone(), started_for };
+        let former = self.active.insert(claimed.lease.conversation.clone(), lane);
         let cancel = former.map(|former| LaneAction::CancelReplaced(former.worker));
-        std::iter::once(LaneAction::Start { worker, lease, unsettled }).chain(cancel).collect()
+        std::iter::once(LaneAction::Start(worker, claimed)).chain(cancel).collect()
     }
 
     fn claim(&mut self) -> LaneAction {

@@ -15,7 +15,7 @@ use satchel_domain::{InboundMessage, capabilities::StreamRule};
 use satchel_ledger::Settings;
 use satchel_local::LocalBus;
 use satchel_ports::{
-    BusError, BusEvent, EventBus, Inbox, Leases, Turns,
+    BusError, BusEvent, EventBus, Inbox, Leases,
     event_bus::EventStream,
     ledger::{ClaimMode, ReleaseMode},
 };
@@ -46,7 +46,31 @@ async fn a_message_is_answered_and_its_lane_released() {
     process.settles().await;
     let other = stage.open().await;
     let received = other.receive(&message(&here, "3", "three"), ClaimMode::IfFree).await.unwrap();
-    assert!(received.lease.is_some(), "somebody still holds the lane");
+    assert!(received.claimed.is_some(), "somebody still holds the lane");
+}
+
+/// A claim hands over its turn, and the settlement of the last part releases the lane.
+#[tokio::test(flavor = "multi_thread")]
+async fn text_turn_makes_four_ledger_calls() {
+    let (stage, here) = (Stage { look: NEVER, ..Stage::new() }, place("main"));
+    let process = stage.start().await;
+    process.hears(&message(&here, "1", "one")).await;
+    until("the answer", || stage.chat.log(&here) == ["re: one"]).await;
+    let ledger = process.stops().await;
+    let mut calls = ledger.hook.calls();
+    calls.retain(|verb| !["ledger.claim_lane", "ledger.renew"].contains(verb));
+    assert_eq!(calls, ["ledger.receive", "ledger.history", "ledger.complete_turn", "ledger.settle_part"]);
+}
+
+/// One thread: both are stored in one commit, and the lane's worker starts when the runner has heard of both.
+#[tokio::test]
+async fn message_right_behind_claim_reaches_first_round() {
+    let (stage, here) = (Stage::new(), place("main"));
+    let process = stage.start().await;
+    let (one, two) = (message(&here, "1", "one"), message(&here, "2", "two"));
+    tokio::join!(process.hears(&one), process.hears(&two));
+    until("the answer", || !stage.chat.log(&here).is_empty()).await;
+    assert_eq!(stage.chat.log(&here), ["re: one, two"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,10 +278,9 @@ async fn shutdown_never_loses_messages_or_leaves_doubt() {
         sleep(Duration::from_micros(n * 250)).await;
         let _first = first.stops().await;
         let other = stage.open().await;
-        if let Some(lease) = other.claim_lane(&[here.channel().clone()]).await.unwrap() {
-            let turn = other.next_turn(&lease).await.unwrap();
-            assert_eq!(turn.map_or(0, |turn| turn.crashes), 0, "a stop is no crash ({n})");
-            assert!(other.release(&lease, ReleaseMode::Always).await.unwrap());
+        if let Some(claimed) = other.claim_lane(&[here.channel().clone()]).await.unwrap() {
+            assert_eq!(claimed.turn.map_or(0, |turn| turn.crashes), 0, "a stop is no crash ({n})");
+            assert!(other.release(&claimed.lease, ReleaseMode::Always).await.unwrap());
         }
         let second = stage.start().await;
         until("the answer", || !stage.chat.log(&here).is_empty()).await;
@@ -348,8 +371,8 @@ async fn clock_leap_renews_leases_before_new_claims() {
         process.ledger.hook.leap(Duration::from_secs(120));
         // The first look may have been on its way.
         let looks = |verbs: &[&str]| verbs.iter().skip(1).any(|verb| *verb == "ledger.claim_lane");
-        until("a look", || looks(&process.ledger.hook.since_the_leap())).await;
-        let verbs = process.ledger.hook.since_the_leap();
+        until("a look", || looks(&process.ledger.hook.calls())).await;
+        let verbs = process.ledger.hook.calls();
         let before = verbs.iter().enumerate().take_while(|(at, verb)| *at == 0 || **verb != "ledger.claim_lane");
         assert_eq!(before.filter(|(_, verb)| **verb == "ledger.renew").count(), renewals, "{verbs:?}");
         stage.chat.answers(true);
@@ -465,9 +488,18 @@ async fn ledger_error_is_survived_at_every_call() {
         stage.model.paused.send_replace(true);
         process.ledger.hook.trouble(verb, Trouble::FailsOnce);
         match verb {
-            // A lane that is claimed for its message is known to have no parts; one that is found must be asked.
+            // Only a lane with unsettled parts is asked for them: here one that another process has left.
             "ledger.next_part" => {
-                stage.open().await.receive(&message(&here, "1", "one"), ClaimMode::Never).await.unwrap();
+                stage.model.paused.send_replace(false);
+                stage.chat.next_send(Quirk::NotNow(100));
+                let other = stage.start().await;
+                other.hears(&message(&here, "1", "one")).await;
+                until("the first attempt", || stage.chat.begun() == 1).await;
+                other.stops().await;
+            }
+            // Only a turn that is not ready when its lane is claimed has to be read.
+            "ledger.next_turn" => {
+                process.hears(&InboundMessage { album: Some("x".into()), ..message(&here, "1", "one") }).await;
             }
             _ => process.hears(&message(&here, "1", "one")).await,
         }

@@ -24,8 +24,8 @@ use satchel_intake::{
     system_tasks,
 };
 use satchel_ports::{
-    Lease, LedgerError,
-    ledger::{QueuedTurn, ReleaseMode},
+    LedgerError,
+    ledger::{ClaimedLane, QueuedTurn, ReleaseMode},
 };
 use satchel_routing::deliver::{DeliverOutcome, DeliveryContext, DeliveryStart, deliver};
 use tokio::{
@@ -44,17 +44,16 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A lane as it is handed to its worker.
 pub(super) struct LaneAssignment {
-    pub(super) lease: Lease,
+    pub(super) claimed: ClaimedLane,
     pub(super) wake: Arc<Notify>,
     /// Cancelled when the lane has another holder.
     pub(super) lost: CancellationToken,
-    /// Whether parts of it may be unsettled.
-    pub(super) unsettled: bool,
 }
 
 /// Works on a lane until it is released, lost, or the process stops.
 pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, stop: CancellationToken) {
-    let LaneAssignment { lease, wake, lost, mut unsettled } = lane;
+    let LaneAssignment { claimed, wake, lost } = lane;
+    let ClaimedLane { lease, turn: mut handed_over, mut unsettled } = claimed;
     let Some(channel) = context.channels.get(lease.conversation.channel()).map(Arc::clone) else {
         tracing::error!(chat.id = %lease.conversation, "claimed a lane of a channel that does not run in this process");
         return;
@@ -87,7 +86,8 @@ pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, sto
         let ended = tokio::select! {
             // Dropping the work aborts the request in flight.
             () = lost.cancelled() => return,
-            ended = run_lane(&context, &lane, &delivery, unsettled) => ended,
+            // After a failure the turn is read once more: it may have come further than when it was handed over.
+            ended = run_lane(&context, &lane, &delivery, handed_over.take(), unsettled) => ended,
         };
         unsettled = true;
         match ended {
@@ -138,6 +138,7 @@ async fn run_lane(
     context: &WorkerContext,
     lane: &LaneHandle,
     delivery: &DeliveryContext,
+    mut handed_over: Option<Box<QueuedTurn>>,
     unsettled: bool,
 ) -> Result<(), LedgerError> {
     let LaneHandle { lease, stop, .. } = lane;
@@ -170,7 +171,10 @@ async fn run_lane(
         if look_for_turn && turning.is_none() && !stop.is_cancelled() {
             look_for_turn = false;
             crossed = false;
-            turning = Some(next_turn(context, lane).boxed());
+            turning = Some(match handed_over.take() {
+                Some(turn) => run_handed_over(context, lane, *turn).boxed(),
+                None => next_turn(context, lane).boxed(),
+            });
         }
         if delivering.is_none() && turning.is_none() {
             if let Some(error) = failed {
@@ -261,6 +265,20 @@ async fn next_turn(context: &WorkerContext, lane: &LaneHandle) -> Result<TurnPol
     if !wait.is_zero() {
         return Ok(TurnPoll::NotReady(wait));
     }
+    run_ready_turn(context, lane, turn).await
+}
+
+/// Runs the turn that was claimed with the lane. What has come since then has woken the lane.
+async fn run_handed_over(
+    context: &WorkerContext,
+    lane: &LaneHandle,
+    mut turn: QueuedTurn,
+) -> Result<TurnPoll, LedgerError> {
+    turn.has_followers |= lane.wake.notified().now_or_never().is_some();
+    run_ready_turn(context, lane, turn).await
+}
+
+async fn run_ready_turn(context: &WorkerContext, lane: &LaneHandle, turn: QueuedTurn) -> Result<TurnPoll, LedgerError> {
     lane.woken.store(false, Ordering::Relaxed);
     let followed = turn.has_followers;
     let started = run_turn(context, lane, turn).await?;

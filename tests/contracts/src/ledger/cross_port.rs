@@ -67,5 +67,5 @@ pub async fn commits_are_seen_through_every_port(fixture: &impl LedgerFixture) {
     assert_eq!(theirs.leases.claim_lane(&channels).await.unwrap(), None, "the lane has a holder");
     ours.leases.release(&lease, ReleaseMode::Always).await.unwrap();
     let claimed = theirs.leases.claim_lane(&channels).await.unwrap();
-    assert!(claimed.is_some_and(|claimed| claimed.token > lease.token), "and is free once it is released");
+    assert!(claimed.is_some_and(|claimed| claimed.lease.token > lease.token), "and is free once it is released");
 }

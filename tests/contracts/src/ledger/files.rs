@@ -166,7 +166,7 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     drop(ledger);
 
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
     assert_eq!(journal, [JournalEntry::Outcome { ordinal: 0, outcome: recorded }]);
     let undescribed = Attachment { description: String::new(), ..named.clone() };

@@ -10,7 +10,7 @@ pub async fn key_is_stored_once_per_channel(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let again = fixture.open().await.inbox.receive(&message("1", "hello"), ClaimMode::IfFree).await.unwrap();
-    assert!(again.duplicate && again.turn == turn && again.lease.is_none());
+    assert!(again.duplicate && again.turn == turn && again.claimed.is_none());
     let elsewhere = InboundMessage { conversation: conversation("web:1"), ..message("1", "hello") };
     let other = ledger.inbox.receive(&elsewhere, ClaimMode::Never).await.unwrap();
     assert!(!other.duplicate && other.turn != turn);
@@ -70,7 +70,7 @@ pub async fn edit_after_journalling_is_own_turn(fixture: &impl LedgerFixture) {
     let edit = InboundMessage { edit_of: Some("1".into()), ..message("1e", "first, better") };
     let stored = ledger.inbox.receive(&edit, ClaimMode::IfFree).await.unwrap();
     assert_ne!(stored.turn, turn, "though nobody works on the lane");
-    let lease = stored.lease.expect("the lane was free");
+    let lease = stored.claimed.expect("the lane was free").lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().messages[0].message.text, "first");
 }
 
@@ -83,7 +83,7 @@ pub async fn edit_of_unknown_message_is_stored(fixture: &impl LedgerFixture) {
     assert!(original.duplicate && original.turn == first.turn, "it comes late");
     let next = ledger.inbox.receive(&edit("1f", "best"), ClaimMode::IfFree).await.unwrap();
     assert_eq!((next.turn, next.duplicate), (first.turn, false), "it replaces the first");
-    let lease = next.lease.expect("the lane is free");
+    let lease = next.claimed.expect("the lane is free").lease;
     let turn = ledger.turns.next_turn(&lease).await.unwrap().expect("one turn");
     let texts: Vec<&str> = turn.messages.iter().map(|queued| queued.message.text.as_str()).collect();
     assert_eq!((texts, turn.has_followers), (vec!["best"], false));

@@ -1,65 +1,17 @@
-//! Promises of a ledger that caches the lanes it holds.
+//! Promises of a ledger that caches the histories of the lanes it holds.
 
 use std::{num::NonZeroU64, time::Duration};
 
-use satchel_domain::{
-    Attachment, Filename, HistoryMessage, InboundMessage,
-    part::{FailureReason, PlannedPart},
-    reference_block::AttachmentReference,
-};
-use satchel_ports::ledger::{
-    ClaimMode, CompletedTurn, ConversationSetting, HistoryChange, Lease, Ledger, LedgerError, ReleaseMode,
-};
+use satchel_domain::{Attachment, HistoryMessage};
+use satchel_ports::ledger::{ClaimMode, HistoryChange, Lease, Ledger, LedgerError};
 
 use super::{
     LedgerFixture, assert_lost, completed_turn, conversation, message, new_file, receive, sent_settlement, settle,
     text_parts,
 };
 
-/// Catches: a turn that is handed over with its message and lacks what the store would have told with it.
-pub async fn cached_turn_equals_stored_turn(fixture: &impl LedgerFixture) {
-    let ledger = fixture.open().await;
-    let (first, turn) = receive(&ledger, &message("1", "hello")).await;
-    let refused =
-        PlannedPart { failure: Some(FailureReason::TooLarge { limit: 50 }), ..text_parts(&["big"]).remove(0) };
-    let speaking = Some(ConversationSetting::VoiceReplies(true));
-    let completed = CompletedTurn { setting: speaking, ..completed_turn(turn, vec![refused]) };
-    ledger.turns.complete_turn(&first, &completed).await.unwrap();
-    assert!(ledger.leases.release(&first, ReleaseMode::IfIdle).await.unwrap());
-
-    let referred = AttachmentReference {
-        url: "https://files.example/a.pdf".into(),
-        filename: Some(Filename::from_untrusted("a.pdf")),
-        mime_type: None,
-        id: None,
-    };
-    let full = InboundMessage { group: true, references: vec![referred], ..message("2", "and this?") };
-    let (lease, turn) = receive(&ledger, &full).await;
-    let remembered = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
-    let stored = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
-    assert_eq!(remembered, stored);
-    assert_eq!((stored.id, &stored.messages[0].message), (turn, &full));
-    assert_eq!((stored.unreported_failures.len(), stored.voice), (1, true));
-}
-
-/// Catches: a turn that is handed over although an older one stands before it, or that was changed since.
-pub async fn cached_turn_keeps_queue_order(fixture: &impl LedgerFixture) {
-    let ledger = fixture.open().await;
-    let waiting = ledger.inbox.receive(&message("1", "first"), ClaimMode::Never).await.unwrap().turn;
-    let (lease, second) = receive(&ledger, &message("2", "second")).await;
-    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().id, waiting);
-    for turn in [waiting, second] {
-        ledger.turns.complete_turn(&lease, &completed_turn(turn, Vec::new())).await.unwrap();
-    }
-    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
-
-    let (lease, turn) = receive(&ledger, &message("3", "third")).await;
-    ledger.inbox.receive(&message("4", "fourth"), ClaimMode::IfFree).await.unwrap();
-    let read = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
-    assert_eq!((read.id, read.has_followers), (turn, true));
-}
-
-/// Catches: a history that one process remembers and another has changed, or in which a file has another number than in the ledger.
+/// Catches: a history that one process remembers and another has changed, or in which a file has another number than
+/// in the ledger.
 pub async fn cached_history_equals_stored_history(fixture: &impl LedgerFixture) {
     let (one, two) = (fixture.open().await, fixture.open().await);
     let said = |text: &str| vec![HistoryMessage::Note { text: text.into() }];
@@ -131,7 +83,7 @@ pub async fn writes_check_lease_in_transaction(fixture: &impl LedgerFixture) {
     let channels = [lease.conversation.channel().clone()];
     let mut taken = Vec::new();
     for _ in 0..2 {
-        taken.push(two.leases.claim_lane(&channels).await.unwrap().expect("both have run out"));
+        taken.push(two.leases.claim_lane(&channels).await.unwrap().expect("both have run out").lease);
     }
     let mine = taken.iter().find(|taken| taken.conversation == lease.conversation).unwrap();
     let settled = settle(&two, mine, &sent_settlement(&part, "2")).await;

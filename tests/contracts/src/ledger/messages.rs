@@ -138,7 +138,7 @@ pub async fn renamed_conversation_lists_no_old_messages(fixture: &impl LedgerFix
     ledger.outbox.settle_question(question, Some(MessageRef("73".into()))).await.unwrap();
     let renamed = ledger.inbox.rename_conversation(&conversation(old), &conversation(new)).await.unwrap();
     assert_eq!(renamed, RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let begun = ledger.turns.complete_turn(&lease, &completed_turn(turn, text_parts(&["two"]))).await.unwrap().unwrap();
     assert_eq!(recorded_messages(&ledger, new, &begun).await, RecordedMessages::default());
     assert_eq!(ledger.outbox.last_sent_before(begun.id).await.unwrap(), None);

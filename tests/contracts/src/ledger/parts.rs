@@ -85,8 +85,8 @@ pub async fn settle_starts_next_part_or_releases(fixture: &impl LedgerFixture) {
     assert_eq!((part_text(&part), part.attempts), ("c", 1));
     let settled = settle(&ledger, &lease, &sent_settlement(&part, "s2")).await;
     assert_eq!((settled.next, settled.released), (None, true));
-    let next = ledger.inbox.receive(&message("3", "again"), ClaimMode::IfFree).await.unwrap().lease;
-    assert!(next.expect("the lane was released").token > lease.token);
+    let next = ledger.inbox.receive(&message("3", "again"), ClaimMode::IfFree).await.unwrap().claimed;
+    assert!(next.expect("the lane was released").lease.token > lease.token);
 }
 
 /// Catches: a second answer for one part, which would overwrite the first.

@@ -134,7 +134,8 @@ pub async fn approval_allows_and_notifies_person(fixture: &impl LedgerFixture) {
         .claim_lane(&[pairing.conversation.channel().clone()])
         .await
         .unwrap()
-        .expect("a word for them waits");
+        .expect("a word for them waits")
+        .lease;
     assert_eq!(lease.conversation, pairing.conversation);
     let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     let errands: Vec<_> = turn.messages.iter().map(|queued| queued.message.system_task.clone()).collect();

@@ -24,7 +24,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
     let quoting = "it said \"conversation\":\"telegram:-5\", and that stays";
     let received =
         ledger.inbox.receive(&in_conversation(&old, message("1", quoting)), ClaimMode::IfFree).await.unwrap();
-    let (lease, first) = (received.lease.unwrap(), received.turn);
+    let (lease, first) = (received.claimed.unwrap().lease, received.turn);
     let mut done = completed_turn(first, text_parts(&["reply"]));
     let outcome = ToolOutcome { attachments: vec![new_file("a.txt").into()], ..ToolOutcome::default() };
     let entry = JournalEntry::Model {
@@ -61,7 +61,7 @@ pub async fn renamed_conversation_keeps_its_data(fixture: &impl LedgerFixture) {
 
     let ledger = fixture.open().await;
     let channel = old.channel().clone();
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits");
+    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().expect("its work waits").lease;
     assert_eq!(lease.conversation, new);
     assert_eq!(ledger.leases.claim_lane(&[channel]).await.unwrap(), None, "none is left under the old name");
     let moved = |file: &Attachment| Attachment { conversation: new.clone(), ..file.clone() };
@@ -101,7 +101,7 @@ pub async fn rename_onto_existing_is_conflict(fixture: &impl LedgerFixture) {
     for to in [&new, &old] {
         assert_eq!(ledger.inbox.rename_conversation(&old, to).await.unwrap(), RenameOutcome::Conflict);
     }
-    let lease = received.lease.unwrap();
+    let lease = received.claimed.unwrap().lease;
     let turn = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
     assert_eq!((turn.id, turn.messages.len()), (received.turn, 1), "both stay as they are");
 
@@ -115,8 +115,9 @@ pub async fn rename_onto_existing_is_conflict(fixture: &impl LedgerFixture) {
         .receive(&in_conversation(&old, message("3", "more")), ClaimMode::IfFree)
         .await
         .unwrap()
-        .lease
-        .unwrap();
+        .claimed
+        .unwrap()
+        .lease;
     assert!(taken.token > lease.token, "tokens only grow");
     assert_lost(ledger.turns.next_turn(&lease).await, "next_turn");
 }
@@ -128,7 +129,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let (old, new) = (conversation("telegram:-5"), conversation("telegram:-1005"));
     let received =
         ledger.inbox.receive(&in_conversation(&old, message("1", "hello")), ClaimMode::IfFree).await.unwrap();
-    let lease = received.lease.unwrap();
+    let lease = received.claimed.unwrap().lease;
     let mut done = completed_turn(received.turn, text_parts(&["one", "two"]));
     done.reply_to = Some(MessageRef("77".into()));
     let first = ledger.turns.complete_turn(&lease, &done).await.unwrap().unwrap();
@@ -137,7 +138,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     ledger.inbox.receive(&in_conversation(&old, message("2", "more")), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
     let channel = old.channel().clone();
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
     let under_way = ledger.outbox.next_part(&lease).await.unwrap().unwrap();
     assert_eq!((under_way.id, under_way.target.clone(), under_way.reply_to.clone()), (second.id, None, None));
     assert_eq!(
@@ -152,7 +153,7 @@ pub async fn rename_clears_pending_message_refs(fixture: &impl LedgerFixture) {
     let stream = ledger.outbox.begin_stream(&lease, turn.id, Some(MessageRef("78".into()))).await.unwrap().unwrap();
     ledger.outbox.save_part(&lease, &Part { target: Some(MessageRef("52".into())), ..stream.clone() }).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&new, &old).await.unwrap(), RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(std::slice::from_ref(&channel)).await.unwrap().unwrap().lease;
     let begun =
         ledger.turns.complete_turn(&lease, &completed_turn(turn.id, text_parts(&["whole"]))).await.unwrap().unwrap();
     assert_eq!((begun.target.clone(), begun.labelled), (None, false));

@@ -14,7 +14,7 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
-    ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().claimed.unwrap();
     assert_eq!(ledger.turns.next_turn(&here).await.unwrap().unwrap().agent, None, "nobody has chosen");
     complete_with_setting(&ledger, &here, agent("cook")).await;
     ledger.inbox.receive(&message("3", "another"), ClaimMode::IfFree).await.unwrap();
@@ -23,8 +23,8 @@ pub async fn chosen_agent_is_per_conversation(fixture: &impl LedgerFixture) {
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(lease) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
-        leases.push(lease);
+    while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+        leases.push(claimed.lease);
     }
     assert_eq!(leases.len(), 2);
     for lease in &leases {
@@ -48,7 +48,7 @@ pub async fn setting_is_stored_with_its_turn(fixture: &impl LedgerFixture) {
     ledger.inbox.receive(&message("2", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lost.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lost.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let choosing = CompletedTurn { setting: Some(agent("kids")), ..completed_turn(turn, Vec::new()) };
     assert_lost(ledger.turns.complete_turn(&lost, &choosing).await, "complete_turn");
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent, None, "its turn has not ended");
@@ -60,20 +60,20 @@ pub async fn setting_is_stored_with_its_turn(fixture: &impl LedgerFixture) {
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
 }
 
-/// Catches: a turn that is handed over with its message and lacks the choice, or has one that was changed since.
-pub async fn cached_turn_has_chosen_agent(fixture: &impl LedgerFixture) {
-    let ledger = fixture.open().await;
-    let (lease, _) = receive(&ledger, &message("1", "hello")).await;
-    complete_with_setting(&ledger, &lease, agent("kids")).await;
-    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
-    let (lease, turn) = receive(&ledger, &message("2", "and this?")).await;
-    let cached = ledger.turns.next_turn(&lease).await.unwrap().unwrap();
-    assert_eq!((cached.id, cached.agent.as_deref()), (turn, Some("kids")));
-    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap(), cached, "as it is stored");
-    complete_with_setting(&ledger, &lease, ConversationSetting::Agent(None)).await;
-    assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
-    let (lease, _) = receive(&ledger, &message("3", "and now?")).await;
-    assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent, None, "the choice was withdrawn since");
+/// Catches: a turn that is handed over with its claim and lacks the choice, or has one that was changed since.
+pub async fn handed_over_turn_has_chosen_agent(fixture: &impl LedgerFixture) {
+    let (one, two) = (fixture.open().await, fixture.open().await);
+    let (lease, _) = receive(&one, &message("1", "hello")).await;
+    complete_with_setting(&one, &lease, agent("kids")).await;
+    assert!(one.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
+    let received = two.inbox.receive(&message("2", "and this?"), ClaimMode::IfFree).await.unwrap();
+    let claimed = received.claimed.expect("the lane was released");
+    assert_eq!(claimed.turn.expect("it may start").agent.as_deref(), Some("kids"));
+    complete_with_setting(&two, &claimed.lease, ConversationSetting::Agent(None)).await;
+    assert!(two.leases.release(&claimed.lease, ReleaseMode::IfIdle).await.unwrap());
+    let received = one.inbox.receive(&message("3", "and now?"), ClaimMode::IfFree).await.unwrap();
+    let turn = received.claimed.expect("the lane was released").turn.expect("it may start");
+    assert_eq!(turn.agent, None, "another process has withdrawn the choice since");
 }
 
 /// Catches: a group that gets another agent, with other tools, by becoming a supergroup.
@@ -86,7 +86,7 @@ pub async fn renamed_conversation_keeps_its_agent(fixture: &impl LedgerFixture) 
     assert!(ledger.leases.release(&lease, ReleaseMode::IfIdle).await.unwrap());
     ledger.inbox.receive(&of_group("2"), ClaimMode::Never).await.unwrap();
     assert_eq!(ledger.inbox.rename_conversation(&old, &new).await.unwrap(), RenameOutcome::Renamed);
-    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits");
+    let lease = ledger.leases.claim_lane(&[new.channel().clone()]).await.unwrap().expect("its turn waits").lease;
     assert_eq!(lease.conversation, new);
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().agent.as_deref(), Some("kids"));
 }
@@ -96,15 +96,15 @@ pub async fn voice_setting_is_per_conversation(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (here, _) = receive(&ledger, &message("1", "hello")).await;
     let elsewhere = InboundMessage { conversation: conversation("console:b"), ..message("2", "hello") };
-    let there = ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().lease.unwrap();
+    let there = ledger.inbox.receive(&elsewhere, ClaimMode::IfFree).await.unwrap().claimed.unwrap().lease;
     assert!(!ledger.turns.next_turn(&here).await.unwrap().unwrap().voice, "nothing is spoken unasked");
     complete_with_setting(&ledger, &here, ConversationSetting::VoiceReplies(true)).await;
     ledger.inbox.receive(&message("3", "and now?"), ClaimMode::IfFree).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
     let mut leases = Vec::new();
-    while let Some(lease) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
-        leases.push(lease);
+    while let Some(claimed) = ledger.leases.claim_lane(&[here.conversation.channel().clone()]).await.unwrap() {
+        leases.push(claimed.lease);
     }
     assert_eq!(leases.len(), 2);
     for lease in &leases {

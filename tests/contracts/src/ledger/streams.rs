@@ -39,7 +39,7 @@ pub async fn first_part_edits_streamed_message(fixture: &impl LedgerFixture) {
     ledger.outbox.save_part(&lease, &known).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().stream, Some(known.clone()));
 
     let begun = ledger

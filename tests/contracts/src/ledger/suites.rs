@@ -71,6 +71,13 @@ macro_rules! leases_contract {
             lanes::only_idle_lane_is_released
             lanes::renewal_with_old_token_is_lost
             lanes::stale_release_frees_no_lane
+            claimed_turns::receive_hands_over_next_turn
+            claimed_turns::claim_lane_hands_over_next_turn
+            claimed_turns::crashed_turn_is_handed_over_with_journal
+            claimed_turns::unready_album_is_not_handed_over
+            claimed_turns::claim_reports_unsettled_parts
+            claimed_turns::handed_over_turn_keeps_queue_order
+            claimed_turns::handed_over_turn_is_never_changed
         }
     };
 }
@@ -82,7 +89,7 @@ macro_rules! turns_contract {
         $crate::ledger_contract! { @each $fixture;
             settings::chosen_agent_is_per_conversation
             settings::setting_is_stored_with_its_turn
-            settings::cached_turn_has_chosen_agent
+            settings::handed_over_turn_has_chosen_agent
             audit::changes_are_committed_with_their_outcome
             audit::completed_turn_commits_remaining_changes
             turns::turns_are_fifo_until_completed
@@ -93,8 +100,6 @@ macro_rules! turns_contract {
             turns::history_survives_until_reset
             turns::failures_are_reported_once
             turns::stop_is_found_behind_many_messages
-            lane_cache::cached_turn_equals_stored_turn
-            lane_cache::cached_turn_keeps_queue_order
             lane_cache::cached_history_equals_stored_history
             lane_cache::writes_check_lease_in_transaction
             files::numbers_count_from_one_in_each_conversation
@@ -193,6 +198,7 @@ mod tests {
         let list = include_str!("suites.rs");
         for (module, source) in [
             ("audit", include_str!("audit.rs")),
+            ("claimed_turns", include_str!("claimed_turns.rs")),
             ("cross_port", include_str!("cross_port.rs")),
             ("files", include_str!("files.rs")),
             ("inbox", include_str!("inbox.rs")),

@@ -46,7 +46,7 @@ pub async fn committed_data_survives_crash(fixture: &impl LedgerFixture) {
     assert_eq!(record.response, Some(OutgoingResponse::from_text("reply")));
     assert_eq!(record.parts[1], next);
     assert_eq!(record.parts[0], sent_settlement(&part, "9").part);
-    let taken = two.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let taken = two.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     assert_eq!(two.outbox.next_part(&taken).await.unwrap(), Some(next));
 }
 
@@ -79,7 +79,7 @@ pub async fn journal_is_ordered(fixture: &impl LedgerFixture) {
     ledger.turns.journal_message(&lease, turn, &expected[3]).await.unwrap();
     drop(ledger);
     let ledger = fixture.open().await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     assert_eq!(ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal, expected);
 }
 

@@ -112,7 +112,7 @@ pub async fn completed_turn_ignores_quotas(fixture: &impl LedgerFixture) {
     let made = store_file(&ledger, &lease, turn, 10).await.unwrap();
     drop(ledger);
     let ledger = fixture.open_with_quotas(5, 5).await;
-    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     ledger.turns.complete_turn(&lease, &completed_turn(turn, vec![file_part(&made), file_part(&made)])).await.unwrap();
     assert_eq!(usage_totals(&ledger, UsageScope::Conversation(lease.conversation)).await, (1, 10, 0));
 }

@@ -28,7 +28,7 @@ pub async fn transcripts_keep_their_position(fixture: &impl LedgerFixture) {
     }
     drop(ledger);
     let ledger = fixture.open().await;
-    let newer = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap();
+    let newer = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let lost = ledger.turns.record_transcription(&lease, queued.id, 1, &unheard).await;
     assert!(matches!(lost, Err(LedgerError::LeaseLost(_))), "{lost:?}");
     let turn = ledger.turns.next_turn(&newer).await.unwrap().unwrap();

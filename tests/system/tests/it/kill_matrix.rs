@@ -178,7 +178,7 @@ impl KillHarness {
         let ledger = self.open_ledger().await;
         let console = ChannelName::new("console").expect("a name");
         if let Some(left) = ledger.claim_lane(&[console]).await.expect("the ledger can be asked") {
-            problems.push(format!("{} has work left", left.conversation));
+            problems.push(format!("{} has work left", left.lease.conversation));
         }
         let query = OutboxQuery { include_delivered: true, ..OutboxQuery::default() };
         for part in ledger.parts(&query).await.expect("the outbox can be read") {

@@ -84,7 +84,7 @@ async fn resend_queues_command_without_claiming_lane() {
     ledger.inbox.expect_receive().returning(move |message, claim| {
         assert_eq!(claim, ClaimMode::Never);
         seen.lock().unwrap().push((message.text.clone(), message.sender.id.clone(), message.key.clone()));
-        Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, lease: None, unsettled: false })
+        Ok(ReceiveOutcome { turn: TurnId(Uuid::from_u128(1)), duplicate: false, claimed: None })
     });
     resend(&ledger.into(), &SequentialIds::default(), PartId(Uuid::from_u128(5)), &mut Vec::new()).await.unwrap();
     let stored = stored.lock().unwrap();

@@ -1,6 +1,6 @@
 //! The rules of the lanes as rows: what happens, when, and what is done about it.
 
-use satchel_ports::HolderId;
+use satchel_ports::{HolderId, ledger::QueuedTurn};
 use uuid::Uuid;
 
 use super::{
@@ -61,16 +61,45 @@ fn turn(number: u128) -> TurnId {
     TurnId(Uuid::from_u128(number))
 }
 
+fn queued_turn(number: u128) -> Box<QueuedTurn> {
+    Box::new(QueuedTurn {
+        id: turn(number),
+        messages: Vec::new(),
+        ready_at: Timestamp(0),
+        has_followers: false,
+        journal: Vec::new(),
+        stream: None,
+        crashes: 0,
+        unreported_failures: Vec::new(),
+        voice: false,
+        agent: None,
+    })
+}
+
+/// A lane that was claimed for its turn 1.
+fn lane_with_turn(name: &str, token: u64) -> ClaimedLane {
+    ClaimedLane { lease: lease(name, token), turn: Some(queued_turn(1)), unsettled: false }
+}
+
+/// A lane in which only parts are to be delivered, or an album that is not ready.
+fn lane_without_turn(name: &str, token: u64) -> ClaimedLane {
+    ClaimedLane { lease: lease(name, token), turn: None, unsettled: true }
+}
+
 fn claimed(name: &str, token: u64) -> LaneEvent {
-    Claimed { lease: lease(name, token), turn: turn(1), unsettled: false }
+    Claimed(lane_with_turn(name, token))
+}
+
+fn polled(name: &str, token: u64) -> LaneEvent {
+    Polled(Some(lane_without_turn(name, token)))
 }
 
 fn start(worker: u64, name: &str, token: u64) -> LaneAction {
-    Start { worker: WorkerId(worker), lease: lease(name, token), unsettled: false }
+    Start(WorkerId(worker), lane_with_turn(name, token))
 }
 
 fn found(worker: u64, name: &str, token: u64) -> LaneAction {
-    Start { worker: WorkerId(worker), lease: lease(name, token), unsettled: true }
+    Start(WorkerId(worker), lane_without_turn(name, token))
 }
 
 fn renewed() -> LaneEvent {
@@ -95,8 +124,8 @@ fn work_is_claimed_until_none_is_found() {
             (0, Timer, vec![Claim, Renew(vec![])]),
             (0, Timer, vec![]),
             (0, renewed(), vec![]),
-            (1, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
-            (1, Polled(Some(lease("b", 1))), vec![found(1, "b", 1), Claim]),
+            (1, polled("a", 1), vec![found(0, "a", 1), Claim]),
+            (1, polled("b", 1), vec![found(1, "b", 1), Claim]),
             (1, Timer, vec![]),
         ],
     );
@@ -116,8 +145,11 @@ fn own_message_does_not_wake_its_worker() {
             (1, received("a", 1), vec![Wake(WorkerId(0))]),
             (1, received("a", 2), vec![Wake(WorkerId(0))]),
             (1, received("elsewhere", 3), vec![]),
-            (2, Polled(Some(lease("b", 1))), vec![found(1, "b", 1), Claim]),
+            (2, polled("b", 1), vec![found(1, "b", 1), Claim]),
             (2, received("b", 1), vec![Wake(WorkerId(1))]),
+            (2, Polled(Some(lane_with_turn("c", 1))), vec![start(2, "c", 1), Claim]),
+            (2, received("c", 1), vec![]),
+            (2, received("c", 2), vec![Wake(WorkerId(2))]),
             (3, exited(0), vec![]),
             (3, received("a", 4), vec![]),
         ],
@@ -208,7 +240,7 @@ fn clock_leap_renews_before_claims() {
         leapt,
         vec![
             // No further claim.
-            (1, Polled(Some(lease("b", 1))), vec![found(1, "b", 1)]),
+            (1, polled("b", 1), vec![found(1, "b", 1)]),
             (2, Timer, vec![Renew(leases())]),
             // One renewal at a time.
             (4, Timer, vec![]),
@@ -233,7 +265,7 @@ fn stop_drains_what_was_claimed() {
             (1, Stop, vec![CloseClaims]),
             (2, claimed("b", 1), vec![start(1, "b", 1)]),
             (2, ClaimsEnded, vec![]),
-            (2, Polled(Some(lease("c", 1))), vec![found(2, "c", 1)]),
+            (2, polled("c", 1), vec![found(2, "c", 1)]),
             (3, exited(0), vec![]),
             (3, exited(2), vec![]),
             (10, Timer, vec![Renew(vec![lease("b", 1)])]),
@@ -279,8 +311,8 @@ fn full_process_claims_no_more() {
         vec![
             (0, Timer, vec![Claim, Renew(vec![])]),
             (0, renewed(), vec![]),
-            (0, Polled(Some(lease("a", 1))), vec![found(0, "a", 1), Claim]),
-            (0, Polled(Some(lease("b", 1))), vec![found(1, "b", 1)]),
+            (0, polled("a", 1), vec![found(0, "a", 1), Claim]),
+            (0, polled("b", 1), vec![found(1, "b", 1)]),
             (4, Timer, vec![]),
         ],
     );
@@ -290,10 +322,6 @@ fn full_process_claims_no_more() {
     assert_eq!(table.next_timer(0), Some(Duration::from_secs(10)));
     let waiting = |seconds| EventContext { waiting_turns: 1, ..at(seconds) };
     assert_eq!(table.next_timer(1), Some(Duration::from_secs(2)), "one that waits for its person leaves room");
-    check_in(
-        &mut table,
-        waiting,
-        vec![(7, Timer, vec![Claim]), (8, Polled(Some(lease("d", 1))), vec![found(3, "d", 1)])],
-    );
+    check_in(&mut table, waiting, vec![(7, Timer, vec![Claim]), (8, polled("d", 1), vec![found(3, "d", 1)])]);
     check(&mut table, vec![(8, exited(1), vec![]), (8, exited(2), vec![]), (9, Timer, vec![Claim])]);
 }

@@ -32,8 +32,8 @@ pub(super) struct FailureHook {
     trouble: Mutex<Option<(&'static str, Trouble)>>,
     met: AtomicU32,
     clock: Arc<LeapingClock>,
-    /// The verbs that were used since the clock has leapt.
-    since: Mutex<Vec<&'static str>>,
+    /// The verbs that were called, those since the clock has leapt if it has.
+    calls: Mutex<Vec<&'static str>>,
 }
 
 /// The clock of the lanes. The ledger has one that doesn't leap, so that a lease goes on after it seems to have expired.
@@ -72,14 +72,14 @@ impl FailureHook {
 
     /// Lets the clock leap ahead.
     pub(super) fn leap(&self, by: Duration) {
-        let mut since = self.since.lock().unwrap();
+        let mut calls = self.calls.lock().unwrap();
         self.clock.leapt.store(i64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
-        since.clear();
+        calls.clear();
     }
 
-    /// The verbs that were used since the clock has leapt.
-    pub(super) fn since_the_leap(&self) -> Vec<&'static str> {
-        self.since.lock().unwrap().clone()
+    /// The verbs that were called, those since the clock has leapt if it has.
+    pub(super) fn calls(&self) -> Vec<&'static str> {
+        self.calls.lock().unwrap().clone()
     }
 }
 
@@ -88,7 +88,7 @@ impl Hook for FailureHook {
     type Passage = ();
 
     async fn before_call(&self, verb: &'static str) -> Result<(), LedgerError> {
-        self.since.lock().unwrap().push(verb);
+        self.calls.lock().unwrap().push(verb);
         let trouble = {
             let mut set = self.trouble.lock().unwrap();
             let trouble = set.filter(|(troubled, _)| *troubled == verb).map(|(_, trouble)| trouble);

@@ -11,11 +11,12 @@ use std::{
 use futures::StreamExt;
 use jiff::tz::TimeZone;
 use satchel_domain::{InboundMessage, SystemTask};
-use satchel_intake::{InboundService, inbound_service::ClaimedLane};
+use satchel_intake::InboundService;
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{LocalBus, SystemClock, UuidV7};
 use satchel_ports::{
-    Archive, BusEvent, EventBus, Ledger, LedgerError, ManualClock, MockLedger, MockWorkspace, ledger::TurnQuery,
+    Archive, BusEvent, EventBus, Ledger, LedgerError, ManualClock, MockLedger, MockWorkspace,
+    ledger::{ClaimedLane, TurnQuery},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc, task::block_in_place, time::timeout};
@@ -201,7 +202,8 @@ async fn due_run_is_received_once_and_wakes_worker() {
     let event = timeout(Duration::from_secs(5), events.next()).await.expect("nobody woke");
     let Some(BusEvent::MessageReceived { conversation, turn: woken }) = event else { panic!("{event:?}") };
     assert_eq!((conversation, woken), ("telegram:7".parse().unwrap(), turn.id));
-    assert_eq!(process.claimed.try_recv().unwrap().turn, turn.id, "its lane is claimed with it");
+    let handed_over = process.claimed.try_recv().unwrap().turn;
+    assert_eq!(handed_over.map(|turn| turn.id), Some(turn.id), "its lane is claimed with it");
     let message = &turn.messages[0].message;
     assert_eq!(message.key, format!("satchel:schedule:report:{}", at("2026-11-03T08:00:00Z").0));
     assert_eq!((message.text.as_str(), message.sender.id.as_str()), ("do report", "satchel"));
