@@ -7,26 +7,42 @@ mod backfill;
 mod checkpoint;
 mod intake;
 mod interactions;
+mod queue;
 mod reader;
-mod setup;
 mod store;
 pub(crate) mod wire;
 
-use std::sync::Arc;
+use std::{
+    error::Error,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use satchel_ports::Inbound;
+use satchel_ports::{Inbound, InboundError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    checkpoint::GatewayCheckpoint,
     intake::InboundProcessor,
-    reader::InboundReader,
+    reader::{BotIdentity, InboundReader},
     store::{InboundStore, StoreState},
 };
-use crate::{DiscordChannel, DiscordError, DiscordSettings, GatewayTimeouts, gateway::GatewaySession};
+use crate::{
+    DiscordChannel, DiscordError, DiscordSettings, GatewayTimeouts,
+    gateway::GatewaySession,
+    rest::{ApiRequest, RestClient, RetryTracker, delay_after_error, next_delay_logged},
+    snowflake::{self, channel_name},
+};
 
 /// How many events may be between the gateway and the processor.
 const EVENTS_CAPACITY: usize = 16;
+
+/// How far Discord's clock and ours may differ and still count as equal: the `Date` header has whole seconds, and a
+/// response takes a while.
+const CLOCK_TOLERANCE_MS: u64 = 2_000;
 
 /// Receives what people write to the bot.
 pub struct DiscordListener {
@@ -57,8 +73,8 @@ impl DiscordListener {
         let Self { settings, channel, timeouts } = self;
         let rest = channel.client().clone();
         let setup = async {
-            let (identity, now_ms) = setup::identify_bot(&rest, timeouts).await?;
-            Ok::<_, DiscordError>((identity, setup::load_checkpoint(inbound.as_ref(), now_ms, timeouts).await))
+            let (identity, now_ms) = identify_bot(&rest, timeouts).await?;
+            Ok::<_, DiscordError>((identity, load_checkpoint(inbound.as_ref(), now_ms, timeouts).await))
         };
         let Some((identity, checkpoint)) = stop.run_until_cancelled(setup).await.transpose()? else { return Ok(()) };
         let names = settings.commands.iter().map(|command| command.name.clone()).collect();
@@ -81,5 +97,131 @@ impl DiscordListener {
         let registering = interactions::register_commands(&rest, identity.application_id, &settings.commands, &stop);
         let (result, (), ()) = tokio::join!(listening, processing, registering);
         result
+    }
+}
+
+/// Requests the bot's identity until Discord responds. Returns it with the time of the response, in milliseconds since
+/// 1970.
+async fn identify_bot(rest: &RestClient, timeouts: GatewayTimeouts) -> Result<(BotIdentity, u64), DiscordError> {
+    let mut retries = timeouts.new_retry_tracker();
+    loop {
+        let (user, date): (Value, _) = request_with_retry(rest, "/users/@me", &mut retries).await?;
+        let now_ms = server_time_ms(date);
+        // The application of an old bot has a different id than its user.
+        let (application, _): (Value, _) = request_with_retry(rest, "/applications/@me", &mut retries).await?;
+        if let (Some(user_id), Some(application_id)) =
+            (snowflake::read(&user, "id"), snowflake::read(&application, "id"))
+        {
+            retries.reset();
+            let name = user.get("username").and_then(Value::as_str).unwrap_or_default();
+            tracing::info!(bot = name, "listening on Discord");
+            return Ok((BotIdentity { user_id, application_id }, now_ms));
+        }
+        tokio::time::sleep(next_delay_logged(&mut retries, &"the server did not answer like Discord")).await;
+    }
+}
+
+/// Returns the time by Discord's clock, which also numbers its messages: with a local clock that is ahead, the first
+/// messages would count as older than the bot.
+fn server_time_ms(date: Option<u64>) -> u64 {
+    let local_time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let local_ms = u64::try_from(local_time.as_millis()).unwrap_or(u64::MAX);
+    match date {
+        Some(date) if !(date..date.saturating_add(CLOCK_TOLERANCE_MS)).contains(&local_ms) => date,
+        _ => local_ms,
+    }
+}
+
+async fn request_with_retry<T: DeserializeOwned>(
+    rest: &RestClient,
+    path: &str,
+    retries: &mut RetryTracker,
+) -> Result<(T, Option<u64>), DiscordError> {
+    loop {
+        match rest.request_with_date(ApiRequest::get(path)).await {
+            Ok(response) => return Ok(response),
+            Err(error) => tokio::time::sleep(delay_after_error(retries, &error)?).await,
+        }
+    }
+}
+
+/// Loads the checkpoint, or creates one at the current time, and retries until it is stored: messages from now on are
+/// found again even if this process dies before it saves another checkpoint.
+async fn load_checkpoint(inbound: &dyn Inbound, now_ms: u64, timeouts: GatewayTimeouts) -> GatewayCheckpoint {
+    let mut failures = 0;
+    loop {
+        match load_or_create_checkpoint(inbound, now_ms).await {
+            Ok(checkpoint) => return checkpoint,
+            Err(error) => {
+                if failures == 0 {
+                    let error: &(dyn Error + 'static) = &error;
+                    tracing::error!(error, "loading the checkpoint failed; retrying with backoff");
+                }
+                tokio::time::sleep(timeouts.retry_delay(failures)).await;
+                failures = failures.saturating_add(1);
+            }
+        }
+    }
+}
+
+async fn load_or_create_checkpoint(inbound: &dyn Inbound, now_ms: u64) -> Result<GatewayCheckpoint, InboundError> {
+    if let Some(stored) = inbound.load_checkpoint(&channel_name()).await? {
+        if let Some(checkpoint) = GatewayCheckpoint::from_json(&stored) {
+            return Ok(checkpoint);
+        }
+        tracing::warn!("the checkpoint could not be decoded; skipping the backfill");
+    }
+    let checkpoint = GatewayCheckpoint::starting_at(snowflake::at_unix_ms(now_ms));
+    inbound.save_checkpoint(&channel_name(), checkpoint.to_json()).await?;
+    Ok(checkpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::HttpTimeouts;
+
+    /// Returns the time that results from a server with this `Date` header.
+    async fn time_for_date_header(date: &str) -> u64 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let body = r#"{"id":"7","username":"satchel"}"#;
+        let length = body.len();
+        let answer = format!("HTTP/1.1 200 OK\r\n{date}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let _ = socket.read(&mut [0; 4_096]).await.unwrap();
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let rest = RestClient::new(&"token".into(), Some(&address.into()), HttpTimeouts::default(), None).unwrap();
+        let (us, now) = identify_bot(&rest, GatewayTimeouts::default()).await.unwrap();
+        serving.abort();
+        assert_eq!(us, BotIdentity { user_id: 7, application_id: 7 });
+        now
+    }
+
+    #[tokio::test]
+    async fn server_date_is_used_else_local_clock() {
+        let before = server_time_ms(None);
+        assert_eq!(time_for_date_header("date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").await, 784_111_777_000);
+        let ours = time_for_date_header("").await;
+        assert!((before..=server_time_ms(None)).contains(&ours), "{ours}");
+    }
+
+    #[test]
+    fn finer_clock_wins_when_clocks_agree() {
+        let ours = server_time_ms(None);
+        let second = ours / 1_000 * 1_000;
+        assert!(server_time_ms(Some(second)) >= ours);
+        for (ahead, date) in [("ours", second - 2_000), ("theirs", second + 60_000)] {
+            assert_eq!(server_time_ms(Some(date)), date, "{ahead} is ahead");
+        }
     }
 }

@@ -10,11 +10,10 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    address::message_id,
     classify::is_read_denied,
     rest::{ApiRequest, CallError, RestClient},
     send::{self, ComposedMessage},
-    snowflake,
+    snowflake::{self, message_id},
 };
 
 /// How many messages a page holds (Get Channel Messages: limit, 1–100).

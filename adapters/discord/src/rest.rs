@@ -3,15 +3,16 @@
 //! serenity's own client is not used. It brings another HTTP and TLS stack, doesn't report whether a message may have
 //! arrived, and with its rate limiter on calls discord.com despite a configured server (ADR 0012).
 
-mod buckets;
-mod gateway_bot;
 mod rate_limiter;
 mod request;
-mod response;
-mod retry;
 
-use std::{error::Error, fmt, time::Duration};
+use std::{
+    error::Error,
+    fmt::{self, Display},
+    time::Duration,
+};
 
+use rate_limiter::RateLimiter;
 use reqwest::{
     RequestBuilder, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue},
@@ -24,11 +25,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use gateway_bot::{TrustedHosts, get_gateway_bot};
-use rate_limiter::RateLimiter;
-pub(crate) use request::ApiRequest;
-pub(crate) use response::{ApiError, CallError};
-pub(crate) use retry::{RetryTracker, delay_after_error, next_delay_logged};
+pub(crate) use request::{ApiError, ApiRequest, CallError};
 
 /// Discord's server, unless another one is configured.
 const DEFAULT_API_URL: &str = "https://discord.com";
@@ -42,6 +39,10 @@ const USER_AGENT: &str = concat!("DiscordBot (satchel, ", env!("CARGO_PKG_VERSIO
 /// Pause after a rejection that names no `Retry-After`: a 429 of a proxy in front of Discord, and a
 /// 401. Ten thousand such responses in ten minutes would ban the address (Rate Limits, Invalid Request Limit).
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// The longest wait that Discord can request, so that an absurd number doesn't end the bot. Its limit of session starts
+/// resets daily.
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// Why the bot can't work.
 #[derive(Debug, thiserror::Error)]
@@ -175,7 +176,7 @@ impl RestClient {
         let mut permit = self.rate_limiter.acquire(request).await?;
         let response = exchange(builder, progress, self.timeouts()).await?;
         permit.record_headers(&response.headers);
-        let decoded = response::decode(&response, &self.token);
+        let decoded = request::decode(&response, &self.token);
         match &decoded {
             Err(CallError::RateLimited { retry_after, global, .. }) => {
                 permit.close_route(retry_after.unwrap_or(DEFAULT_RETRY_AFTER), *global);
@@ -186,7 +187,7 @@ impl RestClient {
             }
             _ => {}
         }
-        decoded.map(|decoded| (decoded, response::parse_date(&response.headers)))
+        decoded.map(|decoded| (decoded, request::parse_date(&response.headers)))
     }
 
     fn build_request(&self, request: &ApiRequest) -> RequestBuilder {
@@ -223,5 +224,202 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
+/// Counts failures in a row. All outages are one kind in the log.
+pub(crate) type RetryTracker = satchel_platform_http::RetryTracker<()>;
+
+/// Logs an outage, once until it is over. Returns the delay before the next attempt.
+pub(crate) fn next_delay_logged(retries: &mut RetryTracker, error: &dyn Display) -> Duration {
+    if retries.start_outage(()) {
+        tracing::warn!(error = %error, "cannot reach Discord; retrying with backoff");
+    }
+    retries.next_delay()
+}
+
+/// Returns the delay before a failed call is retried.
+///
+/// # Errors
+/// If Discord rejects the token: no further attempt can help.
+pub(crate) fn delay_after_error(retries: &mut RetryTracker, error: &CallError) -> Result<Duration, DiscordError> {
+    match error {
+        CallError::Refused(ApiError { status: 401, .. }) => Err(DiscordError::UnknownToken),
+        CallError::RateLimited { retry_after, .. } => {
+            let delay = next_delay_logged(retries, error);
+            Ok(delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER)))
+        }
+        _ => Ok(next_delay_logged(retries, error)),
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::fmt::Write;
+
+    use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+    use satchel_platform_http::ApiResponse;
+    use serde::de::IgnoredAny;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        GatewayTimeouts,
+        classify::{ApiOperation, classify_error},
+    };
+
+    #[test]
+    fn rate_limit_is_awaited_and_invalid_token_fails() {
+        let mut retries = GatewayTimeouts::default().new_retry_tracker();
+        let limited = |seconds| CallError::RateLimited {
+            retry_after: Some(Duration::from_secs(seconds)),
+            global: false,
+            reason: String::new(),
+        };
+        assert_eq!(delay_after_error(&mut retries, &limited(90)).unwrap(), Duration::from_secs(90));
+        assert_eq!(delay_after_error(&mut retries, &limited(u64::MAX)).unwrap(), MAX_RETRY_AFTER);
+        let refused =
+            |status| CallError::Refused(ApiError { status, code: 0, message: String::new(), errors: Value::Null });
+        assert!(delay_after_error(&mut retries, &refused(500)).is_ok());
+        let error = delay_after_error(&mut retries, &refused(401)).unwrap_err().to_string();
+        assert!(error.contains("developer portal") && error.contains("Reset Token"), "{error}");
+    }
+
+    /// From the bytes of an answer, or from what came in its place, to what the part is told.
+    #[test]
+    fn answers_map_to_outcomes() {
+        let mut table = String::new();
+        for (status, body) in [
+            (200, r#"{"id":"7"}"#),
+            (200, r#"{"typing":true}"#),
+            (200, ""),
+            (204, ""),
+            (200, r#"{"id":"#),
+            (200, "<html>"),
+            (302, ""),
+            (400, r#"{"message":"token is wrong","code":0}"#),
+            (400, r#"{"message":"Invalid Form Body","code":50035,"errors":{"content":{}}}"#),
+            (400, "{}"),
+            (401, r#"{"message":"401: Unauthorized","code":0}"#),
+            (403, r#"{"message":"Missing Access","code":50001}"#),
+            (404, "<html>"),
+            (413, r#"{"message":"Request entity too large","code":40005}"#),
+            (413, "<html>"),
+            (429, r#"{"message":"The token is limited","retry_after":1.2345,"global":true}"#),
+            (429, r#"{"message":"You are being rate limited.","retry_after":2,"global":false}"#),
+            (429, "<html>"),
+            (500, r#"{"message":"500: Internal Server Error","code":0}"#),
+            (502, "<html>"),
+            (504, r#"{"message":"504: Gateway Timeout","code":0}"#),
+        ] {
+            let decoded = read::<IgnoredAny>(status, None, body);
+            let outcome = decoded.map_err(|error| classify_error(error, ApiOperation::Text));
+            writeln!(table, "{status} {body}\n  {outcome:?}").unwrap();
+        }
+        let reason = || "why".to_owned();
+        for error in [
+            CallError::NotConnected { reason: reason() },
+            CallError::Lost { reason: reason() },
+            CallError::Unreadable { reason: reason() },
+        ] {
+            let told =
+                [ApiOperation::Text, ApiOperation::Harmless].map(|operation| classify_error(error.clone(), operation));
+            writeln!(table, "{error:?}\n  {told:?}").unwrap();
+        }
+        insta::assert_snapshot!(table);
+    }
+
+    #[test]
+    fn only_well_formed_token_is_accepted() {
+        for (text, is_one) in
+            [("MTA.abc-d_E", true), ("x", true), ("", false), ("a b", false), ("a\r\nX: y", false), ("ü", false)]
+        {
+            assert_eq!(is_token(text), is_one, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_an_address_of_a_server_is_one() {
+        let made = |url: &str| RestClient::new(&"token".into(), Some(&url.into()), HttpTimeouts::default(), None);
+        for (url, works) in [
+            ("https://discord.example", true),
+            ("http://127.0.0.1:8080/", true),
+            ("http://name:word@host", false),
+            ("http://name@host", false),
+            ("http://:word@host", false),
+            ("ftp://host", false),
+        ] {
+            assert_eq!(made(url).is_ok(), works, "{url}");
+        }
+        let client = made("http://host:8080/").unwrap();
+        let url = client.api.url(API_PATH);
+        assert_eq!((client.custom_server_host(), url.as_str()), (Some("host"), "http://host:8080/api/v10"));
+        let of_discord = RestClient::new(&" Bot abc.d ".into(), None, HttpTimeouts::default(), None).unwrap();
+        assert_eq!((of_discord.custom_server_host(), of_discord.token().expose_secret()), (None, "abc.d"));
+    }
+
+    fn read<T: DeserializeOwned>(status: u16, retry_after: Option<&'static str>, body: &str) -> Result<T, CallError> {
+        let mut headers = HeaderMap::new();
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        request::decode(&ApiResponse { status, headers, body: body.as_bytes().to_vec() }, &"token".into())
+    }
+
+    #[test]
+    fn empty_response_suffices_where_no_body_is_needed() {
+        assert_eq!(read::<()>(204, None, ""), Ok(()));
+        assert!(matches!(read::<Vec<Value>>(204, None, ""), Err(CallError::InvalidResponse { status: 204, .. })));
+    }
+
+    #[test]
+    fn retry_after_is_read_from_header_or_body() {
+        let wait = |header, body: &str| match read::<()>(429, header, body) {
+            Err(CallError::RateLimited { retry_after, global, .. }) => {
+                (retry_after.map(|wait| wait.as_millis()), global)
+            }
+            other => panic!("{other:?}"),
+        };
+        for (header, body, expected) in [
+            (None, r#"{"message":"x","retry_after":1.2345,"global":true}"#, (Some(1_235), true)),
+            (Some("9"), r#"{"message":"x","retry_after":2,"global":false}"#, (Some(2_000), false)),
+            (Some("9"), "<html>", (Some(9_000), true)),
+            (Some("soon"), "<html>", (None, true)),
+            (Some("9"), r#"{"message":"x","global":false}"#, (Some(9_000), true)),
+            (None, r#"{"retry_after":-1}"#, (None, true)),
+            (Some("9"), r#"{"retry_after":-1}"#, (Some(9_000), true)),
+            (None, r#"{"retry_after":1e300}"#, (Some(2_592_000_000), false)),
+        ] {
+            assert_eq!(wait(header, body), expected, "{header:?} {body}");
+        }
+    }
+
+    #[test]
+    fn api_error_keeps_code_and_hides_token() {
+        let refused = read::<()>(400, None, r#"{"message":"token is wrong","code":50035,"errors":{"content":{}}}"#);
+        let expected = ApiError {
+            status: 400,
+            code: 50_035,
+            message: "<token> is wrong".to_owned(),
+            errors: serde_json::json!({ "content": {} }),
+        };
+        assert_eq!(refused, Err(CallError::Refused(expected)));
+        assert!(matches!(read::<()>(400, None, "{}"), Err(CallError::InvalidResponse { status: 400, .. })));
+        assert!(matches!(read::<()>(502, None, "<html>"), Err(CallError::InvalidResponse { status: 502, .. })));
+    }
+
+    #[test]
+    fn an_answer_tells_its_time() {
+        for (date, told) in [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777_000)),
+            ("Sun, 22 Nov 2026 00:00:00 GMT", Some(1_795_305_600_000)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 CET", None),
+            ("Sun, 06 Foo 1994 08:49:37 GMT", None),
+            ("Sun, 66 Nov 1994 08:49:37 GMT", None),
+            ("Mon, 01 Jan 1900 00:00:00 GMT", None),
+            ("now", None),
+        ] {
+            let headers = HeaderMap::from_iter([(DATE, HeaderValue::from_static(date))]);
+            assert_eq!(request::parse_date(&headers), told, "{date}");
+        }
+        assert_eq!(request::parse_date(&HeaderMap::new()), None);
+    }
+}

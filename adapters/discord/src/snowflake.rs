@@ -1,8 +1,12 @@
-//! Discord's ids: numbers that hold the time at which they were made, and so grow, written as text (Reference,
+//! Ids: Discord's own, the conversations that they address, and keys for input that has none.
+//!
+//! Discord's ids are numbers that hold the time at which they were made, and so grow, written as text (Reference,
 //! Snowflakes).
 
+use satchel_domain::{ChannelName, ConversationId, MessageRef};
 use serde_json::Value;
 use serenity::model::Timestamp;
+use sha2::{Digest, Sha256};
 
 /// The first millisecond of 2015, from which they count.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -36,6 +40,53 @@ pub(crate) fn read(data: &Value, field: &str) -> Option<u64> {
     data.get(field)?.as_str()?.parse().ok()
 }
 
+/// The prefix of all conversation ids on Discord.
+pub(crate) fn channel_name() -> ChannelName {
+    ChannelName::new("discord").expect("the name is lower-case letters")
+}
+
+/// The Discord address of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ConversationAddress {
+    /// A guild's channel, a thread or an open direct channel.
+    Channel(u64),
+    /// The direct channel with a person, which may not be open yet.
+    Person(u64),
+}
+
+impl ConversationAddress {
+    /// Parses `discord:<channel>` and `discord:@<user>`; returns `None` for anything else.
+    pub(crate) fn parse(conversation: &ConversationId) -> Option<Self> {
+        if *conversation.channel() != channel_name() {
+            return None;
+        }
+        match conversation.key().strip_prefix('@') {
+            Some(person) => parse_snowflake(person).map(Self::Person),
+            None => parse_snowflake(conversation.key()).map(Self::Channel),
+        }
+    }
+}
+
+/// Returns the conversation id of a channel.
+pub(crate) fn conversation_id(channel_id: u64) -> ConversationId {
+    ConversationId::new(channel_name(), channel_id.to_string()).expect("a key of digits")
+}
+
+pub(crate) fn message_id(message: &MessageRef) -> Option<u64> {
+    parse_snowflake(&message.0)
+}
+
+/// Parses an id in canonical form, digits without leading zeros, so that one channel is one conversation.
+fn parse_snowflake(text: &str) -> Option<u64> {
+    let is_canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_canonical)
+}
+
+/// Returns the first half of the SHA-256 of some bytes, in hexadecimal digits.
+pub(crate) fn stable_key(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -60,5 +111,27 @@ mod tests {
             [read("id"), read("number"), read("word"), read("none"), read("gone")],
             [Some(7), None, None, None, None]
         );
+    }
+
+    #[test]
+    fn conversations_and_places_are_the_same() {
+        let of = |text: &str| ConversationAddress::parse(&text.parse().unwrap());
+        assert_eq!(of("discord:81384788765712384"), Some(ConversationAddress::Channel(81_384_788_765_712_384)));
+        assert_eq!(of("discord:@4711"), Some(ConversationAddress::Person(4_711)));
+        assert_eq!(ConversationAddress::parse(&conversation_id(4_711)), Some(ConversationAddress::Channel(4_711)));
+        for invalid in ["console:1", "discord:main", "discord:@", "discord:0", "discord:1/2", "discord:1-2"] {
+            assert_eq!(of(invalid), None, "{invalid}");
+        }
+        for not_canonical in ["discord:007", "discord:@007"] {
+            assert_eq!(of(not_canonical), None, "{not_canonical} would be a second conversation in one channel");
+        }
+        assert_eq!(of("discord:99999999999999999999"), None, "it is larger than an id");
+    }
+
+    /// Keys are stored in the database, so they must not change.
+    #[test]
+    fn a_key_stays_as_it_is() {
+        assert_eq!(stable_key(b""), "e3b0c44298fc1c149afbf4c8996fb924");
+        assert_eq!(stable_key(b"abc"), "ba7816bf8f01cfea414140de5dae2223");
     }
 }

@@ -13,7 +13,7 @@ use serenity::{
     model::gateway::GatewayIntents,
 };
 
-use crate::{digest::stable_key, rest::DiscordError};
+use crate::{rest::DiscordError, snowflake::stable_key};
 
 /// What a session subscribes to without the privileged intent: events and messages of guilds and direct channels.
 const INTENTS: GatewayIntents =

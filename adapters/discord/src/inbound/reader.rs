@@ -1,26 +1,25 @@
-//! Interprets events: a message for the bot, a slash command, a pressed button, or nothing. Pure.
+//! Interprets events: a message for the bot with its files, a slash command, a pressed button, or nothing. Pure.
 
-mod fallback_text;
-mod files;
-mod reply;
 mod text;
 
 use std::{iter, sync::Arc};
 
-use satchel_domain::{ConversationId, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char};
+use satchel_domain::{
+    ConversationId, FileReference, Filename, InboundMessage, MessageRef, Sender, Timestamp, filename::is_unsafe_char,
+};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::{
-    fallback_text::describe_content,
-    text::{BotMentions, MentionNames, ParsedText},
-};
+use self::text::{BotMentions, MentionNames, ParsedText, describe_content};
 use super::{
     interactions::{InteractionResponseKind, PendingInteraction},
-    wire::{Interaction, InteractionMember, Message, MessageContent, MessageReference, User},
+    wire::{
+        Attachment, FileLocator, Interaction, InteractionMember, Message, MessageContent, MessageHeader,
+        MessageReference, User,
+    },
 };
-use crate::{address, cache::GuildCache, snowflake};
+use crate::{cache::GuildCache, snowflake};
 
 /// Satchel's own commands that are missing in the slash menu: they need a code, are for owners only, or are registered
 /// only if links are enabled or several agents are declared. They are recognised in any case.
@@ -45,6 +44,9 @@ const CHAT_INPUT: u64 = 1;
 /// Why a message for the bot is empty: without the intent, Discord removes the content.
 pub(crate) const EMPTY_MESSAGE_REASON: &str = "it was written for the bot but is empty: without the Message Content Intent, Discord \
     hides guild messages that don't mention the bot";
+
+/// The flag of a voice message (Message Flags).
+const VOICE_MESSAGE: u64 = 1 << 13;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BotIdentity {
@@ -172,7 +174,7 @@ impl InboundReader {
             };
         }
         let nick = head.member.as_ref().and_then(|member| member.nick.as_deref());
-        let (text, files) = reply::compose_text_and_files(&parsed, self);
+        let (text, files) = text::compose_text_and_files(&parsed, self);
         let id = head.id.0.to_string();
         let (key, edit_of) = match &head.edited_timestamp {
             Some(time) if edited => (format!("{id}:{time}"), Some(id.clone())),
@@ -187,7 +189,7 @@ impl InboundReader {
             files,
             message: Some(MessageRef(id)),
             raw: raw.clone(),
-            ..InboundMessage::new(address::conversation_id(head.channel_id.0), key, sender(&head.author, nick))
+            ..InboundMessage::new(snowflake::conversation_id(head.channel_id.0), key, sender(&head.author, nick))
         }))
     }
 
@@ -227,7 +229,7 @@ impl InboundReader {
 
     /// The conversations that a channel is part of.
     fn parent_conversations(&self, channel_id: u64) -> Vec<ConversationId> {
-        self.with_parents(channel_id).skip(1).map(address::conversation_id).collect()
+        self.with_parents(channel_id).skip(1).map(snowflake::conversation_id).collect()
     }
 
     /// Returns the command that a text starts with.
@@ -289,7 +291,7 @@ impl InboundReader {
                 text,
                 message: message.map(|message| MessageRef(message.id.0.to_string())),
                 raw: without_token(raw),
-                ..InboundMessage::new(address::conversation_id(channel.0), key, sender(user, nick))
+                ..InboundMessage::new(snowflake::conversation_id(channel.0), key, sender(user, nick))
             })
         });
         let interaction = PendingInteraction { id: id.0, token: SecretString::from(token), kind };
@@ -327,7 +329,7 @@ impl MessageContent {
     }
 }
 
-impl super::wire::MessageHeader {
+impl MessageHeader {
     /// Whether it forwards another message.
     fn is_forward(&self) -> bool {
         matches!(&self.message_reference, Some(MessageReference { kind: FORWARD }))
@@ -337,6 +339,61 @@ impl super::wire::MessageHeader {
     fn replied_to(&self) -> Option<&Message> {
         self.referenced_message.as_deref().filter(|_| !self.is_forward())
     }
+}
+
+/// Returns the files of a message, in the order in which people see them.
+fn message_files(message: &Message) -> Vec<FileReference> {
+    let Message { head, content } = message;
+    let voice_note = content.flags & VOICE_MESSAGE != 0;
+    file_references(content, head).map(|file| FileReference { voice_note, ..file }).collect()
+}
+
+/// Returns the files of a message that the sender replies to, or forwards with `head`. A voice message among them is
+/// someone else's, so it counts as an audio file and not as the sender's voice note.
+fn quoted_files(content: &MessageContent, head: &MessageHeader) -> Vec<FileReference> {
+    file_references(content, head).collect()
+}
+
+fn file_references<'a>(
+    content: &'a MessageContent,
+    carrier: &'a MessageHeader,
+) -> impl Iterator<Item = FileReference> + 'a {
+    content.attachments.iter().map(|attachment| {
+        let locator = FileLocator {
+            url: attachment.url.clone(),
+            channel: carrier.channel_id.0,
+            message: carrier.id.0,
+            attachment: attachment.id.0,
+        };
+        let locator = serde_json::to_string(&locator).expect("texts and numbers are JSON");
+        let mime = attachment.content_type.as_deref().and_then(|mime| mime.split(';').next());
+        FileReference {
+            mime: mime.map(|mime| mime.trim().to_lowercase()).filter(|mime| !mime.is_empty()),
+            bytes: attachment.size,
+            source_url: Some(attachment.url.clone()),
+            caption: attachment.description.clone().unwrap_or_default(),
+            ..FileReference::new(locator, Filename::from_untrusted(&original_name(attachment)))
+        }
+    })
+}
+
+/// Returns the original name of a file. Discord replaces some characters in `filename` and puts the original name into
+/// `title`, without its extension.
+fn original_name(attachment: &Attachment) -> String {
+    let filename = attachment.filename.trim();
+    let Some(title) = attachment.title.as_deref().map(str::trim).filter(|title| !title.is_empty()) else {
+        return filename.to_owned();
+    };
+    // A slash in a title doesn't separate directories.
+    let title = title.replace(['/', '\\'], "-");
+    match filename.rsplit_once('.') {
+        Some((_, extension)) if !has_extension(&title, extension) => format!("{title}.{extension}"),
+        _ => title,
+    }
+}
+
+fn has_extension(title: &str, extension: &str) -> bool {
+    title.rsplit_once('.').is_some_and(|(_, existing)| existing.eq_ignore_ascii_case(extension))
 }
 
 #[cfg(test)]

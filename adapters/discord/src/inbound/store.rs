@@ -26,12 +26,10 @@ use super::{
 };
 use crate::{
     GatewayTimeouts,
-    address::channel_name,
     cache::GuildCache,
     classify::is_read_denied,
-    digest::stable_key,
     rest::{ApiError, ApiRequest, CallError, RestClient},
-    snowflake,
+    snowflake::{self, channel_name, stable_key},
 };
 
 /// How often a look-up for which others wait is attempted at least before it is skipped.

@@ -1,4 +1,4 @@
-//! What each kind of part becomes.
+//! What each kind of part becomes, the names of its files, and how a response differs from it.
 
 use std::num::NonZeroU64;
 
@@ -12,6 +12,105 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+
+fn name(text: &str) -> Filename {
+    Filename::from_untrusted(text)
+}
+
+#[test]
+fn equal_names_are_numbered_without_collisions() {
+    let given = ["a.txt", "a.txt", "A.txt", "a-2.txt", "b", "b"].map(name);
+    let numbered: Vec<String> = number_duplicates(&given).iter().map(ToString::to_string).collect();
+    assert_eq!(numbered, ["a.txt", "a-2.txt", "A-3.txt", "a-2-2.txt", "b", "b-2"]);
+}
+
+#[test]
+fn only_what_would_be_rewritten_has_a_title() {
+    for (given, expected) in
+        [("plan.pdf", None), ("a-b_c.d.txt", None), ("my plan.pdf", Some("my plan")), ("план.pdf", Some("план"))]
+    {
+        assert_eq!(display_title(&name(given)).as_deref(), expected, "{given}");
+    }
+}
+
+#[test]
+fn rewritten_name_matches_only_its_original() {
+    for (sent, filename, title, same) in [
+        ("plan.pdf", "plan.pdf", None, true),
+        ("my (new) plan.pdf", "my_new_plan.pdf", None, true),
+        ("my plan.pdf", "my_plan.pdf", Some("my plan"), true),
+        ("план.pdf", "_.pdf", Some("план"), true),
+        ("план.pdf", ".pdf", None, true),
+        ("план.pdf", "pdf", Some("проект"), false),
+        ("plan.pdf", "plan-2.pdf", None, false),
+        ("plan.pdf", "plan.txt", None, false),
+    ] {
+        assert_eq!(is_same_name(&name(sent), filename, title), same, "{sent} as {filename}");
+    }
+}
+
+fn composed(words: &str, sizes: &[u64]) -> ComposedMessage {
+    let upload = |bytes: &u64| FileUpload {
+        sha256: satchel_domain::Sha256([1; 32]),
+        bytes: *bytes,
+        filename: satchel_domain::Filename::from_untrusted("a b.txt"),
+        mime: "text/plain".to_owned(),
+    };
+    let payload = json!({ "content": words }).as_object().cloned().unwrap_or_default();
+    ComposedMessage { payload, uploads: sizes.iter().map(upload).collect() }
+}
+
+#[test]
+fn response_differs_by_text_file_count_and_sizes() {
+    let files = |sizes: &[u64]| sizes.iter().map(|size| json!({ "size": size, "filename": "a_b.txt" })).collect();
+    for (content, attachments, differs) in [
+        (json!("hello"), files(&[1, 2]), false),
+        (json!("\u{200e}hello\r\n"), files(&[1, 2]), false),
+        (json!("hello!"), files(&[1, 2]), true),
+        (json!(""), files(&[1, 2]), true),
+        (json!("hello"), files(&[1]), true),
+        (json!("hello"), files(&[]), true),
+        (json!("hello"), files(&[1, 3]), true),
+        (json!("hello"), files(&[1, 2, 3]), true),
+        (json!(null), json!(null), false),
+        (json!(7), json!({ "odd": 1 }), false),
+        (json!("hello"), json!([{}, 7]), false),
+    ] {
+        let answer = json!({ "id": "1", "content": content, "attachments": attachments });
+        let sent: SentMessage = serde_json::from_value(answer.clone()).unwrap();
+        assert_eq!(sent.is_different_from(&composed(" hello \n", &[1, 2])), differs, "{answer}");
+    }
+    let bare: SentMessage = serde_json::from_value(json!({ "id": "1" })).unwrap();
+    assert!(!bare.is_different_from(&composed("hello", &[1])), "nothing is shown");
+    let answer = json!({ "id": "1", "content": "hello", "attachments": files(&[1, 2]) });
+    let sent: SentMessage = serde_json::from_value(answer).unwrap();
+    assert!(!sent.is_different_from(&composed("hello", &[])), "its files may stay");
+    assert!(sent.is_different_from(&composed("hello!", &[])));
+}
+
+#[test]
+fn files_are_present_only_if_response_lists_each() {
+    let files = |sizes: &[u64]| sizes.iter().map(|size| json!({ "size": size })).collect::<Value>();
+    for (attachments, shows) in [
+        (files(&[1, 2]), true),
+        (files(&[2, 1]), false),
+        (files(&[1]), false),
+        (files(&[1, 2, 3]), false),
+        (json!([{ "size": 1 }, {}]), false),
+        (json!([]), false),
+        (json!(null), false),
+    ] {
+        let sent: SentMessage = serde_json::from_value(json!({ "id": "1", "attachments": attachments })).unwrap();
+        assert_eq!(sent.has_files_of(&composed("hello", &[1, 2])), shows, "{attachments}");
+    }
+}
+
+#[test]
+fn whitespace_and_formatting_count_as_text() {
+    for (shown, sent) in [("ab", "a b"), ("a b", "a\nb"), ("**a**", "a"), ("a", "A")] {
+        assert!(!is_same_text(shown, sent), "{shown:?} is not {sent:?}");
+    }
+}
 
 fn item(filename: &str, caption: &str) -> FileItem {
     let attachment = Attachment {

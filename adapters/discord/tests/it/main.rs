@@ -1,6 +1,8 @@
 //! The adapter over the real wire, against a strict Discord.
 
 mod gateway;
+mod harness;
 mod inbound;
+mod missed;
 mod outbound;
 mod soak;

@@ -2,32 +2,30 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
-mod answers;
-mod contents;
-mod contract;
-mod corrections;
-mod doubt;
 mod limits;
-mod pace;
-mod secrets;
-mod streams;
+mod responses;
+mod retries;
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
+use satchel_contracts::channel::{ArrivedMessage, ChannelFault, ChannelFixture};
 use satchel_discord::{DiscordChannel, DiscordSettings, HttpTimeouts};
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ChannelCapabilities, ConversationId, Filename, MessageRef, PartContent,
-    PartId, Timestamp, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, Button, ChannelCapabilities, ConversationId, FileReference, Filename,
+    MessageRef, PartContent, PartId, Timestamp, TurnId, Visibility,
     delivery::SendError,
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
-use satchel_fake_kit::{FakeFile, FaultyBlobs};
+use satchel_fake_discord::{DiscordFile, DiscordMessage, DiscordRules, FakeDiscord, Mention, Tier};
+use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
-use satchel_ports::{BlobHint, Blobs, ByteStream, Channel, SendRequest};
+use satchel_ports::{Activity, BlobHint, Blobs, ByteStream, Channel, SendRequest};
 use satchel_routing::tables;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Waits for tests in which answers never come.
@@ -41,7 +39,7 @@ const GUILD: u64 = 71;
 const PERSON: u64 = 4_711;
 
 /// A bot, the platform that it works on, and a channel of a guild.
-pub(crate) struct Stage {
+pub(crate) struct OutboundHarness {
     pub(crate) discord: FakeDiscord,
     pub(crate) channel: Arc<DiscordChannel>,
     pub(crate) blobs: Arc<FaultyBlobs>,
@@ -77,8 +75,8 @@ pub(crate) fn channel_with(
     DiscordChannel::with_timeouts(&settings(discord, capabilities), blobs, fetcher(), SHORT).unwrap()
 }
 
-impl Stage {
-    /// A stage with all limits of the platform but its pace.
+impl OutboundHarness {
+    /// A harness with all limits of the platform but its pace.
     pub(crate) async fn new() -> Self {
         Self::with(DiscordRules::unpaced(), unpaced()).await
     }
@@ -191,4 +189,300 @@ pub(crate) fn bundle(words: &str, files: Vec<FileItem>) -> PartContent {
 
 pub(crate) fn small(name: &str, seed: u64) -> FakeFile {
     FakeFile::generated(name, "application/octet-stream", seed, 2_000)
+}
+
+/// A file's name as a person sees it: Discord shows the title where it has one.
+pub(crate) fn shown_name(file: &DiscordFile) -> String {
+    let Some(title) = &file.title else { return file.filename.clone() };
+    let extension = file.filename.rsplit_once('.').map(|(_, extension)| format!(".{extension}"));
+    format!("{title}{}", extension.unwrap_or_default())
+}
+
+impl OutboundHarness {
+    /// The file of a message as the way in would note it, with a link of Discord's own.
+    async fn reference(&self, filename: &str, message: u64) -> FileReference {
+        let address = format!("{}/api/v10/channels/{}/messages/{message}", self.discord.api_url(), self.place);
+        let request = reqwest::Client::new().get(address).header("user-agent", "DiscordBot (https://a.b, 1)");
+        let answer = request.header("authorization", format!("Bot {}", self.discord.token())).send().await.unwrap();
+        let told: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
+        let file = &told["attachments"][0];
+        let attachment: u64 = file["id"].as_str().unwrap().parse().unwrap();
+        let locator = json!({
+            "url": file["url"], "channel": self.place, "message": message, "attachment": attachment,
+        });
+        FileReference::new(locator.to_string(), Filename::from_untrusted(filename))
+    }
+}
+
+#[async_trait]
+impl ChannelFixture for OutboundHarness {
+    fn channel(&self) -> Arc<dyn Channel> {
+        Arc::clone(&self.channel) as _
+    }
+
+    fn conversation(&self) -> ConversationId {
+        conversation(&self.place.to_string())
+    }
+
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::clone(&self.blobs) as _
+    }
+
+    async fn arrived_messages(&self) -> Vec<ArrivedMessage> {
+        let arrived = |message: &DiscordMessage| ArrivedMessage {
+            message: MessageRef(message.id.to_string()),
+            text: message.content.clone(),
+            files: message.files.iter().map(|file| (shown_name(file), file.sha256)).collect(),
+        };
+        self.discord.transcript().visible(self.place).map(arrived).collect()
+    }
+
+    async fn inject_fault(&self, trouble: ChannelFault) -> bool {
+        let fault = match trouble {
+            ChannelFault::ConnectionRefused => {
+                self.discord.refuse_connections(Duration::from_secs(2));
+                return true;
+            }
+            ChannelFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
+            ChannelFault::ServerError => Fault::ServerError,
+            ChannelFault::Reset => Fault::ResetMidTransfer,
+            ChannelFault::ResponseLost => Fault::AcceptAndDrop,
+            ChannelFault::ForeignResponse => Fault::BadGateway { performed: true },
+            ChannelFault::Hang => Fault::Hang { performed: false },
+            ChannelFault::Forbidden => Fault::Forbidden,
+        };
+        // A client's first call takes a while; one that is dropped soon should have reached the platform by then.
+        self.channel.probe().await.unwrap();
+        self.discord.script_next("POST /channels/{}/messages", fault);
+        true
+    }
+
+    async fn person_sends(&self, filename: &str, content: Bytes) -> Option<FileReference> {
+        let file = FakeFile::from_bytes(filename, "application/octet-stream", content);
+        let message = self.discord.person_sends(self.place, PERSON, "", vec![file]);
+        Some(self.reference(filename, message).await)
+    }
+}
+
+satchel_contracts::channel_contract!(OutboundHarness::new().await);
+
+#[tokio::test]
+async fn rich_text_is_formatted_and_plain_text_literal() {
+    let harness = OutboundHarness::new().await;
+    harness.send(text("# Plan\n\n- [x] **one**\n- [ ] two")).await.unwrap();
+    harness
+        .send(PartContent::Text { text: "**as is**".to_owned(), markup: Markup::Plain, files: vec![] })
+        .await
+        .unwrap();
+    assert_eq!(harness.texts(), ["# Plan\n\n- ☑ **one**\n- ☐ two", "\\*\\*as is\\*\\*"]);
+}
+
+#[tokio::test]
+async fn nobody_is_ever_pinged() {
+    let harness = OutboundHarness::new().await;
+    let asked = harness.discord.person_says(harness.place, PERSON, "hello");
+    let words = format!("@everyone @here <@{PERSON}> <@&{GUILD}>");
+    let part = SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(text(&words)) };
+    let sent = harness.channel.send(&part).await.unwrap();
+    harness.channel.edit(&sent[0], &harness.part(text(&format!("{words} again")))).await.unwrap();
+    harness.send(bundle(&words, harness.items(&["a.bin"]).await)).await.unwrap();
+    harness.send(PartContent::Notice { text: words.clone() }).await.unwrap();
+    let transcript = harness.discord.transcript();
+    assert_eq!(transcript.pings(), Vec::<Mention>::new());
+    assert_eq!(transcript.texts(harness.place), [format!("{words} again"), words.clone(), words], "the words are kept");
+}
+
+#[tokio::test]
+async fn files_accompany_text_in_order_with_descriptions() {
+    let harness = OutboundHarness::new().await;
+    let mut files = harness.items(&["a.bin", "b.bin", "c.bin"]).await;
+    files[1].caption = "the second".to_owned();
+    let ids = harness.send(bundle("three files", files)).await.unwrap();
+    let transcript = harness.discord.transcript();
+    let message = transcript.message(ids[0].0.parse().unwrap()).unwrap();
+    assert_eq!(message.content, "three files");
+    let shown: Vec<_> =
+        message.files.iter().map(|file| (file.filename.as_str(), file.description.as_deref())).collect();
+    assert_eq!(shown, [("a.bin", None), ("b.bin", Some("the second")), ("c.bin", None)]);
+}
+
+#[tokio::test]
+async fn file_names_stay_original_and_break_no_header() {
+    let harness = OutboundHarness::new().await;
+    let names = [
+        "quote\".txt",
+        "Отчёт за май.bin",
+        "a\r\nContent-Type: text/html\r\n\r\nevil.txt",
+        "semi;name=\"x\".txt",
+        "same.txt",
+        "same.txt",
+        "back\\slash.txt",
+        "100%25.txt",
+        "no extension",
+    ];
+    let items = harness.items(&names).await;
+    let expected: Vec<_> =
+        items.iter().map(|item| (item.attachment.filename.to_string(), item.attachment.sha256)).collect();
+    harness.send(PartContent::Album { items }).await.unwrap();
+    let transcript = harness.discord.transcript();
+    let shown: Vec<_> =
+        transcript.files(harness.place).into_iter().map(|file| (shown_name(file), file.sha256)).collect();
+    for (number, (shown, (name, sha256))) in shown.iter().zip(&expected).enumerate() {
+        let name = if number == 5 { "same-2.txt" } else { name };
+        assert_eq!((shown.0.as_str(), shown.1), (name, *sha256));
+    }
+    assert_eq!(shown.len(), names.len());
+    let calls = harness.discord.calls();
+    let sent = &calls.last().unwrap().files;
+    assert_eq!(sent.len(), names.len());
+    assert!(sent.values().all(|file| file.mime == "application/octet-stream"), "no header was slipped in: {sent:?}");
+}
+
+#[tokio::test]
+async fn voice_is_native_voice_message_with_waveform() {
+    let harness = OutboundHarness::new().await;
+    let voice = harness.voice(false).await;
+    harness.send(voice).await.unwrap();
+    let transcript = harness.discord.transcript();
+    let message = transcript.visible(harness.place).next().unwrap();
+    assert!(message.is_voice() && message.content.is_empty());
+    let file = &message.files[0];
+    assert_eq!((file.filename.as_str(), file.mime.as_str()), ("voice-message.ogg", "audio/ogg"));
+    assert_eq!((file.duration_secs, file.waveform.as_deref()), (Some(1.25), Some(STANDARD.encode([0, 255]).as_str())));
+}
+
+#[tokio::test]
+async fn voice_as_file_is_playable_attachment() {
+    let harness = OutboundHarness::new().await;
+    let voice = harness.voice(true).await;
+    harness.send(voice).await.unwrap();
+    let transcript = harness.discord.transcript();
+    let message = transcript.visible(harness.place).next().unwrap();
+    assert!(!message.is_voice());
+    assert_eq!(message.files[0].filename, "voice.ogg");
+}
+
+#[tokio::test]
+async fn question_buttons_carry_commands_until_decided() {
+    let harness = OutboundHarness::new().await;
+    let button = |label: &str, command: &str| Button { label: label.to_owned(), command: command.to_owned() };
+    let buttons = vec![button("Allow", "/allow 7"), button("Refuse", "/refuse 7")];
+    let sent = harness.send(PartContent::Question { text: "May I?".to_owned(), buttons }).await.unwrap();
+    let buttons = || {
+        let transcript = harness.discord.transcript();
+        let message = transcript.message(sent[0].0.parse().unwrap()).unwrap();
+        let row = message.buttons.iter().flatten();
+        row.map(|button| (button.label.clone(), button.custom_id.clone().unwrap())).collect::<Vec<_>>()
+    };
+    let pair = |label: &str, command: &str| (label.to_owned(), command.to_owned());
+    assert_eq!(buttons(), [pair("Allow", "/allow 7"), pair("Refuse", "/refuse 7")]);
+    harness.channel.edit(&sent[0], &harness.part(PartContent::Notice { text: "Allowed.".to_owned() })).await.unwrap();
+    assert_eq!(buttons(), []);
+    assert_eq!(harness.texts(), ["Allowed."]);
+}
+
+#[tokio::test]
+async fn final_edit_adds_files_and_is_idempotent() {
+    let harness = OutboundHarness::new().await;
+    let sent = harness.send(text("grow")).await.unwrap();
+    harness.channel.edit(&sent[0], &harness.part(text("growing"))).await.unwrap();
+    let last = harness.part(bundle("grown", harness.items(&["a.bin", "b.bin"]).await));
+    for _ in 0..3 {
+        assert_eq!(harness.channel.edit(&sent[0], &last).await, Ok(sent.clone()));
+    }
+    let transcript = harness.discord.transcript();
+    let message = transcript.message(sent[0].0.parse().unwrap()).unwrap();
+    assert_eq!((message.content.as_str(), harness.visible()), ("grown", 1));
+    let names: Vec<_> = message.files.iter().map(|file| file.filename.as_str()).collect();
+    assert_eq!(names, ["a.bin", "b.bin"]);
+}
+
+#[tokio::test]
+async fn withdrawal_removes_message_and_is_idempotent() {
+    let harness = OutboundHarness::new().await;
+    let sent = harness.send(text("for now")).await.unwrap();
+    let withdraw = harness.part(PartContent::Withdraw);
+    assert_eq!(harness.channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()));
+    assert_eq!(harness.channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()), "it is gone already");
+    assert_eq!(harness.channel.send(&withdraw).await, Ok(Vec::new()));
+    assert_eq!(harness.visible(), 0);
+}
+
+#[tokio::test]
+async fn a_persons_direct_channel_is_opened_once() {
+    let harness = OutboundHarness::new().await;
+    let to_ann = |words: &str| SendRequest { conversation: conversation("@4711"), ..harness.part(text(words)) };
+    harness.channel.show_activity(&conversation("@4711"), Activity::Writing).await;
+    let sent = harness.channel.send(&to_ann("hello")).await.unwrap();
+    harness.channel.send(&to_ann("again")).await.unwrap();
+    harness.channel.edit(&sent[0], &to_ann("hello, Ann")).await.unwrap();
+    let direct = harness.discord.direct(PERSON);
+    assert_eq!(harness.discord.transcript().texts(direct), ["hello, Ann", "again"]);
+    assert_eq!(harness.discord.requests("POST /users/@me/channels"), 1);
+    let after_a_restart = harness.restarted();
+    harness.discord.script_next("POST /users/@me/channels", Fault::AcceptAndDrop);
+    let answer = after_a_restart.send(&to_ann("later")).await;
+    assert!(matches!(answer, Err(SendError::NotSent { .. })), "opening shows nothing: {answer:?}");
+    after_a_restart.send(&to_ann("later")).await.unwrap();
+    assert_eq!(harness.discord.transcript().texts(direct).len(), 3);
+}
+
+#[tokio::test]
+async fn typing_indicator_is_sent_but_not_repeated_immediately() {
+    let harness = OutboundHarness::new().await;
+    let shown = harness.discord.on_nth("POST /channels/{}/typing", 1, satchel_fake_kit::RequestPhase::Performed);
+    for activity in [Activity::Writing, Activity::Speaking, Activity::Uploading] {
+        harness.channel.show_activity(&conversation("100"), activity).await;
+    }
+    shown.await.unwrap();
+    // Long enough for the answer to be read, and then for another call to arrive.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    harness.channel.show_activity(&conversation("100"), Activity::Writing).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(harness.discord.transcript().channels[&harness.place].typed, 1);
+}
+
+#[tokio::test]
+async fn large_file_arrives_whole() {
+    let harness = OutboundHarness::new().await;
+    harness.discord.boost(GUILD, Tier::Two);
+    let file = FakeFile::generated("big.bin", "application/octet-stream", 7, 40_000_000);
+    let item = harness.item(&file).await;
+    harness.send(PartContent::File(item)).await.unwrap();
+    let transcript = harness.discord.transcript();
+    let arrived = transcript.files(harness.place)[0];
+    assert_eq!((arrived.bytes, arrived.sha256), (40_000_000, file.sha256()));
+}
+
+#[tokio::test]
+async fn long_upload_shows_typing() {
+    let harness = OutboundHarness::new().await;
+    let part = harness.part(PartContent::File(harness.item(&small("a.bin", 1)).await));
+    let timeouts = HttpTimeouts { response: Duration::from_secs(1), ..SHORT };
+    let (settings, blobs) = (settings(&harness.discord, unpaced()), Arc::clone(&harness.blobs) as _);
+    let channel = DiscordChannel::with_timeouts(&settings, blobs, fetcher(), timeouts).unwrap();
+    harness.discord.script_next("POST /channels/{}/messages", Fault::Hang { performed: true });
+    let answer = channel.send(&part).await;
+    assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
+    assert_eq!(harness.discord.transcript().channels[&harness.place].typed, 1);
+}
+
+#[tokio::test]
+async fn truncated_file_is_not_sent() {
+    for damage in ["missing", "damaged", "shorter", "longer"] {
+        let harness = OutboundHarness::new().await;
+        let file = FakeFile::generated("a.bin", "application/octet-stream", 7, 300_000);
+        let mut items = vec![harness.item(&small("b.bin", 1)).await, harness.item(&file).await];
+        match damage {
+            "missing" => harness.blobs.lose(&file.sha256()),
+            "damaged" => harness.blobs.damage(&file.sha256()),
+            "shorter" => items[1].attachment.bytes += 1,
+            _ => items[1].attachment.bytes -= 1,
+        }
+        for content in [PartContent::File(items[1].clone()), PartContent::Album { items }] {
+            let answer = harness.send(content).await;
+            assert!(matches!(answer, Err(SendError::Unreadable { .. })), "{damage}: {answer:?}");
+        }
+        assert_eq!(harness.discord.transcript().visible(harness.place).count(), 0, "{damage}");
+    }
 }

@@ -1,32 +1,30 @@
 //! The gateway soak: people write on and on while everything that can become of a gateway becomes of it. Every message
 //! is taken in once, in the order of its conversation.
 
-mod book;
-
 use std::{
+    collections::HashSet,
     future::Future,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use satchel_discord::{DiscordChannel, DiscordError, DiscordListener, DiscordSettings, GatewayTimeouts, HttpTimeouts};
-use satchel_domain::ChannelCapabilities;
+use satchel_domain::{ChannelCapabilities, ChannelName, ConversationId, InboundMessage, TurnId, UndecodableUpdate};
 use satchel_fake_discord::{
     DiscordRules, FakeDiscord, Tier,
     gateway::{FakeGateway, GatewayRules},
 };
 use satchel_fake_kit::{Fault, FaultyBlobs};
-use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError};
+use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
-use serde_json::json;
-use tokio::task::JoinHandle;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-
-use self::book::Book;
+use uuid::Uuid;
 
 /// How often a heartbeat is wanted.
 const HEARTBEAT: Duration = Duration::from_millis(250);
@@ -47,11 +45,11 @@ async fn gateway_faults_keep_order_and_uniqueness() {
     soak.one_trouble_upon_another().await;
     talk.end().await;
     soak.all_is_taken("after all").await;
-    soak.end(Listening::stop).await;
+    soak.end(ListenerTask::stop).await;
 
     let said = soak.said();
     assert!(said.len() > 300, "{} messages are no soak", said.len());
-    let report = soak.book.report();
+    let report = soak.inbound.report();
     assert_eq!(report.ahead, Vec::<String>::new(), "a bookmark says what is stored, and no more");
     assert_eq!(report.accepted.len(), said.len(), "each is taken once");
     for (channel, _) in &soak.places {
@@ -71,13 +69,13 @@ async fn gateway_faults_keep_order_and_uniqueness() {
 struct Soak {
     fake: Arc<FakeDiscord>,
     settings: DiscordSettings,
-    book: Arc<Book>,
+    inbound: Arc<FailingInbound>,
     /// The channels, and who writes there.
     places: Vec<(u64, Vec<u64>)>,
     said: Said,
     /// Whether people hold their tongues for a while.
     quiet: Arc<AtomicBool>,
-    listening: Listening,
+    listening: ListenerTask,
 }
 
 impl Soak {
@@ -110,9 +108,9 @@ impl Soak {
             commands: Vec::new(),
         };
         let said = Said::default();
-        let book = Arc::new(Book::new(Arc::clone(&said)));
-        let listening = Listening::begin(&settings, &book);
-        let soak = Self { fake, settings, book, places, said, quiet: Arc::default(), listening };
+        let inbound = Arc::new(FailingInbound::new(Arc::clone(&said)));
+        let listening = ListenerTask::begin(&settings, &inbound);
+        let soak = Self { fake, settings, inbound, places, said, quiet: Arc::default(), listening };
         soak.hub().wait_connected(1).await.expect("it connects");
         soak
     }
@@ -131,12 +129,12 @@ impl Soak {
         let (quiet, over) = (Arc::clone(&self.quiet), Arc::new(AtomicBool::new(false)));
         let ends = Arc::clone(&over);
         let task = tokio::spawn(async move {
-            let mut dice = Dice(7);
+            let mut random = SeededRandom(7);
             while !ends.load(Ordering::Relaxed) {
                 if !quiet.load(Ordering::Relaxed) {
-                    says(&fake, &places, &said, &mut dice);
+                    says(&fake, &places, &said, &mut random);
                 }
-                tokio::time::sleep(Duration::from_millis(dice.below(12) as u64)).await;
+                tokio::time::sleep(Duration::from_millis(random.below(12) as u64)).await;
             }
         });
         Talk { over, task }
@@ -148,7 +146,7 @@ impl Soak {
         self.resumes("dropped a little later", |hub| hub.drop_after(5)).await;
         self.resumes("asked to reconnect", FakeGateway::ask_to_reconnect).await;
         self.resumes("an invalid session that can be resumed", |hub| hub.invalidate_session(true)).await;
-        assert_eq!(self.book.report().repeats, 0, "a process that goes on is told nothing twice");
+        assert_eq!(self.inbound.report().repeats, 0, "a process that goes on is told nothing twice");
         self.begins_anew("an invalid session", |hub| hub.invalidate_session(false)).await;
         for code in [4000, 4002, 4008, 1001, 1012] {
             self.resumes(&format!("closed with {code}"), |hub| hub.close_with(code)).await;
@@ -196,7 +194,7 @@ impl Soak {
     /// What can't be read ends nothing, and is kept.
     async fn keeps_what_means_nothing(&self) {
         for attempt in 0..5 {
-            let (kept, connections) = (self.book.report().unreadable.len(), self.hub().report().connections);
+            let (kept, connections) = (self.inbound.report().unreadable.len(), self.hub().report().connections);
             self.hub().send_garbage(&format!("}}{{ {attempt}"));
             self.hub().send_binary(&[0xff, attempt]);
             self.hub().send_garbage(&format!(r#"{{"t":"MESSAGE_CREATE","d":{attempt}}}"#));
@@ -205,7 +203,7 @@ impl Soak {
             self.all_is_taken("what means nothing").await;
             // Frames of no session are lost with a connection that ends by chance.
             if self.hub().report().connections == connections {
-                self.book.wait_until("four odd things are kept", |report| report.unreadable.len() == kept + 4).await;
+                self.inbound.wait_until("four odd things are kept", |report| report.unreadable.len() == kept + 4).await;
                 return;
             }
         }
@@ -217,7 +215,7 @@ impl Soak {
         self.the_session_is_known().await;
         for _ in 0..2 {
             let before = self.hub().report();
-            self.restart(Listening::stop).await;
+            self.restart(ListenerTask::stop).await;
             self.hub().wait_until(|report| report.resumes > before.resumes).await.expect("it resumes");
             self.all_is_taken("another process").await;
             assert_eq!(self.hub().report().identifies, before.identifies, "the session goes on");
@@ -225,25 +223,25 @@ impl Soak {
         for _ in 0..5 {
             // The bookmark may be of any moment before, and some things are being stored.
             let before = self.hub().report();
-            self.restart(Listening::kill).await;
+            self.restart(ListenerTask::kill).await;
             self.hub().wait_until(|report| report.resumes > before.resumes).await.expect("it resumes");
         }
         self.all_is_taken("a process that was killed").await;
 
         let before = self.hub().report();
-        self.end(Listening::stop).await;
+        self.end(ListenerTask::stop).await;
         self.more_is_said(20).await;
         self.hub().expire_sessions();
-        self.listening = Listening::begin(&self.settings, &self.book);
+        self.listening = ListenerTask::begin(&self.settings, &self.inbound);
         self.hub().wait_until(|report| report.identifies > before.identifies).await.expect("it begins anew");
         self.all_is_taken("a long absence").await;
     }
 
     /// Everything at once: nothing is waited for.
     async fn one_trouble_upon_another(&mut self) {
-        let mut dice = Dice(11);
+        let mut random = SeededRandom(11);
         for _ in 0..60 {
-            match dice.below(12) {
+            match random.below(12) {
                 0..=2 => self.hub().drop_connection(),
                 3 => self.hub().drop_after(2),
                 4 => self.hub().ask_to_reconnect(),
@@ -253,17 +251,17 @@ impl Soak {
                 8 => self.hub().refuse_upgrades(1),
                 9 => self.hub().send_garbage("}{"),
                 10 => self.fake.script_next("GET /channels/{}/messages", Fault::ServerError),
-                _ => self.restart(Listening::kill).await,
+                _ => self.restart(ListenerTask::kill).await,
             }
-            tokio::time::sleep(Duration::from_millis(dice.below(40) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(random.below(40) as u64)).await;
         }
     }
 
     /// Waits until the session of now is kept in mind. The gateway has begun it some time before the bot hears of it,
     /// and while what was missed is being read the last one is kept in mind, which can't go on.
     async fn the_session_is_known(&self) {
-        let of_now = |kept: &book::Report| kept.session().is_some_and(|kept| self.hub().session_ids().contains(&kept));
-        self.book.wait_until("the session of now is kept in mind", of_now).await;
+        let of_now = |kept: &InboundReport| kept.session().is_some_and(|kept| self.hub().session_ids().contains(&kept));
+        self.inbound.wait_until("the session of now is kept in mind", of_now).await;
     }
 
     /// Lets something happen after which the session is to go on.
@@ -297,25 +295,25 @@ impl Soak {
     /// Waits until all that has been said by now is taken in.
     async fn all_is_taken(&self, what: &str) {
         let said = self.said();
-        let taken = |report: &book::Report| said.iter().all(|(_, message)| report.keys.contains(&message.to_string()));
-        self.book.wait_until(&format!("{what}: all is taken"), taken).await;
+        let taken = |report: &InboundReport| said.iter().all(|(_, message)| report.keys.contains(&message.to_string()));
+        self.inbound.wait_until(&format!("{what}: all is taken"), taken).await;
     }
 
-    async fn restart<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(Listening) -> F) {
+    async fn restart<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(ListenerTask) -> F) {
         self.end(end).await;
-        self.listening = Listening::begin(&self.settings, &self.book);
+        self.listening = ListenerTask::begin(&self.settings, &self.inbound);
     }
 
-    async fn end<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(Listening) -> F) {
-        let listening = std::mem::replace(&mut self.listening, Listening::nobody());
+    async fn end<F: Future<Output = Result<(), DiscordError>>>(&mut self, end: impl FnOnce(ListenerTask) -> F) {
+        let listening = std::mem::replace(&mut self.listening, ListenerTask::nobody());
         end(listening).await.expect("it ends as it should");
     }
 }
 
 /// Lets somebody say something somewhere.
-fn says(fake: &FakeDiscord, places: &[(u64, Vec<u64>)], said: &Said, dice: &mut Dice) {
-    let (channel, people) = &places[dice.below(places.len())];
-    let person = people[dice.below(people.len())];
+fn says(fake: &FakeDiscord, places: &[(u64, Vec<u64>)], said: &Said, random: &mut SeededRandom) {
+    let (channel, people) = &places[random.below(places.len())];
+    let person = people[random.below(people.len())];
     let message = fake.person_says(*channel, person, "and another thing");
     said.lock().unwrap_or_else(PoisonError::into_inner).push((*channel, message));
 }
@@ -334,13 +332,13 @@ impl Talk {
 }
 
 /// A listener at work.
-struct Listening {
+struct ListenerTask {
     task: JoinHandle<Result<(), DiscordError>>,
     stop: CancellationToken,
 }
 
-impl Listening {
-    fn begin(settings: &DiscordSettings, book: &Arc<Book>) -> Self {
+impl ListenerTask {
+    fn begin(settings: &DiscordSettings, inbound: &Arc<FailingInbound>) -> Self {
         let five = Duration::from_secs(5);
         let timeouts = HttpTimeouts { connect: five, response: five, idle: five };
         let blobs = Arc::new(FaultyBlobs::default());
@@ -357,7 +355,7 @@ impl Listening {
         };
         let listener = DiscordListener::with_timeouts(settings.clone(), channel, waits);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(listener.run(Arc::clone(book) as _, stop.clone()));
+        let task = tokio::spawn(listener.run(Arc::clone(inbound) as _, stop.clone()));
         Self { task, stop }
     }
 
@@ -391,13 +389,142 @@ impl Fetcher for NoFiles {
 }
 
 /// Numbers that fall alike in each run.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 >> 33).expect("it is a short number") % end
+    }
+}
+
+/// What is written in a book.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InboundReport {
+    /// The messages in the order in which they were taken: their conversation and their key.
+    pub(crate) accepted: Vec<(String, String)>,
+    pub(crate) keys: HashSet<String>,
+    /// The keys of what could not be read.
+    pub(crate) unreadable: HashSet<String>,
+    /// How often a message came that was taken already.
+    pub(crate) repeats: u64,
+    /// How often something could not be stored.
+    pub(crate) failures: u64,
+    /// The bookmarks that said more than was stored.
+    pub(crate) ahead: Vec<String>,
+    bookmark: Option<Value>,
+}
+
+impl InboundReport {
+    /// The session that the bookmark names.
+    pub(crate) fn session(&self) -> Option<String> {
+        self.bookmark.as_ref()?["session_id"].as_str().map(str::to_owned)
+    }
+}
+
+pub(crate) struct FailingInbound {
+    said: Said,
+    tries: AtomicU64,
+    changed: Notify,
+    report: Mutex<InboundReport>,
+}
+
+impl FailingInbound {
+    pub(crate) fn new(said: Said) -> Self {
+        Self { said, tries: AtomicU64::new(0), changed: Notify::new(), report: Mutex::default() }
+    }
+
+    pub(crate) fn report(&self) -> InboundReport {
+        self.read(InboundReport::clone)
+    }
+
+    /// Waits until the book reads as wanted.
+    pub(crate) async fn wait_until(&self, what: &str, wanted: impl Fn(&InboundReport) -> bool) {
+        let waiting = async {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.read(&wanted) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(15), waiting).await.is_ok(), "in vain: {what}");
+    }
+
+    fn read<T>(&self, reads: impl FnOnce(&InboundReport) -> T) -> T {
+        reads(&self.report.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, writes: impl FnOnce(&mut InboundReport) -> T) -> T {
+        let written = writes(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_waiters();
+        written
+    }
+
+    /// Takes its time, and fails each eleventh time.
+    async fn work(&self) -> Result<(), InboundError> {
+        let number = self.tries.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(number % 4)).await;
+        if number % 11 == 10 {
+            self.write(|report| report.failures += 1);
+            return Err(InboundError("the disk is full".into()));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Inbound for FailingInbound {
+    async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
+        let turn = TurnId(Uuid::from_u128(1));
+        let repeats = |report: &mut InboundReport| {
+            let is_known = report.keys.contains(&message.key);
+            report.repeats += u64::from(is_known);
+            is_known
+        };
+        if self.write(repeats) {
+            return Ok(Some(turn));
+        }
+        self.work().await?;
+        self.write(|report| {
+            report.keys.insert(message.key.clone());
+            report.accepted.push((message.conversation.to_string(), message.key.clone()));
+        });
+        Ok(Some(turn))
+    }
+
+    async fn rename_conversation(&self, _from: ConversationId, _to: ConversationId) -> Result<(), InboundError> {
+        Err(InboundError("conversations stay where they are on Discord".into()))
+    }
+
+    async fn record_undecodable(&self, update: UndecodableUpdate) -> Result<(), InboundError> {
+        self.work().await?;
+        self.write(|report| report.unreadable.insert(update.key));
+        Ok(())
+    }
+
+    async fn load_checkpoint(&self, _channel: &ChannelName) -> Result<Option<Value>, InboundError> {
+        self.work().await?;
+        Ok(self.read(|report| report.bookmark.clone()))
+    }
+
+    async fn save_checkpoint(&self, _channel: &ChannelName, bookmark: Value) -> Result<(), InboundError> {
+        self.work().await?;
+        let seen = bookmark["seen_up_to"].as_str().and_then(|seen| seen.parse::<u64>().ok()).expect("a message's id");
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.write(|report| {
+            let is_missing = |message: &u64| *message <= seen && !report.keys.contains(&message.to_string());
+            let missing: Vec<u64> = said.iter().map(|(_, message)| *message).filter(is_missing).collect();
+            if !missing.is_empty() {
+                report.ahead.push(format!("{bookmark} without {missing:?}"));
+            }
+            report.bookmark = Some(bookmark);
+        });
+        Ok(())
     }
 }

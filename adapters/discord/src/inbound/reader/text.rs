@@ -1,11 +1,21 @@
-//! Parses the text of a message: removes the bot's mention and replaces ids by names. Pure.
+//! The text of a message: mentions become names, and the message that it replies to or forwards is quoted. Pure.
 //!
 //! Discord writes `<@42>` for a person, `<#7>` for a channel, `<:wave:9>` for a guild's own emoji and `</files:3>` for
 //! a command (Message Formatting). In code they are literal text.
 
-use satchel_domain::filename::is_unsafe_char;
+use std::fmt::Write;
 
-use crate::{cache::GuildCache, inbound::wire::User};
+use satchel_domain::{
+    FileReference,
+    filename::is_unsafe_char,
+    quoting::{self, QuoteAuthor},
+};
+
+use super::{InboundReader, LeadingCommand, ParsedMessage, message_files, quoted_files};
+use crate::{
+    cache::GuildCache,
+    inbound::wire::{Embed, Message, MessageContent, PollMedia, User},
+};
 
 /// The names for ids in a text.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +149,144 @@ fn append_after_tag(text: &mut String, mut rest: &str, after_mention: bool) {
 
 fn mention_text(name: &str) -> String {
     name.chars().filter(|c| !is_unsafe_char(*c)).collect()
+}
+
+/// The message that is replied to.
+struct RepliedMessage {
+    author: QuoteAuthor,
+    text: String,
+    files: Vec<FileReference>,
+}
+
+/// Returns the text and files of a message, together with those of the message that it replies to or forwards.
+pub(super) fn compose_text_and_files(
+    parsed: &ParsedMessage<'_>,
+    reader: &InboundReader,
+) -> (String, Vec<FileReference>) {
+    let Message { head, content } = parsed.message;
+    let mut files = message_files(parsed.message);
+    let own_text =
+        quoting::escape_openings(&join_text([&parsed.text.text, &describe_content(content).unwrap_or_default()]));
+    if head.is_forward() {
+        let forwarded: Vec<&MessageContent> = head.message_snapshots.iter().map(|snapshot| &snapshot.message).collect();
+        files.extend(forwarded.iter().flat_map(|content| quoted_files(content, head)));
+        // Discord doesn't say who wrote it.
+        let quotes: Vec<String> =
+            forwarded.iter().map(|content| quoting::quote_forwarded("somebody", &full_text(content, reader))).collect();
+        let quotation = quotes.join("\n\n");
+        return (
+            if own_text.is_empty() { quotation } else { quoting::append_below_quote(&quotation, &own_text) },
+            files,
+        );
+    }
+    let Some(replied) = replied_message(parsed, reader).filter(|replied| includes_reply(parsed.command, replied))
+    else {
+        // A mention alone is a message, too.
+        let is_mention_only = own_text.is_empty() && files.is_empty();
+        return (
+            if is_mention_only { quoting::escape_openings(&reader.forwarded_text(content)) } else { own_text },
+            files,
+        );
+    };
+    let names: Vec<String> = replied.files.iter().map(|file| file.filename.to_string()).collect();
+    files.extend(replied.files);
+    let quotation = quoting::quote_reply(&replied.author, &names, &replied.text);
+    let text = match parsed.command {
+        // A command must come first to be recognised.
+        Some(_) => format!("{own_text}\n\n{quotation}"),
+        None if own_text.is_empty() => quotation,
+        None => quoting::append_below_quote(&quotation, &own_text),
+    };
+    (text, files)
+}
+
+/// Whether the message that is replied to is included: not with Satchel's own commands, and not with another command
+/// that replies to the bot.
+fn includes_reply(command: Option<LeadingCommand>, replied: &RepliedMessage) -> bool {
+    match command {
+        Some(LeadingCommand::Own) => false,
+        Some(LeadingCommand::Other) => replied.author != QuoteAuthor::Bot,
+        None => true,
+    }
+}
+
+fn replied_message(parsed: &ParsedMessage<'_>, reader: &InboundReader) -> Option<RepliedMessage> {
+    let message = parsed.message.head.replied_to()?;
+    let Message { head, content } = message;
+    let is_by_bot = head.author.id.0 == reader.bot.user_id;
+    let mut texts = vec![full_text(content, reader)];
+    let mut files = quoted_files(content, head);
+    for forwarded in head.message_snapshots.iter().map(|snapshot| &snapshot.message) {
+        texts.push(full_text(forwarded, reader));
+        files.extend(quoted_files(forwarded, head));
+    }
+    texts.retain(|text| !text.is_empty());
+    Some(RepliedMessage {
+        author: if is_by_bot { QuoteAuthor::Bot } else { QuoteAuthor::Person(head.author.name().to_owned()) },
+        text: texts.join("\n"),
+        files,
+    })
+}
+
+/// Returns the full text of someone else's message.
+fn full_text(content: &MessageContent, reader: &InboundReader) -> String {
+    let text = join_text([&reader.forwarded_text(content), &describe_content(content).unwrap_or_default()]);
+    join_text([&text, &embed_text(content)])
+}
+
+impl InboundReader {
+    fn forwarded_text(&self, content: &MessageContent) -> String {
+        parse_forwarded(&content.text, self.mention_names(content))
+    }
+}
+
+fn join_text(parts: [&str; 2]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Describes stickers and polls; `None` if the message has none.
+pub(super) fn describe_content(content: &MessageContent) -> Option<String> {
+    let mut text = String::new();
+    for sticker in &content.sticker_items {
+        push_line(&mut text, &format!("[sticker: {}]", sticker.name));
+    }
+    if let Some(poll) = &content.poll {
+        let media_text = |media: &PollMedia| media.text.clone().unwrap_or_default();
+        push_line(&mut text, &format!("[poll: {}]", media_text(&poll.question)));
+        for answer in &poll.answers {
+            push_line(&mut text, &format!("- {}", media_text(&answer.poll_media)));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the text of a message's embeds, the only content of some bots' messages, without links that repeat its text.
+pub(super) fn embed_text(content: &MessageContent) -> String {
+    let mut text = String::new();
+    for Embed { title, description, url, fields } in &content.embeds {
+        let mut embed_lines = String::new();
+        let url = url.as_deref().filter(|url| !content.text.contains(url.trim_end_matches('/')));
+        match (title, url) {
+            (Some(title), Some(url)) => push_line(&mut embed_lines, &format!("[{title}]({url})")),
+            (Some(title), None) => push_line(&mut embed_lines, title),
+            (None, Some(url)) => push_line(&mut embed_lines, url),
+            (None, None) => {}
+        }
+        if let Some(description) = description {
+            push_line(&mut embed_lines, description);
+        }
+        for field in fields {
+            push_line(&mut embed_lines, &format!("{}: {}", field.name, field.value));
+        }
+        push_line(&mut text, &embed_lines);
+    }
+    text
+}
+
+fn push_line(text: &mut String, line: &str) {
+    if !line.is_empty() {
+        let _ = write!(text, "{}{line}", if text.is_empty() { "" } else { "\n" });
+    }
 }
 
 #[cfg(test)]

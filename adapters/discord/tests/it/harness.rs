@@ -1,4 +1,5 @@
-//! A bot with its people and a guild, and somebody who takes in what it hands over.
+//! The set-up of the tests of the gateway and of what people send: a bot with its people and a guild, and a port that
+//! records what it is given.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +20,13 @@ use satchel_fake_discord::{DiscordRules, FakeDiscord, Tier};
 use satchel_fake_kit::FaultyBlobs;
 use satchel_ports::{FetchRequest, FetchResponse, Fetcher, FetcherError, Inbound, InboundError};
 use satchel_routing::tables;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::subscriber::DefaultGuard;
+use tracing::{Subscriber, subscriber::DefaultGuard};
 use uuid::Uuid;
 
 /// The people of these tests.
@@ -38,7 +39,7 @@ pub(crate) const GENERAL: u64 = 9_100;
 pub(crate) const OTHER: u64 = 9_200;
 pub(crate) const THREAD: u64 = 9_110;
 
-pub(crate) struct Bench {
+pub(crate) struct GatewayHarness {
     pub(crate) fake: Arc<FakeDiscord>,
     pub(crate) settings: DiscordSettings,
     pub(crate) waits: GatewayTimeouts,
@@ -46,7 +47,7 @@ pub(crate) struct Bench {
     pub(crate) direct: u64,
 }
 
-impl Bench {
+impl GatewayHarness {
     pub(crate) async fn start() -> Self {
         Self::with(|_| {}).await
     }
@@ -109,16 +110,36 @@ impl Bench {
         DiscordListener::with_timeouts(self.settings.clone(), channel, self.waits)
     }
 
-    pub(crate) fn listen(&self, taker: &Arc<Taker>) -> Listening {
-        Listening::begin(self.listener(), taker)
+    pub(crate) fn listen(&self, taker: &Arc<RecordingInbound>) -> ListenerTask {
+        ListenerTask::begin(self.listener(), taker)
     }
 
     /// Listens, and has a session.
-    pub(crate) async fn connected(&self, taker: &Arc<Taker>) -> Listening {
+    pub(crate) async fn connected(&self, taker: &Arc<RecordingInbound>) -> ListenerTask {
         let listening = self.listen(taker);
         self.fake.gateway().wait_connected(1).await.expect("it connects");
         until("the session is remembered", || taker.bookmark()["session_id"].is_string()).await;
         listening
+    }
+
+    /// Lets the bot say something, with a button for each command. Returns the message's id.
+    pub(crate) async fn bot_says(&self, channel: u64, text: &str, commands: &[&str]) -> u64 {
+        let button = |command: &&str| json!({ "type": 2, "style": 1, "label": "Press", "custom_id": command });
+        let mut body = json!({ "content": text });
+        if !commands.is_empty() {
+            let buttons: Vec<Value> = commands.iter().map(button).collect();
+            body["components"] = json!([{ "type": 1, "components": buttons }]);
+        }
+        let url = format!("{}/api/v10/channels/{channel}/messages", self.fake.api_url());
+        let request = reqwest::Client::new()
+            .post(url)
+            .header("authorization", format!("Bot {}", self.fake.token()))
+            .header("user-agent", "DiscordBot (https://example.org, 1)")
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        let answer = request.send().await.expect("the fake answers").bytes().await.expect("the whole answer comes");
+        let said: Value = serde_json::from_slice(&answer).expect("it is JSON");
+        said["id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_else(|| unreachable!("no message: {said}"))
     }
 
     /// Waits until as many sessions as this were begun, and as many connections resumed.
@@ -141,13 +162,13 @@ impl Fetcher for NoFetcher {
 }
 
 /// A listener at work.
-pub(crate) struct Listening {
+pub(crate) struct ListenerTask {
     task: JoinHandle<Result<(), DiscordError>>,
     stop: CancellationToken,
 }
 
-impl Listening {
-    pub(crate) fn begin(listener: DiscordListener, taker: &Arc<Taker>) -> Self {
+impl ListenerTask {
+    pub(crate) fn begin(listener: DiscordListener, taker: &Arc<RecordingInbound>) -> Self {
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener.run(Arc::clone(taker) as Arc<dyn Inbound>, stop.clone()));
         Self { task, stop }
@@ -171,7 +192,7 @@ impl Listening {
 }
 
 /// Takes what is handed over: at once, when it is let, or not at all. What it keeps outlives the listener.
-pub(crate) struct Taker {
+pub(crate) struct RecordingInbound {
     taken: Mutex<Vec<InboundMessage>>,
     repeated: Mutex<Vec<String>>,
     unreadable: Mutex<Vec<UndecodableUpdate>>,
@@ -188,7 +209,7 @@ pub(crate) struct Taker {
     gate: Semaphore,
 }
 
-impl Default for Taker {
+impl Default for RecordingInbound {
     fn default() -> Self {
         Self {
             taken: Mutex::default(),
@@ -206,7 +227,7 @@ impl Default for Taker {
     }
 }
 
-impl Taker {
+impl RecordingInbound {
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -321,7 +342,7 @@ impl Taker {
 }
 
 #[async_trait]
-impl Inbound for Taker {
+impl Inbound for RecordingInbound {
     async fn accept(&self, message: InboundMessage) -> Result<Option<TurnId>, InboundError> {
         self.begin(&message.conversation.to_string()).await?;
         if locked(&self.strangers).contains(&message.sender.id) {
@@ -379,21 +400,32 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "in vain: {what}");
 }
 
-/// What is logged on this thread, every level of it.
+/// What is logged, every level of it.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogCapture(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
+impl LogCapture {
+    /// Records what this thread logs, until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
         let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
+        let guard = tracing::subscriber::set_default(log.subscriber());
+        (log, guard)
+    }
+
+    /// Records what all threads log from now on, in a process that records nothing else.
+    pub(crate) fn listen_on_all_threads() -> Self {
+        let log = Self::default();
+        tracing::subscriber::set_global_default(log.subscriber()).expect("nothing else listens");
+        log
+    }
+
+    fn subscriber(&self) -> impl Subscriber + Send + Sync + use<> {
+        let writer = self.clone();
+        tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
             .with_ansi(false)
             .with_writer(move || writer.clone())
-            .finish();
-        let guard = tracing::subscriber::set_default(subscriber);
-        (log, guard)
+            .finish()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -406,7 +438,7 @@ impl Log {
     }
 }
 
-impl Write for Log {
+impl Write for LogCapture {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         locked(&self.0).write(bytes)
     }
