@@ -167,7 +167,7 @@ fn byte_stream(content: impl Into<Bytes>) -> ByteStream {
     stream::once(async move { Ok(content) }).boxed()
 }
 
-async fn file_item(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<Bytes>) -> FileItem {
+pub(crate) async fn file_item(fixture: &dyn ChannelFixture, filename: &str, content: impl Into<Bytes>) -> FileItem {
     let hint = BlobHint { filename: Some(Filename::from_untrusted(filename)), mime: None, bytes: None };
     let stored = fixture.blobs().put(byte_stream(content), &hint, 1 << 30).await.unwrap();
     let attachment = Attachment {

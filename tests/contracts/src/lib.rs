@@ -7,5 +7,7 @@ pub mod channel;
 pub mod faulty_runner;
 pub mod file_runner;
 pub mod ledger;
+pub mod log_capture;
+pub mod platform;
 pub mod private_disk;
 pub mod workspace;

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_discord::{DiscordChannel, DiscordListener, GatewayTimeouts};
 use satchel_domain::PartContent;
 use satchel_fake_discord::{Tier, gateway::GatewayRules};
@@ -16,7 +17,7 @@ use satchel_ports::Channel;
 use serde_json::json;
 
 use crate::{
-    harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, LogCapture, OTHER, RecordingInbound, THREAD, until},
+    harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD, until},
     outbound::{OutboundHarness, conversation, settings, unpaced},
 };
 

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Write},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -26,7 +25,6 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Subscriber, subscriber::DefaultGuard};
 use uuid::Uuid;
 
 /// The people of these tests.
@@ -398,52 +396,4 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "in vain: {what}");
-}
-
-/// What is logged, every level of it.
-#[derive(Clone, Default)]
-pub(crate) struct LogCapture(Arc<Mutex<Vec<u8>>>);
-
-impl LogCapture {
-    /// Records what this thread logs, until the guard is dropped.
-    pub(crate) fn listen() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let guard = tracing::subscriber::set_default(log.subscriber());
-        (log, guard)
-    }
-
-    /// Records what all threads log from now on, in a process that records nothing else.
-    pub(crate) fn listen_on_all_threads() -> Self {
-        let log = Self::default();
-        tracing::subscriber::set_global_default(log.subscriber()).expect("nothing else listens");
-        log
-    }
-
-    fn subscriber(&self) -> impl Subscriber + Send + Sync + use<> {
-        let writer = self.clone();
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish()
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&locked(&self.0)).into_owned()
-    }
-
-    /// How many lines hold this.
-    pub(crate) fn lines_with(&self, words: &str) -> usize {
-        self.text().lines().filter(|line| line.contains(words)).count()
-    }
-}
-
-impl Write for LogCapture {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        locked(&self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_discord::{DiscordChannel, HttpTimeouts, SlashCommand};
 use satchel_domain::{FileReference, InboundMessage, MessageRef, Sha256};
 use satchel_fake_discord::{
@@ -12,7 +13,7 @@ use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use serde_json::json;
 
-use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, LogCapture, OTHER, RecordingInbound, until};
+use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound, until};
 
 /// A bot that answers everything in one of its guild's channels, and elsewhere what is said to it.
 async fn start() -> GatewayHarness {

@@ -4,6 +4,7 @@ mod unavailable;
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
@@ -11,9 +12,7 @@ use satchel_ports::{Channel, SendRequest};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::{
-    ANN, BOB, GENERAL, GatewayHarness, ListenerTask, LogCapture, OTHER, RecordingInbound, THREAD, until,
-};
+use crate::harness::{ANN, BOB, GENERAL, GatewayHarness, ListenerTask, OTHER, RecordingInbound, THREAD, until};
 
 const HISTORY: &str = "GET /channels/{}/messages";
 

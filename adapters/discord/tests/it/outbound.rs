@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails ends the test")]
 
 mod limits;
-mod responses;
+mod platform;
 mod retries;
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
@@ -17,10 +17,10 @@ use satchel_discord::{DiscordChannel, DiscordSettings, HttpTimeouts};
 use satchel_domain::{
     Attachment, AttachmentId, AttachmentSource, Button, ChannelCapabilities, ConversationId, FileReference, Filename,
     MessageRef, PartContent, PartId, Timestamp, TurnId, Visibility,
-    delivery::SendError,
+    delivery::{Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
 };
-use satchel_fake_discord::{DiscordFile, DiscordMessage, DiscordRules, FakeDiscord, Mention, Tier};
+use satchel_fake_discord::{DiscordFile, DiscordMessage, DiscordRules, FakeDiscord, Mention, Permission, Tier};
 use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_http::{FetchSettings, HttpFetcher};
 use satchel_ports::{Activity, BlobHint, Blobs, ByteStream, Channel, SendRequest};
@@ -34,6 +34,10 @@ pub(crate) const SHORT: HttpTimeouts = HttpTimeouts {
     response: Duration::from_millis(600),
     idle: Duration::from_millis(400),
 };
+
+const CREATE: &str = "POST /channels/{}/messages";
+const EDIT: &str = "PATCH /channels/{}/messages/{}";
+const DELETE: &str = "DELETE /channels/{}/messages/{}";
 
 const GUILD: u64 = 71;
 const PERSON: u64 = 4_711;
@@ -398,17 +402,6 @@ async fn final_edit_adds_files_and_is_idempotent() {
 }
 
 #[tokio::test]
-async fn withdrawal_removes_message_and_is_idempotent() {
-    let harness = OutboundHarness::new().await;
-    let sent = harness.send(text("for now")).await.unwrap();
-    let withdraw = harness.part(PartContent::Withdraw);
-    assert_eq!(harness.channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()));
-    assert_eq!(harness.channel.edit(&sent[0], &withdraw).await, Ok(Vec::new()), "it is gone already");
-    assert_eq!(harness.channel.send(&withdraw).await, Ok(Vec::new()));
-    assert_eq!(harness.visible(), 0);
-}
-
-#[tokio::test]
 async fn a_persons_direct_channel_is_opened_once() {
     let harness = OutboundHarness::new().await;
     let to_ann = |words: &str| SendRequest { conversation: conversation("@4711"), ..harness.part(text(words)) };
@@ -443,46 +436,52 @@ async fn typing_indicator_is_sent_but_not_repeated_immediately() {
 }
 
 #[tokio::test]
-async fn large_file_arrives_whole() {
+async fn forbidden_send_explains_reason_in_plain_language() {
     let harness = OutboundHarness::new().await;
-    harness.discord.boost(GUILD, Tier::Two);
-    let file = FakeFile::generated("big.bin", "application/octet-stream", 7, 40_000_000);
-    let item = harness.item(&file).await;
-    harness.send(PartContent::File(item)).await.unwrap();
+    let reason = |answer| match answer {
+        Err(SendError::Forbidden { reason }) => reason,
+        other => format!("{other:?}"),
+    };
+    let hello = || text("hello");
+    let direct = harness.discord.direct(PERSON);
+    harness.discord.person_blocks(PERSON);
+    let to_the_person = harness.channel.send(&harness.part_in(direct, hello())).await;
+    assert_eq!(reason(to_the_person), "the person doesn't accept direct messages from the bot");
+    harness.discord.forbid(harness.place, Permission::Send);
+    assert!(reason(harness.send(hello()).await).starts_with("the bot lacks a permission"));
+    harness.discord.forbid(harness.place, Permission::View);
+    assert_eq!(reason(harness.send(hello()).await), "the bot can't see the channel");
+    harness.discord.delete_channel(harness.place);
+    assert_eq!(reason(harness.send(hello()).await), "the channel no longer exists");
+    let elsewhere = SendRequest { conversation: "console:main".parse().unwrap(), ..harness.part(hello()) };
+    assert_eq!(reason(harness.channel.send(&elsewhere).await), "console:main is not a Discord channel");
+}
+
+#[tokio::test]
+async fn words_go_where_files_may_not() {
+    let harness = OutboundHarness::new().await;
+    harness.discord.forbid(harness.place, Permission::Attach);
+    let files = harness.items(&["a.bin"]).await;
+    let both = harness.send(bundle("hello", files.clone())).await;
+    assert!(matches!(both, Err(SendError::Refused { refusal: Refusal::Other, .. })), "{both:?}");
+    assert!(harness.send(text("hello")).await.is_ok());
+    let alone = harness.send(PartContent::File(files[0].clone())).await;
+    assert!(matches!(alone, Err(SendError::Forbidden { .. })), "{alone:?}");
+}
+
+#[tokio::test]
+async fn message_is_sent_without_unavailable_reply_target() {
+    let harness = OutboundHarness::new().await;
+    let asked = harness.discord.person_says(harness.place, PERSON, "hello?");
+    let answering = |content| SendRequest { reply_to: Some(MessageRef(asked.to_string())), ..harness.part(content) };
+    harness.channel.send(&answering(text("an answer"))).await.unwrap();
+    harness.discord.forbid(harness.place, Permission::ReadHistory);
+    harness.channel.send(&answering(bundle("no reference is allowed", harness.items(&["a.bin"]).await))).await.unwrap();
+    harness.discord.allow(harness.place, Permission::ReadHistory);
+    harness.discord.person_deletes(asked);
+    harness.channel.send(&answering(text("it is gone"))).await.unwrap();
     let transcript = harness.discord.transcript();
-    let arrived = transcript.files(harness.place)[0];
-    assert_eq!((arrived.bytes, arrived.sha256), (40_000_000, file.sha256()));
-}
-
-#[tokio::test]
-async fn long_upload_shows_typing() {
-    let harness = OutboundHarness::new().await;
-    let part = harness.part(PartContent::File(harness.item(&small("a.bin", 1)).await));
-    let timeouts = HttpTimeouts { response: Duration::from_secs(1), ..SHORT };
-    let (settings, blobs) = (settings(&harness.discord, unpaced()), Arc::clone(&harness.blobs) as _);
-    let channel = DiscordChannel::with_timeouts(&settings, blobs, fetcher(), timeouts).unwrap();
-    harness.discord.script_next("POST /channels/{}/messages", Fault::Hang { performed: true });
-    let answer = channel.send(&part).await;
-    assert!(matches!(answer, Err(SendError::InDoubt { .. })), "{answer:?}");
-    assert_eq!(harness.discord.transcript().channels[&harness.place].typed, 1);
-}
-
-#[tokio::test]
-async fn truncated_file_is_not_sent() {
-    for damage in ["missing", "damaged", "shorter", "longer"] {
-        let harness = OutboundHarness::new().await;
-        let file = FakeFile::generated("a.bin", "application/octet-stream", 7, 300_000);
-        let mut items = vec![harness.item(&small("b.bin", 1)).await, harness.item(&file).await];
-        match damage {
-            "missing" => harness.blobs.lose(&file.sha256()),
-            "damaged" => harness.blobs.damage(&file.sha256()),
-            "shorter" => items[1].attachment.bytes += 1,
-            _ => items[1].attachment.bytes -= 1,
-        }
-        for content in [PartContent::File(items[1].clone()), PartContent::Album { items }] {
-            let answer = harness.send(content).await;
-            assert!(matches!(answer, Err(SendError::Unreadable { .. })), "{damage}: {answer:?}");
-        }
-        assert_eq!(harness.discord.transcript().visible(harness.place).count(), 0, "{damage}");
-    }
+    let answered: Vec<_> = transcript.visible(harness.place).map(|message| message.reply_to).collect();
+    assert_eq!(answered, [Some(asked), None, None]);
+    assert_eq!(transcript.files(harness.place).len(), 1);
 }

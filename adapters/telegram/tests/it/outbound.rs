@@ -6,9 +6,8 @@ mod contents;
 mod contract;
 mod lookup;
 mod pace;
+mod platform;
 mod responses;
-mod secrets;
-mod streams;
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_discord::{
     DiscordFault,
     gateway::{GatewayReport, GatewayRules, MESSAGE_CONTENT},
@@ -9,7 +10,7 @@ use satchel_fake_discord::{
 use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::json;
 
-use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, LogCapture, OTHER, RecordingInbound, THREAD, until};
+use crate::harness::{ANN, BOB, GENERAL, GUILD, GatewayHarness, OTHER, RecordingInbound, THREAD, until};
 
 #[tokio::test]
 async fn session_resumes_after_each_resumable_close_code() {

@@ -3,12 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission, gateway::GatewaySnapshot};
 use satchel_fake_kit::{Fault, FaultTiming};
 use serde_json::{Map, Value, json};
 
 use super::{HISTORY, gone};
-use crate::harness::{ANN, GENERAL, GUILD, GatewayHarness, ListenerTask, LogCapture, RecordingInbound, THREAD, until};
+use crate::harness::{ANN, GENERAL, GUILD, GatewayHarness, ListenerTask, RecordingInbound, THREAD, until};
 
 /// A page of history with something that Ann has said, which tells of no guild.
 fn page(channel: u64, words: &str) -> String {

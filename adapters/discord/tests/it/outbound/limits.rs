@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use futures::future::join_all;
 use satchel_discord::DiscordListener;
-use satchel_domain::delivery::Refusal;
 use satchel_fake_discord::{ApiRefusal, DiscordFault, DiscordRates};
-use satchel_fake_kit::Fault;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -16,7 +14,6 @@ use crate::harness::{RecordingInbound, until};
 const MIB: u64 = 1 << 20;
 /// What is left for the words and the form of a request.
 const FORM: u64 = 128 << 10;
-const CREATE: &str = "POST /channels/{}/messages";
 const OTHER_GUILD: u64 = 72;
 
 fn generated(name: &str, bytes: u64) -> FakeFile {
@@ -289,23 +286,6 @@ async fn long_rate_limit_wait_is_reported_at_once() {
     assert_eq!(harness.discord.requests(CREATE), 5, "nobody was asked");
     let elsewhere = harness.discord.channel(GUILD, 101, "other");
     harness.channel.send(&harness.part_in(elsewhere, text("not held up"))).await.unwrap();
-}
-
-#[tokio::test]
-async fn rate_limit_applies_to_whole_channel() {
-    // Without a pace, too: what was told is not forgotten.
-    for capabilities in [tables::discord(), unpaced()] {
-        let harness = OutboundHarness::with(DiscordRules::unpaced(), capabilities).await;
-        harness.discord.script_next(CREATE, Fault::RateLimit { retry_after_ms: 3_000 });
-        assert!(matches!(harness.send(text("too soon")).await, Err(SendError::NotSent { .. })));
-        let answer = harness.send(text("later")).await;
-        let Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) = answer else { panic!("{answer:?}") };
-        assert!((2_000..=3_000).contains(&wait), "{wait}");
-        assert_eq!(harness.discord.requests(CREATE), 1, "nobody asked meanwhile");
-        harness.channel.probe().await.unwrap();
-        let elsewhere = harness.discord.channel(GUILD, 101, "other");
-        harness.channel.send(&harness.part_in(elsewhere, text("elsewhere"))).await.unwrap();
-    }
 }
 
 #[tokio::test]

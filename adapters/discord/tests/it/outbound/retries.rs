@@ -1,15 +1,12 @@
 //! Retries and doubt: a nonce answers with the message that arrived first, across restarts, and is made to show what the
 //! part is now; and the look-up for when the nonce is forgotten.
 
-use satchel_domain::{Button, capabilities::Idempotency, delivery::Refusal};
-use satchel_fake_discord::{ApiRefusal, DiscordFault, Permission};
-use satchel_fake_kit::{Fault, FaultTiming};
+use satchel_domain::capabilities::Idempotency;
+use satchel_fake_discord::{ApiRefusal, DiscordFault};
+use satchel_fake_kit::FaultTiming;
 use satchel_ports::{LookupOutcome, LookupRange, LookupRequest, ledger::RecordedMessages};
 
-use super::{shown_name, *};
-
-const CREATE: &str = "POST /channels/{}/messages";
-const EDIT: &str = "PATCH /channels/{}/messages/{}";
+use super::*;
 
 /// A part that has arrived as `before`, of which nobody knows, and is to be `now`.
 async fn arrived(harness: &OutboundHarness, before: PartContent, now: PartContent) -> SendRequest {

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use futures::TryStreamExt;
+use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::{FileReference, Sha256};
 use satchel_fake_kit::{FakeFile, Fault, FaultyBlobs};
 use satchel_fake_telegram::{ApiRefusal, DOWNLOAD, FileKind, PersonMessage, TelegramFault, TelegramRules};
 use satchel_ports::{BlobHint, Blobs, Channel, FetchedFile, FileFetchError};
 use satchel_telegram::TelegramChannel;
 
-use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound};
+use super::harness::{ANN, InboundHarness, RecordingInbound};
 
 const MEGABYTE: u64 = 1 << 20;
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, Write},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -22,7 +21,6 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::subscriber::DefaultGuard;
 use uuid::Uuid;
 
 /// The people of these tests.
@@ -286,41 +284,4 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(20), waiting).await.is_ok(), "in vain: {what}");
-}
-
-/// What is logged on this thread, every level of it.
-#[derive(Clone, Default)]
-pub(crate) struct LogCapture(Arc<Mutex<Vec<u8>>>);
-
-impl LogCapture {
-    pub(crate) fn listen() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        let guard = tracing::subscriber::set_default(subscriber);
-        (log, guard)
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&locked(&self.0)).into_owned()
-    }
-
-    /// How many lines hold this.
-    pub(crate) fn lines_with(&self, words: &str) -> usize {
-        self.text().lines().filter(|line| line.contains(words)).count()
-    }
-}
-
-impl Write for LogCapture {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        locked(&self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::InboundMessage;
 use satchel_fake_kit::FakeFile;
 use satchel_fake_telegram::{FileKind, PersonMessage};
 use serde_json::json;
 
-use super::harness::{ANN, BOB, InboundHarness, LogCapture, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, RecordingInbound, until};
 
 fn file(name: &str, mime: &str) -> FakeFile {
     FakeFile::generated(name, mime, 7, 3_000)

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_domain::{PartContent, PartId, TurnId};
 use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, TelegramFault};
@@ -9,7 +10,7 @@ use satchel_ports::{Channel, SendRequest};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::harness::{ANN, BOB, InboundHarness, LogCapture, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, RecordingInbound, until};
 
 #[tokio::test]
 async fn telegram_keeps_everything_until_it_is_stored() {

@@ -1,10 +1,11 @@
 //! What happens before updates come: who we are, the commands, and a token that is nobody's.
 
+use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use serde_json::json;
 
-use super::harness::{ANN, InboundHarness, LogCapture, RecordingInbound, until};
+use super::harness::{ANN, InboundHarness, RecordingInbound, until};
 
 #[tokio::test]
 async fn bot_identity_is_requested_until_available() {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use reqwest::{Client, StatusCode};
+use satchel_contracts::log_capture::LogCapture;
 use satchel_fake_kit::{FakeFile, Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, FileKind, PersonMessage, TelegramFault};
 use satchel_requirements::required;
@@ -18,7 +19,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::harness::{ANN, BOB, InboundHarness, ListenerTask, LogCapture, RecordingInbound, until};
+use super::harness::{ANN, BOB, InboundHarness, ListenerTask, RecordingInbound, until};
 
 /// Where the bots listen: below the ports that the system gives away by itself, so that nobody gets one in between.
 const PORTS: Range<u16> = 10_000..20_000;

@@ -3,7 +3,6 @@
 use std::{pin::pin, time::Instant};
 
 use futures::future::join_all;
-use satchel_fake_kit::Fault;
 use satchel_fake_telegram::{RateReport, TelegramRates, TelegramRules};
 
 use super::*;
@@ -119,22 +118,4 @@ async fn draft_edits_yield_to_permanent_messages() {
         }
     };
     goes_well(play).await;
-}
-
-#[tokio::test]
-async fn rate_limit_applies_to_whole_chat() {
-    let stage = paced().await;
-    stage.telegram.script_next("sendMessage", Fault::RateLimit { retry_after_ms: 3_000 });
-    let began = Instant::now();
-    assert!(matches!(stage.send(text("too soon")).await, Err(SendError::NotSent { .. })));
-    let part = stage.part(text("later"));
-    let Err(SendError::NotSent { retry_after_ms: Some(wait), .. }) = stage.channel.send(&part).await else {
-        panic!("it waits in the ledger, where nobody doubts it")
-    };
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    assert!((2_000..=3_001).contains(&wait), "{wait}");
-    assert_eq!(stage.telegram.requests("sendMessage"), 1, "nobody asked meanwhile");
-    deliver(&stage, &part).await;
-    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
-    assert_eq!(stage.telegram.requests("sendMessage"), 2, "nobody asked in between");
 }
