@@ -68,13 +68,7 @@ struct RoundRobin {
 /// The backfill of one channel.
 #[derive(Debug, Default)]
 struct ChannelBackfill {
-    /// The guild for which it was started; a page doesn't name it.
-    guild: Option<u64>,
-    after: u64,
-    /// Whether the first page must have messages, according to the guild.
-    is_expected: bool,
-    /// Whether the history was unavailable before.
-    is_retry: bool,
+    next: PageRequest,
     /// Whether a page is being stored.
     is_storing: bool,
     has_more: bool,
@@ -85,10 +79,10 @@ struct ChannelBackfill {
 }
 
 /// A page to request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PageRequest {
     pub(super) channel: u64,
-    /// `None` for a direct channel.
+    /// The guild for which the backfill was started, which a page doesn't name; `None` for a direct channel.
     pub(super) guild: Option<u64>,
     /// The id after which the page starts.
     pub(super) after: u64,
@@ -167,19 +161,18 @@ impl Backfill {
             reading.is_requested_again = true;
             return;
         }
-        let is_expected = guild.is_some();
-        self.insert(channel, ChannelBackfill { guild, after, is_expected, ..ChannelBackfill::default() });
+        self.insert(PageRequest { channel, guild, after, is_expected: guild.is_some(), is_retry: false });
     }
 
     /// Starts to read a history that was unavailable, of a channel that is not being read.
     pub(super) fn start_retry(&mut self, channel: u64, unread: UnreadHistory) {
         let UnreadHistory { guild, after } = unread;
-        self.insert(channel, ChannelBackfill { guild, after, is_retry: true, ..ChannelBackfill::default() });
+        self.insert(PageRequest { channel, guild, after, is_expected: false, is_retry: true });
     }
 
-    fn insert(&mut self, channel: u64, reading: ChannelBackfill) {
-        self.round_robin(reading.is_retry).queue.push_back(channel);
-        self.channels.insert(channel, reading);
+    fn insert(&mut self, next: PageRequest) {
+        self.round_robin(next.is_retry).queue.push_back(next.channel);
+        self.channels.insert(next.channel, ChannelBackfill { next, ..ChannelBackfill::default() });
     }
 
     fn round_robin(&mut self, is_retry: bool) -> &mut RoundRobin {
@@ -196,7 +189,7 @@ impl Backfill {
     /// A guild is gone with its channels.
     pub(super) fn remove_guild(&mut self, guild: u64) {
         self.awaited_guilds.remove(&guild);
-        for reading in self.channels.values_mut().filter(|reading| reading.guild == Some(guild)) {
+        for reading in self.channels.values_mut().filter(|reading| reading.next.guild == Some(guild)) {
             reading.is_removed = true;
         }
     }
@@ -209,7 +202,7 @@ impl Backfill {
     /// Whether new messages of a channel have to wait for its history. They don't wait for the page of a retry, which
     /// may be unavailable again.
     pub(super) fn blocks(&self, channel: u64) -> bool {
-        self.channels.get(&channel).is_some_and(|reading| !reading.is_retry || reading.is_storing)
+        self.channels.get(&channel).is_some_and(|reading| !reading.next.is_retry || reading.is_storing)
     }
 
     /// Returns the next page to request, if one may be requested now.
@@ -217,20 +210,19 @@ impl Backfill {
         let channel = self.reads.next().or_else(|| self.retries.next())?;
         let reading = self.channels.get_mut(&channel).expect("a queued channel is being read");
         reading.is_requested_again = false;
-        let ChannelBackfill { guild, after, is_expected, is_retry, .. } = *reading;
-        Some(PageRequest { channel, guild, after, is_expected, is_retry })
+        Some(reading.next)
     }
 
     /// A page has arrived, with this many messages and this last id. Returns where they were written.
     pub(super) fn on_page(&mut self, channel: u64, messages: usize, last: Option<u64>) -> PageOrigin {
         let reading = self.channels.get_mut(&channel).expect("a page arrives for a channel that is being read");
         // A page without progress would be returned for ever.
-        let has_progress = last.is_some_and(|last| last > reading.after);
-        reading.after = reading.after.max(last.unwrap_or(0));
+        let has_progress = last.is_some_and(|last| last > reading.next.after);
+        reading.next.after = reading.next.after.max(last.unwrap_or(0));
         reading.has_more = messages >= PAGE_SIZE && has_progress && !reading.is_removed;
-        reading.is_expected = false;
+        reading.next.is_expected = false;
         reading.is_storing = true;
-        match reading.guild {
+        match reading.next.guild {
             _ if std::mem::take(&mut reading.is_removed) => PageOrigin::Removed,
             Some(guild) => PageOrigin::Guild(guild),
             None => PageOrigin::Direct,
@@ -241,7 +233,7 @@ impl Backfill {
     pub(super) fn on_page_stored(&mut self, channel: u64) -> bool {
         let reading = self.channels.get_mut(&channel).expect("a page is stored of a channel that is being read");
         reading.is_storing = false;
-        let (has_more, is_retry) = (reading.has_more || reading.is_requested_again, reading.is_retry);
+        let (has_more, is_retry) = (reading.has_more || reading.is_requested_again, reading.next.is_retry);
         let round_robin = self.round_robin(is_retry);
         round_robin.in_flight -= 1;
         if has_more {
@@ -255,7 +247,7 @@ impl Backfill {
     /// A page is unavailable, and the channel is no longer read. Returns what stays unread; `None` if the channel is
     /// gone.
     pub(super) fn on_unavailable(&mut self, channel: u64) -> Option<UnreadHistory> {
-        let ChannelBackfill { guild, after, is_retry, is_removed, .. } =
+        let ChannelBackfill { next: PageRequest { guild, after, is_retry, .. }, is_removed, .. } =
             self.channels.remove(&channel).expect("a page was requested of a channel that is being read");
         self.round_robin(is_retry).in_flight -= 1;
         (!is_removed).then_some(UnreadHistory { guild, after })
@@ -263,7 +255,7 @@ impl Backfill {
 
     /// Whether everything is stored, except for what is unavailable.
     pub(super) fn is_complete(&self) -> bool {
-        self.awaited_guilds.is_empty() && self.channels.values().all(|reading| reading.is_retry)
+        self.awaited_guilds.is_empty() && self.channels.values().all(|reading| reading.next.is_retry)
     }
 }
 
