@@ -116,29 +116,29 @@ async fn heard(session: &mut Session<'_>, file: &Attachment) -> Result<Option<St
     }))
 }
 
-/// A table's rows that name files, and how one of their documents is rewritten.
-struct Place {
+/// A column of documents that name files: its rows, and how a document is rewritten.
+struct FileColumn {
     select: &'static str,
     update: &'static str,
     rewrite: fn(&Copies<'_>, Value) -> Result<Value>,
 }
 
-const PLACES: [Place; 3] = [
-    Place {
+const FILE_COLUMNS: [FileColumn; 3] = [
+    FileColumn {
         select: "SELECT rowid, message FROM history WHERE conversation = $1 AND instr(message, $2)",
         update: "UPDATE history SET message = $2 WHERE rowid = $1",
         rewrite: |copies, message| {
             copies.rewrite(message, |message: HistoryMessage<_>, bare| message.try_map_files(bare))
         },
     },
-    Place {
+    FileColumn {
         select: "SELECT rowid, response FROM turns WHERE conversation = $1 AND instr(response, $2)",
         update: "UPDATE turns SET response = $2 WHERE rowid = $1",
         rewrite: |copies, response| {
             copies.rewrite(response, |response: OutgoingResponse<_>, bare| response.try_map_files(bare))
         },
     },
-    Place {
+    FileColumn {
         select: "SELECT rowid, content FROM parts WHERE conversation = $1 AND instr(content, $2)",
         update: "UPDATE parts SET content = $2 WHERE rowid = $1",
         rewrite: |copies, content| copies.rewrite(content, |content: PartContent<_>, bare| content.try_map_files(bare)),
@@ -152,15 +152,15 @@ async fn erase(
     turn: Uuid,
     copies: &Copies<'_>,
 ) -> Result<()> {
-    for place in &PLACES {
-        let documents: Vec<(i64, Json<Value>)> = sqlx::query_as(place.select)
+    for column in &FILE_COLUMNS {
+        let documents: Vec<(i64, Json<Value>)> = sqlx::query_as(column.select)
             .bind(conversation.to_string())
             .bind(copies.file.id.to_string())
             .fetch_all(session.connection().await?)
             .await?;
         for (row, document) in documents {
-            let document = Json((place.rewrite)(copies, document.0)?);
-            sqlx::query(place.update).bind(row).bind(document).execute(session.connection().await?).await?;
+            let document = Json((column.rewrite)(copies, document.0)?);
+            sqlx::query(column.update).bind(row).bind(document).execute(session.connection().await?).await?;
         }
     }
     erase_in_journal(session, conversation, copies).await?;

@@ -109,7 +109,7 @@ pub(crate) async fn journal_outcome(
     let records = Records::of_conversation(session, &lease.conversation, files).await?;
     let outcome = outcome.try_map_files(|file| match file {
         OutcomeFile::New(file) => Ok(file.id.into()),
-        OutcomeFile::Known(file) => records.refer(&file),
+        OutcomeFile::Stored(file) => records.refer(&file),
     })?;
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };
     let mut batch = Batch::default();

@@ -173,7 +173,7 @@ async fn run_and_record(
 fn drop_new_files(mut outcome: ToolOutcome, exceeded: &QuotaExceeded) -> ToolOutcome {
     let name = |file: &NewAttachment| format!("{:?} ({})", file.filename.as_str(), size::format_bytes(file.bytes));
     let names: Vec<String> = outcome.new_files().iter().map(name).collect();
-    let is_known = |file: &OutcomeFile| matches!(file, OutcomeFile::Known(_));
+    let is_known = |file: &OutcomeFile| matches!(file, OutcomeFile::Stored(_));
     outcome.attachments.retain(is_known);
     outcome.viewed_files.retain(|viewed| is_known(&viewed.file));
     outcome.selection.iter_mut().for_each(|files| files.retain(is_known));

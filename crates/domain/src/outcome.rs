@@ -28,7 +28,7 @@ pub enum OutcomeFile {
     /// The call made it; the ledger numbers it when it records the outcome.
     New(NewAttachment),
     /// The conversation has it already.
-    Known(Attachment),
+    Stored(Attachment),
 }
 
 /// What a call has yielded, as the ledger has recorded it: every file has its number.
@@ -186,7 +186,7 @@ impl OutcomeFile {
     pub fn id(&self) -> AttachmentId {
         match self {
             Self::New(file) => file.id,
-            Self::Known(file) => file.id,
+            Self::Stored(file) => file.id,
         }
     }
 
@@ -195,7 +195,7 @@ impl OutcomeFile {
     pub fn visibility(&self) -> Visibility {
         match self {
             Self::New(file) => file.visibility,
-            Self::Known(file) => file.visibility,
+            Self::Stored(file) => file.visibility,
         }
     }
 
@@ -204,7 +204,7 @@ impl OutcomeFile {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::New(file) => file.bytes,
-            Self::Known(file) => file.bytes,
+            Self::Stored(file) => file.bytes,
         }
     }
 }
@@ -224,6 +224,6 @@ impl From<NewAttachment> for OutcomeFile {
 
 impl From<Attachment> for OutcomeFile {
     fn from(file: Attachment) -> Self {
-        Self::Known(file)
+        Self::Stored(file)
     }
 }

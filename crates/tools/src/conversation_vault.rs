@@ -93,7 +93,7 @@ impl SecretMask {
     fn mask_file(&self, mut file: OutcomeFile) -> OutcomeFile {
         let (filename, description) = match &mut file {
             OutcomeFile::New(file) => (&mut file.filename, &mut file.description),
-            OutcomeFile::Known(file) => (&mut file.filename, &mut file.description),
+            OutcomeFile::Stored(file) => (&mut file.filename, &mut file.description),
         };
         *filename = self.mask_name(filename);
         *description = self.mask_text(description);

@@ -55,9 +55,9 @@ pub(crate) fn attachment(id: u128, filename: &str, mime: &str, content: &[u8]) -
 }
 
 /// The files of an outcome, all of which the conversation has already.
-pub(crate) fn known_files(outcome: &ToolOutcome) -> Vec<Attachment> {
+pub(crate) fn stored_files(outcome: &ToolOutcome) -> Vec<Attachment> {
     let known = |file: &OutcomeFile| match file {
-        OutcomeFile::Known(file) => file.clone(),
+        OutcomeFile::Stored(file) => file.clone(),
         OutcomeFile::New(file) => panic!("it is new: {file:?}"),
     };
     outcome.attachments.iter().map(known).collect()

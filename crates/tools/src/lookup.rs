@@ -98,7 +98,7 @@ impl From<&OutcomeFile> for QueuedAttachment {
     fn from(file: &OutcomeFile) -> Self {
         let (number, filename, mime) = match file {
             OutcomeFile::New(file) => (None, &file.filename, &file.mime),
-            OutcomeFile::Known(file) => (Some(file.number), &file.filename, &file.mime),
+            OutcomeFile::Stored(file) => (Some(file.number), &file.filename, &file.mime),
         };
         Self { id: file.id(), number, filename: filename.clone(), mime: mime.clone(), bytes: file.bytes() }
     }

@@ -56,7 +56,7 @@ impl Stage {
         let picture = Some(Picture { filename: name, stored });
         let outcome = ToolOutcome {
             attachments: vec![file.clone().into()],
-            viewed_files: vec![ViewedFile { file: OutcomeFile::Known(file.clone()), picture }],
+            viewed_files: vec![ViewedFile { file: OutcomeFile::Stored(file.clone()), picture }],
             selection: Some(vec![file.clone().into()]),
             ..ToolOutcome::from_text("made")
         };
@@ -161,9 +161,9 @@ async fn copies_of_records_are_read_and_forgotten_too() {
         sqlx::query(sql).bind(&copy).execute(&mut database).await.unwrap();
     }
     assert_eq!(stage.tables_with("secret.pdf").await, ["attachments", "history", "journal", "parts", "turns"]);
-    assert_eq!(stage.ledger.history(&file.conversation, 9).await.unwrap()[0].files(), [file.clone()]);
+    assert_eq!(stage.ledger.history(&file.conversation, 9).await.unwrap()[0].files(), std::slice::from_ref(&file));
     let record = stage.ledger.turn(stage.turn).await.unwrap().unwrap();
-    assert_eq!(record.response.unwrap().attachments, [file.clone()]);
+    assert_eq!(record.response.unwrap().attachments, std::slice::from_ref(&file));
     assert_eq!(record.parts[0].content.files()[0].attachment, file);
 
     let request = ForgetRequest { conversation: file.conversation, number: 1, restricted_to: None };

@@ -215,7 +215,7 @@ async fn turn_resumes_from_journal_without_repeating_effects() {
 async fn turn_is_ended_and_reported_after_three_crashes() {
     let mut stage = Stage::with_model(vec![]);
     stage.turn.crashes = 3;
-    let outcome = ToolOutcome { attachments: vec![file(1, "kept.txt").into()], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![file(1, "kept.txt")], ..ToolOutcome::default() };
     stage.turn.journal = vec![
         JournalEntry::Model {
             steered: vec![],

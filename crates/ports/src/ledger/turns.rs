@@ -21,7 +21,9 @@ use crate::FileChange;
 /// - `next_turn` returns a lane's turns in the order of their first messages, the same one until it is completed.
 /// - `next_turn` returns the transcriptions that `record_transcription` stored, and the settings that the
 ///   conversation's last completed turns have left.
-/// - `journal_outcome` numbers the outcome's new files; stored files keep their number.
+/// - `store_file`, `journal_outcome` and `register_files` alone number files; a stored file keeps its number. Whoever
+///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
+/// - A file is read with what its outcome, its response or its part says of it otherwise than its record does.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
 ///   order.

@@ -15,8 +15,8 @@ use std::{
 
 use rstest::rstest;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, MessageRef, Part, PartContent,
-    PartId, PartState, Sha256, Timestamp, TurnId, Visibility,
+    AttachmentId, AttachmentSource, ConversationId, Filename, MediaInfo, MessageRef, NewAttachment, Part, PartContent,
+    PartId, PartState, Sha256, Timestamp, TurnId,
     capabilities::{ChannelCapabilities, Idempotency, LookupRule},
     delivery::{DeliveryRules, OnDoubt, Refusal, SendError},
     part::{FileForm, FileItem, Markup, PreparedVoice},
@@ -79,20 +79,11 @@ fn sending(part: Part) -> Part {
 }
 
 fn photo(id: u128) -> FileItem {
-    let attachment = Attachment {
-        id: AttachmentId(Uuid::from_u128(id)),
-        number: NonZeroU64::new(17).unwrap(),
-        conversation: "console:main".parse().unwrap(),
-        source: AttachmentSource::Tool,
-        filename: Filename::from_untrusted("a.jpg"),
-        mime: "image/jpeg".into(),
-        bytes: 9,
-        sha256: Sha256([0; 32]),
-        media: MediaInfo::default(),
-        description: String::new(),
-        created_at: Timestamp(0),
-        visibility: Visibility::Deliver,
-    };
+    let stored =
+        StoredBlob { sha256: Sha256([0; 32]), bytes: 9, mime: "image/jpeg".into(), media: MediaInfo::default() };
+    let (id, name) = (AttachmentId(Uuid::from_u128(id)), Filename::from_untrusted("a.jpg"));
+    let file = NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(0));
+    let attachment = file.numbered("console:main".parse().unwrap(), NonZeroU64::new(17).unwrap());
     FileItem { attachment, form: FileForm::Photo, caption: String::new() }
 }
 

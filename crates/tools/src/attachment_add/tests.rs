@@ -1,6 +1,6 @@
 //! The promises of `attachment.add`: all or nothing, pairwise overrides, and every guardrail with its numbers.
 
-use crate::fakes::known_files;
+use crate::fakes::stored_files;
 
 use std::{num::NonZeroU64, sync::Arc};
 
@@ -101,7 +101,7 @@ async fn saved_file_sent_back_keeps_its_number() {
     let outcome =
         added(json!({"path": "/shared/trip/photo.png", "descriptions": ["us"], "visibility": "internal"})).await;
     let sent = AttachmentId(uuid::Uuid::from_u128(3));
-    let file = known_files(&outcome).remove(0);
+    let file = stored_files(&outcome).remove(0);
     assert_eq!((file.id, file.number.get(), file.source), (sent, 3, AttachmentSource::User));
     assert_eq!((file.description.as_str(), file.visibility), ("us", Visibility::Internal));
     assert_eq!(outcome.data.unwrap()["attachments"][0]["number"], 3);

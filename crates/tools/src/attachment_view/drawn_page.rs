@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn page_is_a_picture_with_its_text() {
         let (world, outcome) = view(Ok(()), Ok(page_text("The end."))).await;
-        let [ViewedFile { file: OutcomeFile::Known(file), picture: Some(picture) }] = &outcome.viewed_files[..] else {
+        let [ViewedFile { file: OutcomeFile::Stored(file), picture: Some(picture) }] = &outcome.viewed_files[..] else {
             panic!("{outcome:?}")
         };
         let Picture { filename, stored } = picture;

@@ -86,7 +86,7 @@ impl<'a> TurnHostFunctions<'a> {
             false => self.services.turns.register_files(self.context.call.turn, &new_files).await?,
         };
         outcome.try_map_files(|file| match file {
-            OutcomeFile::Known(file) => Ok(file),
+            OutcomeFile::Stored(file) => Ok(file),
             OutcomeFile::New(file) => {
                 let registered = registered.iter().find(|registered| registered.id == file.id).cloned();
                 registered.ok_or_else(|| LedgerError::Unknown { item: format!("attachment {}", file.id) })

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fakes::{ToolHarness as Surroundings, attachment, chunked, known_files};
+use crate::fakes::{ToolHarness as Surroundings, attachment, chunked, stored_files};
 
 /// What a script does.
 enum Step {
@@ -136,7 +136,7 @@ impl Stage {
 }
 
 fn names(outcome: &ToolOutcome) -> Vec<String> {
-    known_files(outcome).into_iter().map(|file| file.filename.to_string()).collect()
+    stored_files(outcome).into_iter().map(|file| file.filename.to_string()).collect()
 }
 
 fn text(outcome: &ToolOutcome) -> &str {
@@ -149,7 +149,7 @@ async fn script_file_is_returned_with_all_its_metadata() {
     let chart = Step::Create(new_file("chart.png", "image/png", Visibility::Deliver), b"chart data".to_vec());
     let made = stage.run(vec![chart], |_| ends_with(json!("Created chart"))).await;
     assert_eq!((text(&made), made.data.as_ref(), made.failed), ("Script result: Created chart", None, false));
-    let [file] = known_files(&made).try_into().expect("one file");
+    let [file] = stored_files(&made).try_into().expect("one file");
     assert_eq!((file.filename.as_str(), file.mime.as_str(), file.bytes), ("chart.png", "image/png", 10));
     assert_eq!((file.source, file.visibility), (AttachmentSource::Script, Visibility::Deliver));
     assert_eq!(
@@ -436,7 +436,7 @@ async fn description_at_max_length_is_preserved() {
     let longest = "й".repeat(2_048);
     let file = NewScriptFile { description: longest.clone(), ..new_file("a.txt", "", Visibility::Deliver) };
     let run = Stage::new().run(vec![Step::Create(file, vec![])], |_| ends_with(Value::Null)).await;
-    assert_eq!(known_files(&run)[0].description, longest);
+    assert_eq!(stored_files(&run)[0].description, longest);
 }
 
 #[tokio::test]
@@ -445,7 +445,7 @@ async fn script_file_stays_internal_and_detects_missing_type() {
     let steps =
         vec![Step::Create(new_file("data.csv", "application/octet-stream", Visibility::Internal), b"a,b".to_vec())];
     let run = stage.run(steps, |yielded| ends_with(json!({"attachment_id": yielded[0]}))).await;
-    let file = known_files(&run).remove(0);
+    let file = stored_files(&run).remove(0);
     assert_eq!((file.visibility, file.mime.as_str()), (Visibility::Internal, "text/csv"));
 }
 

@@ -94,7 +94,7 @@ where
 /// As the ledger does: new files get a number, and those that it knows keep theirs.
 pub(super) fn recorded_file(file: OutcomeFile) -> Result<Attachment, LedgerError> {
     match file {
-        OutcomeFile::Known(file) => Ok(file),
+        OutcomeFile::Stored(file) => Ok(file),
         OutcomeFile::New(file) => Ok(file.numbered("console:main".parse().unwrap(), NonZeroU64::new(101).unwrap())),
     }
 }

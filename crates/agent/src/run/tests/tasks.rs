@@ -170,7 +170,7 @@ async fn interrupted_run_continues_at_its_own_step() {
     let first = stage.play().await;
     let outcome = JournalEntry::Outcome {
         ordinal: 0,
-        outcome: ToolOutcome { attachments: vec![file(7, "cat.txt").into()], ..ToolOutcome::from_text("painted") },
+        outcome: ToolOutcome { attachments: vec![file(7, "cat.txt")], ..ToolOutcome::from_text("painted") },
     };
     let [calls, finished] = first.journal.try_into().unwrap();
 
@@ -228,7 +228,7 @@ async fn failed_attachment_ends_the_run_and_files_are_delivered() {
 async fn removed_task_ends_the_run_with_what_it_had_made() {
     let RunHarness { mut stage, .. } = RunHarness::new(&[("what", "a cat")]);
     stage.task = Some(TaskRequest { name: "gone".into(), input: Vec::new() });
-    let outcome = ToolOutcome { attachments: vec![file(7, "cat.txt").into()], ..ToolOutcome::default() };
+    let outcome = ToolOutcome { attachments: vec![file(7, "cat.txt")], ..ToolOutcome::default() };
     let call = satchel_domain::ToolCall {
         id: satchel_domain::CallId { turn: stage.turn.id, ordinal: 0 },
         name: "paint".into(),

@@ -71,7 +71,7 @@ fn attachment(number: u64) -> Attachment {
     let is_image = extension == "jpg";
     Attachment {
         id: AttachmentId(Uuid::from_u128(number.into())),
-        number: NonZeroU64::new(number).unwrap(),
+        number: NonZeroU64::MIN.saturating_add(number - 1),
         conversation: conversation(0),
         source: AttachmentSource::Tool,
         filename: Filename::from_untrusted(&format!("file {number}.{extension}")),
