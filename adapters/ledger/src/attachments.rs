@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use satchel_domain::{Attachment, AttachmentId, ConversationId, NewAttachment, TurnId, Visibility};
+use satchel_domain::{Attachment, AttachmentId, ConversationId, Filename, NewAttachment, Sha256, TurnId, Visibility};
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 
@@ -16,21 +16,26 @@ use crate::{
 
 /// A file as a row names it: its id, and what that row says of it otherwise than its record.
 ///
-/// A record that an earlier version has written in such a place is read as one that says it all.
+/// A copy of the record that an earlier version has written in such a place is read as one that says it all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttachmentRef {
     pub(crate) id: AttachmentId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filename: Option<Filename>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mime: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     visibility: Option<Visibility>,
+    /// The bytes of a copy. Those of a page that was shown as a picture are not its document's.
+    #[serde(default, skip_serializing)]
+    sha256: Option<Sha256>,
 }
 
 impl From<AttachmentId> for AttachmentRef {
     fn from(id: AttachmentId) -> Self {
-        Self { id, mime: None, description: None, visibility: None }
+        Self { id, filename: None, mime: None, description: None, visibility: None, sha256: None }
     }
 }
 
@@ -75,25 +80,33 @@ impl Records {
         }
         Ok(AttachmentRef {
             id: file.id,
+            filename: Some(file.filename.clone()).filter(|filename| *filename != record.filename),
             mime: Some(file.mime.clone()).filter(|mime| *mime != record.mime),
             description: Some(file.description.clone()).filter(|description| *description != record.description),
             visibility: Some(file.visibility).filter(|visibility| *visibility != record.visibility),
+            sha256: None,
         })
     }
 
     /// The file that a row names; its tombstone if it was forgotten.
     pub(crate) fn resolve(&self, file: AttachmentRef) -> Result<Attachment> {
-        let AttachmentRef { id, mime, description, visibility } = file;
+        let AttachmentRef { id, filename, mime, description, visibility, sha256 } = file;
         let record = self.0.get(&id).cloned().ok_or(Error::Row { what: "file's id" })?;
-        if record.is_forgotten() {
+        if record.is_forgotten() || sha256.is_some_and(|sha256| sha256 != record.sha256) {
             return Ok(record);
         }
         Ok(Attachment {
+            filename: filename.unwrap_or(record.filename),
             mime: mime.unwrap_or(record.mime),
             description: description.unwrap_or(record.description),
             visibility: visibility.unwrap_or(record.visibility),
             ..record
         })
+    }
+
+    /// The file as a row that names it will be read: it may have been forgotten since its record was read.
+    pub(crate) fn refresh(&self, file: &Attachment) -> Result<Attachment> {
+        self.resolve(self.refer(file)?)
     }
 }
 

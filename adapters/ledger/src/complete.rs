@@ -217,6 +217,7 @@ fn write_parts(
             }
             if part.state == PartState::Pending && !part.content.needs_preparation() && !busy {
                 part.start(now);
+                part.content = part.content.try_map_files(|file| records.refresh(&file))?;
                 begun = Some(part.clone());
             }
         }

@@ -12,8 +12,8 @@ use satchel_domain::{
 use satchel_ledger::{Settings, SqliteLedger};
 use satchel_local::{SystemClock, UuidV7};
 use satchel_ports::ledger::{
-    Archive, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange, Inbox, Lease, Outbox, Settlement,
-    Storage, Turns,
+    Archive, ClaimMode, CompletedTurn, ForgetOutcome, ForgetRequest, HistoryChange, Inbox, JournalEntry, Lease, Outbox,
+    Settlement, Storage, Turns,
 };
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use tempfile::TempDir;
@@ -42,8 +42,7 @@ impl Stage {
         Self { ledger, lease: received.claimed.unwrap().lease, turn: received.turn, directory }
     }
 
-    /// Completes the turn with a file in its journal, its history, its response and its one part, which is sent.
-    async fn send_file(&self) -> Attachment {
+    async fn register_file(&self) -> Attachment {
         let stored = StoredBlob {
             sha256: Sha256([7; 32]),
             bytes: 3,
@@ -51,8 +50,14 @@ impl Stage {
             media: MediaInfo::default(),
         };
         let (id, name) = (AttachmentId(Uuid::from_u128(5)), Filename::from_untrusted("secret.pdf"));
-        let file = NewAttachment::new(id, AttachmentSource::Tool, name.clone(), stored.clone(), Timestamp(9));
-        let file = self.ledger.register_files(self.turn, &[file]).await.unwrap().remove(0);
+        let file = NewAttachment::new(id, AttachmentSource::Tool, name, stored, Timestamp(9));
+        self.ledger.register_files(self.turn, &[file]).await.unwrap().remove(0)
+    }
+
+    /// Completes the turn with a file in its journal, its history, its response and its one part, which is sent.
+    async fn send_file(&self) -> Attachment {
+        let file = self.register_file().await;
+        let (name, stored) = (file.filename.clone(), file.stored());
         let picture = Some(Picture { filename: name, stored });
         let outcome = ToolOutcome {
             attachments: vec![file.clone().into()],
@@ -171,4 +176,25 @@ async fn copies_of_records_are_read_and_forgotten_too() {
     for trace in TRACES.into_iter().chain([DESCRIPTION]) {
         assert_eq!(stage.tables_with(trace).await, [""; 0], "{trace}");
     }
+}
+
+/// A page that an earlier version showed as a picture was a copy of its document's record with the picture's bytes.
+#[tokio::test]
+async fn copy_with_other_bytes_is_read_as_its_document() {
+    let stage = Stage::new().await;
+    let file = stage.register_file().await;
+    let viewed = vec![OutcomeFile::Stored(file.clone()).into()];
+    let outcome = ToolOutcome { viewed_files: viewed, ..ToolOutcome::from_text("shown") };
+    stage.ledger.journal_outcome(&stage.lease, stage.turn, 0, &outcome, &[]).await.unwrap();
+    let drawn = Attachment { sha256: Sha256([8; 32]), mime: "image/png".into(), ..file.clone() };
+    let url = format!("sqlite:{}", stage.directory.path().join("satchel.db").display());
+    let mut database = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("UPDATE journal SET entry = json_set(entry, '$.outcome.viewed_files[0]', json($1))")
+        .bind(serde_json::to_string(&drawn).unwrap())
+        .execute(&mut database)
+        .await
+        .unwrap();
+    let journal = stage.ledger.next_turn(&stage.lease).await.unwrap().unwrap().journal;
+    let files: Vec<&Attachment> = journal.iter().flat_map(JournalEntry::files).collect();
+    assert_eq!(files, [&file]);
 }

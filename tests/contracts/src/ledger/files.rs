@@ -138,7 +138,7 @@ pub async fn files_keep_their_position(fixture: &impl LedgerFixture) {
     assert_eq!(record.refused().collect::<Vec<_>>(), [&refusal("b.txt")]);
 }
 
-/// Catches: a caption, a type or a number that is another one once the process that planned it is gone, and a page of a
+/// Catches: a name, a caption, a type or a number that is another one once the process that planned it is gone, and a page of a
 /// document that the model is shown as the whole.
 pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
@@ -146,6 +146,7 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     let draft = NewAttachment { visibility: Visibility::Internal, description: "a draft".into(), ..new_file("a.txt") };
     let stored = ledger.turns.register_files(turn, &[draft]).await.unwrap().remove(0);
     let named = Attachment {
+        filename: Filename::from_untrusted("a-2.txt"),
         mime: "text/markdown".into(),
         description: "the plan".into(),
         visibility: Visibility::Deliver,
