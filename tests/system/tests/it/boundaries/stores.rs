@@ -113,7 +113,7 @@ fn command_on_small_disk(home: &TestHome, script: &str) -> Result<Command, &'sta
     let disk = home.root().join("disk");
     std::fs::create_dir(&disk).expect("a new directory");
     let namespace_flags = ["--mount", "--map-root-user"];
-    let mount = format!("mount -t tmpfs -o size=1m tmpfs '{}'", disk.display());
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs '{}'", disk.display());
     let probe = Command::new("unshare").args(namespace_flags).args(["sh", "-c", &mount]).stderr(Stdio::null()).status();
     if !probe.is_ok_and(|status| status.success()) {
         return Err("the right to mount a small disk");
@@ -149,7 +149,7 @@ fn file_without_space_is_reported_and_conversation_continues() {
 fn message_without_space_is_refused_and_reported() {
     let home = TestHome::new();
     let script = "\"$SATCHEL\" chat --once hi > /dev/null\n\
-                  head -c 1048576 /dev/zero > \"$DISK\"/filler 2>/dev/null\n\
+                  head -c 2097152 /dev/zero > \"$DISK\"/filler 2>/dev/null\n\
                   \"$SATCHEL\" chat --once 'write a.txt: kept'\n\
                   echo \"full: $?\"\n\
                   rm \"$DISK\"/filler\n\
