@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_known_from_what_a_guild_tells() {
+    fn guild_event_fills_the_cache() {
         let known = with_a_guild(0);
         assert_eq!((known.guild_id(10), known.guild_id(20), known.guild_id(99)), (Some(1), Some(1), None));
         assert_eq!((known.parent_id(20), known.parent_id(10)), (Some(10), None));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_direct_channel_is_told_once() {
+    async fn each_direct_channel_is_reported_once() {
         let known = GuildCache::default();
         for (person, channel) in [(1, 11), (2, 12), (1, 11)] {
             known.record_direct_channel(person, channel);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn new_session_waits_one_to_five_seconds() {
+    fn new_session_is_delayed_by_one_to_five_seconds() {
         let timeouts = GatewayTimeouts::default();
         let delays: Vec<u128> = (0..50).map(|_| timeouts.new_session_delay().as_millis()).collect();
         assert!(delays.iter().all(|delay| (1_000..=5_000).contains(delay)), "{delays:?}");

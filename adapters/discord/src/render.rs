@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_table_is_shown_in_columns() {
+    fn narrow_table_has_columns() {
         let table = "| Name | Sum |\n| --- | ---: |\n| **Ann** | 12 |\n| Bob \\| Co | 7 |";
         let shown = "```\nName     │ Sum\n──────────────\nAnn      │ 12\nBob | Co │ 7\n```";
         assert_eq!(

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn conversations_and_places_are_the_same() {
+    fn conversation_ids_round_trip() {
         let of = |text: &str| ConversationAddress::parse(&text.parse().unwrap());
         assert_eq!(of("discord:81384788765712384"), Some(ConversationAddress::Channel(81_384_788_765_712_384)));
         assert_eq!(of("discord:@4711"), Some(ConversationAddress::Person(4_711)));

@@ -72,7 +72,7 @@ impl Records {
         }
     }
 
-    /// The form in which a row names a file.
+    /// The form in which a row names a file. Its number and its conversation are always those of the record.
     pub(crate) fn refer(&self, file: &Attachment) -> Result<AttachmentRef> {
         let record = self.0.get(&file.id).ok_or_else(|| unknown(file.id))?;
         if record.is_forgotten() {

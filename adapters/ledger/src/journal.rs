@@ -1,5 +1,7 @@
 //! What a running turn records, so that it goes on after a crash.
 
+use std::num::NonZeroU64;
+
 use satchel_domain::{
     Attachment, MessageRef, NewAttachment, OutcomeFile, Part, PartContent, PartId, PartState, RecordedOutcome,
     ToolOutcome, TurnId,
@@ -108,7 +110,7 @@ pub(crate) async fn journal_outcome(
     let files = outcome.files().map(OutcomeFile::id).collect();
     let records = Records::of_conversation(session, &lease.conversation, files).await?;
     let outcome = outcome.try_map_files(|file| match file {
-        OutcomeFile::New(file) => Ok(file.id.into()),
+        OutcomeFile::New(file) => records.refer(&file.numbered(lease.conversation.clone(), NonZeroU64::MIN)),
         OutcomeFile::Stored(file) => records.refer(&file),
     })?;
     let entry = JournalEntry::Outcome { ordinal, outcome: outcome.clone() };

@@ -166,7 +166,7 @@ pub(crate) async fn take_first(
             let mut batch = Batch::default();
             let lease = claim(&mut batch, process, conversation, Some(&lane), now);
             let turn = turns::claimed_turn(session, batch, conversation, now).await?;
-            return Ok(Some(ClaimedLane { lease, turn, unsettled }));
+            return Ok(Some(ClaimedLane { lease, claimed_at: now, turn, unsettled }));
         }
     }
     Ok(None)

@@ -68,9 +68,14 @@ pub(crate) async fn receive(
                 agent: found.agent,
             }))
         }
+        // An item of a new album: others may still join it.
+        _ if !found.queued && message.album.is_some() => {
+            session.finish(batch);
+            None
+        }
         _ => turns::claimed_turn(session, batch, &message.conversation, now).await?,
     };
-    let claimed = ClaimedLane { lease, turn: handed_over, unsettled: found.unsettled };
+    let claimed = ClaimedLane { lease, claimed_at: now, turn: handed_over, unsettled: found.unsettled };
     Ok(ReceiveOutcome { turn, duplicate: false, claimed: Some(claimed) })
 }
 

@@ -230,6 +230,16 @@ impl Attachment {
     }
 }
 
+impl From<Attachment> for NewAttachment {
+    /// The file without its number.
+    fn from(file: Attachment) -> Self {
+        let Attachment {
+            id, source, filename, mime, bytes, sha256, media, description, created_at, visibility, ..
+        } = file;
+        Self { id, source, filename, mime, bytes, sha256, media, description, created_at, visibility }
+    }
+}
+
 /// Escapes brackets, so that the text can't end the reference that contains it.
 fn escape_brackets(text: &str) -> String {
     text.replace('[', "\\[").replace(']', "\\]")

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attachment, AttachmentId, Filename, NewAttachment, StoredBlob, Visibility};
+use crate::{Attachment, AttachmentId, Filename, NewAttachment, StoredBlob};
 
 /// A request to send the reply as a voice message, too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -122,6 +122,13 @@ impl<F> ToolOutcome<F> {
         self.attachments.iter().chain(viewed).chain(self.selection.iter().flatten())
     }
 
+    /// Replaces each of its files.
+    #[must_use]
+    pub fn map_files<G>(self, mut replace: impl FnMut(F) -> G) -> ToolOutcome<G> {
+        let Ok(outcome) = self.try_map_files(|file| Ok::<_, Infallible>(replace(file)));
+        outcome
+    }
+
     /// Replaces each of its files, in its order: the files, the viewed ones, the selected ones.
     ///
     /// # Errors
@@ -190,15 +197,6 @@ impl OutcomeFile {
         }
     }
 
-    /// Whether the person gets it.
-    #[must_use]
-    pub fn visibility(&self) -> Visibility {
-        match self {
-            Self::New(file) => file.visibility,
-            Self::Stored(file) => file.visibility,
-        }
-    }
-
     /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -211,8 +209,7 @@ impl OutcomeFile {
 
 impl From<RecordedOutcome> for ToolOutcome {
     fn from(recorded: RecordedOutcome) -> Self {
-        let Ok(outcome) = recorded.try_map_files(|file| Ok::<_, Infallible>(file.into()));
-        outcome
+        recorded.map_files(Into::into)
     }
 }
 

@@ -264,7 +264,7 @@ fn append_references(mut message: InboundMessage) -> InboundMessage {
 
 #[cfg(test)]
 mod tests {
-    use satchel_domain::{FileReference, Filename, SystemTask, reference_block::AttachmentReference};
+    use satchel_domain::{FileReference, Filename, SystemTask, Timestamp, reference_block::AttachmentReference};
     use satchel_ports::{
         HolderId, Lease, ManualClock, MockEventBus, MockFileLinks, MockLedger, MockWorkspace, ledger::ReceiveOutcome,
     };
@@ -284,7 +284,7 @@ mod tests {
     fn claimed_lane() -> ClaimedLane {
         let conversation = "console:main".parse().unwrap();
         let lease = Lease { conversation, holder: HolderId(Uuid::from_u128(9)), token: 1 };
-        ClaimedLane { lease, turn: None, unsettled: true }
+        ClaimedLane { lease, claimed_at: Timestamp(0), turn: None, unsettled: true }
     }
 
     fn inbound_service(ledger: MockLedger, bus: MockEventBus, lanes: mpsc::Sender<ClaimedLane>) -> InboundService {

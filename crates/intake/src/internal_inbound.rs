@@ -34,7 +34,7 @@ mod tests {
     use std::sync::Arc;
 
     use satchel_domain::{
-        Sender,
+        Sender, Timestamp,
         reference_block::{self, AttachmentReference},
         script,
     };
@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn received(lease: Option<Lease>, duplicate: bool) -> ReceiveOutcome {
-        let claimed = lease.map(|lease| ClaimedLane { lease, turn: None, unsettled: false });
+        let claimed = lease.map(|lease| ClaimedLane { lease, claimed_at: Timestamp(0), turn: None, unsettled: false });
         ReceiveOutcome { turn: TURN, duplicate, claimed }
     }
 
@@ -97,7 +97,10 @@ mod tests {
         let (lanes, mut claimed) = mpsc::channel(1);
         let door = door(ledger, bus, lanes);
         assert_eq!(door.accept(scheduled(), saying("look")).await.unwrap(), TURN);
-        assert_eq!(claimed.try_recv().unwrap(), ClaimedLane { lease, turn: None, unsettled: false });
+        assert_eq!(
+            claimed.try_recv().unwrap(),
+            ClaimedLane { lease, claimed_at: Timestamp(0), turn: None, unsettled: false }
+        );
     }
 
     /// The attack: who is cut off in the middle leaves a lane that was claimed and that nobody works on.

@@ -135,11 +135,10 @@ impl From<Result<Vec<MessageRef>, SendError>> for ExpectedOutcome {
     }
 }
 
-/// A row of the platform's table: what a response means for each kind of send.
+/// A row of the platform's table: what a response means for each kind of send. `F` is a fault of the platform's own.
 #[derive(Debug, Clone)]
-pub struct ResponseRow {
-    pub status: u16,
-    pub body: String,
+pub struct ResponseRow<F> {
+    pub fault: F,
     pub kinds: &'static [SendKind],
     pub outcome: ExpectedOutcome,
 }
@@ -175,6 +174,9 @@ pub trait PlatformFixture: ChannelFixture + Sized {
     /// What it can send in one request.
     const KINDS: &'static [SendKind];
 
+    /// What the platform's fake can do wrong.
+    type Fault: std::fmt::Debug + Clone + Send + Sync + 'static;
+
     /// A well-formed token that is not the fake's.
     const OTHER_TOKEN: &'static str;
 
@@ -188,7 +190,10 @@ pub trait PlatformFixture: ChannelFixture + Sized {
     async fn start_paced() -> Vec<Self>;
 
     /// The table of the platform's responses.
-    fn response_rows() -> Vec<ResponseRow>;
+    fn response_rows() -> Vec<ResponseRow<Self::Fault>>;
+
+    /// A fault that every platform has, as the fake's own.
+    fn fault(fault: PlatformFault) -> Self::Fault;
 
     /// Tokens and addresses of a server that can't be used.
     fn invalid_settings(user: &str, password: &str) -> Vec<(String, Option<String>)>;
@@ -211,10 +216,10 @@ pub trait PlatformFixture: ChannelFixture + Sized {
     async fn content(&self, kind: SendKind) -> PartContent;
 
     /// Lets the next request of an operation meet a fault.
-    fn script_next(&self, operation: PlatformOperation, fault: PlatformFault);
+    fn script_next(&self, operation: PlatformOperation, fault: Self::Fault);
 
     /// Lets each request meet a fault, and none that was scripted before.
-    fn script_all(&self, fault: PlatformFault);
+    fn script_all(&self, fault: Self::Fault);
 
     /// How many requests to send have arrived.
     fn send_requests(&self) -> u64;
@@ -296,7 +301,7 @@ async fn send_text(fixture: &impl PlatformFixture, text: &str) -> Vec<MessageRef
 async fn send_with_fault<F: PlatformFixture>(
     fixture: &F,
     kind: SendKind,
-    fault: PlatformFault,
+    fault: F::Fault,
 ) -> Result<Vec<MessageRef>, SendError> {
     let channel = fixture.channel();
     let before = if kind.changes_message() { send_text(fixture, "before").await } else { Vec::new() };
@@ -319,7 +324,7 @@ async fn new_messages(fixture: &impl PlatformFixture, kind: SendKind) -> usize {
 
 /// Lets each kind of send meet a fault, each on a platform of its own and all at once. Fails unless each has the same
 /// outcome.
-async fn assert_outcome<F: PlatformFixture>(kinds: &[SendKind], fault: &PlatformFault, expected: &ExpectedOutcome) {
+async fn assert_outcome<F: PlatformFixture>(kinds: &[SendKind], fault: &F::Fault, expected: &ExpectedOutcome) {
     let checks = kinds.iter().map(|kind| async {
         let fixture = F::start().await;
         let started = tokio::time::Instant::now();

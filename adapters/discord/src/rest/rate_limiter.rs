@@ -358,7 +358,7 @@ mod tests {
         RateLimitRoute { template: template.to_owned(), major: major.to_owned() }
     }
 
-    fn told(bucket: &str, limit: u32, remaining: u32, reset_ms: u64) -> RateLimitHeaders {
+    fn headers(bucket: &str, limit: u32, remaining: u32, reset_ms: u64) -> RateLimitHeaders {
         RateLimitHeaders { bucket: bucket.to_owned(), limit, remaining, reset_after: Duration::from_millis(reset_ms) }
     }
 
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn exhausted_bucket_reopens_exactly_at_reset() {
         let (mut limiter, start, send) = (discord(), Instant::now(), route("POST messages", "/1"));
-        call(&mut limiter, start, &send, told("a", 5, 0, 3_000));
+        call(&mut limiter, start, &send, headers("a", 5, 0, 3_000));
         assert_eq!(limiter.acquire(start, &send, USUAL), Err(after(start, 3_000)));
         assert_eq!(limiter.acquire(after(start, 2_999), &send, USUAL), Err(after(start, 3_000)));
         assert!(limiter.acquire(after(start, 3_000), &send, USUAL).is_ok());
@@ -386,17 +386,17 @@ mod tests {
     fn shared_bucket_still_counts_per_route_and_resource() {
         let (mut limiter, start) = (discord(), Instant::now());
         let (send, edit) = (route("POST messages", "/1"), route("PATCH message", "/1"));
-        call(&mut limiter, start, &edit, told("shared", 5, 3, 3_000));
-        call(&mut limiter, start, &send, told("shared", 5, 0, 3_000));
+        call(&mut limiter, start, &edit, headers("shared", 5, 3, 3_000));
+        call(&mut limiter, start, &send, headers("shared", 5, 0, 3_000));
         assert_eq!(limiter.acquire(start, &send, USUAL), Err(after(start, 3_000)));
         assert!(limiter.acquire(start, &route("POST messages", "/2"), USUAL).is_ok(), "another channel");
-        call(&mut limiter, start, &edit, told("shared", 5, 2, 4_000));
+        call(&mut limiter, start, &edit, headers("shared", 5, 2, 4_000));
         assert_eq!(
             limiter.acquire(start, &send, USUAL),
             Err(after(start, 3_000)),
             "what is told of edits is no news of sends"
         );
-        call(&mut limiter, start, &edit, told("shared", 5, 0, 9_000));
+        call(&mut limiter, start, &edit, headers("shared", 5, 0, 9_000));
         assert!(limiter.acquire(after(start, 3_000), &send, USUAL).is_ok());
         assert_eq!(limiter.acquire(after(start, 3_000), &edit, USUAL), Err(after(start, 9_000)));
     }
@@ -405,8 +405,8 @@ mod tests {
     fn limits_survive_when_route_names_another_bucket() {
         let (mut limiter, start) = (discord(), Instant::now());
         let (here, there) = (route("PATCH channel", "/1"), route("PATCH channel", "/2"));
-        call(&mut limiter, start, &here, told("names", 2, 0, 9_000));
-        call(&mut limiter, start, &there, told("topics", 5, 4, 1_000));
+        call(&mut limiter, start, &here, headers("names", 2, 0, 9_000));
+        call(&mut limiter, start, &there, headers("topics", 5, 4, 1_000));
         assert_eq!(
             limiter.acquire(start, &here, USUAL),
             Err(after(start, 9_000)),
@@ -417,7 +417,7 @@ mod tests {
         for _ in 0..2 {
             limiter.acquire(start, both, USUAL).expect("nothing is known yet");
         }
-        for answer in [told("names", 2, 0, 9_000), told("topics", 5, 4, 1_000)] {
+        for answer in [headers("names", 2, 0, 9_000), headers("topics", 5, 4, 1_000)] {
             limiter.release(both);
             limiter.record(start, both, answer);
         }
@@ -432,26 +432,26 @@ mod tests {
     #[test]
     fn in_flight_requests_count_against_remaining_limit() {
         let (mut limiter, start, send) = (discord(), Instant::now(), route("POST messages", "/1"));
-        call(&mut limiter, start, &send, told("a", 3, 2, 5_000));
+        call(&mut limiter, start, &send, headers("a", 3, 2, 5_000));
         limiter.acquire(start, &send, USUAL).expect("two are left");
         limiter.acquire(start, &send, USUAL).expect("one is left");
         assert_eq!(limiter.acquire(start, &send, USUAL), Err(after(start, 5_000)));
         limiter.release(&send);
-        limiter.record(start, &send, told("a", 3, 1, 5_000));
+        limiter.record(start, &send, headers("a", 3, 1, 5_000));
         assert_eq!(
             limiter.acquire(start, &send, USUAL),
             Err(after(start, 5_000)),
             "the other has the one that is left"
         );
         limiter.release(&send);
-        limiter.record(start, &send, told("a", 3, 1, 5_000));
+        limiter.record(start, &send, headers("a", 3, 1, 5_000));
         assert!(limiter.acquire(start, &send, USUAL).is_ok(), "it was counted already");
     }
 
     #[test]
     fn reset_grants_no_more_than_limit() {
         let (mut limiter, start, send) = (discord(), Instant::now(), route("POST messages", "/1"));
-        call(&mut limiter, start, &send, told("a", 1, 1, 1_000));
+        call(&mut limiter, start, &send, headers("a", 1, 1, 1_000));
         limiter.acquire(start, &send, USUAL).expect("one is left");
         let reset = after(start, 1_000);
         assert!(limiter.acquire(reset, &send, USUAL).is_err(), "the slow one may be counted after the reset");
@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn closed_bucket_reopens_on_time_even_unpaced() {
         let (mut limiter, start, send) = (BucketTable::new(None), Instant::now(), route("POST messages", "/1"));
-        call(&mut limiter, start, &send, told("a", 5, 0, 60_000));
+        call(&mut limiter, start, &send, headers("a", 5, 0, 60_000));
         assert!(limiter.acquire(start, &send, USUAL).is_ok(), "without a pace only what was refused counts");
         limiter.close_until(&send, after(start, 7_000));
         limiter.close_until(&send, after(start, 3_000));
@@ -530,7 +530,7 @@ mod tests {
         let (mut limiter, start) = (discord(), Instant::now());
         for channel in 0..3_000 {
             let now = after(start, channel * 100);
-            call(&mut limiter, now, &route("POST messages", &channel.to_string()), told("a", 5, 4, 1_000));
+            call(&mut limiter, now, &route("POST messages", &channel.to_string()), headers("a", 5, 4, 1_000));
         }
         assert!(limiter.routes.len() <= BUCKET_CACHE_SIZE + 1, "{} are remembered", limiter.routes.len());
     }

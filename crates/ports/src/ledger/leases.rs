@@ -1,7 +1,7 @@
 //! The leases of lanes: which process works on which conversation.
 
 use async_trait::async_trait;
-use satchel_domain::{ChannelName, ConversationId};
+use satchel_domain::{ChannelName, ConversationId, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -53,6 +53,8 @@ pub struct Lease {
 pub struct ClaimedLane {
     /// The right to work on the lane.
     pub lease: Lease,
+    /// When it was claimed. Whoever takes it up much later doesn't know whether another process has the lane by now.
+    pub claimed_at: Timestamp,
     /// The lane's oldest incomplete turn. `None` if no turn is queued, or the oldest one may not start yet.
     pub turn: Option<Box<QueuedTurn>>,
     /// Whether parts of the lane are unsettled, so that there are deliveries to resume.

@@ -37,7 +37,8 @@ pub trait Outbox: Send + Sync {
     /// Reads the lane's oldest unsettled part of a completed turn.
     async fn next_part(&self, lease: &Lease) -> Result<Option<Part>, LedgerError>;
 
-    /// Stores the current form of an unsettled part: sending, waiting, in doubt, prepared, with its target.
+    /// Stores the current form of an unsettled part: sending, waiting, in doubt, prepared, with its target. Content that
+    /// names files never changes, and is not stored again.
     async fn save_part(&self, lease: &Lease, part: &Part) -> Result<(), LedgerError>;
 
     /// Settles a part and starts the next.

@@ -23,7 +23,8 @@ use crate::FileChange;
 ///   conversation's last completed turns have left.
 /// - `store_file`, `journal_outcome` and `register_files` alone number files; a stored file keeps its number. Whoever
 ///   names a file of another conversation, or none that is stored, gets [`LedgerError::Unknown`].
-/// - A file is read with what its outcome, its response or its part says of it otherwise than its record does.
+/// - A file of an outcome, a response, a message or a part is read with the name, the type, the description and the
+///   visibility that it was given there; everything else of it is its record's.
 /// - Numbers of attachments count from 1 in each conversation and never repeat.
 /// - The changes given to `journal_outcome` and `complete_turn` become lines of the audit log in the same commit, in their
 ///   order.

@@ -1,11 +1,17 @@
 //! Which lanes this process works on, and what follows from each event: pure, without clocks, tasks and I/O.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use satchel_domain::{ConversationId, Timestamp, TurnId};
 use satchel_ports::{Lease, ledger::ClaimedLane};
 
 use super::RunnerIntervals;
+
+/// How many messages of lanes without a worker are remembered.
+const MAX_EARLY_MESSAGES: usize = 64;
 
 /// The work on one claim of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,7 +86,8 @@ pub(super) enum LaneAction {
 struct ActiveLane {
     worker: WorkerId,
     lease: Lease,
-    /// The turn that its claim has handed over, until the bus has told of that turn's message.
+    /// The turn that its claim has handed over, until the bus tells of a message of it: mostly the one that claimed the
+    /// lane.
     started_for: Option<TurnId>,
 }
 
@@ -90,6 +97,8 @@ pub(super) struct LaneTable {
     intervals: RunnerIntervals,
     max_lanes: usize,
     active: BTreeMap<ConversationId, ActiveLane>,
+    /// The last messages of lanes without a worker, whose claim may be on its way.
+    early_messages: VecDeque<(ConversationId, TurnId)>,
     /// How many workers have not ended; those of lanes that were claimed once more are not `active`.
     running_workers: usize,
     next_worker: u64,
@@ -116,6 +125,7 @@ impl LaneTable {
             intervals,
             max_lanes,
             active: BTreeMap::new(),
+            early_messages: VecDeque::new(),
             running_workers: 0,
             next_worker: 0,
             claiming: false,
@@ -155,7 +165,7 @@ impl LaneTable {
             LaneEvent::Stop => self.on_stop(now),
             LaneEvent::Deadline => self.on_deadline(now),
             LaneEvent::Timer => self.on_timer(now),
-            LaneEvent::Claimed(claimed) => self.start(claimed),
+            LaneEvent::Claimed(claimed) => self.start(claimed, now),
             LaneEvent::ClaimsEnded => {
                 self.claims_ended = true;
                 Vec::new()
@@ -172,7 +182,7 @@ impl LaneTable {
                 self.active.retain(|_, lane| lane.worker != worker);
                 Vec::new()
             }
-            LaneEvent::MessageReceived { conversation, turn } => self.on_message(&conversation, turn),
+            LaneEvent::MessageReceived { conversation, turn } => self.on_message(conversation, turn),
         };
         if self.is_stopping() && self.claims_ended && !self.claiming && self.running_workers == 0 {
             actions.push(LaneAction::Exit);
@@ -219,7 +229,7 @@ impl LaneTable {
     fn on_polled(&mut self, found: Option<ClaimedLane>, now: EventContext) -> Vec<LaneAction> {
         self.claiming = false;
         let Some(claimed) = found else { return Vec::new() };
-        let mut actions = self.start(claimed);
+        let mut actions = self.start(claimed, now);
         if self.has_room(now.waiting_turns) && self.has_fresh_renewal(now) {
             actions.push(self.claim());
         }
@@ -238,8 +248,12 @@ impl LaneTable {
             .collect()
     }
 
-    fn on_message(&mut self, conversation: &ConversationId, turn: TurnId) -> Vec<LaneAction> {
-        let Some(lane) = self.active.get_mut(conversation) else { return Vec::new() };
+    fn on_message(&mut self, conversation: ConversationId, turn: TurnId) -> Vec<LaneAction> {
+        let Some(lane) = self.active.get_mut(&conversation) else {
+            self.early_messages.truncate(MAX_EARLY_MESSAGES - 1);
+            self.early_messages.push_front((conversation, turn));
+            return Vec::new();
+        };
         // The turn that was handed over is known to its worker, with all messages that it will ever have.
         if lane.started_for.take_if(|started_for| *started_for == turn).is_some() {
             return Vec::new();
@@ -247,15 +261,26 @@ impl LaneTable {
         vec![LaneAction::Wake(lane.worker)]
     }
 
-    fn start(&mut self, claimed: ClaimedLane) -> Vec<LaneAction> {
+    fn start(&mut self, mut claimed: ClaimedLane, now: EventContext) -> Vec<LaneAction> {
+        if now.clock.saturating_duration_since(claimed.claimed_at) >= self.intervals.trust {
+            // Another process may have the lane by now. The ledger knows: it is asked for the turn.
+            claimed.turn = None;
+        }
         let worker = WorkerId(self.next_worker);
         self.next_worker += 1;
         self.running_workers += 1;
-        let started_for = claimed.turn.as_ref().map(|turn| turn.id);
+        let mut started_for = claimed.turn.as_ref().map(|turn| turn.id);
+        let mut is_followed = false;
+        self.early_messages.retain(|(conversation, turn)| {
+            let is_early = *conversation == claimed.lease.conversation;
+            is_followed |= is_early && started_for.take_if(|started_for| started_for == turn).is_none();
+            !is_early
+        });
+        let wake = is_followed.then_some(LaneAction::Wake(worker));
         let lane = ActiveLane { worker, lease: claimed.lease.clone(), started_for };
         let former = self.active.insert(claimed.lease.conversation.clone(), lane);
         let cancel = former.map(|former| LaneAction::CancelReplaced(former.worker));
-        std::iter::once(LaneAction::Start(worker, claimed)).chain(cancel).collect()
+        std::iter::once(LaneAction::Start(worker, claimed)).chain(cancel).chain(wake).collect()
     }
 
     fn claim(&mut self) -> LaneAction {

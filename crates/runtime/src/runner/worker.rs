@@ -53,7 +53,7 @@ pub(super) struct LaneAssignment {
 /// Works on a lane until it is released, lost, or the process stops.
 pub(super) async fn run_worker(context: WorkerContext, lane: LaneAssignment, stop: CancellationToken) {
     let LaneAssignment { claimed, wake, lost } = lane;
-    let ClaimedLane { lease, turn: mut handed_over, mut unsettled } = claimed;
+    let ClaimedLane { lease, turn: mut handed_over, mut unsettled, .. } = claimed;
     let Some(channel) = context.channels.get(lease.conversation.channel()).map(Arc::clone) else {
         tracing::error!(chat.id = %lease.conversation, "claimed a lane of a channel that does not run in this process");
         return;

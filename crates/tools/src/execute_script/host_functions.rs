@@ -199,7 +199,7 @@ mod tests {
         let content = stream::iter([Ok(b"made".to_vec().into())]).boxed();
         let interrupted = AssertUnwindSafe(world.create(file, content)).catch_unwind().await;
         assert!(interrupted.is_err(), "{interrupted:?}");
-        let gathered = world.into_results().join(Vec::new());
+        let gathered = world.into_results().join(Vec::new(), &fakes::conversation());
         let names: Vec<String> = gathered.new_files().iter().map(|file| file.filename.to_string()).collect();
         assert_eq!(names, ["made.txt"]);
     }

@@ -35,7 +35,8 @@ pub(super) async fn script_outcome(
             message.truncate(message.floor_char_boundary(MAX_ERROR_BYTES));
             let text = Some(append_sections(format!("Error: {message}"), &[], &printed));
             let is_stopped = error == ScriptError::Cancelled;
-            let delivered = if is_stopped { results.join(Vec::new()) } else { ToolOutcome::default() };
+            let delivered =
+                if is_stopped { results.join(Vec::new(), &context.conversation) } else { ToolOutcome::default() };
             return ToolOutcome { text, failed: true, ..delivered };
         }
     };
@@ -45,7 +46,7 @@ pub(super) async fn script_outcome(
         text: Some(append_sections(text, &wakes, &printed)),
         data: Some(value).filter(|value| value.is_object() || value.is_array()),
         wakes,
-        ..results.join(named_files)
+        ..results.join(named_files, &context.conversation)
     }
 }
 

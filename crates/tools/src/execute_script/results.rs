@@ -2,13 +2,14 @@
 //! reply. The locks by which scripts of one turn use its byte quota one at a time are here, too.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    num::NonZeroU64,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use futures::lock;
 use satchel_domain::{
-    Attachment, AttachmentId, AttachmentSource, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId, Visibility,
+    Attachment, AttachmentId, AttachmentSource, ConversationId, OutcomeFile, RecordedOutcome, ToolOutcome, TurnId,
     fold::merge_selections, size::format_bytes,
 };
 use satchel_ports::{ToolContext, ledger::AttachmentQuery};
@@ -20,8 +21,8 @@ use crate::{ToolServices, error};
 pub(super) struct ScriptResults {
     /// The outcomes of the tools that it called and the files that it made, in order.
     outcomes: Vec<RecordedOutcome>,
-    /// The last of them, while the ledger records its files. Where the script is stopped meanwhile, nobody knows whether
-    /// they are recorded.
+    /// The last of them, while the ledger records its files: a script makes one call after the other. Where it is stopped
+    /// meanwhile, nobody knows whether they are recorded.
     unrecorded: Option<ToolOutcome>,
     /// How many files these are, and how many bytes.
     files: usize,
@@ -89,34 +90,30 @@ impl ScriptResults {
     }
 
     /// Everything that was gathered, each file once, and what it asks of the reply together. `named_files` are the last.
-    pub(super) fn join(mut self, named_files: Vec<Attachment>) -> ToolOutcome {
+    /// What may not be recorded is among it as if it were, with its files still without a number.
+    pub(super) fn join(mut self, named_files: Vec<Attachment>, conversation: &ConversationId) -> ToolOutcome {
+        let unrecorded = self.unrecorded.unwrap_or_default();
+        let new_files: HashSet<AttachmentId> = unrecorded.new_files().iter().map(|file| file.id).collect();
+        let numbered = |file: OutcomeFile| match file {
+            OutcomeFile::Stored(file) => file,
+            OutcomeFile::New(file) => file.numbered(conversation.clone(), NonZeroU64::MIN),
+        };
+        self.outcomes.push(unrecorded.map_files(numbered));
         self.outcomes.push(RecordedOutcome { attachments: named_files, ..RecordedOutcome::default() });
-        let mut attachments: Vec<OutcomeFile> = Vec::new();
+        let mut attachments: Vec<Attachment> = Vec::new();
         for file in self.outcomes.iter().flat_map(|outcome| &outcome.attachments) {
-            if !attachments.iter().any(|other| other.id() == file.id) {
-                attachments.push(file.clone().into());
+            if !attachments.iter().any(|other| other.id == file.id) {
+                attachments.push(file.clone());
             }
         }
         let voice = self.outcomes.iter().rev().find_map(|outcome| outcome.voice.clone());
-        let selection = merge_selections(&self.outcomes).map(|files| files.into_iter().map(Into::into).collect());
-        let joined = ToolOutcome { attachments, voice, selection, ..ToolOutcome::default() };
-        match self.unrecorded {
-            Some(unrecorded) => with_unrecorded(joined, unrecorded),
-            None => joined,
-        }
+        let selection = merge_selections(&self.outcomes);
+        let joined = RecordedOutcome { attachments, voice, selection, ..RecordedOutcome::default() };
+        joined.map_files(|file| match new_files.contains(&file.id) {
+            true => OutcomeFile::New(file.into()),
+            false => OutcomeFile::Stored(file),
+        })
     }
-}
-
-/// Adds what was taken last and may not be recorded: its files, its voice, and its selection in place of an earlier one,
-/// which its files join unless they are internal.
-fn with_unrecorded(joined: ToolOutcome, unrecorded: ToolOutcome) -> ToolOutcome {
-    let ToolOutcome { mut attachments, voice, selection, .. } = joined;
-    let is_new = |file: &OutcomeFile| !attachments.iter().any(|other| other.id() == file.id());
-    let new_files: Vec<OutcomeFile> = unrecorded.attachments.into_iter().filter(is_new).collect();
-    let delivered = new_files.iter().filter(|file| file.visibility() == Visibility::Deliver).cloned();
-    let selection = unrecorded.selection.or(selection.map(|files| files.into_iter().chain(delivered).collect()));
-    attachments.extend(new_files);
-    ToolOutcome { attachments, voice: unrecorded.voice.or(voice), selection, ..ToolOutcome::default() }
 }
 
 /// The turns whose scripts run. Those of one turn run side by side, and each is told what the turn has left: whoever
@@ -155,8 +152,10 @@ pub(super) async fn remaining_turn_bytes(services: &ToolServices, context: &Tool
 mod tests {
     use serde_json::json;
 
+    use satchel_domain::{Visibility, VoiceRequest};
+
     use super::*;
-    use crate::fakes::attachment;
+    use crate::fakes::{attachment, conversation};
 
     /// The attack: a script that asks for a page again and again, as long as it has time.
     #[test]
@@ -178,23 +177,30 @@ mod tests {
     #[test]
     fn unrecorded_outcome_joins_as_a_recorded_one() {
         let room = FileQuota { files: 50, bytes: 1 << 20 };
-        let [old, made, note] = [1, 2, 3].map(|id| attachment(id, "a.txt", "text/plain", &[u8::try_from(id).unwrap()]));
-        let note = Attachment { visibility: Visibility::Internal, ..note };
+        let file = |id: u128, content: u8| attachment(id, "a.txt", "text/plain", &[content]);
+        let [old, made, copy] = [file(1, 1), file(2, 2), file(4, 1)];
+        let note = Attachment { visibility: Visibility::Internal, ..file(3, 3) };
         let selecting = RecordedOutcome { selection: Some(vec![old.clone()]), ..RecordedOutcome::default() };
-        let voice = Some(satchel_domain::VoiceRequest::default());
-        let last = RecordedOutcome { attachments: vec![made, note], voice, ..RecordedOutcome::default() };
+        let voice = Some(VoiceRequest::default());
+        let last = RecordedOutcome { attachments: vec![made.clone(), note, copy, made], voice, ..Default::default() };
         let choosing = RecordedOutcome { selection: Some(vec![]), ..last.clone() };
         for last in [last, choosing] {
             let joined = [true, false].map(|is_recorded| {
                 let mut results = ScriptResults::default();
                 results.keep_recorded(&selecting);
-                results.push(last.clone().into(), room).unwrap();
+                let made = last.clone().map_files(|file| OutcomeFile::New(file.into()));
+                results.push(made, room).unwrap();
                 if is_recorded {
                     results.keep_recorded(&last);
                 }
-                results.join(Vec::new())
+                results.join(Vec::new(), &conversation())
             });
-            assert_eq!(joined[0], joined[1]);
+            let [recorded, unrecorded] = &joined;
+            let ids = |files: &[OutcomeFile]| files.iter().map(OutcomeFile::id).collect::<Vec<_>>();
+            assert_eq!(ids(&recorded.attachments), ids(&unrecorded.attachments));
+            assert_eq!(recorded.selection.as_deref().map(ids), unrecorded.selection.as_deref().map(ids));
+            assert_eq!(recorded.voice, unrecorded.voice);
+            assert_eq!((recorded.new_files().len(), unrecorded.new_files().len()), (0, 3), "they have no number yet");
         }
     }
 }

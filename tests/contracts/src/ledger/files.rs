@@ -144,7 +144,7 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     let ledger = fixture.open().await;
     let (lease, turn) = receive(&ledger, &message("1", "hello")).await;
     let draft = NewAttachment { visibility: Visibility::Internal, description: "a draft".into(), ..new_file("a.txt") };
-    let stored = ledger.turns.register_files(turn, &[draft]).await.unwrap().remove(0);
+    let stored = ledger.turns.register_files(turn, std::slice::from_ref(&draft)).await.unwrap().remove(0);
     let named = Attachment {
         filename: Filename::from_untrusted("a-2.txt"),
         mime: "text/markdown".into(),
@@ -164,12 +164,19 @@ pub async fn files_are_read_as_they_were_named(fixture: &impl LedgerFixture) {
     };
     let recorded = ledger.turns.journal_outcome(&lease, turn, 0, &outcome, &[]).await.unwrap();
     assert_eq!(ToolOutcome::from(recorded.clone()), outcome);
+    let made_again = NewAttachment { description: "made again".into(), ..draft };
+    let outcome = ToolOutcome { attachments: vec![made_again.into()], ..ToolOutcome::default() };
+    let again = ledger.turns.journal_outcome(&lease, turn, 1, &outcome, &[]).await.unwrap();
+    assert_eq!(again.attachments, [Attachment { description: "made again".into(), ..stored.clone() }]);
     drop(ledger);
 
     let ledger = fixture.open().await;
     let lease = ledger.leases.claim_lane(&[lease.conversation.channel().clone()]).await.unwrap().unwrap().lease;
     let journal = ledger.turns.next_turn(&lease).await.unwrap().unwrap().journal;
-    assert_eq!(journal, [JournalEntry::Outcome { ordinal: 0, outcome: recorded }]);
+    let outcomes = [recorded, again].into_iter().zip(0..);
+    let expected: Vec<JournalEntry> =
+        outcomes.map(|(outcome, ordinal)| JournalEntry::Outcome { ordinal, outcome }).collect();
+    assert_eq!(journal, expected);
     let undescribed = Attachment { description: String::new(), ..named.clone() };
     let attachments = vec![named.clone(), undescribed.clone()];
     let call = CallId { turn, ordinal: 0 };

@@ -8,9 +8,9 @@ use super::*;
 pub async fn response_table_decides_outcome<F: PlatformFixture>() {
     let rows = F::response_rows();
     assert!(rows.iter().any(|row| matches!(row.outcome, ExpectedOutcome::NotSent { retry_after_ms: Some(_) })));
-    for ResponseRow { status, body, kinds, outcome } in rows {
-        assert!(!kinds.is_empty(), "{status} {body} is tested by nothing");
-        assert_outcome::<F>(kinds, &PlatformFault::Response { status, body }, &outcome).await;
+    for ResponseRow { fault, kinds, outcome } in rows {
+        assert!(!kinds.is_empty(), "{fault:?} is tested by nothing");
+        assert_outcome::<F>(kinds, &fault, &outcome).await;
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn rate_limit_is_honoured_until_it_ends<F: PlatformFixture>() {
     let checks = F::start_paced().await.into_iter().map(|fixture| async move {
         let channel = fixture.channel();
         let started = tokio::time::Instant::now();
-        fixture.script_next(PlatformOperation::Send, PlatformFault::RateLimited { retry_after_ms: 3_000 });
+        fixture.script_next(PlatformOperation::Send, F::fault(PlatformFault::RateLimited { retry_after_ms: 3_000 }));
         let first = channel.send(&part(&fixture, PartContent::from_text("too soon"))).await;
         assert_eq!(ExpectedOutcome::from(first), ExpectedOutcome::NotSent { retry_after_ms: Some(3_000) });
         let later = part(&fixture, PartContent::from_text("later"));

@@ -107,7 +107,7 @@ pub async fn errors_logs_and_debug_hide_secrets<F: PlatformFixture>() {
         PlatformFault::Refusal { status: 400, text: echo.replace(TEXT, "") },
         PlatformFault::Response { status: 200, body: echo },
     ] {
-        fixture.script_all(fault.clone());
+        fixture.script_all(F::fault(fault.clone()));
         let shown = call_everything(&fixture, &log, &fixture.token(), fixture.api_url()).await;
         assert_hides(&secrets, &shown, &format!("{fault:?}"));
     }

@@ -125,7 +125,7 @@ pub async fn long_upload_shows_activity<F: PlatformFixture>() {
         response_timeout: Duration::from_secs(1),
     });
     let request = part(&fixture, PartContent::File(file_item(&fixture, "a.bin", "bytes").await));
-    fixture.script_next(PlatformOperation::Upload, PlatformFault::Hang { performed: true });
+    fixture.script_next(PlatformOperation::Upload, F::fault(PlatformFault::Hang { performed: true }));
     let outcome = opened.unwrap().channel.send(&request).await;
     assert!(matches!(outcome, Err(SendError::InDoubt { .. })), "{outcome:?}");
     assert_eq!(fixture.shown_activities(), [F::UPLOAD_ACTIVITY]);

@@ -24,33 +24,29 @@ const ALL_KINDS: &[SendKind] = &[
 const WITH_FILES: &[SendKind] =
     &[SendKind::Bundle, SendKind::Voice, SendKind::File, SendKind::Album, SendKind::EditToBundle];
 
-fn row(status: u16, body: &str, kinds: &'static [SendKind], outcome: ExpectedOutcome) -> ResponseRow {
-    ResponseRow { status, body: body.to_owned(), kinds, outcome }
+fn row(
+    fault: impl Into<DiscordFault>,
+    kinds: &'static [SendKind],
+    outcome: ExpectedOutcome,
+) -> ResponseRow<DiscordFault> {
+    ResponseRow { fault: fault.into(), kinds, outcome }
 }
 
-/// A row for a refusal in Discord's form.
-fn refusal(status: u16, code: u64, message: &str, kinds: &'static [SendKind], outcome: ExpectedOutcome) -> ResponseRow {
-    row(status, &json!({ "message": message, "code": code }).to_string(), kinds, outcome)
+/// A response of the server, or of a proxy before it.
+fn response(status: u16, body: &str) -> DiscordFault {
+    DiscordFault::Answer { status, body: body.to_owned() }
 }
 
-fn fault(fault: PlatformFault) -> DiscordFault {
-    match fault {
-        PlatformFault::ConnectionRefused => Fault::RefuseConnection { for_ms: 60_000 }.into(),
-        PlatformFault::Reset => Fault::ResetMidTransfer.into(),
-        PlatformFault::ResponseLost => Fault::AcceptAndDrop.into(),
-        PlatformFault::ForeignResponse { performed } => Fault::BadGateway { performed }.into(),
-        PlatformFault::Hang { performed } => Fault::Hang { performed }.into(),
-        PlatformFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms }.into(),
-        PlatformFault::Refusal { status, text } => {
-            ApiRefusal::new(status, if status == 400 { 50_035 } else { 0 }, text).into()
-        }
-        PlatformFault::Response { status, body } => DiscordFault::Answer { status, body },
-    }
+/// A refusal of the API.
+fn refusal(status: u16, code: u64, message: &str) -> DiscordFault {
+    ApiRefusal::new(status, code, message).into()
 }
 
 #[async_trait]
 impl PlatformFixture for OutboundHarness {
     const KINDS: &'static [SendKind] = ALL_KINDS;
+    type Fault = DiscordFault;
+
     const OTHER_TOKEN: &'static str = "MTIzNDU2Nzg5.Canary.TokenThatNobodyMaySee_x7Qz";
     const UPLOAD_ACTIVITY: &'static str = "typing";
 
@@ -63,7 +59,7 @@ impl PlatformFixture for OutboundHarness {
         vec![Self::with(DiscordRules::unpaced(), tables::discord()).await, Self::new().await]
     }
 
-    fn response_rows() -> Vec<ResponseRow> {
+    fn response_rows() -> Vec<ResponseRow<Self::Fault>> {
         use ExpectedOutcome::{Forbidden, InDoubt, NotSent, Refused, Sent};
         let wait = |milliseconds: u64| NotSent { retry_after_ms: Some(milliseconds) };
         let not_sent = NotSent { retry_after_ms: None };
@@ -73,27 +69,46 @@ impl PlatformFixture for OutboundHarness {
         let bad_item = r#"{"message":"Invalid Form Body","code":50035,"errors":{"attachments":{"1":{"_errors":[{"code":"ATTACHMENT_INVALID","message":"This file can't be taken."}]}}}}"#;
         let too_large = Refusal::TooLarge { limit: None };
         let mut rows = vec![
-            row(429, limited, ALL_KINDS, wait(7_000)),
-            row(429, limited_with_more, &[SendKind::Text], wait(3_250)),
-            row(429, "<html>error code: 1015</html>", &[SendKind::Text], not_sent.clone()),
-            row(200, sent_with_more, &[SendKind::Text], Sent(vec![MessageRef("77".to_owned())])),
-            row(200, "{}", &[SendKind::Delete], Sent(Vec::new())),
-            refusal(500, 0, "500: Internal Server Error", ALL_KINDS, not_sent),
-            refusal(504, 0, "504: Gateway Timeout", ALL_KINDS, InDoubt),
-            row(413, "<html>413</html>", WITH_FILES, Refused(too_large.clone())),
-            refusal(413, 40_005, "Request entity too large", WITH_FILES, Refused(too_large)),
-            refusal(403, 50_001, "Missing Access", ALL_KINDS, Forbidden),
-            refusal(404, 10_003, "Unknown Channel", ALL_KINDS, Forbidden),
-            refusal(401, 0, "401: Unauthorized", ALL_KINDS, Forbidden),
-            refusal(403, 50_007, "Cannot send messages to this user", ALL_KINDS, Forbidden),
-            row(400, bad_item, &[SendKind::Album, SendKind::Bundle], Refused(Refusal::Item { index: 1 })),
-            refusal(400, 50_083, "Thread is archived", &[SendKind::Edit], Refused(Refusal::TargetGone)),
-            refusal(403, 50_013, "Missing Permissions", &[SendKind::Delete], Forbidden),
+            row(response(429, limited), ALL_KINDS, wait(7_000)),
+            row(response(429, limited_with_more), &[SendKind::Text], wait(3_250)),
+            row(response(429, "<html>error code: 1015</html>"), &[SendKind::Text], not_sent.clone()),
+            row(response(200, sent_with_more), &[SendKind::Text], Sent(vec![MessageRef("77".to_owned())])),
+            row(response(200, "{}"), &[SendKind::Delete], Sent(Vec::new())),
+            row(Fault::RateLimit { retry_after_ms: 7_000 }, ALL_KINDS, wait(7_000)),
+            row(Fault::ServerError, ALL_KINDS, not_sent.clone()),
+            row(refusal(500, 0, "500: Internal Server Error"), ALL_KINDS, not_sent),
+            row(Fault::TooLarge, WITH_FILES, Refused(too_large.clone())),
+            row(Fault::BadItem { index: 1 }, &[SendKind::Album, SendKind::Bundle], Refused(Refusal::Item { index: 1 })),
+            row(refusal(504, 0, "504: Gateway Timeout"), ALL_KINDS, InDoubt),
+            row(response(413, "<html>413</html>"), WITH_FILES, Refused(too_large.clone())),
+            row(refusal(413, 40_005, "Request entity too large"), WITH_FILES, Refused(too_large)),
+            row(refusal(403, 50_001, "Missing Access"), ALL_KINDS, Forbidden),
+            row(refusal(404, 10_003, "Unknown Channel"), ALL_KINDS, Forbidden),
+            row(refusal(401, 0, "401: Unauthorized"), ALL_KINDS, Forbidden),
+            row(refusal(403, 50_007, "Cannot send messages to this user"), ALL_KINDS, Forbidden),
+            row(response(400, bad_item), &[SendKind::Album, SendKind::Bundle], Refused(Refusal::Item { index: 1 })),
+            row(refusal(400, 50_083, "Thread is archived"), &[SendKind::Edit], Refused(Refusal::TargetGone)),
+            row(refusal(403, 50_013, "Missing Permissions"), &[SendKind::Delete], Forbidden),
         ];
         for undecodable in ["{}", r#"{"id":7}"#, r#"{"id":"#, "[]", "null", "<html>", ""] {
-            rows.push(row(200, undecodable, &[SendKind::Text], InDoubt));
+            rows.push(row(response(200, undecodable), &[SendKind::Text], InDoubt));
         }
         rows
+    }
+
+    fn fault(fault: PlatformFault) -> Self::Fault {
+        match fault {
+            PlatformFault::ConnectionRefused => Fault::RefuseConnection { for_ms: 60_000 }.into(),
+            PlatformFault::Reset => Fault::ResetMidTransfer.into(),
+            PlatformFault::ResponseLost => Fault::AcceptAndDrop.into(),
+            PlatformFault::ForeignResponse { performed } => Fault::BadGateway { performed }.into(),
+            PlatformFault::Hang { performed } => Fault::Hang { performed }.into(),
+            PlatformFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms }.into(),
+            PlatformFault::Refusal { status, text } => {
+                ApiRefusal::new(status, if status == 400 { 50_035 } else { 0 }, text).into()
+            }
+            PlatformFault::Response { status, body } => DiscordFault::Answer { status, body },
+        }
     }
 
     fn invalid_settings(user: &str, password: &str) -> Vec<(String, Option<String>)> {
@@ -156,19 +171,19 @@ impl PlatformFixture for OutboundHarness {
         }
     }
 
-    fn script_next(&self, operation: PlatformOperation, next: PlatformFault) {
+    fn script_next(&self, operation: PlatformOperation, next: Self::Fault) {
         let route = match operation {
             PlatformOperation::Send | PlatformOperation::Upload => CREATE,
             PlatformOperation::Edit => EDIT,
             PlatformOperation::Delete => DELETE,
             PlatformOperation::Probe => "GET /users/@me",
         };
-        self.discord.script_next(route, fault(next));
+        self.discord.script_next(route, next);
     }
 
-    fn script_all(&self, every: PlatformFault) {
+    fn script_all(&self, every: Self::Fault) {
         self.discord.clear_script();
-        self.discord.script("*", FaultTiming::Every, fault(every));
+        self.discord.script("*", FaultTiming::Every, every);
     }
 
     fn send_requests(&self) -> u64 {

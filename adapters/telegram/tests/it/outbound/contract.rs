@@ -40,7 +40,7 @@ impl ChannelFixture for OutboundHarness {
                 return true;
             }
             ChannelFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms },
-            // Telegram says so of what it performs, too: see `answers`.
+            // Telegram says so of what it performs, too: see `responses`.
             ChannelFault::ServerError => return false,
             ChannelFault::Reset => Fault::ResetMidTransfer,
             ChannelFault::ResponseLost => Fault::AcceptAndDrop,

@@ -9,39 +9,35 @@ use satchel_domain::{FileReference, Sha256, delivery::Refusal};
 use satchel_fake_kit::{Fault, FaultTiming};
 use satchel_fake_telegram::{ApiRefusal, TelegramFault};
 use secrecy::SecretString;
-use serde_json::json;
 
 use super::*;
 
 const ALL_KINDS: &[SendKind] = &[SendKind::Text, SendKind::Voice, SendKind::File, SendKind::Album, SendKind::Edit];
 const WITH_FILES: &[SendKind] = &[SendKind::Voice, SendKind::File, SendKind::Album];
 
-fn row(status: u16, body: &str, kinds: &'static [SendKind], outcome: ExpectedOutcome) -> ResponseRow {
-    ResponseRow { status, body: body.to_owned(), kinds, outcome }
+fn row(
+    fault: impl Into<TelegramFault>,
+    kinds: &'static [SendKind],
+    outcome: ExpectedOutcome,
+) -> ResponseRow<TelegramFault> {
+    ResponseRow { fault: fault.into(), kinds, outcome }
 }
 
-/// A row for a refusal in the Bot API's form.
-fn refusal(status: u16, description: &str, kinds: &'static [SendKind], outcome: ExpectedOutcome) -> ResponseRow {
-    let body = json!({ "ok": false, "error_code": status, "description": description });
-    row(status, &body.to_string(), kinds, outcome)
+/// A response of the server, or of a proxy before it.
+fn response(status: u16, body: &str) -> TelegramFault {
+    TelegramFault::Answer { status, body: body.to_owned() }
 }
 
-fn fault(fault: PlatformFault) -> TelegramFault {
-    match fault {
-        PlatformFault::ConnectionRefused => Fault::RefuseConnection { for_ms: 60_000 }.into(),
-        PlatformFault::Reset => Fault::ResetMidTransfer.into(),
-        PlatformFault::ResponseLost => Fault::AcceptAndDrop.into(),
-        PlatformFault::ForeignResponse { performed } => Fault::BadGateway { performed }.into(),
-        PlatformFault::Hang { performed } => Fault::Hang { performed }.into(),
-        PlatformFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms }.into(),
-        PlatformFault::Refusal { status, text } => ApiRefusal::new(status, text).into(),
-        PlatformFault::Response { status, body } => TelegramFault::Answer { status, body },
-    }
+/// A refusal of the Bot API.
+fn refusal(status: u16, description: &str) -> TelegramFault {
+    ApiRefusal::new(status, description).into()
 }
 
 #[async_trait]
 impl PlatformFixture for OutboundHarness {
     const KINDS: &'static [SendKind] = ALL_KINDS;
+    type Fault = TelegramFault;
+
     const OTHER_TOKEN: &'static str = "123456789:CanaryTokenThatNobodyMaySee_x7Qz";
     const UPLOAD_ACTIVITY: &'static str = "upload_document";
 
@@ -54,7 +50,7 @@ impl PlatformFixture for OutboundHarness {
         vec![Self::with(TelegramRules::default().paced(), tables::telegram()).await]
     }
 
-    fn response_rows() -> Vec<ResponseRow> {
+    fn response_rows() -> Vec<ResponseRow<Self::Fault>> {
         use ExpectedOutcome::{Forbidden, InDoubt, NotSent, Refused, Sent};
         let wait = |seconds: u64| NotSent { retry_after_ms: Some(seconds * 1_000) };
         let limited = r#"{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 7","parameters":{"retry_after":7}}"#;
@@ -65,26 +61,32 @@ impl PlatformFixture for OutboundHarness {
         let bad_item = "Bad Request: failed to send message #2 with the error message \"PHOTO_INVALID_DIMENSIONS\"";
         let too_large = Refusal::TooLarge { limit: None };
         let mut rows = vec![
-            row(429, limited, ALL_KINDS, wait(7)),
-            row(429, limited_with_more, &[SendKind::Text], wait(3)),
-            row(429, "<html>429</html>", &[SendKind::Text], InDoubt),
-            row(200, sent_with_more, &[SendKind::Text], Sent(vec![MessageRef("77".to_owned())])),
+            row(response(429, limited), ALL_KINDS, wait(7)),
+            row(response(429, limited_with_more), &[SendKind::Text], wait(3)),
+            row(response(429, "<html>429</html>"), &[SendKind::Text], InDoubt),
+            row(response(200, sent_with_more), &[SendKind::Text], Sent(vec![MessageRef("77".to_owned())])),
+            row(Fault::RateLimit { retry_after_ms: 7_000 }, ALL_KINDS, wait(7)),
             // Telegram says so of what it performs, too.
-            refusal(500, "Internal Server Error", ALL_KINDS, InDoubt),
-            row(413, "<html>413</html>", WITH_FILES, Refused(too_large.clone())),
-            refusal(413, "Request Entity Too Large", WITH_FILES, Refused(too_large)),
-            refusal(403, "Forbidden: bot was blocked by the user", ALL_KINDS, Forbidden),
-            refusal(400, "Bad Request: chat not found", ALL_KINDS, Forbidden),
-            refusal(401, "Unauthorized", ALL_KINDS, Forbidden),
-            refusal(404, "Not Found", ALL_KINDS, Forbidden),
-            refusal(
-                400,
-                "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0",
+            row(refusal(500, "Internal Server Error"), ALL_KINDS, InDoubt),
+            row(Fault::ServerError, ALL_KINDS, InDoubt),
+            row(Fault::TooLarge, WITH_FILES, Refused(too_large.clone())),
+            row(Fault::Forbidden, ALL_KINDS, Forbidden),
+            row(Fault::ChatGone, ALL_KINDS, Forbidden),
+            row(Fault::BadMarkup, &[SendKind::Text, SendKind::Edit], Refused(Refusal::BadMarkup)),
+            row(Fault::BadItem { index: 1 }, &[SendKind::Album], Refused(Refusal::Item { index: 1 })),
+            row(response(413, "<html>413</html>"), WITH_FILES, Refused(too_large.clone())),
+            row(refusal(413, "Request Entity Too Large"), WITH_FILES, Refused(too_large)),
+            row(refusal(403, "Forbidden: bot was blocked by the user"), ALL_KINDS, Forbidden),
+            row(refusal(400, "Bad Request: chat not found"), ALL_KINDS, Forbidden),
+            row(refusal(401, "Unauthorized"), ALL_KINDS, Forbidden),
+            row(refusal(404, "Not Found"), ALL_KINDS, Forbidden),
+            row(
+                refusal(400, "Bad Request: can't parse entities: Unsupported start tag \"x\" at byte offset 0"),
                 &[SendKind::Text, SendKind::Edit],
                 Refused(Refusal::BadMarkup),
             ),
-            refusal(400, bad_item, &[SendKind::Album], Refused(Refusal::Item { index: 1 })),
-            refusal(400, "Bad Request: message can't be deleted", &[SendKind::Delete], Refused(Refusal::Other)),
+            row(refusal(400, bad_item), &[SendKind::Album], Refused(Refusal::Item { index: 1 })),
+            row(refusal(400, "Bad Request: message can't be deleted"), &[SendKind::Delete], Refused(Refusal::Other)),
         ];
         for undecodable in [
             r#"{"ok":true}"#,
@@ -94,9 +96,22 @@ impl PlatformFixture for OutboundHarness {
             "[]",
             "",
         ] {
-            rows.push(row(200, undecodable, &[SendKind::Text], InDoubt));
+            rows.push(row(response(200, undecodable), &[SendKind::Text], InDoubt));
         }
         rows
+    }
+
+    fn fault(fault: PlatformFault) -> Self::Fault {
+        match fault {
+            PlatformFault::ConnectionRefused => Fault::RefuseConnection { for_ms: 60_000 }.into(),
+            PlatformFault::Reset => Fault::ResetMidTransfer.into(),
+            PlatformFault::ResponseLost => Fault::AcceptAndDrop.into(),
+            PlatformFault::ForeignResponse { performed } => Fault::BadGateway { performed }.into(),
+            PlatformFault::Hang { performed } => Fault::Hang { performed }.into(),
+            PlatformFault::RateLimited { retry_after_ms } => Fault::RateLimit { retry_after_ms }.into(),
+            PlatformFault::Refusal { status, text } => ApiRefusal::new(status, text).into(),
+            PlatformFault::Response { status, body } => TelegramFault::Answer { status, body },
+        }
     }
 
     fn invalid_settings(user: &str, password: &str) -> Vec<(String, Option<String>)> {
@@ -159,7 +174,7 @@ impl PlatformFixture for OutboundHarness {
         }
     }
 
-    fn script_next(&self, operation: PlatformOperation, next: PlatformFault) {
+    fn script_next(&self, operation: PlatformOperation, next: Self::Fault) {
         let methods = match operation {
             PlatformOperation::Send => "send*",
             PlatformOperation::Upload => "sendDocument",
@@ -167,12 +182,12 @@ impl PlatformFixture for OutboundHarness {
             PlatformOperation::Delete => "deleteMessage",
             PlatformOperation::Probe => "getMe",
         };
-        self.telegram.script_next(methods, fault(next));
+        self.telegram.script_next(methods, next);
     }
 
-    fn script_all(&self, every: PlatformFault) {
+    fn script_all(&self, every: Self::Fault) {
         self.telegram.clear_script();
-        self.telegram.script("*", FaultTiming::Every, fault(every));
+        self.telegram.script("*", FaultTiming::Every, every);
     }
 
     fn send_requests(&self) -> u64 {

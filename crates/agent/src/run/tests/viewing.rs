@@ -19,7 +19,7 @@ fn outcome() -> ToolOutcome {
 }
 
 /// The files that stand in the answers of tools, as the model is asked.
-fn shown(played: &Played, request: usize) -> Vec<ModelFile> {
+fn tool_files(played: &Played, request: usize) -> Vec<ModelFile> {
     let messages = played.requests[request].messages.iter();
     let files = messages.filter_map(|message| match message {
         ModelMessage::Tool { attachments, .. } => Some(attachments.clone()),
@@ -33,7 +33,7 @@ async fn viewed_file_is_not_delivered() {
     let mut stage = Stage::with_model(vec![calls(&[("view", json!({}))]), says("A beach.")]);
     stage.tools.push(tool("view", SafetyTier::ReadOnly, |_| async { Ok(outcome()) }));
     let played = stage.play().await;
-    assert_eq!(shown(&played, 1), [ModelFile::from(file(5, "beach.jpg"))]);
+    assert_eq!(tool_files(&played, 1), [ModelFile::from(file(5, "beach.jpg"))]);
     assert!(played.completed.response.attachments.is_empty());
     let HistoryChange::Append(history) = &played.completed.history else { panic!("history is appended to") };
     let answer = history.iter().find(|message| matches!(message, HistoryMessage::Tool { .. })).unwrap();

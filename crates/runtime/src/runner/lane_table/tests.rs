@@ -78,12 +78,13 @@ fn queued_turn(number: u128) -> Box<QueuedTurn> {
 
 /// A lane that was claimed for its turn 1.
 fn lane_with_turn(name: &str, token: u64) -> ClaimedLane {
-    ClaimedLane { lease: lease(name, token), turn: Some(queued_turn(1)), unsettled: false }
+    let claimed_at = Timestamp(0);
+    ClaimedLane { lease: lease(name, token), claimed_at, turn: Some(queued_turn(1)), unsettled: false }
 }
 
 /// A lane in which only parts are to be delivered, or an album that is not ready.
 fn lane_without_turn(name: &str, token: u64) -> ClaimedLane {
-    ClaimedLane { lease: lease(name, token), turn: None, unsettled: true }
+    ClaimedLane { lease: lease(name, token), claimed_at: Timestamp(0), turn: None, unsettled: true }
 }
 
 fn claimed(name: &str, token: u64) -> LaneEvent {
@@ -153,6 +154,43 @@ fn own_message_does_not_wake_its_worker() {
             (3, exited(0), vec![]),
             (3, received("a", 4), vec![]),
         ],
+    );
+}
+
+/// Two messages may be stored at once, and the bus may tell of the second before the claim of the first comes.
+#[test]
+fn message_before_its_claim_wakes_worker() {
+    let mut table = table(10);
+    check(
+        &mut table,
+        vec![
+            (0, received("a", 2), vec![]),
+            (0, claimed("a", 1), vec![start(0, "a", 1), Wake(WorkerId(0))]),
+            (0, received("a", 1), vec![]),
+            (0, received("b", 1), vec![]),
+            (0, claimed("b", 1), vec![start(1, "b", 1)]),
+            (1, received("b", 1), vec![Wake(WorkerId(1))]),
+            (1, exited(0), vec![]),
+            (1, claimed("a", 2), vec![start(2, "a", 2)]),
+        ],
+    );
+    let of_others =
+        (0..2 * u128::try_from(MAX_EARLY_MESSAGES).unwrap()).map(|n| (2, received(&format!("x{n}"), n), vec![]));
+    check(&mut table, of_others.collect());
+    assert_eq!(table.early_messages.len(), MAX_EARLY_MESSAGES, "those of lanes that others hold are forgotten");
+}
+
+/// The process may have been stopped while the claim waited: another one may have the lane.
+#[test]
+fn late_claim_hands_over_nothing() {
+    let lost = |worker| Start(WorkerId(worker), ClaimedLane { turn: None, ..lane_with_turn("a", 1) });
+    check(&mut table(10), vec![(24, claimed("a", 1), vec![start(0, "a", 1)])]);
+    check(&mut table(10), vec![(25, claimed("a", 1), vec![lost(0)])]);
+    let leapt = |seconds| EventContext { clock: Timestamp(3_600_000), ..at(seconds) };
+    check_in(&mut table(10), leapt, vec![(1, claimed("a", 1), vec![lost(0)])]);
+    check(
+        &mut table(10),
+        vec![(0, Timer, vec![Claim, Renew(vec![])]), (25, Polled(Some(lane_with_turn("a", 1))), vec![lost(0)])],
     );
 }
 

@@ -211,7 +211,7 @@ fn command_text_includes_every_option() {
 }
 
 #[test]
-fn in_a_direct_channel_the_user_stands_alone() {
+fn direct_interaction_has_a_user_without_member() {
     let mut came = command("files", json!([]));
     for field in ["guild_id", "member"] {
         came.as_object_mut().unwrap().remove(field);
@@ -224,7 +224,7 @@ fn in_a_direct_channel_the_user_stands_alone() {
 }
 
 #[test]
-fn a_button_says_its_command() {
+fn button_press_is_its_command() {
     let (waiting, said) = read_interaction(&button("/allow A1"));
     let said = said.unwrap();
     assert_eq!(waiting.kind, InteractionResponseKind::Press);
