@@ -4,6 +4,7 @@
 
 use std::{
     io::{Read, Write},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -215,7 +216,7 @@ impl ProcessOutput {
 /// # Panics
 /// When it can't be started or doesn't end.
 pub fn run_to_end(command: &mut Command) -> ProcessOutput {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?} can't be started: {error}"));
     wait_for_exit(child)
 }
@@ -224,7 +225,11 @@ pub fn run_to_end(command: &mut Command) -> ProcessOutput {
 ///
 /// # Panics
 /// When it doesn't end.
-pub fn wait_for_exit(mut child: Child) -> ProcessOutput {
+pub fn wait_for_exit(child: Child) -> ProcessOutput {
+    wait_within(child, PROCESS_TIMEOUT)
+}
+
+fn wait_within(mut child: Child, timeout: Duration) -> ProcessOutput {
     drop(child.stdin.take());
     let stdout = collect_output(child.stdout.take());
     let stderr = collect_output(child.stderr.take());
@@ -233,7 +238,8 @@ pub fn wait_for_exit(mut child: Child) -> ProcessOutput {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             break Some(status);
         }
-        if started_at.elapsed() > PROCESS_TIMEOUT {
+        if started_at.elapsed() > timeout {
+            kill_group(&child);
             let _ended_just_now = child.kill();
             let _status = child.wait();
             break None;
@@ -244,8 +250,14 @@ pub fn wait_for_exit(mut child: Child) -> ProcessOutput {
         String::from_utf8_lossy(&reader.join().expect("reading does not panic")).into_owned()
     };
     let (stdout, stderr) = (text(stdout), text(stderr));
-    let Some(status) = status else { panic!("it did not end in {PROCESS_TIMEOUT:?}:\n{stdout}\n{stderr}") };
+    let Some(status) = status else { panic!("it did not end in {timeout:?}:\n{stdout}\n{stderr}") };
     ProcessOutput { status, stdout, stderr }
+}
+
+/// Ends what a program has started too, if it leads a group: whatever lives on would keep its outputs open.
+fn kill_group(leader: &Child) {
+    let group = format!("-{}", leader.id());
+    let _is_no_group = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
 }
 
 /// Writes lines to a program's standard input and leaves it open.
@@ -269,4 +281,21 @@ fn collect_output(source: Option<impl Read + Send + 'static>) -> thread::JoinHan
         }
         collected
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a hung program has started holds its outputs open.
+    #[test]
+    fn hung_program_ends_with_all_that_it_started() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; sleep 1000 & sleep 1000"]).process_group(0);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("there is a shell");
+        let waited = std::panic::catch_unwind(|| wait_within(child, Duration::from_millis(200)));
+        let message = waited.expect_err("it does not end");
+        let message = message.downcast_ref::<String>().expect("a message");
+        assert!(message.contains("did not end") && message.contains("begun"), "{message}");
+    }
 }
